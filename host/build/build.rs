@@ -33,7 +33,11 @@ fn main() -> io::Result<()> {
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if path.is_dir() {
             if !["target", "__pycache__", "node_modules"].contains(&name.as_str()) {
                 collect(&path, files)?;

@@ -6,7 +6,11 @@ use std::{
 };
 
 fn main() -> Result<()> {
-    let directory = |variable: &str| env::var_os(variable).map(PathBuf::from).ok_or_else(|| Error::other("no cargo"));
+    let directory = |variable: &str| {
+        env::var_os(variable)
+            .map(PathBuf::from)
+            .ok_or_else(|| Error::other("no cargo"))
+    };
     let found = directory("CARGO_MANIFEST_DIR")?.join("../../target/test-needs");
     println!("cargo::rerun-if-changed={}", found.display());
     if !found.exists() {

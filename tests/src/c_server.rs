@@ -25,8 +25,15 @@ impl CServer {
         let program = c_program("host");
         let directory = TempDir::new().unwrap();
         let mut command = Command::new(program);
-        command.arg("--tools").arg(directory.path()).args(["1", "/bin/sh", "-c", IDLE]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command
+            .arg("--tools")
+            .arg(directory.path())
+            .args(["1", "/bin/sh", "-c", IDLE]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let mut told = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut variables = HashMap::new();
@@ -37,7 +44,12 @@ impl CServer {
             }
         }
         let said = BufReader::new(child.stderr.take().unwrap()).lines();
-        CServer { child, said, variables, directory }
+        CServer {
+            child,
+            said,
+            variables,
+            directory,
+        }
     }
 
     /// A variable of its proc's environment.
@@ -52,7 +64,10 @@ impl CServer {
 
     /// Where it leaves its rendezvous files.
     pub fn places(&self) -> Places {
-        Places { host: self.variables["PMIX_HOSTNAME"].clone(), directory: self.directory.path().to_owned() }
+        Places {
+            host: self.variables["PMIX_HOSTNAME"].clone(),
+            directory: self.directory.path().to_owned(),
+        }
     }
 
     /// Its process id.

@@ -16,14 +16,31 @@ pub struct Compared {
 
 impl Compared {
     /// So many procs of this program.
-    pub const fn new(program: &'static str, procs: &'static str, exit_status: i32, lines: usize) -> Compared {
-        Compared { program, procs, exit_status, lines }
+    pub const fn new(
+        program: &'static str,
+        procs: &'static str,
+        exit_status: i32,
+        lines: usize,
+    ) -> Compared {
+        Compared {
+            program,
+            procs,
+            exit_status,
+            lines,
+        }
     }
 
     /// What it prints under Peal, by rank.
     #[track_caller]
     pub fn under_peal(&self) -> Vec<String> {
-        self.printed(peal(["run", "-n", self.procs, "--on-abort", "continue", "--"]))
+        self.printed(peal([
+            "run",
+            "-n",
+            self.procs,
+            "--on-abort",
+            "continue",
+            "--",
+        ]))
     }
 
     /// What it prints under the C server.
@@ -37,7 +54,9 @@ impl Compared {
     #[track_caller]
     fn printed(&self, mut command: Command) -> Vec<String> {
         let mut words = self.program.split(' ');
-        let done: Done = run(command.arg(c_program(words.next().unwrap_or_default())).args(words));
+        let done: Done = run(command
+            .arg(c_program(words.next().unwrap_or_default()))
+            .args(words));
         done.expect_status(self.exit_status).by_rank()
     }
 
@@ -45,7 +64,11 @@ impl Compared {
     #[track_caller]
     pub fn under_both(&self) -> (Vec<String>, Vec<String>) {
         let (ours, theirs) = (self.under_peal(), self.under_the_c_server());
-        assert!(ours.len() >= self.lines, "{} printed next to nothing: {ours:?}", self.program);
+        assert!(
+            ours.len() >= self.lines,
+            "{} printed next to nothing: {ours:?}",
+            self.program
+        );
         (ours, theirs)
     }
 }

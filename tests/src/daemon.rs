@@ -42,7 +42,9 @@ impl Default for Place {
 impl Place {
     /// An empty one.
     pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().unwrap() }
+        Place {
+            dir: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// A file in it.
@@ -73,16 +75,26 @@ impl Place {
         command.arg(config).arg("--socket").arg(self.socket());
         // The components of the tests may lie in somebody's home.
         command.env("PEAL_WALL_READ", format!("[{:?}]", guests()));
-        command.env("NOTIFY_SOCKET", manager).env("PMIX_SYSTEM_TMPDIR", self.dir.path());
-        command.env_remove("PMIX_SERVER_TMPDIR").stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .env("NOTIFY_SOCKET", manager)
+            .env("PMIX_SYSTEM_TMPDIR", self.dir.path());
+        command
+            .env_remove("PMIX_SERVER_TMPDIR")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         (command, states)
     }
 
     /// The modules of its server, and how they are.
     #[track_caller]
     pub fn modules(&self) -> ModuleList {
-        let reply = ask(&self.socket(), &Call::Module(ModuleCall::List)).unwrap().reply().unwrap();
-        let Reply::Modules(list) = reply else { panic!("{reply:?}") };
+        let reply = ask(&self.socket(), &Call::Module(ModuleCall::List))
+            .unwrap()
+            .reply()
+            .unwrap();
+        let Reply::Modules(list) = reply else {
+            panic!("{reply:?}")
+        };
         list
     }
 
@@ -99,7 +111,11 @@ impl Place {
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let (serve, states) = self.serve(&format!("notify-{number}"));
         let child = wrap(serve).spawn().unwrap();
-        let mut daemon = Daemon { child: Some(child), states, socket: self.socket() };
+        let mut daemon = Daemon {
+            child: Some(child),
+            states,
+            socket: self.socket(),
+        };
         let told = daemon.state();
         assert!(told.contains("READY=1"), "{told}");
         daemon
@@ -119,7 +135,10 @@ pub fn wrapped(mut wrapper: Command, command: &Command) -> Command {
             None => wrapper.env_remove(name),
         };
     }
-    wrapper.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    wrapper
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     wrapper
 }
 
@@ -167,21 +186,37 @@ impl Daemon {
     pub fn environment(&self, job: &str, rank: u32) -> Vec<(String, String)> {
         let printed = self.tell(&["job", "environment", job, "--rank", &rank.to_string()]);
         let pairs = printed.lines().map(|line| line.split_once('=').unwrap());
-        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
     }
 
     /// A rank of a job, connected.
     pub async fn client(&self, job: &str, rank: u32) -> Client {
         let variables = self.environment(job, rank);
-        let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-        soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap()
+        let found = |name: &str| {
+            variables
+                .iter()
+                .find(|pair| pair.0 == name)
+                .map(|pair| pair.1.clone().into())
+        };
+        soon(
+            "a client connects",
+            Client::connect(&Environment::from(found).unwrap()),
+        )
+        .await
+        .unwrap()
     }
 
     /// A program as a rank of a job, not started yet.
     #[track_caller]
     pub fn proc(&self, job: &str, rank: u32, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.envs(self.environment(job, rank)).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .envs(self.environment(job, rank))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 

@@ -13,7 +13,10 @@ impl State for Drawer {
     }
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().insert(key.to_owned(), value.to_vec());
+        self.0
+            .lock()
+            .unwrap()
+            .insert(key.to_owned(), value.to_vec());
         Ok(())
     }
 
@@ -23,6 +26,13 @@ impl State for Drawer {
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.0.lock().unwrap().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+        Ok(self
+            .0
+            .lock()
+            .unwrap()
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect())
     }
 }

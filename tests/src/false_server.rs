@@ -2,7 +2,9 @@
 use crate::in_process::soon;
 use peal_client::{Client, ClientSettings, Environment};
 use peal_model::{CommandCode, Event, JobInfo, Nspace, Proc, Rank, Reply, Request, code};
-use peal_wire::{Codec, Frame, FrameDecoder, HelloDecoder, Limits, ServerUri, Tag, Welcome, WelcomeForm};
+use peal_wire::{
+    Codec, Frame, FrameDecoder, HelloDecoder, Limits, ServerUri, Tag, Welcome, WelcomeForm,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -15,8 +17,18 @@ fn proc(name: &str) -> Proc {
 /// Where clients find a server that is none.
 pub async fn listen() -> (TcpListener, Environment) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let server = ServerUri { proc: proc("false"), addr: listener.local_addr().unwrap() };
-    (listener, Environment { me: proc("job"), server, release: None })
+    let server = ServerUri {
+        proc: proc("false"),
+        addr: listener.local_addr().unwrap(),
+    };
+    (
+        listener,
+        Environment {
+            me: proc("job"),
+            server,
+            release: None,
+        },
+    )
 }
 
 /// A client and the false server that it believes in.
@@ -52,7 +64,11 @@ impl FalseServer {
                 break hello;
             }
         };
-        let tool = |name| Welcome::Tool { name, server: proc("false"), security: code::PMIX_SUCCESS };
+        let tool = |name| Welcome::Tool {
+            name,
+            server: proc("false"),
+            security: code::PMIX_SUCCESS,
+        };
         let welcome = match hello.peer.welcome_form(&hello.dialect()) {
             WelcomeForm::Client => Welcome::Client { index: 0 },
             WelcomeForm::Tool => tool(None),
@@ -60,7 +76,11 @@ impl FalseServer {
         };
         stream.write_all(&welcome.encode()).await.unwrap();
         let codec = Codec::of(&hello, Limits::default());
-        FalseServer { stream, codec, frames: FrameDecoder::new(&codec.limits) }
+        FalseServer {
+            stream,
+            codec,
+            frames: FrameDecoder::new(&codec.limits),
+        }
     }
 
     /// Waits for a frame; nothing if the client closes instead.
@@ -76,33 +96,52 @@ impl FalseServer {
     /// Waits for a request; nothing if the client closes instead.
     pub async fn next(&mut self) -> Option<(Tag, Request)> {
         let frame = self.frame().await?;
-        Some((frame.tag, self.codec.decode_request(&frame.payload).unwrap()))
+        Some((
+            frame.tag,
+            self.codec.decode_request(&frame.payload).unwrap(),
+        ))
     }
 
     /// Waits for a request.
     pub async fn hear(&mut self) -> (Tag, Request) {
-        soon("a request comes", self.next()).await.expect("the client has gone")
+        soon("a request comes", self.next())
+            .await
+            .expect("the client has gone")
     }
 
     /// Says these bytes in a frame.
     pub async fn say(&mut self, tag: Tag, payload: Vec<u8>) {
-        self.stream.write_all(&Frame { pindex: 0, tag, payload }.encode().unwrap()).await.unwrap();
+        self.stream
+            .write_all(
+                &Frame {
+                    pindex: 0,
+                    tag,
+                    payload,
+                }
+                .encode()
+                .unwrap(),
+            )
+            .await
+            .unwrap();
     }
 
     /// Sends an event.
     pub async fn send(&mut self, event: &Event) {
-        self.say(Tag::NOTIFY, self.codec.encode_event(event).unwrap()).await;
+        self.say(Tag::NOTIFY, self.codec.encode_event(event).unwrap())
+            .await;
     }
 
     /// Answers a request.
     pub async fn answer(&mut self, tag: Tag, command: CommandCode, reply: &Reply) {
-        self.say(tag, self.codec.encode_reply(command, reply).unwrap()).await;
+        self.say(tag, self.codec.encode_reply(command, reply).unwrap())
+            .await;
     }
 
     /// Waits for a request and grants it.
     pub async fn grant(&mut self) -> Request {
         let (tag, request) = self.hear().await;
-        self.answer(tag, request.command(), &granted(request.command())).await;
+        self.answer(tag, request.command(), &granted(request.command()))
+            .await;
         request
     }
 }
@@ -110,9 +149,13 @@ impl FalseServer {
 /// An answer that grants a request and carries nothing.
 pub fn granted(command: CommandCode) -> Reply {
     match command {
-        CommandCode::JobData => {
-            Reply::JobData(JobInfo { nspace: Nspace::new("job").unwrap(), entries: Vec::new() }.into())
-        }
+        CommandCode::JobData => Reply::JobData(
+            JobInfo {
+                nspace: Nspace::new("job").unwrap(),
+                entries: Vec::new(),
+            }
+            .into(),
+        ),
         _ => Reply::Status(code::PMIX_SUCCESS),
     }
 }

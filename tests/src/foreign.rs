@@ -49,7 +49,12 @@ impl Launcher {
     }
 
     /// A job of so many procs, started with these options of the launcher.
-    pub fn job<S: AsRef<OsStr>>(&self, procs: u32, options: &[&str], program: impl IntoIterator<Item = S>) -> Command {
+    pub fn job<S: AsRef<OsStr>>(
+        &self,
+        procs: u32,
+        options: &[&str],
+        program: impl IntoIterator<Item = S>,
+    ) -> Command {
         let procs = procs.to_string();
         let mut command = match self {
             Launcher::Peal => peal(["run", "-n", &procs]),
@@ -66,12 +71,21 @@ impl Launcher {
             Launcher::Prterun(release) => {
                 let mut command = Command::new(release.join("bin/prterun"));
                 command.args(["--map-by", ":oversubscribe", "-n", &procs]);
-                command.env("OPAL_PREFIX", release).env("LD_LIBRARY_PATH", release.join("lib"));
+                command
+                    .env("OPAL_PREFIX", release)
+                    .env("LD_LIBRARY_PATH", release.join("lib"));
                 command
             }
         };
-        command.args(options).args(program).stdin(Stdio::null()).envs(LENIENT);
-        command.env("XDG_CACHE_HOME", root().join("target/test-cache")).env("PEAL_CONFIG", "").env_remove("PEAL_LOG");
+        command
+            .args(options)
+            .args(program)
+            .stdin(Stdio::null())
+            .envs(LENIENT);
+        command
+            .env("XDG_CACHE_HOME", root().join("target/test-cache"))
+            .env("PEAL_CONFIG", "")
+            .env_remove("PEAL_LOG");
         command
     }
 }

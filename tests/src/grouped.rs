@@ -38,7 +38,10 @@ pub fn procs_of(clients: &[Client]) -> Vec<Proc> {
 }
 
 /// All of these construct a group, each as it says, at the same time.
-pub async fn construct(name: &str, calls: Vec<(&Client, Construct)>) -> Vec<Result<Group, ClientError>> {
+pub async fn construct(
+    name: &str,
+    calls: Vec<(&Client, Construct)>,
+) -> Vec<Result<Group, ClientError>> {
     let name = name.to_owned();
     let calls = calls.into_iter().map(|(client, construct)| {
         let (client, name) = (client.clone(), name.clone());
@@ -91,11 +94,16 @@ pub async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientErr
     let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
     let handler = Handler::native(move |call| {
         let invited = Invited::of(call.event()).unwrap();
-        let join =
-            Join::new().saying([note(&format!("said by {}", joining.me()))]).with(Info::new(EXTRA, Value::Bool(true)));
-        tell.send(runtime.block_on(joining.group_join(&invited, join))).unwrap();
+        let join = Join::new()
+            .saying([note(&format!("said by {}", joining.me()))])
+            .with(Info::new(EXTRA, Value::Bool(true)));
+        tell.send(runtime.block_on(joining.group_join(&invited, join)))
+            .unwrap();
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
-    client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await.unwrap();
+    client
+        .register(&[code::PMIX_GROUP_INVITED], &[], handler)
+        .await
+        .unwrap();
     told
 }

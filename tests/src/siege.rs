@@ -41,12 +41,21 @@ impl Siege {
         let (first, second) = (node.client(0).await, node.client(1).await);
         let (handler, heard) = listener();
         second.register(&[NEWS, FLOOD], &[], handler).await.unwrap();
-        Siege { node, first, second, heard, rounds: 0 }
+        Siege {
+            node,
+            first,
+            second,
+            heard,
+            rounds: 0,
+        }
     }
 
     /// Handshakes may take as long as they like, so that a refusal is one for another reason.
     pub fn settings() -> ServerSettings {
-        ServerSettings { handshake_timeout: Duration::from_secs(600), ..ServerSettings::default() }
+        ServerSettings {
+            handshake_timeout: Duration::from_secs(600),
+            ..ServerSettings::default()
+        }
     }
 
     /// The well-behaved clients put, commit, get, fence and notify.
@@ -62,10 +71,20 @@ impl Siege {
             assert_eq!(second.get(first.me(), key, &[]).await.unwrap(), round);
             let fences = tokio::join!(first.fence(&both, &[]), second.fence(&both, &[]));
             assert!(fences.0.is_ok() && fences.1.is_ok(), "{fences:?}");
-            first.notify(NEWS, Range::Namespace, vec![Info::new(ROUND, round.clone())]).await.unwrap();
+            first
+                .notify(
+                    NEWS,
+                    Range::Namespace,
+                    vec![Info::new(ROUND, round.clone())],
+                )
+                .await
+                .unwrap();
         })
         .await;
-        assert_eq!(next(&mut self.heard).await.infos.value_of(ROUND), Some(&round));
+        assert_eq!(
+            next(&mut self.heard).await.infos.value_of(ROUND),
+            Some(&round)
+        );
     }
 
     /// The well-behaved clients leave in order, and so does the server.
@@ -89,9 +108,25 @@ impl Siege {
     /// How many connections have their place now: it is taken when the kernel has said whose a connection is.
     pub fn connections(&self) -> u64 {
         let families = self.node.server.metrics().snapshot().families;
-        let used = families.iter().filter(|family| family.name == "peal_user_usage").flat_map(|family| &family.samples);
-        let connections = used.filter(|sample| sample.labels.get("resource").is_some_and(|what| what == "connections"));
-        connections.map(|sample| if let Amount::Number(number) = sample.value { number } else { 0 }).sum()
+        let used = families
+            .iter()
+            .filter(|family| family.name == "peal_user_usage")
+            .flat_map(|family| &family.samples);
+        let connections = used.filter(|sample| {
+            sample
+                .labels
+                .get("resource")
+                .is_some_and(|what| what == "connections")
+        });
+        connections
+            .map(|sample| {
+                if let Amount::Number(number) = sample.value {
+                    number
+                } else {
+                    0
+                }
+            })
+            .sum()
     }
 
     /// How many messages were malformed so far.

@@ -8,8 +8,15 @@ pub fn spawned(place: &Place, words: &str) -> Done {
     let program = c_program("spawn");
     let own = program.to_str().unwrap();
     let mut command = peal(["run", "--config"]);
-    command.arg(place.path("peal.toml")).args(["-n", "1", "--"]).arg(&program);
-    command.args(words.split(' ').map(|word| if word == "@" { own } else { word }));
+    command
+        .arg(place.path("peal.toml"))
+        .args(["-n", "1", "--"])
+        .arg(&program);
+    command.args(
+        words
+            .split(' ')
+            .map(|word| if word == "@" { own } else { word }),
+    );
     run(&mut command)
 }
 
@@ -23,12 +30,18 @@ pub fn unpoliced() -> Place {
 /// What the spawning proc says, and what those say that it spawned, by rank: who of two jobs writes first nobody knows.
 pub fn sides(done: &Done) -> (Vec<&str>, Vec<&str>) {
     let is_child = |line: &&str| line.contains("child");
-    let (mut children, parent): (Vec<&str>, Vec<&str>) =
-        done.stdout.lines().filter(|line| !line.ends_with("finalize: SUCCESS (0)")).partition(is_child);
+    let (mut children, parent): (Vec<&str>, Vec<&str>) = done
+        .stdout
+        .lines()
+        .filter(|line| !line.ends_with("finalize: SUCCESS (0)"))
+        .partition(is_child);
     children.sort_by_key(|line| line.split_once(": ").map(|(rank, _)| rank));
     (parent, children)
 }
 
 /// What the spawning proc says of a job that ends in order, if it is told of that.
-pub const DONE: [&str; 3] =
-    ["rank 0: spawn: SUCCESS (0)", "rank 0: another job: yes", "rank 0: it ended: SUCCESS (0), exit code 0"];
+pub const DONE: [&str; 3] = [
+    "rank 0: spawn: SUCCESS (0)",
+    "rank 0: another job: yes",
+    "rank 0: it ended: SUCCESS (0), exit code 0",
+];

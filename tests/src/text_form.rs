@@ -3,7 +3,13 @@ use crate::root;
 use std::fs;
 
 /// What a handler may include.
-const PARTS: [&str; 5] = ["call.part", "capabilities.part", "handler.part", "lifecycle.part", "push.part"];
+const PARTS: [&str; 5] = [
+    "call.part",
+    "capabilities.part",
+    "handler.part",
+    "lifecycle.part",
+    "push.part",
+];
 
 /// One of the texts of the sandbox's tests.
 pub fn of_sandbox(name: &str) -> Vec<u8> {

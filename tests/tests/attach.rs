@@ -45,9 +45,19 @@ fn programs_run_as_without_it() {
             let plain = run(&mut launcher.job(3, &[], program)).expect_status(0);
             let attached = attach(&["report"], &["--events"], program);
             let attached = run(&mut launcher.job(3, &[], attached)).expect_status(0);
-            assert_eq!(sorted(&attached), sorted(&plain), "{launcher:?}, {program:?}: {}", attached.stderr);
+            assert_eq!(
+                sorted(&attached),
+                sorted(&plain),
+                "{launcher:?}, {program:?}: {}",
+                attached.stderr
+            );
             // Each proc but the one that raises it hears one event.
-            assert_eq!(attached.stderr.matches("report answers").count(), 2, "{launcher:?}: {}", attached.stderr);
+            assert_eq!(
+                attached.stderr.matches("report answers").count(),
+                2,
+                "{launcher:?}: {}",
+                attached.stderr
+            );
         }
     }
 }
@@ -60,7 +70,8 @@ fn mpi_programs_run_as_without_it() {
         for what in ["ring", "collectives"] {
             let program: Vec<OsString> = vec![mpi.clone().into(), what.into()];
             let plain = run(&mut launcher.job(4, &[], &program)).expect_status(0);
-            let attached = run(&mut launcher.job(4, &[], attach(&["report"], &[], &program))).expect_status(0);
+            let attached =
+                run(&mut launcher.job(4, &[], attach(&["report"], &[], &program))).expect_status(0);
             assert_eq!(sorted(&attached), sorted(&plain), "{launcher:?}");
             assert!(!attached.stdout.is_empty(), "it says something");
         }
@@ -71,22 +82,53 @@ fn mpi_programs_run_as_without_it() {
 fn heard(launcher: &Launcher, options: &[&str], end: &str, handler: &str) -> Done {
     let program = vec![program("peal-foreign").into(), "hears".into(), end.into()];
     let done = run(&mut launcher.job(3, options, attach(&[handler], &["--events"], &program)));
-    assert_eq!(done.stdout.matches("nothing more").count(), if end == "silent" { 3 } else { 2 }, "{done:?}");
+    assert_eq!(
+        done.stdout.matches("nothing more").count(),
+        if end == "silent" { 3 } else { 2 },
+        "{done:?}"
+    );
     done
 }
 
 /// An event that comes to two procs: a handler sees it before each, and it goes on with what that returned or, if it is complete, not.
 fn is_handled(launcher: &Launcher, options: &[&str], end: &str, event: &str) {
     let seen = heard(launcher, options, end, "report");
-    assert_eq!(seen.stderr.matches(event).count(), 2, "{launcher:?}: {}", seen.stderr);
-    assert_eq!(seen.stderr.matches("report answers PMIX_EVENT_NO_ACTION_TAKEN").count(), 2, "{}", seen.stderr);
-    let heard_of: Vec<&str> = seen.stdout.lines().filter(|line| line.contains(event)).collect();
+    assert_eq!(
+        seen.stderr.matches(event).count(),
+        2,
+        "{launcher:?}: {}",
+        seen.stderr
+    );
+    assert_eq!(
+        seen.stderr
+            .matches("report answers PMIX_EVENT_NO_ACTION_TAKEN")
+            .count(),
+        2,
+        "{}",
+        seen.stderr
+    );
+    let heard_of: Vec<&str> = seen
+        .stdout
+        .lines()
+        .filter(|line| line.contains(event))
+        .collect();
     // Each has two handlers for it, one of which is for every code.
     assert_eq!(heard_of.len(), 4, "{}", seen.stdout);
-    assert!(heard_of.iter().all(|line| line.contains("\"report\"")), "with what the handler returned: {heard_of:?}");
+    assert!(
+        heard_of.iter().all(|line| line.contains("\"report\"")),
+        "with what the handler returned: {heard_of:?}"
+    );
 
     let stopped = heard(launcher, options, end, "complete");
-    assert_eq!(stopped.stderr.matches("complete answers PMIX_EVENT_ACTION_COMPLETE").count(), 2, "{}", stopped.stderr);
+    assert_eq!(
+        stopped
+            .stderr
+            .matches("complete answers PMIX_EVENT_ACTION_COMPLETE")
+            .count(),
+        2,
+        "{}",
+        stopped.stderr
+    );
     assert!(!stopped.stdout.contains(event), "{}", stopped.stdout);
 }
 
@@ -101,23 +143,45 @@ fn handlers_see_what_mpirun_raises() {
 #[test]
 fn handlers_see_that_prterun_lost_a_rank() {
     let prterun = Launcher::prterun();
-    is_handled(&prterun, &["--rtos", "continuous,notifyerrors"], "killed", "PMIX_ERR_PROC_ABORTED_BY_SIG");
+    is_handled(
+        &prterun,
+        &["--rtos", "continuous,notifyerrors"],
+        "killed",
+        "PMIX_ERR_PROC_ABORTED_BY_SIG",
+    );
 }
 
 #[test]
 fn handlers_see_that_peal_lost_a_rank() {
-    is_handled(&Launcher::Peal, &["--on-abort", "continue"], "killed", "PMIX_ERR_PROC_ABORTED");
+    is_handled(
+        &Launcher::Peal,
+        &["--on-abort", "continue"],
+        "killed",
+        "PMIX_ERR_PROC_ABORTED",
+    );
 }
 
 #[needs(libpmix)]
 #[test]
 fn what_handlers_raise_comes_to_the_program_like_other_events() {
     let server = Launcher::c_server();
-    let program = vec![program("peal-foreign").into(), "hears".into(), "silent".into()];
+    let program = vec![
+        program("peal-foreign").into(),
+        "hears".into(),
+        "silent".into(),
+    ];
     let done = run(&mut server.job(2, &[], attach(&["reply"], &[], &program))).expect_status(0);
     // Rank 0 hears the alert, and raises another event, of which the source is itself.
-    let raised: Vec<&str> = done.stdout.lines().filter(|line| line.contains("-3102 from job:0")).collect();
-    assert_eq!(raised, ["rank 0: -3102 from job:0, PMIX_RANGE_LOCAL, [], affected []"], "{done:?}");
+    let raised: Vec<&str> = done
+        .stdout
+        .lines()
+        .filter(|line| line.contains("-3102 from job:0"))
+        .collect();
+    assert_eq!(
+        raised,
+        ["rank 0: -3102 from job:0, PMIX_RANGE_LOCAL, [], affected []"],
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -132,41 +196,78 @@ fn what_handlers_log_and_control_passes_the_channels_and_policies_of_the_server(
     ));
     let site = place.path("peal.toml").display().to_string();
     let own = place.path("attached.toml");
-    std::fs::write(&own, WATCHDOG.replace("FILE", &guest("watchdog").display().to_string())).unwrap();
-    let program = vec![program("peal-foreign").into(), "hears".into(), "silent".into()];
+    std::fs::write(
+        &own,
+        WATCHDOG.replace("FILE", &guest("watchdog").display().to_string()),
+    )
+    .unwrap();
+    let program = vec![
+        program("peal-foreign").into(),
+        "hears".into(),
+        "silent".into(),
+    ];
     let attached = attach(&[], &["--config", own.to_str().unwrap()], &program);
     // A proc that others have ended is no failure of the job.
     let done = run(&mut Launcher::Peal.job(3, &["--config", &site], attached)).expect_status(0);
-    assert_eq!(done.stdout.matches("nothing more").count(), 2, "the silent one is ended: {}", done.stdout);
-    assert!(!done.stderr.contains("sends no heartbeat"), "the site writes that elsewhere: {}", done.stderr);
+    assert_eq!(
+        done.stdout.matches("nothing more").count(),
+        2,
+        "the silent one is ended: {}",
+        done.stdout
+    );
+    assert!(
+        !done.stderr.contains("sends no heartbeat"),
+        "the site writes that elsewhere: {}",
+        done.stderr
+    );
     let board = std::fs::read_to_string(place.path("board")).unwrap();
     // Each proc has handlers of its own, the silent one, too; each is told as the proc that it is before. Whether that of the silent
     // one writes before another has ended it is left to chance.
     for rank in 0..3 {
         let by = format!(",{rank}] ");
-        let lines =
-            board.lines().filter(|line| line.contains(&by) && line.ends_with(":2 sends no heartbeat, action: kill"));
+        let lines = board.lines().filter(|line| {
+            line.contains(&by) && line.ends_with(":2 sends no heartbeat, action: kill")
+        });
         let lines = lines.count();
-        assert!(lines == 1 || (rank == 2 && lines == 0), "rank {rank}: {board}");
+        assert!(
+            lines == 1 || (rank == 2 && lines == 0),
+            "rank {rank}: {board}"
+        );
     }
 }
 
 /// In a PMIx environment in which no server answers: enough for a program that asks for none.
 fn lonely(arguments: &[OsString]) -> Command {
     let mut command = peal(arguments.get(1..).unwrap());
-    command.env("PMIX_SERVER_URI41", "nobody.0;tcp4://127.0.0.1:1").env("PMIX_NAMESPACE", "job").env("PMIX_RANK", "0");
+    command
+        .env("PMIX_SERVER_URI41", "nobody.0;tcp4://127.0.0.1:1")
+        .env("PMIX_NAMESPACE", "job")
+        .env("PMIX_RANK", "0");
     command
 }
 
 #[test]
 fn the_end_of_the_program_is_its_own() {
-    let status = |script| run(&mut lonely(&attach(&[], &[], &words(&["sh", "-c", script])))).status;
+    let status = |script| {
+        run(&mut lonely(&attach(
+            &[],
+            &[],
+            &words(&["sh", "-c", script]),
+        )))
+        .status
+    };
     assert_eq!(status("exit 0"), Some(0));
     assert_eq!(status("exit 3"), Some(3));
     assert_eq!(status("kill -KILL $$"), None, "by a signal, too");
     assert_eq!(status("kill -TERM $$"), Some(128 + 15));
     let missing = run(&mut lonely(&attach(&[], &[], &words(&["/nowhere/app"])))).expect_status(127);
-    assert!(missing.stderr.contains("cannot start /nowhere/app: No such file"), "{}", missing.stderr);
+    assert!(
+        missing
+            .stderr
+            .contains("cannot start /nowhere/app: No such file"),
+        "{}",
+        missing.stderr
+    );
     run(&mut lonely(&attach(&[], &[], &words(&["/etc/passwd"])))).expect_status(126);
 }
 
@@ -193,7 +294,10 @@ fn what_is_wrong_is_said_before_anything_starts() {
     };
     let mut nowhere = lonely(&attach(&["report"], &[], &started));
     nowhere.env_remove("PMIX_SERVER_URI41");
-    refused(&mut nowhere, "PMIX_SERVER_URI41 is not set: no PMIx server has started this process");
+    refused(
+        &mut nowhere,
+        "PMIX_SERVER_URI41 is not set: no PMIx server has started this process",
+    );
     let handler = |path: &str| {
         let mut command = attach(&[], &["--handler", path], &started);
         command.dedup();
@@ -207,8 +311,17 @@ fn what_is_wrong_is_said_before_anything_starts() {
 fn nobody_else_is_let_through() {
     let script = "echo $PMIX_SERVER_URI41; read line";
     let mut attached = lonely(&attach(&[], &[], &words(&["sh", "-c", script])));
-    let mut child = attached.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let uri = BufReader::new(child.stdout.take().unwrap()).lines().next().unwrap().unwrap();
+    let mut child = attached
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let uri = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .next()
+        .unwrap()
+        .unwrap();
     let (name, address) = uri.split_once(";tcp4://").unwrap();
     assert_eq!(name, "nobody.0", "its name is the server's");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -216,5 +329,10 @@ fn nobody_else_is_let_through() {
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     child.stdin.take().unwrap().write_all(b"enough\n").unwrap();
     let done = peal_tests::finish(child).expect_status(0);
-    assert!(done.stderr.contains("somebody connects who is not the program: refused"), "{}", done.stderr);
+    assert!(
+        done.stderr
+            .contains("somebody connects who is not the program: refused"),
+        "{}",
+        done.stderr
+    );
 }

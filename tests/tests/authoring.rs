@@ -1,12 +1,13 @@
 //! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
 //! into the directory of a running server, where it decides.
 use peal_model::{
-    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest, Matter, Peer,
-    PolicyOutcome, PolicyRequest, Provision, Range, Status, Value, code, key,
+    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest,
+    Matter, Peer, PolicyOutcome, PolicyRequest, Provision, Range, Status, Value, code, key,
 };
 use peal_needs::needs;
 use peal_sandbox::{
-    Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult, Services, Sink,
+    Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult,
+    Services, Sink,
 };
 use peal_tests::{
     daemon::Place,
@@ -23,7 +24,11 @@ use std::{
 };
 
 /// The line that its author changes, and what in it.
-const EDIT: [&str; 3] = ["not so loud", "PMIX_ERR_NO_PERMISSIONS", "PMIX_ERR_RESOURCE_BUSY"];
+const EDIT: [&str; 3] = [
+    "not so loud",
+    "PMIX_ERR_NO_PERMISSIONS",
+    "PMIX_ERR_RESOURCE_BUSY",
+];
 
 const ROLES: [&str; 10] = [
     "event-handler",
@@ -76,18 +81,29 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
 
 /// Has a project ask for more than a new one does.
 fn reach(project: &Path, language: &str, name: &str) {
-    let Some([before, old, new, code]) = probe(language) else { return };
+    let Some([before, old, new, code]) = probe(language) else {
+        return;
+    };
     let replace = |file: &str, pairs: &[(&str, &str)]| {
         let file = project.join(file);
         let text = fs::read_to_string(&file).unwrap();
-        let edited = pairs.iter().fold(text.clone(), |text, (old, new)| text.replacen(old, new, 1));
+        let edited = pairs
+            .iter()
+            .fold(text.clone(), |text, (old, new)| text.replacen(old, new, 1));
         fs::write(&file, &edited).unwrap();
         edited != text
     };
-    assert!(replace(source(language), &[(before, &format!("{code}{before}")), (old, new)]));
+    assert!(replace(
+        source(language),
+        &[(before, &format!("{code}{before}")), (old, new)]
+    ));
     let all = "[\"sink\", \"random\", \"files\"]";
     assert!(replace(&format!("{name}.toml"), &[("[\"sink\"]", all)]));
-    assert_eq!(replace("peal-module.toml", &[("[\"sink\"]", all)]), language != "c", "C asks for what it uses");
+    assert_eq!(
+        replace("peal-module.toml", &[("[\"sink\"]", all)]),
+        language != "c",
+        "C asks for what it uses"
+    );
 }
 
 /// What a site does with a project: it copies two files of it, and says nothing to its server.
@@ -100,15 +116,22 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     daemon.tell(&["job", "register", "job", "-n", "1"]);
     let client = daemon.client("job", 0).await;
     let loud = || client.notify(Status(-3001), Range::Global, Vec::new());
-    loud().await.unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
+    loud()
+        .await
+        .unwrap_or_else(|error| panic!("nobody objects yet: {error}"));
 
     for file in [format!("{name}.wasm"), format!("{name}.toml")] {
         fs::copy(project.join(&file), drop_ins.join(&file)).unwrap();
     }
-    until(&format!("{name} runs"), || daemon.tell(&["module", "list"]).contains(name));
+    until(&format!("{name} runs"), || {
+        daemon.tell(&["module", "list"]).contains(name)
+    });
     let denied = loud().await.unwrap_err().to_string();
     assert!(denied.contains(EDIT[2]), "{name}: {denied}");
-    client.notify(Status(-3001), Range::Namespace, Vec::new()).await.unwrap();
+    client
+        .notify(Status(-3001), Range::Namespace, Vec::new())
+        .await
+        .unwrap();
     daemon.tell(&["stop", "--wait"]);
 }
 
@@ -124,7 +147,10 @@ impl Sink for Written {
 }
 
 fn load(file: &Path, sink: &Arc<Written>) -> Module {
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
     let spool = file.with_file_name("spool");
     fs::create_dir_all(&spool).unwrap();
     let spool = Directory::open(&spool, Access::ReadWrite { quota: 65_536 }).unwrap();
@@ -134,19 +160,38 @@ fn load(file: &Path, sink: &Arc<Written>) -> Module {
         ..Services::default()
     };
     let bytes = fs::read(file).unwrap();
-    Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services).unwrap_or_else(|error| panic!("{error}"))
+    Module::load(engine(), "tried", &bytes, &Grants::all(), limits, services)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
     ask_about(module, matter, directives, None)
 }
 
-fn ask_about(module: &Module, matter: Matter, directives: Vec<Info>, peer: Option<Peer>) -> PolicyResult {
-    decide(module, PolicyRequest { directives, peer, ..request(matter) })
+fn ask_about(
+    module: &Module,
+    matter: Matter,
+    directives: Vec<Info>,
+    peer: Option<Peer>,
+) -> PolicyResult {
+    decide(
+        module,
+        PolicyRequest {
+            directives,
+            peer,
+            ..request(matter)
+        },
+    )
 }
 
 fn ask_to_log(module: &Module, infos: Vec<Info>) -> PolicyResult {
-    decide(module, PolicyRequest { infos, ..request(Matter::Log) })
+    decide(
+        module,
+        PolicyRequest {
+            infos,
+            ..request(Matter::Log)
+        },
+    )
 }
 
 /// One of nobody, about nothing.
@@ -169,7 +214,11 @@ fn request(matter: Matter) -> PolicyRequest {
 }
 
 fn decide(module: &Module, request: PolicyRequest) -> PolicyResult {
-    module.decide(&PolicyCall { number: 0, request: Arc::new(request), steps: Arc::new(Vec::new()) })
+    module.decide(&PolicyCall {
+        number: 0,
+        request: Arc::new(request),
+        steps: Arc::new(Vec::new()),
+    })
 }
 
 /// What the texts of a new project say, by its functions for each role.
@@ -177,31 +226,76 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
     let refused = |result: PolicyResult, status, reason: &str| {
         let denial = PolicyOutcome::Deny(status);
         assert_eq!(result.outcome.as_ref().unwrap(), &denial, "{name}");
-        assert_eq!(result.infos, [info("peal.reason", Value::String(Some(reason.into())))], "{name}");
+        assert_eq!(
+            result.infos,
+            [info("peal.reason", Value::String(Some(reason.into())))],
+            "{name}"
+        );
     };
     let denied = |result, reason| refused(result, code::PMIX_ERR_NO_PERMISSIONS, reason);
-    let passed = |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
+    let passed =
+        |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
 
-    denied(ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()), "no tools today");
-    passed(ask(module, Matter::Connection(ConnectionKind::Client), Vec::new()));
+    denied(
+        ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()),
+        "no tools today",
+    );
+    passed(ask(
+        module,
+        Matter::Connection(ConnectionKind::Client),
+        Vec::new(),
+    ));
     if probe(language).is_some() {
-        let peer = Some(Peer { pid: Some(4711), release: "3.2.3".to_owned() });
-        let probed = ask_about(module, Matter::Connection(ConnectionKind::Client), Vec::new(), peer);
+        let peer = Some(Peer {
+            pid: Some(4711),
+            release: "3.2.3".to_owned(),
+        });
+        let probed = ask_about(
+            module,
+            Matter::Connection(ConnectionKind::Client),
+            Vec::new(),
+            peer,
+        );
         denied(probed, "4711 3.2.3 70000 true spool a hello -46");
     }
-    let event = |range| Matter::Event { code: Status(-3001), range };
-    refused(ask(module, event(Range::Global), Vec::new()), code::PMIX_ERR_RESOURCE_BUSY, "not so loud");
+    let event = |range| Matter::Event {
+        code: Status(-3001),
+        range,
+    };
+    refused(
+        ask(module, event(Range::Global), Vec::new()),
+        code::PMIX_ERR_RESOURCE_BUSY,
+        "not so loud",
+    );
     passed(ask(module, event(Range::Namespace), Vec::new()));
     passed(ask(module, Matter::Registration, Vec::new()));
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
-    denied(ask(module, Matter::JobControl, vec![kill]), "terminate it instead");
+    denied(
+        ask(module, Matter::JobControl, vec![kill]),
+        "terminate it instead",
+    );
     passed(ask(module, Matter::JobControl, Vec::new()));
     let file = Info::new(key::PMIX_MONITOR_FILE, Value::string("/tmp/out"));
-    denied(decide(module, PolicyRequest { infos: vec![file], ..request(Matter::Monitor) }), "send heartbeats instead");
+    denied(
+        decide(
+            module,
+            PolicyRequest {
+                infos: vec![file],
+                ..request(Matter::Monitor)
+            },
+        ),
+        "send heartbeats instead",
+    );
     passed(decide(module, request(Matter::Monitor)));
     let group = |name: &str| {
         let group_name = Some(name.to_owned());
-        decide(module, PolicyRequest { group_name, ..request(Matter::Group(GroupKind::Construct)) })
+        decide(
+            module,
+            PolicyRequest {
+                group_name,
+                ..request(Matter::Group(GroupKind::Construct))
+            },
+        )
     };
     denied(group("site"), "that name is the site's");
     passed(group("crew"));
@@ -216,58 +310,133 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         };
         let applications = vec![application("solver", 60, 1), application("viz", procs, 0)];
         let infos = vec![Info::new(key::PMIX_WDIR, Value::string("/"))];
-        decide(module, PolicyRequest { applications, infos, ..request(Matter::Spawn) })
+        decide(
+            module,
+            PolicyRequest {
+                applications,
+                infos,
+                ..request(Matter::Spawn)
+            },
+        )
     };
-    refused(spawned(5), code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES, "no more than 64 procs at once");
+    refused(
+        spawned(5),
+        code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES,
+        "no more than 64 procs at once",
+    );
     passed(spawned(4));
     let nodes = |names: &[&str]| {
         let nodes = names.iter().map(|name| (*name).to_owned()).collect();
         decide(
             module,
-            PolicyRequest { provision: Some(Provision { nodes, image: None }), ..request(Matter::Provision) },
+            PolicyRequest {
+                provision: Some(Provision { nodes, image: None }),
+                ..request(Matter::Provision)
+            },
         )
     };
     let provided = nodes(&["spare1", "spare2"]);
     assert_eq!(
         (provided.outcome.unwrap(), provided.infos),
-        (PolicyOutcome::Grant, vec![info("site.ready", Value::Uint32(2))]),
+        (
+            PolicyOutcome::Grant,
+            vec![info("site.ready", Value::Uint32(2))]
+        ),
         "{name}"
     );
     passed(nodes(&["spare1", "login1"]));
     let token = |text: &str| vec![info("site.token", Value::String(Some(text.into())))];
     let hidden = ask_to_log(module, token("secret"));
-    assert_eq!(hidden.amendment, Amendment { data: Some(token("(hidden)")), ..Amendment::default() }, "{name}");
+    assert_eq!(
+        hidden.amendment,
+        Amendment {
+            data: Some(token("(hidden)")),
+            ..Amendment::default()
+        },
+        "{name}"
+    );
     passed(hidden);
 
     let greeted = handle(module, Vec::new(), Vec::new());
-    let greeting = info(&format!("{name}.greeting"), Value::String(Some("well done, job:3".into())));
-    assert_eq!((greeted.status, greeted.infos), (code::PMIX_EVENT_NO_ACTION_TAKEN, vec![greeting]), "{name}");
+    let greeting = info(
+        &format!("{name}.greeting"),
+        Value::String(Some("well done, job:3".into())),
+    );
+    assert_eq!(
+        (greeted.status, greeted.infos),
+        (code::PMIX_EVENT_NO_ACTION_TAKEN, vec![greeting]),
+        "{name}"
+    );
 
     let channel = Key::from(key::PMIX_LOG_STDERR);
-    let data = vec![Info::new(channel.clone(), Value::String(Some("hällo".into())))];
-    let request = LogRequest { source: None, identity: None, timestamp: None, data, directives: Vec::new() };
-    let call = ChannelCall { channel, request: Arc::new(request), steps: Arc::new(Vec::new()) };
+    let data = vec![Info::new(
+        channel.clone(),
+        Value::String(Some("hällo".into())),
+    )];
+    let request = LogRequest {
+        source: None,
+        identity: None,
+        timestamp: None,
+        data,
+        directives: Vec::new(),
+    };
+    let call = ChannelCall {
+        channel,
+        request: Arc::new(request),
+        steps: Arc::new(Vec::new()),
+    };
     assert_eq!(module.log(&call).status, code::PMIX_SUCCESS, "{name}");
-    assert_eq!(String::from_utf8_lossy(&written.0.lock().unwrap()), "hällo\n", "{name}");
-    assert_eq!(Hook::ALL.len(), 11, "a hook that modules can decide about needs a template");
+    assert_eq!(
+        String::from_utf8_lossy(&written.0.lock().unwrap()),
+        "hällo\n",
+        "{name}"
+    );
+    assert_eq!(
+        Hook::ALL.len(),
+        11,
+        "a hook that modules can decide about needs a template"
+    );
 }
 
 /// One project with every role: what is in it for a role is the same in a project with that role alone.
 async fn a_project_with_every_role_decides(language: &str) {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("my-{language}");
-    let made = Project::new(dir.path(), language, &name, &[&ROLES[..], &["lifecycle"]].concat());
+    let made = Project::new(
+        dir.path(),
+        language,
+        &name,
+        &[&ROLES[..], &["lifecycle"]].concat(),
+    );
     let project = &made.dir;
     edit(&project.join(source(language)));
     reach(project, language, &name);
     let done = made.build().expect_status(0);
-    assert!(done.stdout.contains("roles          event-handler, connection-policy, event-policy"), "{}", done.stdout);
-    let asked = if probe(language).is_some() { "sink, random, files" } else { "sink" };
-    assert!(done.stdout.contains(&format!("capabilities   {asked}\n")), "{}", done.stdout);
+    assert!(
+        done.stdout
+            .contains("roles          event-handler, connection-policy, event-policy"),
+        "{}",
+        done.stdout
+    );
+    let asked = if probe(language).is_some() {
+        "sink, random, files"
+    } else {
+        "sink"
+    };
+    assert!(
+        done.stdout.contains(&format!("capabilities   {asked}\n")),
+        "{}",
+        done.stdout
+    );
     let file = made.component();
 
-    let tried = run_within(COMPILING, &mut made.module(&["test"])).expect_status(1).stdout;
-    assert!(tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"), "{tried}");
+    let tried = run_within(COMPILING, &mut made.module(&["test"]))
+        .expect_status(1)
+        .stdout;
+    assert!(
+        tried.contains("FAILED  an event for everybody is denied") && tried.contains(" 1 FAILED\n"),
+        "{tried}"
+    );
     edit(&project.join("tests/example.toml"));
     run_within(COMPILING, &mut made.module(&["test"])).expect_status(0);
     decides_for_a_running_server(project, &name).await;
@@ -279,8 +448,13 @@ async fn a_project_with_every_role_decides(language: &str) {
     loaded.stop();
 
     let wrong = load(&file, &written).init(&[info("greeting", Value::Uint32(7))]);
-    let Err(InitError::Refused { reason, .. }) = wrong else { panic!("{language}: {wrong:?}") };
-    assert_eq!(reason, "the setting \"greeting\" must be a string", "{language}");
+    let Err(InitError::Refused { reason, .. }) = wrong else {
+        panic!("{language}: {wrong:?}")
+    };
+    assert_eq!(
+        reason, "the setting \"greeting\" must be a string",
+        "{language}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -316,15 +490,29 @@ fn each_role_alone_makes_a_project_that_builds_and_loads() {
             let name = format!("{language}-{role}");
             let project = Project::new(dir.path(), language, &name, &[role]);
             let done = project.build().expect_status(0);
-            assert!(done.stdout.contains(&format!("roles          {role}\n")), "{}", done.stdout);
+            assert!(
+                done.stdout.contains(&format!("roles          {role}\n")),
+                "{}",
+                done.stdout
+            );
             run_within(COMPILING, &mut project.module(&["test"])).expect_status(0);
             if language == "c" {
                 let measured =
-                    run_within(COMPILING, &mut project.module(&["bench", "--calls", "10"])).expect_status(0).stdout;
+                    run_within(COMPILING, &mut project.module(&["bench", "--calls", "10"]))
+                        .expect_status(0)
+                        .stdout;
                 assert!(measured.contains(role), "{measured}");
             }
             let module = load(&project.component(), &Arc::default());
-            assert_eq!(module.inspection().roles.iter().map(|role| role.name()).collect::<Vec<_>>(), [role]);
+            assert_eq!(
+                module
+                    .inspection()
+                    .roles
+                    .iter()
+                    .map(|role| role.name())
+                    .collect::<Vec<_>>(),
+                [role]
+            );
         }
     }
 }
@@ -336,13 +524,29 @@ fn the_functions_of_a_new_project_are_tested_natively() {
     let all = [&ROLES[..], &["lifecycle"]].concat();
     let project = Project::new(dir.path(), "rust", "native", &all).dir;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let formatted = Command::new(&cargo).args(["fmt", "--check"]).current_dir(&project).output().unwrap();
-    assert!(formatted.status.success(), "{}", String::from_utf8_lossy(&formatted.stdout));
+    let formatted = Command::new(&cargo)
+        .args(["fmt", "--check"])
+        .current_dir(&project)
+        .output()
+        .unwrap();
+    assert!(
+        formatted.status.success(),
+        "{}",
+        String::from_utf8_lossy(&formatted.stdout)
+    );
     let mut tests = Command::new(&cargo);
-    tests.args(["test", "--quiet", "--lib"]).current_dir(&project);
-    let done = tests.env("CARGO_TARGET_DIR", root().join("target/guests-build")).output().unwrap();
+    tests
+        .args(["test", "--quiet", "--lib"])
+        .current_dir(&project);
+    let done = tests
+        .env("CARGO_TARGET_DIR", root().join("target/guests-build"))
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains(&format!("{} passed", all.len())), "{said}");
+    assert!(
+        done.status.success() && said.contains(&format!("{} passed", all.len())),
+        "{said}"
+    );
 }
 
 #[needs(python3)]
@@ -352,10 +556,16 @@ fn functions_of_a_new_python_project_are_tested_natively() {
     let all = [&ROLES[..], &["lifecycle"]].concat();
     Project::new(dir.path(), "python", "snake", &all);
     let mut tests = Command::new("python3");
-    tests.args(["-B", "-m", "unittest"]).current_dir(dir.path().join("snake")).env("PYTHONPATH", "sdk/python");
+    tests
+        .args(["-B", "-m", "unittest"])
+        .current_dir(dir.path().join("snake"))
+        .env("PYTHONPATH", "sdk/python");
     let done = tests.output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains(&format!("Ran {} tests", all.len())), "{said}");
+    assert!(
+        done.status.success() && said.contains(&format!("Ran {} tests", all.len())),
+        "{said}"
+    );
 }
 
 #[test]
@@ -365,29 +575,61 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
         let done = run(&mut module(dir.path(), args));
         assert_ne!(done.status, Some(0), "{}", done.stdout);
         for word in words {
-            assert!(done.stderr.contains(word), "{word:?} is not in {}", done.stderr);
+            assert!(
+                done.stderr.contains(word),
+                "{word:?} is not in {}",
+                done.stderr
+            );
         }
     };
-    refused(&["new", "--lang", "perl", "mine"], &["'perl'", "rust, c, python, js"]);
-    refused(&["new", "--lang", "c", "--role", "handler", "mine"], &["'handler'", "event-handler, connection-policy"]);
-    refused(&["new", "--lang", "c", "--role", "lifecycle", "mine"], &["lifecycle alone", "event-handler"]);
-    refused(&["new", "--lang", "c", "My_Module"], &["\"My_Module\"", "small letters"]);
+    refused(
+        &["new", "--lang", "perl", "mine"],
+        &["'perl'", "rust, c, python, js"],
+    );
+    refused(
+        &["new", "--lang", "c", "--role", "handler", "mine"],
+        &["'handler'", "event-handler, connection-policy"],
+    );
+    refused(
+        &["new", "--lang", "c", "--role", "lifecycle", "mine"],
+        &["lifecycle alone", "event-handler"],
+    );
+    refused(
+        &["new", "--lang", "c", "My_Module"],
+        &["\"My_Module\"", "small letters"],
+    );
     refused(&["build", "."], &["peal-module.toml", "peal module new"]);
 
     Project::new(dir.path(), "python", "mine", &["event-handler"]);
-    refused(&["test", "mine"], &["mine/mine.wasm is not there", "peal module build mine"]);
-    refused(&["new", "--lang", "c", "mine"], &["is there already", "--dir"]);
-    assert!(dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists());
+    refused(
+        &["test", "mine"],
+        &["mine/mine.wasm is not there", "peal module build mine"],
+    );
+    refused(
+        &["new", "--lang", "c", "mine"],
+        &["is there already", "--dir"],
+    );
+    assert!(
+        dir.path().join("mine/module.py").exists() && !dir.path().join("mine/module.c").exists()
+    );
 
-    for (language, tool) in
-        [("python", "pip install componentize-py=="), ("js", "componentize-qjs@"), ("c", "wasi-libc")]
-    {
+    for (language, tool) in [
+        ("python", "pip install componentize-py=="),
+        ("js", "componentize-qjs@"),
+        ("c", "wasi-libc"),
+    ] {
         let name = format!("bare-{language}");
         Project::new(dir.path(), language, &name, &["event-handler"]);
         let mut command = module(dir.path(), &["build", &name]);
-        let done = run(command.env("PATH", "").env("PEAL_TOOLS", dir.path().join("nothing")));
+        let done = run(command
+            .env("PATH", "")
+            .env("PEAL_TOOLS", dir.path().join("nothing")));
         assert_ne!(done.status, Some(0), "{language}");
-        assert!(done.stderr.contains(tool) && done.stderr.contains("--install"), "{}", done.stderr);
+        assert!(
+            done.stderr.contains(tool) && done.stderr.contains("--install"),
+            "{}",
+            done.stderr
+        );
     }
     let manifest = dir.path().join("mine/peal-module.toml");
     for (text, words) in [
@@ -395,7 +637,10 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
             "name = \"mine\"\nlanguage = \"go\"\nroles = [\"event-handler\"]",
             "expected one of `rust`, `c`, `python`, `js`",
         ),
-        ("name = \"mine\"\nlanguage = \"c\"\nroles = []", "name at least one"),
+        (
+            "name = \"mine\"\nlanguage = \"c\"\nroles = []",
+            "name at least one",
+        ),
         (
             "name = \"mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]\ncapabilities = [\"clock\"]",
             "take the line out",
@@ -404,7 +649,10 @@ fn what_cannot_be_made_or_built_is_said_with_what_to_do() {
             "name = \"mine\"\nlanguage = \"js\"\nroles = [\"event-handler\"]\ncapabilities = [\"clok\"]",
             "there is no \"clok\"; there are logging, clock,",
         ),
-        ("name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]", "a name has small letters"),
+        (
+            "name = \"../mine\"\nlanguage = \"c\"\nroles = [\"event-handler\"]",
+            "a name has small letters",
+        ),
     ] {
         fs::write(&manifest, text).unwrap();
         refused(&["build", "mine"], &[words]);
@@ -420,17 +668,41 @@ fn build_error_is_the_authors_own_and_comes_first() {
         (
             "python",
             "import peal\n\nx = = 3\n",
-            &["module.py does not build:", "File \"module.py\", line 3", "SyntaxError"][..],
+            &[
+                "module.py does not build:",
+                "File \"module.py\", line 3",
+                "SyntaxError",
+            ][..],
         ),
-        ("js", "export const x = ;\n", &["module.js does not build:", "unexpected token", "at module.js:1:"]),
+        (
+            "js",
+            "export const x = ;\n",
+            &[
+                "module.js does not build:",
+                "unexpected token",
+                "at module.js:1:",
+            ],
+        ),
     ] {
-        let project = Project::new(dir.path(), language, &format!("wrong-{language}"), &["event-handler"]);
+        let project = Project::new(
+            dir.path(),
+            language,
+            &format!("wrong-{language}"),
+            &["event-handler"],
+        );
         fs::write(project.dir.join(source(language)), code).unwrap();
         let said = project.build().expect_status(125).stderr;
-        let words: String =
-            said.lines().skip_while(|line| !line.contains("does not build")).collect::<Vec<_>>().join("\n");
-        told.iter().for_each(|part| assert!(words.contains(part), "{part:?} is not in {said}"));
-        assert!(!said.contains("backtrace") && !said.contains("Traceback") && said.lines().count() < 12, "{said}");
+        let words: String = said
+            .lines()
+            .skip_while(|line| !line.contains("does not build"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        told.iter()
+            .for_each(|part| assert!(words.contains(part), "{part:?} is not in {said}"));
+        assert!(
+            !said.contains("backtrace") && !said.contains("Traceback") && said.lines().count() < 12,
+            "{said}"
+        );
     }
 }
 
@@ -439,17 +711,30 @@ fn build_error_is_the_authors_own_and_comes_first() {
 fn module_without_the_export_of_its_role_does_not_build() {
     let dir = tempfile::tempdir().unwrap();
     for (language, code, told) in [
-        ("python", "import peal\n\n\ndef handle(event):\n    return peal.no_action()\n", "`@peal.event_handler`"),
+        (
+            "python",
+            "import peal\n\n\ndef handle(event):\n    return peal.no_action()\n",
+            "`@peal.event_handler`",
+        ),
         (
             "js",
             "import * as peal from \"./sdk/js/peal.js\";\nexport const eventHandlr = peal.eventHandler(() => undefined);\n",
             "`export const eventHandler = peal.eventHandler(...)`",
         ),
     ] {
-        let project = Project::new(dir.path(), language, &format!("less-{language}"), &["event-handler"]);
+        let project = Project::new(
+            dir.path(),
+            language,
+            &format!("less-{language}"),
+            &["event-handler"],
+        );
         fs::write(project.dir.join(source(language)), code).unwrap();
         let said = project.build().expect_status(125).stderr;
-        assert!(said.contains("peal-module.toml has the role event-handler, and ") && said.contains(told), "{said}");
+        assert!(
+            said.contains("peal-module.toml has the role event-handler, and ")
+                && said.contains(told),
+            "{said}"
+        );
         assert!(!project.component().exists(), "{language}");
     }
 }

@@ -20,7 +20,10 @@ const MODULES: [&str; 6] = [
 fn site() -> (Place, Daemon) {
     let place = Place::new();
     let path = format!("\npath = {:?}\ngrants = [\"logging\"]\n", guest("report"));
-    let text: String = MODULES.iter().map(|module| format!("[[module]]\n{module}{path}")).collect();
+    let text: String = MODULES
+        .iter()
+        .map(|module| format!("[[module]]\n{module}{path}"))
+        .collect();
     place.configure(&text);
     let daemon = place.start();
     (place, daemon)
@@ -33,14 +36,23 @@ fn show(daemon: &Daemon, more: &[&str]) -> Vec<Value> {
 
 /// What is said of each handler under this name.
 fn all(rows: &[Value], of: &str) -> Vec<String> {
-    rows.iter().map(|row| row[of].as_str().map_or_else(|| row[of].to_string(), str::to_owned)).collect()
+    rows.iter()
+        .map(|row| {
+            row[of]
+                .as_str()
+                .map_or_else(|| row[of].to_string(), str::to_owned)
+        })
+        .collect()
 }
 
 #[test]
 fn the_order_in_force_is_shown_and_why_each_stands_where_it_does() {
     let (_place, daemon) = site();
     let rows = show(&daemon, &[]);
-    assert_eq!(all(&rows, "name"), ["opens", "narrow", "wide", "beside", "plain", "theirs"]);
+    assert_eq!(
+        all(&rows, "name"),
+        ["opens", "narrow", "wide", "beside", "plain", "theirs"]
+    );
     assert_eq!(all(&rows, "position"), ["1", "2", "3", "4", "5", "6"]);
     assert_eq!(
         all(&rows, "stands"),
@@ -53,7 +65,10 @@ fn the_order_in_force_is_shown_and_why_each_stands_where_it_does() {
             "default, appended"
         ]
     );
-    assert_eq!((&rows[0]["owner"], &rows[5]["owner"]["namespace"]), (&"site".into(), &"solver".into()));
+    assert_eq!(
+        (&rows[0]["owner"], &rows[5]["owner"]["namespace"]),
+        (&"site".into(), &"solver".into())
+    );
     assert_eq!(
         (&rows[2]["codes"][0]["number"], &rows[1]["codes"][0]["name"]),
         (&Value::from(-3001), &"PMIX_ERR_PROC_ABORTED".into())
@@ -61,24 +76,62 @@ fn the_order_in_force_is_shown_and_why_each_stands_where_it_does() {
     let text = daemon.tell(&["chain", "show"]);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 6, "{text}");
-    assert!(lines[2].contains("registration 3; -3001, PMIX_ERR_PROC_ABORTED; about jobs; oneshot"), "{text}");
+    assert!(
+        lines[2].contains("registration 3; -3001, PMIX_ERR_PROC_ABORTED; about jobs; oneshot"),
+        "{text}"
+    );
 }
 
 #[test]
 fn of_an_event_it_is_shown_who_is_passed_over_and_why() {
     let (_place, daemon) = site();
-    let rows = show(&daemon, &["-3001", "--range", "namespace", "--source", "other:0"]);
+    let rows = show(
+        &daemon,
+        &["-3001", "--range", "namespace", "--source", "other:0"],
+    );
     assert_eq!(all(&rows, "position"), ["1", "null", "2", "3", "4", "null"]);
     assert_eq!(rows[1]["passed_over"], "it is for other codes");
-    assert_eq!(rows[5]["passed_over"], "the event does not concern its owner");
-    let rows = show(&daemon, &["PMIX_ERR_PROC_ABORTED", "--info", "PMIX_EVENT_NON_DEFAULT=true", "--info", AFFECTED]);
-    assert_eq!(all(&rows, "position"), ["null", "1", "2", "null", "null", "null"]);
+    assert_eq!(
+        rows[5]["passed_over"],
+        "the event does not concern its owner"
+    );
+    let rows = show(
+        &daemon,
+        &[
+            "PMIX_ERR_PROC_ABORTED",
+            "--info",
+            "PMIX_EVENT_NON_DEFAULT=true",
+            "--info",
+            AFFECTED,
+        ],
+    );
+    assert_eq!(
+        all(&rows, "position"),
+        ["null", "1", "2", "null", "null", "null"]
+    );
     assert_eq!(rows[3]["passed_over"], "the event is marked non-default");
     let rows = show(&daemon, &["-3001", "--info", "site.load=5"]);
     let other = rows[2]["passed_over"].as_str().unwrap();
-    assert!(other.starts_with("it is for the other class of events (those about jobs name procs"), "{other}");
-    let text = daemon.tell(&["chain", "show", "-3002", "--range", "namespace", "--source", "solver:0"]);
-    assert!(text.lines().nth(1).unwrap().ends_with("passed over: it is for other codes"), "{text}");
+    assert!(
+        other.starts_with("it is for the other class of events (those about jobs name procs"),
+        "{other}"
+    );
+    let text = daemon.tell(&[
+        "chain",
+        "show",
+        "-3002",
+        "--range",
+        "namespace",
+        "--source",
+        "solver:0",
+    ]);
+    assert!(
+        text.lines()
+            .nth(1)
+            .unwrap()
+            .ends_with("passed over: it is for other codes"),
+        "{text}"
+    );
 }
 
 /// Of an event without infos nobody has said whether it is about a job.
@@ -87,24 +140,44 @@ fn class_of_an_event_without_infos_is_left_open() {
     let (_place, daemon) = site();
     let rows = show(&daemon, &["PMIX_ERR_PROC_ABORTED"]);
     assert_eq!(all(&rows, "position"), ["1", "2", "3", "4", "5", "6"]);
-    assert_eq!((&rows[1]["depends_on_class"], &rows[5]["depends_on_class"]), (&true.into(), &true.into()));
+    assert_eq!(
+        (&rows[1]["depends_on_class"], &rows[5]["depends_on_class"]),
+        (&true.into(), &true.into())
+    );
     let text = daemon.tell(&["chain", "show", "PMIX_ERR_PROC_ABORTED"]);
-    assert!(text.lines().nth(1).unwrap().contains("; if the event is about a job"), "{text}");
+    assert!(
+        text.lines()
+            .nth(1)
+            .unwrap()
+            .contains("; if the event is about a job"),
+        "{text}"
+    );
     let text = daemon.tell(&["chain", "show", "PMIX_ERR_PROC_ABORTED", "--info", AFFECTED]);
-    assert!(text.lines().nth(1).unwrap().contains("; about jobs"), "{text}");
+    assert!(
+        text.lines().nth(1).unwrap().contains("; about jobs"),
+        "{text}"
+    );
 }
 
 #[test]
 fn what_is_written_wrongly_is_refused_with_what_was_probably_meant() {
     let (_place, daemon) = site();
     for (args, says) in [
-        (&["PMIX_ERR_PROC_ABORTD"][..], "did you mean `PMIX_ERR_PROC_ABORTED`?"),
+        (
+            &["PMIX_ERR_PROC_ABORTD"][..],
+            "did you mean `PMIX_ERR_PROC_ABORTED`?",
+        ),
         (&["-3001", "--range", "golbal"], "did you mean `global`?"),
-        (&["-3001", "--source", "solver"], "\"solver\" is no NSPACE:RANK"),
+        (
+            &["-3001", "--source", "solver"],
+            "\"solver\" is no NSPACE:RANK",
+        ),
         (&["-3001", "--info", "load"], "KEY=VALUE is wanted"),
         (&["--source", "solver:0"], "required"),
     ] {
-        let refused = daemon.ask(&[&["chain", "show"], args].concat()).expect_status(2);
+        let refused = daemon
+            .ask(&[&["chain", "show"], args].concat())
+            .expect_status(2);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);
     }
     let place = Place::new();
@@ -112,5 +185,9 @@ fn what_is_written_wrongly_is_refused_with_what_was_probably_meant() {
     assert_eq!(empty.tell(&["chain", "show"]), "no handlers are hosted\n");
     empty.tell(&["stop", "--wait"]);
     let gone = empty.ask(&["chain", "show"]).expect_status(125);
-    assert!(gone.stderr.contains("no server answers on"), "{}", gone.stderr);
+    assert!(
+        gone.stderr.contains("no server answers on"),
+        "{}",
+        gone.stderr
+    );
 }

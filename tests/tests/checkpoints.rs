@@ -24,7 +24,11 @@ fn procs_are_told_by_signals_and_events_and_all_have_made_it() {
             "rank 2: made its checkpoint well",
         ]
         .into();
-        assert_eq!(lines.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{how}");
+        assert_eq!(
+            lines.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+            expected,
+            "{how}"
+        );
     }
 }
 
@@ -38,8 +42,14 @@ fn who_is_late_or_fails_is_told_of_and_cancelling_ends_the_wait() {
     ] {
         let lines = checkpoint(how);
         let has = |words: &str| lines.iter().any(|line| line.contains(words));
-        assert!(has(&format!("rank 0: checkpoint \"mycheckpoint.1\", {state}")), "{how}: {lines:#?}");
-        assert!(has(&format!("rank 0: it is over: {over}")), "{how}: {lines:#?}");
+        assert!(
+            has(&format!("rank 0: checkpoint \"mycheckpoint.1\", {state}")),
+            "{how}: {lines:#?}"
+        );
+        assert!(
+            has(&format!("rank 0: it is over: {over}")),
+            "{how}: {lines:#?}"
+        );
     }
 }
 

@@ -22,7 +22,10 @@ use std::{
 };
 
 fn me() -> Identity {
-    Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    Identity {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+    }
 }
 
 fn proc(job: &str, rank: u32) -> Proc {
@@ -30,7 +33,12 @@ fn proc(job: &str, rank: u32) -> Proc {
 }
 
 fn behind(procs: &[Proc], files: &[&Path], directories: &[&Path]) -> Cleanup {
-    let paths = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<BTreeSet<PathBuf>>();
+    let paths = |paths: &[&Path]| {
+        paths
+            .iter()
+            .map(|path| path.to_path_buf())
+            .collect::<BTreeSet<PathBuf>>()
+    };
     Cleanup {
         procs: procs.to_vec(),
         files: paths(files),
@@ -46,24 +54,41 @@ fn behind(procs: &[Proc], files: &[&Path], directories: &[&Path]) -> Cleanup {
 async fn of_an_adopted_job_it_is_removed_when_connections_end_and_at_the_latest_with_the_job() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    ["first", "second", "both"].iter().for_each(|name| fs::write(at(name), "").unwrap());
+    ["first", "second", "both"]
+        .iter()
+        .for_each(|name| fs::write(at(name), "").unwrap());
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
     let Identity { uid, gid } = me();
     let job = Nspace::new("adopted").unwrap();
     host.adopt(&JobSpec::new(job.clone(), 2, "node", Identity { uid, gid }));
-    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "adopted", 2).await;
+    let node = Node::under(
+        host.clone(),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "adopted",
+        2,
+    )
+    .await;
     let (one, other) = (node.client(0).await, node.client(1).await);
     let procs = [one.me().clone(), other.me().clone()];
-    let register =
-        |procs: &[Proc], name: &str| host.register_cleanup(procs[0].clone(), me(), behind(procs, &[&at(name)], &[]));
+    let register = |procs: &[Proc], name: &str| {
+        host.register_cleanup(procs[0].clone(), me(), behind(procs, &[&at(name)], &[]))
+    };
     register(&procs[..1], "first").await.unwrap();
     register(&procs[1..], "second").await.unwrap();
     register(&procs, "both").await.unwrap();
     let unknown = behind(&[proc("unknown", 0)], &[&at("both")], &[]);
-    assert_eq!(host.register_cleanup(procs[0].clone(), me(), unknown).await, Err(code::PMIX_ERR_NOT_FOUND));
+    assert_eq!(
+        host.register_cleanup(procs[0].clone(), me(), unknown).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
     let conflicting = behind(&procs, &[], &[&at("both")]);
     let conflict = Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
-    assert_eq!(host.register_cleanup(procs[0].clone(), me(), conflicting).await, conflict);
+    assert_eq!(
+        host.register_cleanup(procs[0].clone(), me(), conflicting)
+            .await,
+        conflict
+    );
 
     soon("it leaves", one.finalize()).await.unwrap();
     soon("what it left is gone", async {
@@ -88,16 +113,43 @@ async fn paths_that_a_client_registers_are_all_removed() {
     let at = |name: &str| dir.path().join(name);
     let (files, directories) = (["1", "2", "3"].map(at), ["4", "5", "6"].map(at));
     files.iter().for_each(|path| fs::write(path, "").unwrap());
-    directories.iter().for_each(|path| fs::create_dir(path).unwrap());
+    directories
+        .iter()
+        .for_each(|path| fs::create_dir(path).unwrap());
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    host.adopt(&JobSpec::new(Nspace::new("adopted").unwrap(), 1, "node", me()));
-    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "adopted", 1).await;
+    host.adopt(&JobSpec::new(
+        Nspace::new("adopted").unwrap(),
+        1,
+        "node",
+        me(),
+    ));
+    let node = Node::under(
+        host.clone(),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "adopted",
+        1,
+    )
+    .await;
     let client = node.client(0).await;
-    let request =
-        |files: Vec<PathBuf>| CleanupRequest { files, directories: directories.to_vec(), ..Default::default() };
-    let refused = client.control(&[], Control::Cleanup(request(vec![at("a,b")]))).await.unwrap_err();
-    assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM, "a comma would make two paths of it: {refused}");
-    client.control(&[], Control::Cleanup(request(files.to_vec()))).await.unwrap();
+    let request = |files: Vec<PathBuf>| CleanupRequest {
+        files,
+        directories: directories.to_vec(),
+        ..Default::default()
+    };
+    let refused = client
+        .control(&[], Control::Cleanup(request(vec![at("a,b")])))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refused.status(),
+        code::PMIX_ERR_BAD_PARAM,
+        "a comma would make two paths of it: {refused}"
+    );
+    client
+        .control(&[], Control::Cleanup(request(files.to_vec())))
+        .await
+        .unwrap();
     soon("it leaves", client.finalize()).await.unwrap();
     soon("all of it is gone", async {
         while fs::read_dir(dir.path()).unwrap().count() > 0 {
@@ -109,45 +161,106 @@ async fn paths_that_a_client_registers_are_all_removed() {
 
 /// The only test of this process that starts processes: the host takes all children for its own.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_not_when_they_start_again() {
+async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_not_when_they_start_again()
+ {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("shared/sub")).unwrap();
     fs::write(at("own"), "").unwrap();
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "other", 1).await;
+    let node = Node::under(
+        host.clone(),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "other",
+        1,
+    )
+    .await;
     let script = "echo > shared/sub/$PMIX_RANK; echo $PEAL_CHECKPOINT >> started-$PMIX_RANK; \
                   until [ -e go-$PMIX_RANK ]; do sleep 0.01; done";
-    let args = ["-c".into(), format!("cd {} && {script}", dir.path().display()).into()];
-    let keeping = Keeping { control_groups: ControlGroups::Off, ..Keeping::default() };
+    let args = [
+        "-c".into(),
+        format!("cd {} && {script}", dir.path().display()).into(),
+    ];
+    let keeping = Keeping {
+        control_groups: ControlGroups::Off,
+        ..Keeping::default()
+    };
     let request = JobRequest {
         keeping,
-        ..JobRequest::new(Nspace::new("started").unwrap(), AppRequest::new("sh", args.into(), 3), "node")
+        ..JobRequest::new(
+            Nspace::new("started").unwrap(),
+            AppRequest::new("sh", args.into(), 3),
+            "node",
+        )
     };
     host.serve(node.server.handle(), &node.server.uri().to_string());
     let mut job = host.launch(request).await.unwrap();
     let procs = [proc("started", 0), proc("started", 1)];
-    let started = |rank: u32| fs::read_to_string(at(&format!("started-{rank}"))).unwrap_or_default().lines().count();
+    let started = |rank: u32| {
+        fs::read_to_string(at(&format!("started-{rank}")))
+            .unwrap_or_default()
+            .lines()
+            .count()
+    };
     until("all run", || (0..3).all(|rank| started(rank) == 1));
-    host.register_cleanup(procs[0].clone(), me(), behind(&procs, &[], &[&at("shared")])).await.unwrap();
-    host.register_cleanup(procs[0].clone(), me(), behind(&procs[..1], &[&at("own")], &[])).await.unwrap();
+    host.register_cleanup(
+        procs[0].clone(),
+        me(),
+        behind(&procs, &[], &[&at("shared")]),
+    )
+    .await
+    .unwrap();
+    host.register_cleanup(
+        procs[0].clone(),
+        me(),
+        behind(&procs[..1], &[&at("own")], &[]),
+    )
+    .await
+    .unwrap();
 
     let killed = proc("started", 2);
     fs::write(at("killed"), "").unwrap();
-    host.register_cleanup(killed.clone(), me(), behind(std::slice::from_ref(&killed), &[&at("killed")], &[]))
+    host.register_cleanup(
+        killed.clone(),
+        me(),
+        behind(std::slice::from_ref(&killed), &[&at("killed")], &[]),
+    )
+    .await
+    .unwrap();
+    let kill = JobControl {
+        action: JobAction::Kill,
+        targets: vec![killed],
+        directives: Vec::new(),
+    };
+    assert_eq!(
+        soon(
+            "it is killed",
+            host.job_control(Some(procs[0].clone()), kill)
+        )
         .await
-        .unwrap();
-    let kill = JobControl { action: JobAction::Kill, targets: vec![killed], directives: Vec::new() };
-    assert_eq!(soon("it is killed", host.job_control(Some(procs[0].clone()), kill)).await.unwrap(), vec![]);
+        .unwrap(),
+        vec![]
+    );
     until("what it left is gone", || !at("killed").exists());
-    assert!(at("own").exists() && at("shared/sub/2").exists(), "the others go on");
+    assert!(
+        at("own").exists() && at("shared/sub/2").exists(),
+        "the others go on"
+    );
 
     let again = JobControl {
-        action: JobAction::Restart { checkpoint: Some("one".to_owned()) },
+        action: JobAction::Restart {
+            checkpoint: Some("one".to_owned()),
+        },
         targets: procs[..1].to_vec(),
         directives: Vec::new(),
     };
-    let done = soon("it starts again", host.job_control(Some(procs[1].clone()), again)).await.unwrap();
+    let done = soon(
+        "it starts again",
+        host.job_control(Some(procs[1].clone()), again),
+    )
+    .await
+    .unwrap();
     assert_eq!(done, vec![]);
     until("it runs again", || started(0) == 2);
     assert_eq!(fs::read_to_string(at("started-0")).unwrap(), "\none\n");
@@ -155,7 +268,10 @@ async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_n
 
     fs::write(at("go-0"), "").unwrap();
     until("what is its own is gone", || !at("own").exists());
-    assert!(at("shared/sub/0").exists(), "the other one may still need it");
+    assert!(
+        at("shared/sub/0").exists(),
+        "the other one may still need it"
+    );
     fs::write(at("go-1"), "").unwrap();
     assert_eq!(soon("the job ends", job.ended()).await.exit_status, 0);
     assert!(!at("shared").exists(), "it is gone when the job is");

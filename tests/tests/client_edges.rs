@@ -1,6 +1,8 @@
 //! The edges of Peal's client: who leaves early, gives up half-way or loses one of several servers, and files that lead nowhere.
 use peal_client::{Attach, Client, ClientError, ClientSettings, Tool, ToolSettings};
-use peal_model::{CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope, Status, Value, code, key};
+use peal_model::{
+    CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope, Status, Value, code, key,
+};
 use peal_server::ServerSettings;
 use peal_tests::{
     false_server::{FalseServer, deceived, listen},
@@ -15,17 +17,27 @@ const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
 const KEY: KeyName = KeyName("test.key");
 
 fn news() -> Event {
-    Event { code: NEWS, source: None, range: Range::Global, infos: Vec::new() }
+    Event {
+        code: NEWS,
+        source: None,
+        range: Range::Global,
+        infos: Vec::new(),
+    }
 }
 
 /// Runs a test on one thread, which it may block only by being wrong.
 fn on_one_thread(test: impl Future<Output = ()> + Send + 'static) {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(test);
         tell.send(()).unwrap();
     });
-    told.recv_timeout(Duration::from_secs(30)).expect("the runtime is blocked, or the test failed");
+    told.recv_timeout(Duration::from_secs(30))
+        .expect("the runtime is blocked, or the test failed");
 }
 
 /// A client on whose handlers' thread a handler waits for what the test holds.
@@ -68,12 +80,19 @@ fn who_leaves_does_not_wait_for_a_handler_that_waits_for_him() {
 async fn a_commit_that_was_given_up_is_made_by_the_next() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     client.put(Scope::Local, KEY.into(), Value::Uint32(1));
-    timeout(Duration::from_millis(10), client.commit()).await.unwrap_err();
+    timeout(Duration::from_millis(10), client.commit())
+        .await
+        .unwrap_err();
     let (_, first) = server.hear().await;
     client.put(Scope::Local, KeyName("test.later").into(), Value::Uint32(2));
-    let (done, second) = soon("it is answered", async { tokio::join!(client.commit(), server.grant()) }).await;
+    let (done, second) = soon("it is answered", async {
+        tokio::join!(client.commit(), server.grant())
+    })
+    .await;
     done.unwrap();
-    let (Request::Commit(first), Request::Commit(second)) = (first, second) else { panic!("no commits") };
+    let (Request::Commit(first), Request::Commit(second)) = (first, second) else {
+        panic!("no commits")
+    };
     assert_eq!(second[0].kvals[0], first[0].kvals[0]);
     assert_eq!((first[0].kvals.len(), second[0].kvals.len()), (1, 2));
 }
@@ -93,7 +112,11 @@ async fn a_get_that_refreshes_asks_for_what_is_known() {
     assert_eq!(get(&[]).await, Value::Uint32(1));
     put(2).await;
     assert_eq!(get(&[]).await, Value::Uint32(1));
-    assert_eq!(get(&[refresh.clone(), optional]).await, Value::Uint32(1), "the server must not be asked");
+    assert_eq!(
+        get(&[refresh.clone(), optional]).await,
+        Value::Uint32(1),
+        "the server must not be asked"
+    );
     assert_eq!(get(&[refresh]).await, Value::Uint32(2));
     assert_eq!(get(&[]).await, Value::Uint32(2));
 }
@@ -115,46 +138,76 @@ async fn welcome(listener: &TcpListener, grants: usize) -> FalseServer {
 
 async fn tool(client: ClientSettings) -> (Tool, FalseServer) {
     let (listener, uri) = place().await;
-    let settings = ToolSettings { attach: Attach::Uri(uri), client, ..ToolSettings::from(|_| None).unwrap() };
-    let (tool, server) =
-        soon("a tool connects", async { tokio::join!(Tool::init(settings), welcome(&listener, 1)) }).await;
+    let settings = ToolSettings {
+        attach: Attach::Uri(uri),
+        client,
+        ..ToolSettings::from(|_| None).unwrap()
+    };
+    let (tool, server) = soon("a tool connects", async {
+        tokio::join!(Tool::init(settings), welcome(&listener, 1))
+    })
+    .await;
     (tool.unwrap(), server)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_was_attached_to_in_vain_is_none() {
-    let settings = ClientSettings { answer_timeout: Duration::from_secs(2), ..ClientSettings::default() };
+    let settings = ClientSettings {
+        answer_timeout: Duration::from_secs(2),
+        ..ClientSettings::default()
+    };
     let (tool, mut server) = tool(settings).await;
     let (handler, mut heard) = listener();
-    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], everything(), handler), server.grant());
+    let (registered, _) = tokio::join!(
+        tool.register(&[LOST, NEWS], everything(), handler),
+        server.grant()
+    );
     registered.unwrap();
     let (listener, uri) = place().await;
     let attach = Attach::Uri(uri);
     // The registration is never answered.
     let (attached, mut second) = tokio::join!(tool.attach(&attach), welcome(&listener, 1));
-    assert!(matches!(attached, Err(ClientError::TimedOut { .. })), "{attached:?}");
+    assert!(
+        matches!(attached, Err(ClientError::TimedOut { .. })),
+        "{attached:?}"
+    );
     assert_eq!(tool.servers().len(), 1);
-    assert!(matches!(second.next().await, Some((_, Request::RegisterEvents { .. }))));
+    assert!(matches!(
+        second.next().await,
+        Some((_, Request::RegisterEvents { .. }))
+    ));
     assert_eq!(soon("the connection is closed", second.next()).await, None);
     // Refused, and closed at once: neither is a loss.
     let refuse = async {
         let mut third = welcome(&listener, 1).await;
         let (tag, _) = third.hear().await;
-        third.answer(tag, CommandCode::RegisterEvents, &Reply::Status(code::PMIX_ERR_EVENT_REGISTRATION)).await;
+        third
+            .answer(
+                tag,
+                CommandCode::RegisterEvents,
+                &Reply::Status(code::PMIX_ERR_EVENT_REGISTRATION),
+            )
+            .await;
     };
     let (attached, ()) = tokio::join!(tool.attach(&attach), refuse);
     attached.unwrap_err();
     let (attached, _) = tokio::join!(tool.attach(&attach), welcome(&listener, 0));
     attached.unwrap_err();
     server.send(&news()).await;
-    assert_eq!(soon("an event is heard", heard.recv()).await.unwrap().code, NEWS);
+    assert_eq!(
+        soon("an event is heard", heard.recv()).await.unwrap().code,
+        NEWS
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_is_heard_also_if_the_tool_has_gone_on_and_the_other_servers_are_told_all() {
     let (tool, mut first) = tool(ClientSettings::default()).await;
     let (gate, go, mut told) = gate();
-    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], everything(), gate), first.grant());
+    let (registered, _) = tokio::join!(
+        tool.register(&[LOST, NEWS], everything(), gate),
+        first.grant()
+    );
     let gate = registered.unwrap();
     first.send(&news()).await;
     assert_eq!(soon("the handler is called", told.recv()).await, Some(NEWS));
@@ -164,13 +217,17 @@ async fn a_loss_is_heard_also_if_the_tool_has_gone_on_and_the_other_servers_are_
     assert!(matches!(lost, Err(ClientError::Lost { .. })), "{lost:?}");
     let (listener, uri) = place().await;
     let attach = Attach::Uri(uri);
-    let (attached, second) =
-        soon("it attaches", async { tokio::join!(tool.attach(&attach), welcome(&listener, 2)) }).await;
+    let (attached, second) = soon("it attaches", async {
+        tokio::join!(tool.attach(&attach), welcome(&listener, 2))
+    })
+    .await;
     attached.unwrap();
     drop(go);
     assert_eq!(soon("the loss is heard", told.recv()).await, Some(LOST));
-    let (attached, mut third) =
-        soon("it attaches", async { tokio::join!(tool.attach(&attach), welcome(&listener, 2)) }).await;
+    let (attached, mut third) = soon("it attaches", async {
+        tokio::join!(tool.attach(&attach), welcome(&listener, 2))
+    })
+    .await;
     attached.unwrap();
     drop(second);
     assert_eq!(soon("the loss is heard", told.recv()).await, Some(LOST));
@@ -183,17 +240,25 @@ async fn a_loss_is_heard_also_if_the_tool_has_gone_on_and_the_other_servers_are_
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_are_lost_together_are_one_event() {
     // Long: that the test reaches its end says that nobody waits for the window when nobody is left.
-    let settings = ClientSettings { loss_window: Duration::from_secs(3600), ..ClientSettings::default() };
+    let settings = ClientSettings {
+        loss_window: Duration::from_secs(3600),
+        ..ClientSettings::default()
+    };
     let (tool, mut first) = tool(settings).await;
     let (handler, mut heard) = listener();
-    let (registered, _) = tokio::join!(tool.register(&[LOST, NEWS], everything(), handler), first.grant());
+    let (registered, _) = tokio::join!(
+        tool.register(&[LOST, NEWS], everything(), handler),
+        first.grant()
+    );
     registered.unwrap();
     let (listener, uri) = place().await;
     let attach = Attach::Uri(uri);
     let mut others = Vec::new();
     for _ in 0..2 {
-        let (attached, server) =
-            soon("it attaches", async { tokio::join!(tool.attach(&attach), welcome(&listener, 2)) }).await;
+        let (attached, server) = soon("it attaches", async {
+            tokio::join!(tool.attach(&attach), welcome(&listener, 2))
+        })
+        .await;
         attached.unwrap();
         others.push(server);
     }
@@ -218,7 +283,10 @@ async fn fails(directory: &Path, attach: Attach) -> ClientError {
     settings.places.directory = directory.to_owned();
     settings.places.host = "node".to_owned();
     settings.attach = attach;
-    soon("the tool gives up", Tool::init(settings)).await.err().unwrap()
+    soon("the tool gives up", Tool::init(settings))
+        .await
+        .err()
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -227,7 +295,14 @@ async fn a_file_that_cannot_be_opened_is_told_of_as_such() {
     let at = |name: &str| directory.path().join(name);
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     for name in ["fifo", "pmix.sys.node"] {
-        rustix::fs::mknodat(rustix::fs::CWD, at(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at(name),
+            rustix::fs::FileType::Fifo,
+            mode,
+            0,
+        )
+        .unwrap();
     }
     for attach in [Attach::File(at("fifo")), Attach::System] {
         let error = fails(directory.path(), attach).await.to_string();
@@ -236,7 +311,13 @@ async fn a_file_that_cannot_be_opened_is_told_of_as_such() {
     std::fs::remove_file(at("pmix.sys.node")).unwrap();
     std::os::unix::fs::symlink(at("fifo"), at("pmix.sys.node")).unwrap();
     let error = fails(directory.path(), Attach::System).await;
-    assert!(matches!(&error, ClientError::UnreadableFile { .. }), "{error}");
+    assert!(
+        matches!(&error, ClientError::UnreadableFile { .. }),
+        "{error}"
+    );
     let error = fails(&at("fifo"), Attach::Any).await;
-    assert!(matches!(&error, ClientError::UnreadableFile { path, .. } if *path == at("fifo")), "{error}");
+    assert!(
+        matches!(&error, ClientError::UnreadableFile { path, .. } if *path == at("fifo")),
+        "{error}"
+    );
 }

@@ -17,7 +17,11 @@ use std::{
 struct Unable;
 
 impl Host for Unable {
-    fn job_control(&self, _requester: Option<Proc>, _control: JobControl) -> Answer<'_, Vec<NotDone>> {
+    fn job_control(
+        &self,
+        _requester: Option<Proc>,
+        _control: JobControl,
+    ) -> Answer<'_, Vec<NotDone>> {
         Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_AVAILABLE)))
     }
 
@@ -26,56 +30,117 @@ impl Host for Unable {
     }
 
     fn monitor(&self, _: Proc, _: Info, _: Status, _: Vec<Info>) -> Answer<'_, Vec<Info>> {
-        Box::pin(std::future::ready(Ok(vec![Info::new(KeyName("site.monitor"), Value::string("ours"))])))
+        Box::pin(std::future::ready(Ok(vec![Info::new(
+            KeyName("site.monitor"),
+            Value::string("ours"),
+        )])))
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn error_of_the_host_is_the_answer_to_its_requester() {
-    let node = Node::under(Arc::new(Unable), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::under(
+        Arc::new(Unable),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
     let client = node.client(0).await;
-    for control in [Control::Pause, Control::Signal(10), Control::Terminate, Control::Kill] {
+    for control in [
+        Control::Pause,
+        Control::Signal(10),
+        Control::Terminate,
+        Control::Kill,
+    ] {
         let targets = [node.proc(0), node.proc(1)];
-        let refused = soon("it is answered", client.control(&targets, control.clone())).await.unwrap_err();
-        assert_eq!(refused.status(), code::PMIX_ERR_NOT_AVAILABLE, "{control:?}: {refused}");
-        assert!(refused.to_string().contains("the host environment does not do it"), "{control:?}: {refused}");
+        let refused = soon("it is answered", client.control(&targets, control.clone()))
+            .await
+            .unwrap_err();
+        assert_eq!(
+            refused.status(),
+            code::PMIX_ERR_NOT_AVAILABLE,
+            "{control:?}: {refused}"
+        );
+        assert!(
+            refused
+                .to_string()
+                .contains("the host environment does not do it"),
+            "{control:?}: {refused}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
-    for (said, by_host) in [(Monitoring::Deferred, true), (Monitoring::Host, true), (Monitoring::Server, false)] {
-        let core = peal_core::server::Settings { monitoring: said, ..Default::default() };
-        let settings = ServerSettings { core, ..ServerSettings::default() };
+    for (said, by_host) in [
+        (Monitoring::Deferred, true),
+        (Monitoring::Host, true),
+        (Monitoring::Server, false),
+    ] {
+        let core = peal_core::server::Settings {
+            monitoring: said,
+            ..Default::default()
+        };
+        let settings = ServerSettings {
+            core,
+            ..ServerSettings::default()
+        };
         let node = Node::under(Arc::new(Unable), settings, &EmbeddedFabric::new(), "job", 1).await;
         let client = node.client(0).await;
-        let told = soon("it is answered", client.watch(Watch::heartbeat(Duration::from_secs(60), 0))).await.unwrap();
-        assert_eq!(told.value_of(KeyName("site.monitor")).is_some(), by_host, "{said:?}");
+        let told = soon(
+            "it is answered",
+            client.watch(Watch::heartbeat(Duration::from_secs(60), 0)),
+        )
+        .await
+        .unwrap();
+        assert_eq!(
+            told.value_of(KeyName("site.monitor")).is_some(),
+            by_host,
+            "{said:?}"
+        );
     }
     // Where the host offers nothing of the kind, the server monitors.
     let node = Node::alone(ServerSettings::default(), 1).await;
     let client = node.client(0).await;
-    soon("it is answered", client.watch(Watch::heartbeat(Duration::from_secs(60), 0))).await.unwrap();
+    soon(
+        "it is answered",
+        client.watch(Watch::heartbeat(Duration::from_secs(60), 0)),
+    )
+    .await
+    .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn file_shows_life_by_the_sign_that_was_asked_for() {
     let file = tempfile::NamedTempFile::new().unwrap();
     type SetTime = fn(FileTimes, SystemTime) -> FileTimes;
-    let touch: [(FileSign, SetTime); 2] =
-        [(FileSign::Access, FileTimes::set_accessed), (FileSign::Modify, FileTimes::set_modified)];
+    let touch: [(FileSign, SetTime); 2] = [
+        (FileSign::Access, FileTimes::set_accessed),
+        (FileSign::Modify, FileTimes::set_modified),
+    ];
     for (sign, set) in touch {
         let node = Node::alone(ServerSettings::default(), 1).await;
         let client = node.client(0).await;
         let (handler, mut alerts) = listener();
-        client.register(&[code::PMIX_MONITOR_FILE_ALERT], everything(), handler).await.unwrap();
+        client
+            .register(&[code::PMIX_MONITOR_FILE_ALERT], everything(), handler)
+            .await
+            .unwrap();
         let watch = Watch::file(file.path(), sign, Duration::from_secs(1), 0);
         soon("it is watched", client.watch(watch)).await.unwrap();
         let alert = next(&mut alerts).await;
-        assert_eq!(alert.source, Some(node.proc(0)), "of the proc whose file it is, which hears it, too");
+        assert_eq!(
+            alert.source,
+            Some(node.proc(0)),
+            "of the proc whose file it is, which hears it, too"
+        );
         // It is told of again only if it has shown life in between.
         let later = SystemTime::now() + Duration::from_secs(10);
-        file.as_file().set_times(set(FileTimes::new(), later)).unwrap();
+        file.as_file()
+            .set_times(set(FileTimes::new(), later))
+            .unwrap();
         next(&mut alerts).await;
     }
 }

@@ -13,7 +13,11 @@ use std::{
 fn unread(command: &mut Command) -> (Option<i32>, String) {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let done = finish(child);
     (done.status, done.stderr)
 }
@@ -34,7 +38,11 @@ fn commands_without_reader_end_quietly() {
         &["--help"],
         &["--version"],
     ] {
-        assert_eq!(unread(&mut peal(words)), (Some(0), String::new()), "{words:?}");
+        assert_eq!(
+            unread(&mut peal(words)),
+            (Some(0), String::new()),
+            "{words:?}"
+        );
     }
 }
 
@@ -43,16 +51,41 @@ fn commands_without_reader_end_quietly() {
 fn command_without_reader_finishes_its_work() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let new = ["module", "new", "--lang", "c", "mine", "--dir", &path("mine")];
+    let new = [
+        "module",
+        "new",
+        "--lang",
+        "c",
+        "mine",
+        "--dir",
+        &path("mine"),
+    ];
     assert_eq!(unread(&mut peal(new)), (Some(0), String::new()));
     assert!(dir.path().join("mine/peal-module.toml").exists());
-    assert_eq!(unread(&mut peal(["module", "keygen", "--no-password", &path("key")])), (Some(0), String::new()));
+    assert_eq!(
+        unread(&mut peal([
+            "module",
+            "keygen",
+            "--no-password",
+            &path("key")
+        ])),
+        (Some(0), String::new())
+    );
     for name in ["a.wasm", "b.wasm"] {
         fs::copy(guest("report"), dir.path().join(name)).unwrap();
     }
-    let sign = ["module", "sign", "--key", &path("key.key"), &path("a.wasm"), &path("b.wasm")];
+    let sign = [
+        "module",
+        "sign",
+        "--key",
+        &path("key.key"),
+        &path("a.wasm"),
+        &path("b.wasm"),
+    ];
     assert_eq!(unread(&mut peal(sign)), (Some(0), String::new()));
-    assert!(dir.path().join("a.wasm.minisig").exists() && dir.path().join("b.wasm.minisig").exists());
+    assert!(
+        dir.path().join("a.wasm.minisig").exists() && dir.path().join("b.wasm.minisig").exists()
+    );
 }
 
 #[test]
@@ -66,18 +99,38 @@ fn wrong_command_lines_end_with_status_two() {
         &["completions", "ruby"],
         &["module", "new", "--lang", "ruby", "mine"],
         &["module", "new", "--lang", "rust", "--role", "boss", "mine"],
-        &["module", "new", "--lang", "rust", "--role", "lifecycle", "mine"],
+        &[
+            "module",
+            "new",
+            "--lang",
+            "rust",
+            "--role",
+            "lifecycle",
+            "mine",
+        ],
         &["module", "new", "--lang", "rust", "not a name"],
         &["module", "inspect", "--scope", "mine", "x.wasm"],
-        &["module", "sign", "--key", "k", "--comment", "a\nb", "x.wasm"],
-        &["module", "test", ".", "a.toml", "b.toml", "--write", "c.toml"],
+        &[
+            "module",
+            "sign",
+            "--key",
+            "k",
+            "--comment",
+            "a\nb",
+            "x.wasm",
+        ],
+        &[
+            "module", "test", ".", "a.toml", "b.toml", "--write", "c.toml",
+        ],
         &["run", "--on-abort", "maybe", "true"],
         &["run", "--log", "everything", "true"],
         &["run", "true", ":"],
         &["event", "notify", "-3001", "--range", "moon"],
         &["event", "notify", "-3001", "--range", "custom"],
         &["event", "notify", "-3001", "--range", "proc-local"],
-        &["event", "notify", "-3001", "--range", "local", "--target", "a:0"],
+        &[
+            "event", "notify", "-3001", "--range", "local", "--target", "a:0",
+        ],
         &["event", "notify", "-3001", "--target", "a\nb:0"],
         &["chain", "show", "PMIX_ERR_NO_SUCH"],
         &["log", "--to", "nowhere", "text"],
@@ -99,8 +152,15 @@ fn wrong_command_lines_end_with_status_two() {
         &["job", "record", "a/b"],
     ] {
         let done = run(&mut peal(words)).expect_status(2);
-        assert!(done.stderr.starts_with("error: ") && done.stdout.is_empty(), "{words:?}: {done:?}");
-        assert!(!done.stderr.contains(['\u{1b}', '\u{7f}']), "{words:?}: {:?}", done.stderr);
+        assert!(
+            done.stderr.starts_with("error: ") && done.stdout.is_empty(),
+            "{words:?}: {done:?}"
+        );
+        assert!(
+            !done.stderr.contains(['\u{1b}', '\u{7f}']),
+            "{words:?}: {:?}",
+            done.stderr
+        );
     }
 }
 
@@ -109,12 +169,21 @@ fn numbers_that_cannot_be_used_are_told_with_their_range() {
     for (words, range) in [
         (&["run", "-n", "0", "true"][..], "from 1 to 65535"),
         (&["job", "register", "a", "-n", "many"], "from 1 to 65535"),
-        (&["job", "environment", "a", "--rank", "65535"], "from 0 to 65534"),
+        (
+            &["job", "environment", "a", "--rank", "65535"],
+            "from 0 to 65534",
+        ),
         (&["ps", "--pid", "0"], "from 1 to 4194304"),
-        (&["event", "watch", "--count", "1.5"], "from 1 to 18446744073709551615"),
+        (
+            &["event", "watch", "--count", "1.5"],
+            "from 1 to 18446744073709551615",
+        ),
         (&["audit", "list", "-n", "few"], "from 0 to 4294967295"),
         (&["module", "bench", "--calls", "0"], "from 1 to 10000000"),
-        (&["monitor", "file", "a", "--time", "1s", "--drops", "two"], "from 0 to 4294967295"),
+        (
+            &["monitor", "file", "a", "--time", "1s", "--drops", "two"],
+            "from 0 to 4294967295",
+        ),
     ] {
         let done = run(&mut peal(words)).expect_status(2);
         let told = format!(": a whole number {range} is wanted");
@@ -133,7 +202,12 @@ fn options_stand_on_either_side_of_the_verb() {
     assert!(shown.contains("77"), "{shown}");
     assert_eq!(said(&["--config", file, "--json", "config", "show"]), shown);
     assert_eq!(said(&["--json", "config", "--config", file, "show"]), shown);
-    assert_eq!(said(&["--config", file, "run", "-np", "1", "--", "echo", "--config"]), "--config\n");
+    assert_eq!(
+        said(&[
+            "--config", file, "run", "-np", "1", "--", "echo", "--config"
+        ]),
+        "--config\n"
+    );
     // One that the verb does not know is refused, not left out.
     run(&mut peal(["--config", file, "completions", "bash"])).expect_status(2);
 }
@@ -141,7 +215,9 @@ fn options_stand_on_either_side_of_the_verb() {
 /// What is told twice in a line of errors, if anything.
 fn repeated(line: &str) -> Option<&str> {
     let mut told = BTreeSet::new();
-    line.split(": ").filter(|part| part.contains(' ')).find(|part| !told.insert(*part))
+    line.split(": ")
+        .filter(|part| part.contains(' '))
+        .find(|part| !told.insert(*part))
 }
 
 #[test]
@@ -173,7 +249,13 @@ fn errors_tell_each_cause_once() {
         &["serve", "--socket", &below],
         &["status", "--socket", "/nowhere/admin.sock"],
         &["status", "--socket", garbage],
-        &["job", "record", "solver", "--set", &format!("store.path={garbage}")],
+        &[
+            "job",
+            "record",
+            "solver",
+            "--set",
+            &format!("store.path={garbage}"),
+        ],
         &["ps", "--uri", "peal.0;tcp4://127.0.0.1:1"],
         &["audit", "list", "--from", garbage],
         &["audit", "verify", "--from", garbage, "--key", "/nowhere"],
@@ -181,12 +263,19 @@ fn errors_tell_each_cause_once() {
         &["attach", "true"],
     ] {
         let done = run(peal(words).env_remove("PMIX_SERVER_URI41"));
-        assert!(done.status != Some(0) && !done.stderr.is_empty(), "{words:?}: {done:?}");
+        assert!(
+            done.status != Some(0) && !done.stderr.is_empty(),
+            "{words:?}: {done:?}"
+        );
         for line in done.stderr.lines() {
             assert_eq!(repeated(line), None, "{words:?}: {line}");
         }
         let errors = done.stderr.matches("(os error ").count();
-        assert!(errors <= done.stderr.lines().count(), "{words:?}: {}", done.stderr);
+        assert!(
+            errors <= done.stderr.lines().count(),
+            "{words:?}: {}",
+            done.stderr
+        );
     }
 }
 
@@ -201,17 +290,31 @@ fn job_environment_prints_nothing_a_shell_misreads() {
     let place = Place::new();
     let daemon: Daemon = place.start();
     let ask = |words: &[&str]| run(&mut verb(&place, words));
-    let job = ask(&["job", "register", "two words", "--json"]).expect_status(0).stdout;
+    let job = ask(&["job", "register", "two words", "--json"])
+        .expect_status(0)
+        .stdout;
     assert!(job.contains("\"two words\""), "{job}");
-    for words in [&["job", "environment", "two words"][..], &["job", "environment", "two words", "--rank", "0"]] {
+    for words in [
+        &["job", "environment", "two words"][..],
+        &["job", "environment", "two words", "--rank", "0"],
+    ] {
         let refused = ask(words).expect_status(125);
-        assert!(refused.stdout.is_empty() && refused.stderr.contains("--json"), "{refused:?}");
+        assert!(
+            refused.stdout.is_empty() && refused.stderr.contains("--json"),
+            "{refused:?}"
+        );
     }
     ask(&["job", "register", "prterun-host-1234@1", "-n", "2"]).expect_status(0);
-    let told = ask(&["job", "environment", "prterun-host-1234@1", "--rank", "1"]).expect_status(0).stdout;
+    let told = ask(&["job", "environment", "prterun-host-1234@1", "--rank", "1"])
+        .expect_status(0)
+        .stdout;
     let script = "env -i $(cat) /usr/bin/env";
-    let mut shell =
-        Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut shell = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     std::io::Write::write_all(&mut shell.stdin.take().unwrap(), told.as_bytes()).unwrap();
     assert_eq!(finish(shell).expect_status(0).stdout, told);
     // Whoever speaks with the socket directly is told the same.
@@ -220,9 +323,21 @@ fn job_environment_prints_nothing_a_shell_misreads() {
         let reply = said_by_socket(&place, &call.to_string());
         assert!(reply.contains("refused"), "{name:?}: {reply}");
     }
-    assert_eq!(unread(&mut verb(&place, &["job", "environment", "prterun-host-1234@1"])), (Some(0), String::new()));
-    assert_eq!(unread(&mut verb(&place, &["job", "list"])), (Some(0), String::new()));
-    assert_eq!(unread(&mut verb(&place, &["stats"])), (Some(0), String::new()));
+    assert_eq!(
+        unread(&mut verb(
+            &place,
+            &["job", "environment", "prterun-host-1234@1"]
+        )),
+        (Some(0), String::new())
+    );
+    assert_eq!(
+        unread(&mut verb(&place, &["job", "list"])),
+        (Some(0), String::new())
+    );
+    assert_eq!(
+        unread(&mut verb(&place, &["stats"])),
+        (Some(0), String::new())
+    );
     ask(&["stop", "--wait"]).expect_status(0);
     drop(daemon);
 }

@@ -71,31 +71,55 @@ const UNSUPPORTED: [Compared; 1] = [Compared::new("cached manager", "3", 0, 9)];
 fn allowed() -> Allowed {
     let text = std::fs::read_to_string(root().join("tests/c/differences.toml")).unwrap();
     let all: Allowed = toml::from_str(&text).unwrap();
-    let reasons = all.difference.iter().map(|one| &one.reason).chain(all.unsupported.iter().map(|one| &one.reason));
-    assert!(reasons.into_iter().all(|reason| reason.len() > 40), "each difference needs a reason");
+    let reasons = all
+        .difference
+        .iter()
+        .map(|one| &one.reason)
+        .chain(all.unsupported.iter().map(|one| &one.reason));
+    assert!(
+        reasons.into_iter().all(|reason| reason.len() > 40),
+        "each difference needs a reason"
+    );
     all
 }
 
 /// Compares what both printed. Each difference that is allowed to the program must be there.
 fn compare_lines(program: &str, ours: &[String], theirs: Vec<String>) {
-    let differences: Vec<Difference> =
-        allowed().difference.into_iter().filter(|difference| difference.program == program).collect();
+    let differences: Vec<Difference> = allowed()
+        .difference
+        .into_iter()
+        .filter(|difference| difference.program == program)
+        .collect();
     let mut seen = vec![false; differences.len()];
     let expected: Vec<String> = theirs
         .into_iter()
         .map(|line| {
-            differences.iter().zip(&mut seen).fold(line, |line, (difference, seen)| {
-                *seen |= line.contains(&difference.libpmix);
-                line.replace(&difference.libpmix, &difference.peal)
-            })
+            differences
+                .iter()
+                .zip(&mut seen)
+                .fold(line, |line, (difference, seen)| {
+                    *seen |= line.contains(&difference.libpmix);
+                    line.replace(&difference.libpmix, &difference.peal)
+                })
         })
         .collect();
     for (ours, expected) in ours.iter().zip(&expected) {
-        assert_eq!(ours, expected, "{program}: a difference that tests/c/differences.toml does not allow");
+        assert_eq!(
+            ours, expected,
+            "{program}: a difference that tests/c/differences.toml does not allow"
+        );
     }
-    assert_eq!(ours.len(), expected.len(), "{program}: one of them printed more");
+    assert_eq!(
+        ours.len(),
+        expected.len(),
+        "{program}: one of them printed more"
+    );
     for (difference, seen) in differences.iter().zip(seen) {
-        assert!(seen, "{program}: nobody needs this difference any more: {}", difference.libpmix);
+        assert!(
+            seen,
+            "{program}: nobody needs this difference any more: {}",
+            difference.libpmix
+        );
     }
 }
 
@@ -128,21 +152,39 @@ fn what_the_c_server_does_not_support_is_served() {
     let expected = allowed().unsupported;
     for unsupported in &UNSUPPORTED {
         let ours = unsupported.under_peal();
-        let listed = expected.iter().find(|listed| listed.program == unsupported.program);
-        assert_eq!(Some(&ours), listed.map(|listed| &listed.peal), "{}", unsupported.program);
+        let listed = expected
+            .iter()
+            .find(|listed| listed.program == unsupported.program);
+        assert_eq!(
+            Some(&ours),
+            listed.map(|listed| &listed.peal),
+            "{}",
+            unsupported.program
+        );
     }
 }
 
 #[test]
 fn the_table_of_differences_is_about_what_is_run() {
-    let Allowed { difference, unsupported } = allowed();
-    let compared: Vec<&str> =
-        JOBS.iter().chain(&EVENTS).chain(&SERVICES).map(|run| run.program).chain([LOST]).collect();
+    let Allowed {
+        difference,
+        unsupported,
+    } = allowed();
+    let compared: Vec<&str> = JOBS
+        .iter()
+        .chain(&EVENTS)
+        .chain(&SERVICES)
+        .map(|run| run.program)
+        .chain([LOST])
+        .collect();
     for Difference { program, .. } in difference {
         assert!(compared.contains(&&*program), "nobody compares {program}");
     }
     for Unsupported { program, .. } in unsupported {
-        assert!(UNSUPPORTED.iter().any(|run| run.program == program), "nobody runs {program}");
+        assert!(
+            UNSUPPORTED.iter().any(|run| run.program == program),
+            "nobody runs {program}"
+        );
     }
 }
 
@@ -151,8 +193,16 @@ const LOST: &str = "lost";
 /// Waits until so many procs have said on this output that they are ready.
 fn wait_until_ready(process: &mut Child, procs: usize) {
     let mut lines = vec![0; "rank 0: ready\n".len() * procs];
-    process.stdout.as_mut().unwrap().read_exact(&mut lines).unwrap();
-    assert_eq!(String::from_utf8_lossy(&lines).matches(": ready\n").count(), procs);
+    process
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut lines)
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&lines).matches(": ready\n").count(),
+        procs
+    );
 }
 
 /// `peal run` reads what procs print, so that nothing of them is seen when it is gone: they are started here.
@@ -163,12 +213,19 @@ fn lose_peal(program: &Path) -> Vec<String> {
     let mut procs = [0, 1].map(|rank| daemon.proc("lost", rank, program).spawn().unwrap());
     procs.iter_mut().for_each(|proc| wait_until_ready(proc, 1));
     daemon.signal(Signal::KILL);
-    procs.into_iter().flat_map(|proc| finish(proc).expect_status(0).by_rank()).collect()
+    procs
+        .into_iter()
+        .flat_map(|proc| finish(proc).expect_status(0).by_rank())
+        .collect()
 }
 
 fn lose_the_c_server(host: &Path, program: &Path) -> Vec<String> {
     let mut command = Command::new(host);
-    command.arg("2").arg(program).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .arg("2")
+        .arg(program)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut server = command.spawn().unwrap();
     wait_until_ready(&mut server, 2);
     server.kill().unwrap();

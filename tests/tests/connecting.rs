@@ -1,5 +1,9 @@
 //! Procs of two jobs that connect: unmodified `libpmix` programs at one server, and what becomes of a connect where one of them goes.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_client::{Client, ClientError};
 use peal_core::server::Purpose;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Scope, Value, code, key};
@@ -15,7 +19,13 @@ use std::process::{Command, Stdio};
 const JOBS: [&str; 2] = ["one", "two"];
 
 async fn node() -> Node {
-    let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), JOBS[0], 2).await;
+    let node = Node::start(
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        JOBS[0],
+        2,
+    )
+    .await;
     node.add_job(JOBS[1], 2).await;
     node
 }
@@ -67,9 +77,18 @@ async fn connected(at: At, releases: [&Release; 2], args: &[&str]) -> Vec<(Strin
         let program = &program;
         (0..2).map(move |rank| {
             let mut command = Command::new(program);
-            let variables = environment(&Nspace::new(job).unwrap(), "node", peal_model::Rank(rank), uri);
+            let variables = environment(
+                &Nspace::new(job).unwrap(),
+                "node",
+                peal_model::Rank(rank),
+                uri,
+            );
             command.envs(variables).arg(other).args(args);
-            release.of(&mut command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            release
+                .of(&mut command)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
             (format!("{job}:{rank}"), command.spawn().unwrap())
         })
     });
@@ -81,7 +100,9 @@ async fn connected(at: At, releases: [&Release; 2], args: &[&str]) -> Vec<(Strin
 /// Without the rank, and in the words of release 4.2.
 fn printed(done: &Done) -> String {
     let said = done.stdout.replace("PMIX_SUCCESS", "SUCCESS");
-    said.lines().map(|line| line.split_once(": ").unwrap().1.to_owned() + "\n").collect()
+    said.lines()
+        .map(|line| line.split_once(": ").unwrap().1.to_owned() + "\n")
+        .collect()
 }
 
 const KNOWN: &str = "connect: SUCCESS (0)
@@ -99,11 +120,19 @@ const PARTED: &str = "disconnect: SUCCESS (0)\nfinalize: SUCCESS (0)\n";
 async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
     let releases = Release::both();
     // All with each release, and a job with the first and one with the last.
-    let together = releases.iter().map(|one| [one, one]).chain([releases.each_ref()]);
+    let together = releases
+        .iter()
+        .map(|one| [one, one])
+        .chain([releases.each_ref()]);
     for (pair, at) in together.flat_map(|pair| At::ALL.map(|at| (pair, at))) {
         let ended = connected(at, pair, &[]).await;
         for (proc, done) in ended {
-            assert_eq!(printed(&done), format!("{KNOWN}{PARTED}"), "{at:?} {pair:?} {proc}: {}", done.stderr);
+            assert_eq!(
+                printed(&done),
+                format!("{KNOWN}{PARTED}"),
+                "{at:?} {pair:?} {proc}: {}",
+                done.stderr
+            );
         }
     }
 }
@@ -111,7 +140,10 @@ async fn procs_of_two_jobs_know_of_each_other_until_they_disconnect() {
 #[needs(libpmix, openmpi5)]
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_connected_with_a_proc_that_dies_hears_of_it() {
-    for (release, at) in Release::both().into_iter().flat_map(|release| At::ALL.map(|at| (release.clone(), at))) {
+    for (release, at) in Release::both()
+        .into_iter()
+        .flat_map(|release| At::ALL.map(|at| (release.clone(), at)))
+    {
         let ended = connected(at, [&release; 2], &["1"]).await;
         for (proc, done) in ended {
             let then = match proc.as_str() {
@@ -119,7 +151,12 @@ async fn who_is_connected_with_a_proc_that_dies_hears_of_it() {
                 "one:1" => String::new(),
                 _ => format!("hears -200 about other:1\n{PARTED}"),
             };
-            assert_eq!(printed(&done), format!("{KNOWN}{then}"), "{at:?} {release:?} {proc}: {}", done.stderr);
+            assert_eq!(
+                printed(&done),
+                format!("{KNOWN}{then}"),
+                "{at:?} {release:?} {proc}: {}",
+                done.stderr
+            );
         }
     }
 }
@@ -134,7 +171,10 @@ async fn refused(client: &Client, procs: &[Proc], infos: &[Info]) -> peal_model:
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_to_connect_with_who_is_gone_unknown_or_does_not_come() {
     let node = node().await;
-    let (one, two) = (node.client_of("one", 0).await, node.client_of("two", 0).await);
+    let (one, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("two", 0).await,
+    );
     let pair = [one.me().clone(), two.me().clone()];
     let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
     assert_eq!(refused(&one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
@@ -143,10 +183,22 @@ async fn nobody_waits_to_connect_with_who_is_gone_unknown_or_does_not_come() {
     // Its next request is behind that.
     two.connect_procs(&[two.me().clone()], &[]).await.unwrap();
     two.finalize().await.unwrap();
-    assert_eq!(soon("the wait ends", waits).await.unwrap(), code::PMIX_ERR_LOST_CONNECTION);
-    assert_eq!(refused(&one, &pair, &[]).await, code::PMIX_ERR_LOST_CONNECTION);
-    assert_eq!(refused(&one, &[one.me().clone(), all("three")], &[]).await, code::PMIX_ERR_NOT_FOUND);
-    assert_eq!(refused(&one, &[all("two")], &[]).await, code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(
+        soon("the wait ends", waits).await.unwrap(),
+        code::PMIX_ERR_LOST_CONNECTION
+    );
+    assert_eq!(
+        refused(&one, &pair, &[]).await,
+        code::PMIX_ERR_LOST_CONNECTION
+    );
+    assert_eq!(
+        refused(&one, &[one.me().clone(), all("three")], &[]).await,
+        code::PMIX_ERR_NOT_FOUND
+    );
+    assert_eq!(
+        refused(&one, &[all("two")], &[]).await,
+        code::PMIX_ERR_BAD_PARAM
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,16 +210,26 @@ async fn a_connect_waits_for_no_fence_of_the_same_procs_and_after_disconnecting_
             clients.push(node.client_of(job, rank).await);
         }
     }
-    let [one, _, two, dies] = &clients[..] else { panic!() };
+    let [one, _, two, dies] = &clients[..] else {
+        panic!()
+    };
     let (handler, mut hears) = listener();
-    one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler).await.unwrap();
+    one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler)
+        .await
+        .unwrap();
     let pair = [one.me().clone(), two.me().clone()];
-    let (fence, connect) = (one.within(std::time::Duration::from_millis(200)), two.clone());
+    let (fence, connect) = (
+        one.within(std::time::Duration::from_millis(200)),
+        two.clone(),
+    );
     let (fenced, connected) = tokio::join!(fence.fence(&pair, &[]), async {
         let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
         connect.connect_procs(&pair, &timeout).await
     });
-    assert!(matches!(fenced, Err(ClientError::TimedOut { .. })), "{fenced:?}");
+    assert!(
+        matches!(fenced, Err(ClientError::TimedOut { .. })),
+        "{fenced:?}"
+    );
     assert_eq!(connected.unwrap_err().status(), code::PMIX_ERR_TIMEOUT);
 
     let everybody = |call: &'static str| {
@@ -184,11 +246,24 @@ async fn a_connect_waits_for_no_fence_of_the_same_procs_and_after_disconnecting_
             soon(call, done).await.unwrap();
         }
     }
-    let size = one.get(&all("two"), key::PMIX_JOB_SIZE, &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))]).await;
-    assert_eq!(size.unwrap(), Value::Uint32(2), "its job data came with the answer");
+    let size = one
+        .get(
+            &all("two"),
+            key::PMIX_JOB_SIZE,
+            &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))],
+        )
+        .await;
+    assert_eq!(
+        size.unwrap(),
+        Value::Uint32(2),
+        "its job data came with the answer"
+    );
     node.server.handle().proc_ended(dies.me().clone(), None);
     let event = next(&mut hears).await;
-    assert_eq!(event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC), Some(&Value::Proc(dies.me().clone())));
+    assert_eq!(
+        event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC),
+        Some(&Value::Proc(dies.me().clone()))
+    );
 }
 
 /// A job of two at each of two servers, and a client for each proc.
@@ -218,46 +293,91 @@ async fn all_of(clients: &[Client], purpose: Purpose) {
 #[tokio::test(flavor = "multi_thread")]
 async fn procs_of_two_servers_know_of_each_other_until_they_disconnect() {
     let (nodes, clients) = across().await;
-    let [one, _, two, dies] = &clients[..] else { panic!() };
+    let [one, _, two, dies] = &clients[..] else {
+        panic!()
+    };
     let word = KeyName("test.word");
     two.put(Scope::Global, word.into(), Value::string("here"));
     two.commit().await.unwrap();
     let at_once = [Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))];
-    assert!(one.get(two.me(), word, &at_once).await.is_err(), "nothing is known of it before");
+    assert!(
+        one.get(two.me(), word, &at_once).await.is_err(),
+        "nothing is known of it before"
+    );
     for _ in 0..2 {
         all_of(&clients, Purpose::Connect).await;
-        let size = one.get(&all("two"), key::PMIX_JOB_SIZE, &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))]).await;
-        assert_eq!(size.unwrap(), Value::Uint32(2), "its job data came with the answer");
-        assert_eq!(one.get(two.me(), word, &at_once).await.unwrap(), Value::string("here"));
+        let size = one
+            .get(
+                &all("two"),
+                key::PMIX_JOB_SIZE,
+                &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))],
+            )
+            .await;
+        assert_eq!(
+            size.unwrap(),
+            Value::Uint32(2),
+            "its job data came with the answer"
+        );
+        assert_eq!(
+            one.get(two.me(), word, &at_once).await.unwrap(),
+            Value::string("here")
+        );
         let pair = [one.me().clone(), two.me().clone()];
-        let met = soon("they meet", async { tokio::join!(one.fence(&pair, &[]), two.fence(&pair, &[])) }).await;
+        let met = soon("they meet", async {
+            tokio::join!(one.fence(&pair, &[]), two.fence(&pair, &[]))
+        })
+        .await;
         assert!(met.0.is_ok() && met.1.is_ok(), "{met:?}");
         all_of(&clients, Purpose::Disconnect).await;
     }
-    let error = one.fence(&[one.me().clone(), two.me().clone()], &[]).await.unwrap_err();
-    assert_eq!(error.status(), code::PMIX_ERR_INVALID_NAMESPACE, "they do not know of each other any more");
+    let error = one
+        .fence(&[one.me().clone(), two.me().clone()], &[])
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.status(),
+        code::PMIX_ERR_INVALID_NAMESPACE,
+        "they do not know of each other any more"
+    );
 
     all_of(&clients, Purpose::Connect).await;
     let (handler, mut hears) = listener();
-    one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler).await.unwrap();
+    one.register(&[code::PMIX_ERR_PROC_TERM_WO_SYNC], everything(), handler)
+        .await
+        .unwrap();
     // Who leaves in order is missed by nobody.
     two.clone().finalize().await.unwrap();
     nodes[1].server.handle().proc_ended(dies.me().clone(), None);
     let event = next(&mut hears).await;
-    assert_eq!(event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC), Some(&Value::Proc(dies.me().clone())));
+    assert_eq!(
+        event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC),
+        Some(&Value::Proc(dies.me().clone()))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_to_connect_with_who_is_gone_at_another_server_or_nobody_there() {
     let (nodes, clients) = across().await;
-    let [one, _, two, other] = &clients[..] else { panic!() };
+    let [one, _, two, other] = &clients[..] else {
+        panic!()
+    };
     let pair = [one.me().clone(), two.me().clone()];
     let timeout = [Info::new(key::PMIX_TIMEOUT, Value::Uint32(1))];
     assert_eq!(refused(one, &pair, &timeout).await, code::PMIX_ERR_TIMEOUT);
-    assert_eq!(refused(one, &[all("two")], &[]).await, code::PMIX_ERR_BAD_PARAM);
-    assert_eq!(refused(one, &[one.me().clone(), all("three")], &[]).await, code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(
+        refused(one, &[all("two")], &[]).await,
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        refused(one, &[one.me().clone(), all("three")], &[]).await,
+        code::PMIX_ERR_NOT_FOUND
+    );
     let disconnected = one.disconnect_procs(&pair, &[]).await.unwrap_err();
-    assert_eq!(disconnected.status(), code::PMIX_ERR_NOT_FOUND, "{disconnected}");
+    assert_eq!(
+        disconnected.status(),
+        code::PMIX_ERR_NOT_FOUND,
+        "{disconnected}"
+    );
     for (gone, dies) in [(two, false), (other, true)] {
         let named = [one.me().clone(), gone.me().clone()];
         let waits = one.clone();
@@ -269,6 +389,9 @@ async fn nobody_waits_to_connect_with_who_is_gone_at_another_server_or_nobody_th
         } else {
             gone.clone().finalize().await.unwrap();
         }
-        assert_eq!(soon("the wait ends", waits).await.unwrap(), code::PMIX_ERR_LOST_CONNECTION);
+        assert_eq!(
+            soon("the wait ends", waits).await.unwrap(),
+            code::PMIX_ERR_LOST_CONNECTION
+        );
     }
 }

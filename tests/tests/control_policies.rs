@@ -9,11 +9,15 @@ use peal_core::{
     registration::{Mode, Place as Seat},
 };
 use peal_model::{
-    Event, Hook, Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, Value, code, key,
+    Event, Hook, Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status,
+    Value, code, key,
 };
 use peal_needs::needs;
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ProcUsage, Services, Sink};
-use peal_server::{Answer, EmbeddedFabric, Host, Hosted, HostedChains, HostedChannels, HostedPolicies, ServerSettings};
+use peal_server::{
+    Answer, EmbeddedFabric, Host, Hosted, HostedChains, HostedChannels, HostedPolicies,
+    ServerSettings,
+};
 use peal_store::Filter;
 use peal_tests::{
     daemon::{Daemon, Place},
@@ -43,13 +47,19 @@ fn server(policy: &str) -> (Place, Daemon) {
     let server = place.start();
     server.tell(&["job", "register", "somebody-else", "-n", "1"]);
     let user = NOBODY.to_string();
-    server.tell(&["job", "register", "mine", "-n", "1", "--uid", &user, "--gid", &user]);
+    server.tell(&[
+        "job", "register", "mine", "-n", "1", "--uid", &user, "--gid", &user,
+    ]);
     (place, server)
 }
 
 /// What nobody's tool says, which is in these groups beside its own.
 fn tool_says(server: &Daemon, groups: &str) -> String {
-    let (_, uri) = server.environment("mine", 0).into_iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap();
+    let (_, uri) = server
+        .environment("mine", 0)
+        .into_iter()
+        .find(|(name, _)| name == "PMIX_SERVER_URI41")
+        .unwrap();
     let mut command = Command::new("setpriv");
     let user = NOBODY.to_string();
     command.args(["--reuid", &user, "--regid", &user]);
@@ -57,13 +67,22 @@ fn tool_says(server: &Daemon, groups: &str) -> String {
         "" => command.arg("--clear-groups"),
         groups => command.args(["--groups", groups]),
     };
-    command.arg(program("peal-asker")).arg(uri).current_dir("/").env_clear();
+    command
+        .arg(program("peal-asker"))
+        .arg(uri)
+        .current_dir("/")
+        .env_clear();
     run(&mut command).expect_status(0).stdout
 }
 
 /// What `peal audit` prints of the trail.
 fn audit(place: &Place, args: &[&str]) -> String {
-    run(peal(["audit"]).args(args).arg("--config").arg(place.path("peal.toml"))).expect_status(0).stdout
+    run(peal(["audit"])
+        .args(args)
+        .arg("--config")
+        .arg(place.path("peal.toml")))
+    .expect_status(0)
+    .stdout
 }
 
 fn report(place: &Place) -> String {
@@ -71,8 +90,13 @@ fn report(place: &Place) -> String {
 }
 
 fn entries(place: &Place) -> Vec<Entry> {
-    let rows = Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), u32::MAX).unwrap();
-    rows.iter().map(|row| Entry::read(&row.body).unwrap()).collect()
+    let rows = Source::open(&place.path("audit.db"))
+        .unwrap()
+        .last(&Filter::default(), u32::MAX)
+        .unwrap();
+    rows.iter()
+        .map(|row| Entry::read(&row.body).unwrap())
+        .collect()
 }
 
 #[needs(root)]
@@ -80,17 +104,27 @@ fn entries(place: &Place) -> Vec<Entry> {
 fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
     let (place, server) = server("");
     let said = tool_says(&server, "5001");
-    assert!(said.starts_with("the other job stays: ") && said.contains("belongs to user 0"), "{said}");
+    assert!(
+        said.starts_with("the other job stays: ") && said.contains("belongs to user 0"),
+        "{said}"
+    );
     tool_says(&server, "5001");
     server.tell(&["stop"]);
     server.ends();
     // Each tool has a namespace of its own, and all the same it is one row.
     let page = report(&place);
-    let row = "<td>65534</td><td>NAMES</td><td>job-control of somebody-else</td><td>the default</td>";
+    let row =
+        "<td>65534</td><td>NAMES</td><td>job-control of somebody-else</td><td>the default</td>";
     let (before, after) = row.split_once("NAMES").unwrap();
-    let rows: Vec<&str> = page.split("<tr>").filter(|row| row.starts_with(before) && row.contains(after)).collect();
+    let rows: Vec<&str> = page
+        .split("<tr>")
+        .filter(|row| row.starts_with(before) && row.contains(after))
+        .collect();
     assert_eq!(rows.len(), 1, "{page}");
-    assert!(rows[0].contains("-tool-1, peal-") && rows[0].contains(">2</td>"), "{rows:?}");
+    assert!(
+        rows[0].contains("-tool-1, peal-") && rows[0].contains(">2</td>"),
+        "{rows:?}"
+    );
     assert!(page.contains("0 granted and 2 denied from "), "{page}");
     let denied = entries(&place).into_iter().find_map(|entry| match entry {
         Entry::Denied(denial) => Some(denial),
@@ -98,14 +132,32 @@ fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
     });
     let denied = denied.unwrap();
     assert_eq!(denied.uid, Some(NOBODY));
-    assert_eq!((denied.hook.as_deref(), denied.by.as_deref()), (Some("job-control"), Some("the default")));
+    assert_eq!(
+        (denied.hook.as_deref(), denied.by.as_deref()),
+        (Some("job-control"), Some("the default"))
+    );
     assert_eq!(denied.status, Some(code::PMIX_ERR_NO_PERMISSIONS));
-    assert_eq!(denied.targets, [Proc::all(Nspace::new("somebody-else").unwrap())]);
+    assert_eq!(
+        denied.targets,
+        [Proc::all(Nspace::new("somebody-else").unwrap())]
+    );
     assert!(denied.reason.contains("belongs to user 0"), "{denied:?}");
-    let listed = audit(&place, &["list", "--outcome", "denied:PMIX_ERR_NO_PERMISSIONS", "--user", "nobody"]);
+    let listed = audit(
+        &place,
+        &[
+            "list",
+            "--outcome",
+            "denied:PMIX_ERR_NO_PERMISSIONS",
+            "--user",
+            "nobody",
+        ],
+    );
     assert_eq!(listed.lines().count(), 3, "{listed}");
     let line = listed.lines().nth(1).unwrap();
-    assert!(line.contains("  job-control  somebody-else:PMIX_RANK_WILDCARD  the default  "), "{line}");
+    assert!(
+        line.contains("  job-control  somebody-else:PMIX_RANK_WILDCARD  the default  "),
+        "{line}"
+    );
     assert!(line.contains("belongs to user 0"), "{line}");
 }
 
@@ -128,8 +180,16 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
     server.tell(&["stop"]);
     server.ends();
     // What was decided is not denied once more.
-    assert!(!entries(&place).iter().any(|entry| matches!(entry, Entry::Denied(_))));
-    assert!(report(&place).contains("1 granted and 2 denied from "), "{}", report(&place));
+    assert!(
+        !entries(&place)
+            .iter()
+            .any(|entry| matches!(entry, Entry::Denied(_)))
+    );
+    assert!(
+        report(&place).contains("1 granted and 2 denied from "),
+        "{}",
+        report(&place)
+    );
     let decisions: Vec<_> = entries(&place)
         .into_iter()
         .filter_map(|entry| match entry {
@@ -138,17 +198,35 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
         })
         .collect();
     let of = |decision: &peal_audit::Decision| {
-        let groups: Vec<u32> = decision.asked.groups.iter().map(|group| group.gid).collect();
+        let groups: Vec<u32> = decision
+            .asked
+            .groups
+            .iter()
+            .map(|group| group.gid)
+            .collect();
         (groups, decision.ruling, decision.policy.clone())
     };
     let denied = Ruling::Denied(code::PMIX_ERR_NO_PERMISSIONS);
-    let granted = (vec![NOBODY, OPERATORS, 5002], Ruling::Granted, Some("admin-group".to_owned()));
+    let granted = (
+        vec![NOBODY, OPERATORS, 5002],
+        Ruling::Granted,
+        Some("admin-group".to_owned()),
+    );
     assert_eq!(
         decisions.iter().map(of).collect::<Vec<_>>(),
-        [(vec![NOBODY, 5002], denied, None), (vec![NOBODY], denied, None), granted]
+        [
+            (vec![NOBODY, 5002], denied, None),
+            (vec![NOBODY], denied, None),
+            granted
+        ]
     );
-    let replay = run(peal(["audit", "replay", "--config"]).arg(place.path("peal.toml"))).expect_status(0).stdout;
-    assert!(replay.contains(" 0 differ"), "the groups are those of then: {replay}");
+    let replay = run(peal(["audit", "replay", "--config"]).arg(place.path("peal.toml")))
+        .expect_status(0)
+        .stdout;
+    assert!(
+        replay.contains(" 0 differ"),
+        "the groups are those of then: {replay}"
+    );
 }
 
 /// A host environment that does what it is asked, and remembers it.
@@ -156,7 +234,11 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
 struct Obedient(Mutex<Vec<(Option<Proc>, JobControl)>>);
 
 impl Host for Obedient {
-    fn job_control(&self, requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<NotDone>> {
+    fn job_control(
+        &self,
+        requester: Option<Proc>,
+        control: JobControl,
+    ) -> Answer<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push((requester, control));
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -168,7 +250,10 @@ struct Paper(Mutex<String>);
 
 impl Sink for Paper {
     fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
+        self.0
+            .lock()
+            .unwrap()
+            .push_str(&String::from_utf8_lossy(bytes));
         Ok(())
     }
 }
@@ -178,13 +263,20 @@ struct Same;
 
 impl ProcUsage for Same {
     fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status> {
-        Ok(procs.iter().map(|_| Info::new(KeyName("site.memory"), Value::Uint64(4096))).collect())
+        Ok(procs
+            .iter()
+            .map(|_| Info::new(KeyName("site.memory"), Value::Uint64(4096)))
+            .collect())
     }
 }
 
 fn load(engine: &Engine, name: &str, services: Services) -> Arc<Module> {
     let patience = Duration::from_secs(60);
-    let limits = Limits { call_time: patience, host_time: patience, ..Limits::default() };
+    let limits = Limits {
+        call_time: patience,
+        host_time: patience,
+        ..Limits::default()
+    };
     let bytes = fs::read(guest(name)).unwrap();
     Arc::new(Module::load(engine, name, &bytes, &Grants::all(), limits, services).unwrap())
 }
@@ -194,47 +286,115 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let paper = Arc::new(Paper::default());
     let sinks = [("job-record".to_owned(), paper.clone() as Arc<dyn Sink>)].into();
-    let record = load(&engine, "record", Services { sinks, ..Services::default() });
+    let record = load(
+        &engine,
+        "record",
+        Services {
+            sinks,
+            ..Services::default()
+        },
+    );
     record.init(&[]).unwrap();
     let mut channels = HostedChannels::default();
-    channels.register("record", vec![Key::from(key::PMIX_LOG_JOB_RECORD)], Seat::Append, record).unwrap();
-    let watchdog = load(&engine, "watchdog", Services { usage: Some(Arc::new(Same)), ..Services::default() });
+    channels
+        .register(
+            "record",
+            vec![Key::from(key::PMIX_LOG_JOB_RECORD)],
+            Seat::Append,
+            record,
+        )
+        .unwrap();
+    let watchdog = load(
+        &engine,
+        "watchdog",
+        Services {
+            usage: Some(Arc::new(Same)),
+            ..Services::default()
+        },
+    );
     let kill = Info::new(KeyName("action"), Value::string("kill"));
     let mut chains = HostedChains::default();
     for wish in watchdog.init(&[kill]).unwrap() {
-        chains.register_wish(owner.clone(), &watchdog, &wish, Mode::Active).unwrap();
+        chains
+            .register_wish(owner.clone(), &watchdog, &wish, Mode::Active)
+            .unwrap();
     }
-    let modules = Modules { hosted: Hosted { channels, chains, policies }, ..Modules::default() };
+    let modules = Modules {
+        hosted: Hosted {
+            channels,
+            chains,
+            policies,
+        },
+        ..Modules::default()
+    };
     let host = Arc::new(Obedient::default());
-    let node = Node::with(modules, host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
-    let (nspace, uid) = (Nspace::new("theirs").unwrap(), rustix::process::geteuid().as_raw() + 1);
-    node.server.handle().add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 })).await.unwrap();
+    let node = Node::with(
+        modules,
+        host.clone(),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
+    let (nspace, uid) = (
+        Nspace::new("theirs").unwrap(),
+        rustix::process::geteuid().as_raw() + 1,
+    );
+    node.server
+        .handle()
+        .add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 }))
+        .await
+        .unwrap();
     (node, host, paper)
 }
 
 /// The alert that this proc sends no heartbeat.
 fn alert(node: &Node, job: &str, more: Option<Info>) {
     let silent = Proc::new(Nspace::new(job).unwrap(), Rank(0));
-    let infos = [Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(silent))].into_iter().chain(more).collect();
-    let event = Event { code: code::PMIX_MONITOR_HEARTBEAT_ALERT, source: None, range: Range::Session, infos };
+    let infos = [Info::new(
+        key::PMIX_EVENT_AFFECTED_PROC,
+        Value::Proc(silent),
+    )]
+    .into_iter()
+    .chain(more)
+    .collect();
+    let event = Event {
+        code: code::PMIX_MONITOR_HEARTBEAT_ALERT,
+        source: None,
+        range: Range::Session,
+        infos,
+    };
     node.server.handle().notify(event);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sites_watchdog_records_and_kills_whoever_is_silent_once() {
     let (node, host, paper) = watched(Owner::Site, HostedPolicies::default()).await;
-    alert(&node, "theirs", Some(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true))));
+    alert(
+        &node,
+        "theirs",
+        Some(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true))),
+    );
     alert(&node, "theirs", None);
     let lines = || paper.0.lock().unwrap().clone();
     until("the proc is killed", || !host.0.lock().unwrap().is_empty());
     until("that is recorded", || lines().contains('\n'));
     soon("the server stops", node.server.shutdown()).await;
     let controlled = host.0.lock().unwrap();
-    let [(source, control)] = &controlled[..] else { panic!("{controlled:?}") };
+    let [(source, control)] = &controlled[..] else {
+        panic!("{controlled:?}")
+    };
     assert_eq!((source, &control.action), (&None, &JobAction::Kill));
-    assert_eq!(control.targets, [Proc::new(Nspace::new("theirs").unwrap(), Rank(0))]);
+    assert_eq!(
+        control.targets,
+        [Proc::new(Nspace::new("theirs").unwrap(), Rank(0))]
+    );
     let record: serde_json::Value = serde_json::from_str(&lines()).unwrap();
-    assert_eq!((&record["nspace"], &record["rank"]), (&"theirs".into(), &0.into()));
+    assert_eq!(
+        (&record["nspace"], &record["rank"]),
+        (&"theirs".into(), &0.into())
+    );
     assert_eq!(record["text"], "theirs:0 sends no heartbeat, action: kill");
     assert_eq!(record["data"][0]["value"], 4096, "{record}");
 }
@@ -244,30 +404,56 @@ async fn what_a_module_asks_for_passes_the_policies_of_the_site() {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let mut policies = HostedPolicies::default();
     let broken = load(&engine, "trap-policy", Services::default());
-    policies.register(Hook::JobControl, "broken", Seat::Append, OnFailure::Deny, broken).unwrap();
+    policies
+        .register(
+            Hook::JobControl,
+            "broken",
+            Seat::Append,
+            OnFailure::Deny,
+            broken,
+        )
+        .unwrap();
     let (node, host, paper) = watched(Owner::Site, policies).await;
     alert(&node, "theirs", None);
-    until("it is denied", || node.server.counters().requests_denied.get() > 0);
-    until("and recorded", || paper.0.lock().unwrap().contains("theirs"));
+    until("it is denied", || {
+        node.server.counters().requests_denied.get() > 0
+    });
+    until("and recorded", || {
+        paper.0.lock().unwrap().contains("theirs")
+    });
     assert!(host.0.lock().unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_watchdog_of_a_job_acts_upon_that_job_only() {
     let mine = Nspace::new("job").unwrap();
-    let (node, host, paper) = watched(Owner::Namespace(mine.clone()), HostedPolicies::default()).await;
+    let (node, host, paper) =
+        watched(Owner::Namespace(mine.clone()), HostedPolicies::default()).await;
     // Of the session, so that it is told of both.
     alert(&node, "theirs", None);
     alert(&node, "job", None);
-    until("its own proc is killed", || !host.0.lock().unwrap().is_empty());
+    until("its own proc is killed", || {
+        !host.0.lock().unwrap().is_empty()
+    });
     soon("the server stops", node.server.shutdown()).await;
     let controlled = host.0.lock().unwrap();
-    let [(source, control)] = &controlled[..] else { panic!("{controlled:?}") };
+    let [(source, control)] = &controlled[..] else {
+        panic!("{controlled:?}")
+    };
     assert_eq!(
         (&source.as_ref().unwrap().nspace, &control.targets[..]),
         (&mine, &[Proc::new(mine.clone(), Rank(0))][..])
     );
     let lines = paper.0.lock().unwrap();
-    let of = |job: &str| lines.lines().filter(|line| line.contains(&format!("\"nspace\":\"{job}\""))).count();
-    assert_eq!(of("theirs"), 0, "it writes into nobody else's record: {lines}");
+    let of = |job: &str| {
+        lines
+            .lines()
+            .filter(|line| line.contains(&format!("\"nspace\":\"{job}\"")))
+            .count()
+    };
+    assert_eq!(
+        of("theirs"),
+        0,
+        "it writes into nobody else's record: {lines}"
+    );
 }

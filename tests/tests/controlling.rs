@@ -24,10 +24,18 @@ const WITH_GROUPS: &str = "control_groups = \"try\"";
 fn pauses(settings: &str, stopped: &str) {
     let done = job(settings, "pause").expect_status(0);
     let lines: Vec<&str> = done.stdout.lines().collect();
-    let [first, second, resumed, terminated] = lines[..] else { panic!("{lines:?}") };
-    assert_eq!((resumed, terminated), ("resumed: they run", "terminated: 0 are left"));
+    let [first, second, resumed, terminated] = lines[..] else {
+        panic!("{lines:?}")
+    };
+    assert_eq!(
+        (resumed, terminated),
+        ("resumed: they run", "terminated: 0 are left")
+    );
     for paused in [first, second] {
-        assert_eq!(paused, format!("paused: stopped by signals {stopped}, used [0, 0]"));
+        assert_eq!(
+            paused,
+            format!("paused: stopped by signals {stopped}, used [0, 0]")
+        );
     }
 }
 
@@ -45,7 +53,10 @@ fn paused_control_groups_use_no_cpu_until_resumed() {
 fn ends_alone(settings: &str) {
     for how in ["kill", "terminate"] {
         let done = job(&format!("{settings}\ngrace_ms = 50"), how).expect_status(0);
-        assert_eq!(done.stdout, "left of rank 1: 0, of rank 2: 3\nleft of rank 2: 0\n", "{settings} {how}");
+        assert_eq!(
+            done.stdout, "left of rank 1: 0, of rank 2: 3\nleft of rank 2: 0\n",
+            "{settings} {how}"
+        );
     }
 }
 
@@ -65,16 +76,37 @@ fn a_rank_that_starts_again_is_who_it_was_and_the_job_goes_on() {
     let done = job("grace_ms = 5000", "restart").expect_status(0);
     let of_rank = |rank: u32| -> Vec<String> {
         let mark = format!("rank {rank}: ");
-        done.by_rank().into_iter().filter(|line| line.starts_with(&mark)).collect()
+        done.by_rank()
+            .into_iter()
+            .filter(|line| line.starts_with(&mark))
+            .collect()
     };
-    let start = |rank: u32, from: &str| format!("rank {rank}: starts from {from}, was told of {from}");
+    let start =
+        |rank: u32, from: &str| format!("rank {rank}: starts from {from}, was told of {from}");
     let again = "Some(\"seven\")";
-    assert_eq!(of_rank(1), [start(1, "None"), start(1, again), "rank 1: leaves".to_owned()]);
+    assert_eq!(
+        of_rank(1),
+        [
+            start(1, "None"),
+            start(1, again),
+            "rank 1: leaves".to_owned()
+        ]
+    );
     assert_eq!(
         of_rank(0),
-        [&start(0, "None"), "rank 0: restart: done", "rank 0: the new rank 1 goes on from there", "rank 0: leaves"]
+        [
+            &start(0, "None"),
+            "rank 0: restart: done",
+            "rank 0: the new rank 1 goes on from there",
+            "rank 0: leaves"
+        ]
     );
-    assert_eq!(done.stderr.matches("rank 1 started as process").count(), 2, "{}", done.stderr);
+    assert_eq!(
+        done.stderr.matches("rank 1 started as process").count(),
+        2,
+        "{}",
+        done.stderr
+    );
     for abnormal in ["PMIX_ERR_PROC", "PMIX_ERR_LOST_CONNECTION", "PMIX_ERR_EXIT"] {
         assert!(!done.stderr.contains(abnormal), "{}", done.stderr);
     }
@@ -87,9 +119,20 @@ fn a_whole_job_starts_again_where_that_is_configured() {
     for rank in 0..3 {
         for from in ["None", "Some(\"seven\")"] {
             let start = format!("rank {rank}: starts from {from}, was told of {from}");
-            assert_eq!(lines.iter().filter(|line| **line == start).count(), 1, "{lines:?}");
+            assert_eq!(
+                lines.iter().filter(|line| **line == start).count(),
+                1,
+                "{lines:?}"
+            );
         }
-        assert_eq!(lines.iter().filter(|line| **line == format!("rank {rank}: leaves")).count(), 1, "{lines:?}");
+        assert_eq!(
+            lines
+                .iter()
+                .filter(|line| **line == format!("rank {rank}: leaves"))
+                .count(),
+            1,
+            "{lines:?}"
+        );
     }
 }
 
@@ -98,7 +141,13 @@ fn who_cannot_be_started_again_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("program");
     fs::copy(program("peal-controlled"), &copy).unwrap();
-    let done =
-        controlled("grace_ms = 5000\non_abort = \"continue\"", &copy, &["restart-nothing", copy.to_str().unwrap()]);
-    assert!(done.stderr.contains("a proc cannot be started again") && done.status == Some(1), "{done:?}");
+    let done = controlled(
+        "grace_ms = 5000\non_abort = \"continue\"",
+        &copy,
+        &["restart-nothing", copy.to_str().unwrap()],
+    );
+    assert!(
+        done.stderr.contains("a proc cannot be started again") && done.status == Some(1),
+        "{done:?}"
+    );
 }

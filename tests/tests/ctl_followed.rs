@@ -4,12 +4,19 @@ use serde_json::Value;
 
 /// Two procs that save their state when they are told to.
 fn savers(more: &[&str]) -> Running {
-    let script = format!("exec {} {}", program("peal-saves").display(), more.join(" "));
+    let script = format!(
+        "exec {} {}",
+        program("peal-saves").display(),
+        more.join(" ")
+    );
     Running::start(2, &[], &script)
 }
 
 fn status(job: &Running, id: &str) -> Value {
-    let told = job.ask(&["ctl", "status", id, "--json"]).expect_status(0).stdout;
+    let told = job
+        .ask(&["ctl", "status", id, "--json"])
+        .expect_status(0)
+        .stdout;
     serde_json::from_str::<Value>(&told).unwrap()[0].clone()
 }
 
@@ -17,17 +24,43 @@ fn status(job: &Running, id: &str) -> Value {
 fn a_checkpoint_is_done_when_all_have_saved() {
     let mut job = savers(&[]);
     let name = job.nspace();
-    let told = job.ask(&["ctl", "checkpoint", "n.1", &name, "--id", "night", "--wait", "--json"]).expect_status(0);
+    let told = job
+        .ask(&[
+            "ctl",
+            "checkpoint",
+            "n.1",
+            &name,
+            "--id",
+            "night",
+            "--wait",
+            "--json",
+        ])
+        .expect_status(0);
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
-    assert_eq!((&told["id"], &told["end"]), (&"night".into(), &"done".into()));
+    assert_eq!(
+        (&told["id"], &told["end"]),
+        (&"night".into(), &"done".into())
+    );
     assert_eq!([job.line(), job.line()], ["saved", "saved"]);
     let status = status(&job, "night");
-    assert_eq!((&status["id"], &status["state"]), (&"night".into(), &"done".into()));
-    assert!(status["action"].as_str().unwrap().contains("n.1"), "{status}");
+    assert_eq!(
+        (&status["id"], &status["state"]),
+        (&"night".into(), &"done".into())
+    );
+    assert!(
+        status["action"].as_str().unwrap().contains("n.1"),
+        "{status}"
+    );
     let table = job.ask(&["ctl", "status"]).expect_status(0).stdout;
-    assert!(table.starts_with("request  state  action") && table.contains("night    done   "), "{table}");
+    assert!(
+        table.starts_with("request  state  action") && table.contains("night    done   "),
+        "{table}"
+    );
     // Who gives no name is told one.
-    let accepted = job.ask(&["ctl", "checkpoint", "n.2", &name]).expect_status(0).stdout;
+    let accepted = job
+        .ask(&["ctl", "checkpoint", "n.2", &name])
+        .expect_status(0)
+        .stdout;
     let id = accepted.strip_suffix(" accepted\n").unwrap();
     job.ask(&["ctl", "status", id, "--wait"]).expect_status(0);
     job.interrupt();
@@ -36,15 +69,36 @@ fn a_checkpoint_is_done_when_all_have_saved() {
 #[test]
 fn a_checkpoint_that_somebody_does_not_make_in_time_has_failed() {
     let job = savers(&["never"]);
-    let failed =
-        job.ask(&["ctl", "checkpoint", "n.1", &job.nspace(), "--within", "1s", "--wait", "--id", "x"]).expect_status(1);
+    let failed = job
+        .ask(&[
+            "ctl",
+            "checkpoint",
+            "n.1",
+            &job.nspace(),
+            "--within",
+            "1s",
+            "--wait",
+            "--id",
+            "x",
+        ])
+        .expect_status(1);
     assert_eq!(failed.stdout, "x failed\n");
-    assert!(failed.stderr.contains("checkpoint ended as failed"), "{}", failed.stderr);
+    assert!(
+        failed.stderr.contains("checkpoint ended as failed"),
+        "{}",
+        failed.stderr
+    );
     assert_eq!(status(&job, "x")["procs"].as_array().map(Vec::len), Some(2));
     // Nobody knows how sleep saves its state.
     let sleeps = Running::asleep(1, &[]);
-    let refused = sleeps.ask(&["ctl", "checkpoint", "n.1", &sleeps.nspace()]).expect_status(1);
-    assert!(refused.stderr.starts_with("peal: checkpoint is refused: "), "{}", refused.stderr);
+    let refused = sleeps
+        .ask(&["ctl", "checkpoint", "n.1", &sleeps.nspace()])
+        .expect_status(1);
+    assert!(
+        refused.stderr.starts_with("peal: checkpoint is refused: "),
+        "{}",
+        refused.stderr
+    );
     sleeps.interrupt();
     job.interrupt();
 }
@@ -54,13 +108,22 @@ fn what_goes_on_can_be_cancelled_by_name_or_all_at_once() {
     let job = savers(&["never"]);
     let name = job.nspace();
     for id in ["a", "b", "c"] {
-        let told = job.ask(&["ctl", "checkpoint", id, &name, "--id", id, "--within", "1h"]).expect_status(0);
+        let told = job
+            .ask(&["ctl", "checkpoint", id, &name, "--id", id, "--within", "1h"])
+            .expect_status(0);
         assert_eq!(told.stdout, format!("{id} accepted\n"));
     }
     job.ask(&["ctl", "cancel", "a"]).expect_status(0);
-    assert_eq!((&status(&job, "a")["state"], &status(&job, "b")["state"]), (&"cancelled".into(), &"running".into()));
+    assert_eq!(
+        (&status(&job, "a")["state"], &status(&job, "b")["state"]),
+        (&"cancelled".into(), &"running".into())
+    );
     let unknown = job.ask(&["ctl", "cancel", "z"]).expect_status(1);
-    assert!(unknown.stderr.starts_with("peal: cancel is refused: "), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.starts_with("peal: cancel is refused: "),
+        "{}",
+        unknown.stderr
+    );
     job.ask(&["ctl", "cancel", "--all"]).expect_status(0);
     job.ask(&["ctl", "status", "--wait"]).expect_status(1);
     assert_eq!(status(&job, "c")["state"], "cancelled");
@@ -71,12 +134,23 @@ fn what_goes_on_can_be_cancelled_by_name_or_all_at_once() {
 fn who_makes_room_is_alerted_before() {
     let mut job = savers(&[]);
     let target = format!("{}:0", job.nspace());
-    let told = job.ask(&["ctl", "preempt", &target, "--action", "kill", "--grace", "1s", "--wait", "--id", "p"]);
-    assert_eq!((told.expect_status(0).stdout.as_str(), job.line().as_str()), ("p done\n", "alerted"));
+    let told = job.ask(&[
+        "ctl", "preempt", &target, "--action", "kill", "--grace", "1s", "--wait", "--id", "p",
+    ]);
+    assert_eq!(
+        (told.expect_status(0).stdout.as_str(), job.line().as_str()),
+        ("p done\n", "alerted")
+    );
     assert_eq!(job.states(), ["killed", "running"]);
     let sleeps = Running::asleep(1, &[]);
-    let refused = sleeps.ask(&["ctl", "preempt", &sleeps.nspace()]).expect_status(1);
-    assert!(refused.stderr.starts_with("peal: preempt is refused: "), "{}", refused.stderr);
+    let refused = sleeps
+        .ask(&["ctl", "preempt", &sleeps.nspace()])
+        .expect_status(1);
+    assert!(
+        refused.stderr.starts_with("peal: preempt is refused: "),
+        "{}",
+        refused.stderr
+    );
     sleeps.interrupt();
     job.interrupt();
 }

@@ -17,7 +17,11 @@ fn completed_by_test() -> (Handler, mpsc::UnboundedReceiver<(Event, Complete)>) 
     let handler = Handler::deferred(move |call| {
         let (complete, completed) = oneshot::channel();
         tell.send((call.event().clone(), complete)).unwrap();
-        async { completed.await.unwrap_or(Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED)) }
+        async {
+            completed
+                .await
+                .unwrap_or(Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED))
+        }
     });
     (handler, told)
 }
@@ -43,12 +47,20 @@ fn last() -> (Handler, mpsc::UnboundedReceiver<Vec<Info>>) {
 fn result(name: &str, status: Status, infos: &[Info]) -> Info {
     let key = Key::new(name).unwrap();
     let first = Info::new(key.clone(), Value::Status(status));
-    Info::new(key, Value::DataArray(DataArray::infos([&[first][..], infos].concat())))
+    Info::new(
+        key,
+        Value::DataArray(DataArray::infos([&[first][..], infos].concat())),
+    )
 }
 
 async fn pair(settings: ClientSettings) -> (Node, Client, Client) {
     let node = Node::alone(ServerSettings::default(), 2).await;
-    let client = soon("a client connects", Client::connect_with(&node.environment(0), settings)).await.unwrap();
+    let client = soon(
+        "a client connects",
+        Client::connect_with(&node.environment(0), settings),
+    )
+    .await
+    .unwrap();
     let other = node.client(1).await;
     (node, client, other)
 }
@@ -58,10 +70,20 @@ async fn chain_goes_on_when_a_deferred_handler_completes() {
     let (_node, client, other) = pair(ClientSettings::default()).await;
     let (deferred, mut begun) = completed_by_test();
     let (last, mut told) = last();
-    client.register(&[NEWS], &named("later"), deferred).await.unwrap();
+    client
+        .register(&[NEWS], &named("later"), deferred)
+        .await
+        .unwrap();
     client.register(&[], &[], last).await.unwrap();
     for number in 0..2 {
-        other.notify(NEWS, Range::Namespace, vec![Info::new(NOTE, Value::Uint32(number))]).await.unwrap();
+        other
+            .notify(
+                NEWS,
+                Range::Namespace,
+                vec![Info::new(NOTE, Value::Uint32(number))],
+            )
+            .await
+            .unwrap();
     }
     let note = [Info::new(NOTE, Value::string("done"))];
     for number in 0..2 {
@@ -70,9 +92,23 @@ async fn chain_goes_on_when_a_deferred_handler_completes() {
         // Nothing else of the client waits for it, but the handlers behind and the events behind.
         client.commit().await.unwrap();
         assert!(told.try_recv().is_err() && begun.try_recv().is_err());
-        complete.send(Outcome { status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN, infos: note.to_vec() }).unwrap();
-        let results = soon("the last handler is called", told.recv()).await.unwrap();
-        assert_eq!(results, [result("later", code::PMIX_EVENT_PARTIAL_ACTION_TAKEN, &note)]);
+        complete
+            .send(Outcome {
+                status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,
+                infos: note.to_vec(),
+            })
+            .unwrap();
+        let results = soon("the last handler is called", told.recv())
+            .await
+            .unwrap();
+        assert_eq!(
+            results,
+            [result(
+                "later",
+                code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,
+                &note
+            )]
+        );
     }
 }
 
@@ -82,15 +118,27 @@ async fn action_deferred_is_a_result_like_others() {
     let (deferred, mut begun) = completed_by_test();
     let (last, mut told) = last();
     let status = Handler::native(|_| Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED));
-    client.register(&[NEWS], &named("queued"), status).await.unwrap();
+    client
+        .register(&[NEWS], &named("queued"), status)
+        .await
+        .unwrap();
     // One without a name.
     client.register(&[NEWS], &[], deferred).await.unwrap();
     client.register(&[], &[], last).await.unwrap();
-    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    other
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
     drop(soon("the handler is called", begun.recv()).await);
-    let results = soon("the last handler is called", told.recv()).await.unwrap();
+    let results = soon("the last handler is called", told.recv())
+        .await
+        .unwrap();
     let deferred = |name| result(name, code::PMIX_EVENT_ACTION_DEFERRED, &[]);
-    assert_eq!(results, [deferred("queued"), deferred("")], "a handler without a name has an empty key");
+    assert_eq!(
+        results,
+        [deferred("queued"), deferred("")],
+        "a handler without a name has an empty key"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,26 +148,48 @@ async fn deferred_handler_that_panics_does_not_hold_the_chain() {
     let panics_late = Handler::deferred(|_| async { panics() });
     let panics_at_once = Handler::deferred(|_| std::future::ready(panics()));
     for (name, handler) in [("late", panics_late), ("at once", panics_at_once)] {
-        client.register(&[NEWS], &named(name), handler).await.unwrap();
+        client
+            .register(&[NEWS], &named(name), handler)
+            .await
+            .unwrap();
     }
     client.register(&[], &[], last).await.unwrap();
-    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
-    let results = soon("the last handler is called", told.recv()).await.unwrap();
+    other
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    let results = soon("the last handler is called", told.recv())
+        .await
+        .unwrap();
     let trapped = |name| result(name, Status::PEAL_ERR_HANDLER_TRAPPED, &[]);
     assert_eq!(results, [trapped("late"), trapped("at once")]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deferred_handler_that_never_completes_times_out() {
-    let settings = ClientSettings { handler_timeout: Duration::from_millis(50), ..ClientSettings::default() };
+    let settings = ClientSettings {
+        handler_timeout: Duration::from_millis(50),
+        ..ClientSettings::default()
+    };
     let (_node, client, other) = pair(settings).await;
     let (never, mut begun) = completed_by_test();
     let (last, mut told) = last();
-    client.register(&[NEWS], &named("never"), never).await.unwrap();
+    client
+        .register(&[NEWS], &named("never"), never)
+        .await
+        .unwrap();
     client.register(&[], &[], last).await.unwrap();
-    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    other
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
     let (_, mut complete) = soon("the handler is called", begun.recv()).await.unwrap();
-    let results = soon("the last handler is called", told.recv()).await.unwrap();
-    assert_eq!(results, [result("never", Status::PEAL_ERR_HANDLER_TIMEOUT, &[])]);
+    let results = soon("the last handler is called", told.recv())
+        .await
+        .unwrap();
+    assert_eq!(
+        results,
+        [result("never", Status::PEAL_ERR_HANDLER_TIMEOUT, &[])]
+    );
     soon("nobody waits for it any more", complete.closed()).await;
 }

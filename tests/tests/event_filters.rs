@@ -19,25 +19,37 @@ async fn every_pair_of_level_words_chooses_its_classes() {
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (tell, mut told) = mpsc::unbounded_channel();
     let words = [None, Some(false), Some(true)];
-    let pairs: Vec<(Option<bool>, Option<bool>)> =
-        words.iter().flat_map(|job| words.iter().map(|environment| (*job, *environment))).collect();
+    let pairs: Vec<(Option<bool>, Option<bool>)> = words
+        .iter()
+        .flat_map(|job| words.iter().map(|environment| (*job, *environment)))
+        .collect();
     for (job, environment) in pairs.clone() {
         let word = |key, word: Option<bool>| word.map(|truth| Info::new(key, Value::Bool(truth)));
-        let directives = [word(key::PMIX_EVENT_JOB_LEVEL, job), word(key::PMIX_EVENT_ENVIRO_LEVEL, environment)];
+        let directives = [
+            word(key::PMIX_EVENT_JOB_LEVEL, job),
+            word(key::PMIX_EVENT_ENVIRO_LEVEL, environment),
+        ];
         let directives: Vec<Info> = directives.into_iter().flatten().collect();
         let tell = tell.clone();
         let handler = Handler::native(move |call| {
-            tell.send(Some((call.event().range, (job, environment)))).unwrap();
+            tell.send(Some((call.event().range, (job, environment))))
+                .unwrap();
             Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
-        client.register(&[NEWS], &directives, handler).await.unwrap();
+        client
+            .register(&[NEWS], &directives, handler)
+            .await
+            .unwrap();
     }
     let end = Handler::native(move |_| {
         tell.send(None).unwrap();
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client.register(&[END], &[], end).await.unwrap();
-    let custom = vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(node.proc(0)))];
+    let custom = vec![Info::new(
+        key::PMIX_EVENT_CUSTOM_RANGE,
+        Value::Proc(node.proc(0)),
+    )];
     for (range, infos, is_job_specific) in [
         (Range::Namespace, Vec::new(), true),
         (Range::Custom, custom, true),
@@ -47,7 +59,10 @@ async fn every_pair_of_level_words_chooses_its_classes() {
         (Range::Global, Vec::new(), false),
     ] {
         other.notify(NEWS, range, infos).await.unwrap();
-        other.notify(END, Range::Namespace, Vec::new()).await.unwrap();
+        other
+            .notify(END, Range::Namespace, Vec::new())
+            .await
+            .unwrap();
         let mut heard = Vec::new();
         while let Some((heard_range, pair)) = soon("the end is heard", told.recv()).await.unwrap() {
             assert_eq!(heard_range, range);
@@ -86,7 +101,10 @@ async fn the_range_of_a_registration_is_about_the_source() {
         ("namespace", range(Range::Namespace)),
         ("rm", range(Range::Rm)),
         ("session", range(Range::Session)),
-        ("custom: the other", [range(Range::Custom), vec![custom(node.proc(1))]].concat()),
+        (
+            "custom: the other",
+            [range(Range::Custom), vec![custom(node.proc(1))]].concat(),
+        ),
         ("custom: a stranger", vec![custom(stranger)]),
         ("custom: all", vec![custom(Proc::all(node.proc(0).nspace))]),
     ] {
@@ -96,28 +114,66 @@ async fn the_range_of_a_registration_is_about_the_source() {
             Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
         directives.extend_from_slice(everything());
-        client.register(&[NEWS], &directives, handler).await.unwrap();
+        client
+            .register(&[NEWS], &directives, handler)
+            .await
+            .unwrap();
     }
     let last = Handler::native(move |_| {
         tell.send("").unwrap();
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let at_the_end = [Info::new(key::PMIX_EVENT_HDLR_LAST, Value::Bool(true))];
-    client.register(&[NEWS], &[&at_the_end, everything()].concat(), last).await.unwrap();
+    client
+        .register(&[NEWS], &[&at_the_end, everything()].concat(), last)
+        .await
+        .unwrap();
     let mut heard = async || {
         let mut names = Vec::new();
         loop {
-            match soon("the last handler is called", told.recv()).await.unwrap() {
+            match soon("the last handler is called", told.recv())
+                .await
+                .unwrap()
+            {
                 "" => return names,
                 name => names.push(name),
             }
         }
     };
-    client.notify(NEWS, Range::ProcLocal, Vec::new()).await.unwrap();
-    assert_eq!(heard().await, ["nothing", "proc-local", "namespace", "session", "custom: all"]);
-    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
-    assert_eq!(heard().await, ["nothing", "namespace", "session", "custom: the other", "custom: all"]);
-    let of_the_manager = Event { code: NEWS, source: None, range: Range::Global, infos: Vec::new() };
+    client
+        .notify(NEWS, Range::ProcLocal, Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        heard().await,
+        [
+            "nothing",
+            "proc-local",
+            "namespace",
+            "session",
+            "custom: all"
+        ]
+    );
+    other
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        heard().await,
+        [
+            "nothing",
+            "namespace",
+            "session",
+            "custom: the other",
+            "custom: all"
+        ]
+    );
+    let of_the_manager = Event {
+        code: NEWS,
+        source: None,
+        range: Range::Global,
+        infos: Vec::new(),
+    };
     node.server.handle().notify(of_the_manager);
     assert_eq!(heard().await, ["nothing", "rm", "session"]);
 }
@@ -128,14 +184,42 @@ async fn directives_without_sense_are_refused_before_anybody_is_asked() {
     let client = node.client(0).await;
     let procs = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(node.proc(0)));
     for (directives, says) in [
-        (vec![Info::new(key::PMIX_RANGE, Value::Range(Range::Custom))], "belong together"),
-        (vec![Info::new(key::PMIX_RANGE, Value::Range(Range::Local)), procs], "belong together"),
-        (vec![Info::new(key::PMIX_RANGE, Value::Uint32(300))], "pmix.range must be a PMIX_DATA_RANGE"),
-        (vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Bool(true))], "pmix.evrange must be a PMIX_PROC"),
-        (vec![Info::new(key::PMIX_EVENT_ENVIRO_LEVEL, Value::Proc(node.proc(0)))], "pmix.evenv must be a PMIX_BOOL"),
-        (vec![Info::new(key::PMIX_EVENT_ONESHOT, Value::string("perhaps"))], "pmix.evone must be a PMIX_BOOL"),
+        (
+            vec![Info::new(key::PMIX_RANGE, Value::Range(Range::Custom))],
+            "belong together",
+        ),
+        (
+            vec![
+                Info::new(key::PMIX_RANGE, Value::Range(Range::Local)),
+                procs,
+            ],
+            "belong together",
+        ),
+        (
+            vec![Info::new(key::PMIX_RANGE, Value::Uint32(300))],
+            "pmix.range must be a PMIX_DATA_RANGE",
+        ),
+        (
+            vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Bool(true))],
+            "pmix.evrange must be a PMIX_PROC",
+        ),
+        (
+            vec![Info::new(
+                key::PMIX_EVENT_ENVIRO_LEVEL,
+                Value::Proc(node.proc(0)),
+            )],
+            "pmix.evenv must be a PMIX_BOOL",
+        ),
+        (
+            vec![Info::new(key::PMIX_EVENT_ONESHOT, Value::string("perhaps"))],
+            "pmix.evone must be a PMIX_BOOL",
+        ),
     ] {
-        let error = client.register(&[NEWS], &directives, listener().0).await.unwrap_err().to_string();
+        let error = client
+            .register(&[NEWS], &directives, listener().0)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(says), "{error}");
     }
 }
@@ -152,7 +236,9 @@ async fn a_handler_is_given_its_object_and_may_wait_for_its_server() {
         runtime.block_on(async {
             own.fence(&[own.me().clone()], &[]).await.unwrap();
             own.notify(END, Range::Namespace, Vec::new()).await.unwrap();
-            own.register(&[Status(-3802)], &[], listener().0).await.unwrap();
+            own.register(&[Status(-3802)], &[], listener().0)
+                .await
+                .unwrap();
             own.deregister(call.registration()).await.unwrap();
         });
         tell.send(named).unwrap();
@@ -166,7 +252,13 @@ async fn a_handler_is_given_its_object_and_may_wait_for_its_server() {
     client.register(&[NEWS], &directives, waits).await.unwrap();
     let (end, mut ended) = listener();
     other.register(&[END], &[], end).await.unwrap();
-    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
-    assert_eq!(soon("the handler returns", told.recv()).await, Some(("waits".to_owned(), Some(object))));
+    other
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        soon("the handler returns", told.recv()).await,
+        Some(("waits".to_owned(), Some(object)))
+    );
     assert_eq!(next(&mut ended).await.source, Some(node.proc(0)));
 }

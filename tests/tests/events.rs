@@ -19,7 +19,9 @@ const MOST: u64 = 256 << 10;
 
 /// How many events the flood is of: so many that a test is quick, unless a soak wants more.
 fn flood() -> u32 {
-    std::env::var("PEAL_FLOOD").map_or(20_000, |count| count.parse().expect("PEAL_FLOOD is a number"))
+    std::env::var("PEAL_FLOOD").map_or(20_000, |count| {
+        count.parse().expect("PEAL_FLOOD is a number")
+    })
 }
 
 /// What a late proc is told of so many events, when it waits for so many of them.
@@ -29,11 +31,18 @@ fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<
     for setting in settings {
         command.args(["--set", setting]);
     }
-    command.arg("--").arg(program).args([range, &count.to_string(), &expected.to_string()]).args(pipe);
+    command
+        .arg("--")
+        .arg(program)
+        .args([range, &count.to_string(), &expected.to_string()])
+        .args(pipe);
     let limit = Duration::from_secs(60) + Duration::from_millis(count.into());
     let done = run_within(limit, &mut command).expect_status(0);
     let (heard, took) = done.stdout.split_once('\n').unwrap();
-    let took = took.trim().strip_prefix("the server took ").and_then(|rest| rest.strip_suffix(" KiB"));
+    let took = took
+        .trim()
+        .strip_prefix("the server took ")
+        .and_then(|rest| rest.strip_suffix(" KiB"));
     let took: u64 = took.unwrap().parse().unwrap();
     assert!((1..MOST).contains(&took), "the server took {took} KiB");
     println!("{count} events: the server took {took} KiB");
@@ -46,7 +55,10 @@ fn who_registers_late_is_told_every_event_about_its_job_in_order() {
     // Much more than the memory for them, too.
     for settings in [&[][..], &["events.memory_limit=10000"]] {
         let heard = late(settings, "namespace", 2000, 2000, None);
-        assert_eq!(heard, "heard 2001, from 0 to 2000, 0 out of order, 0 missed");
+        assert_eq!(
+            heard,
+            "heard 2001, from 0 to 2000, 0 out of order, 0 missed"
+        );
     }
 }
 
@@ -59,16 +71,28 @@ fn who_connects_behind_a_flood_is_told_all_of_it() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let count = flood();
     let heard = late(&[], "namespace", count, count, Some(&pipe));
-    assert_eq!(heard, format!("heard {}, from 0 to {count}, 0 out of order, 0 missed", count + 1));
+    assert_eq!(
+        heard,
+        format!(
+            "heard {}, from 0 to {count}, 0 out of order, 0 missed",
+            count + 1
+        )
+    );
 }
 
 #[needs(libpmix)]
 #[test]
 fn of_events_of_the_environment_the_newest_are_told_and_how_many_were_missed() {
     let heard = late(&[], "session", 2000, 512, None);
-    assert_eq!(heard, "heard 513, from 1488 to 2000, 0 out of order, 1488 missed");
+    assert_eq!(
+        heard,
+        "heard 513, from 1488 to 2000, 0 out of order, 1488 missed"
+    );
     let heard = late(&["events.ring_size=7"], "session", 600, 7, None);
-    assert_eq!(heard, "heard 8, from 593 to 600, 0 out of order, 593 missed");
+    assert_eq!(
+        heard,
+        "heard 8, from 593 to 600, 0 out of order, 593 missed"
+    );
 }
 
 /// More than one file of them.
@@ -81,7 +105,10 @@ async fn what_is_spilled_comes_back_whole_and_in_order() {
     let (first, second) = (node.client(0).await, node.client(1).await);
     let text = "x".repeat(2000);
     for number in 0..MANY {
-        let infos = vec![Info::new(NUMBER, Value::Uint32(number)), Info::new(TEXT, Value::string(&text))];
+        let infos = vec![
+            Info::new(NUMBER, Value::Uint32(number)),
+            Info::new(TEXT, Value::string(&text)),
+        ];
         first.notify(NEWS, Range::Namespace, infos).await.unwrap();
     }
     assert!(node.server.counters().events_spilled.get() > 19_000);
@@ -90,7 +117,10 @@ async fn what_is_spilled_comes_back_whole_and_in_order() {
     for number in 0..MANY {
         let event = next(&mut heard).await;
         assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(number)));
-        assert_eq!(event.infos.value_of(TEXT).and_then(Value::as_str), Some(text.as_str()));
+        assert_eq!(
+            event.infos.value_of(TEXT).and_then(Value::as_str),
+            Some(text.as_str())
+        );
     }
     assert_eq!(node.server.counters().events_lost.get(), 0);
 }

@@ -64,7 +64,10 @@ def rank_of(event):
 def handle(event):
     return peal.no_action().add("rank", rank_of(event))
 "#,
-    told: &["KeyError: 'last\\\\nof all'", "module.py:8 in rank_of < module.py:13 in handle"],
+    told: &[
+        "KeyError: 'last\\\\nof all'",
+        "module.py:8 in rank_of < module.py:13 in handle",
+    ],
 };
 
 const JAVASCRIPT: Throwing = Throwing {
@@ -80,10 +83,14 @@ export const eventHandler = peal.eventHandler((event) => {
   return peal.Outcome.noAction().with("rank", rank);
 });
 "#,
-    told: &["RangeError: no rank\\nin ", "module.js:4 in rankOf < module.js:8"],
+    told: &[
+        "RangeError: no rank\\nin ",
+        "module.js:4 in rankOf < module.js:8",
+    ],
 };
 
-const CASES: &str = "[[case]]\nname = \"it answers\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
+const CASES: &str =
+    "[[case]]\nname = \"it answers\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
 
 fn tells(text: &str, told: &[&str], of: &str) {
     for part in told {
@@ -92,19 +99,31 @@ fn tells(text: &str, told: &[&str], of: &str) {
 }
 
 fn exception_is_told_everywhere(throwing: &Throwing) {
-    let Throwing { language, code, told } = throwing;
+    let Throwing {
+        language,
+        code,
+        told,
+    } = throwing;
     let dir = tempfile::tempdir().unwrap();
     let project = Project::new(dir.path(), language, "throws", &["event-handler"]);
     fs::write(project.dir.join(source(language)), code).unwrap();
     fs::write(project.dir.join("tests/example.toml"), CASES).unwrap();
     project.build().expect_status(0);
 
-    let tested = run_within(COMPILING, &mut project.module(&["test"])).expect_status(1).stdout;
+    let tested = run_within(COMPILING, &mut project.module(&["test"]))
+        .expect_status(1)
+        .stdout;
     tells(&tested, told, "peal module test");
-    tells(&tested, &["got trapped: the call failed: "], "peal module test");
+    tells(
+        &tested,
+        &["got trapped: the call failed: "],
+        "peal module test",
+    );
     // Which compiles it anew.
     if *language != "python" {
-        let benched = run_within(COMPILING, &mut project.module(&["bench", "--calls", "3"])).expect_status(1).stdout;
+        let benched = run_within(COMPILING, &mut project.module(&["bench", "--calls", "3"]))
+            .expect_status(1)
+            .stdout;
         tells(&benched, told, "peal module bench");
     }
     in_a_job(&project.component(), told);
@@ -113,22 +132,48 @@ fn exception_is_told_everywhere(throwing: &Throwing) {
 fn in_a_job(component: &Path, told: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
-    fs::write(&config, format!("[audit]\npath = {:?}\non_failure = \"deny\"\n", dir.path().join("audit.db"))).unwrap();
+    fs::write(
+        &config,
+        format!(
+            "[audit]\npath = {:?}\non_failure = \"deny\"\n",
+            dir.path().join("audit.db")
+        ),
+    )
+    .unwrap();
     let mut command = peal(["run", "--config"]);
-    command.arg(&config).arg("--handler").arg(component).arg("--").arg(program("peal-example"));
+    command
+        .arg(&config)
+        .arg("--handler")
+        .arg(component)
+        .arg("--")
+        .arg(program("peal-example"));
     let done = run_within(COMPILING, &mut command).expect_status(0);
-    let lines: Vec<&str> = done.stderr.lines().filter(|line| line.contains("peal::guest")).collect();
+    let lines: Vec<&str> = done
+        .stderr
+        .lines()
+        .filter(|line| line.contains("peal::guest"))
+        .collect();
     assert!(!lines.is_empty(), "{}", done.stderr);
     lines.iter().for_each(|line| tells(line, told, "the trace"));
 
-    let list = |args: &[&str]| run(peal(["audit"]).args(args).arg("--config").arg(&config)).expect_status(0).stdout;
+    let list = |args: &[&str]| {
+        run(peal(["audit"]).args(args).arg("--config").arg(&config))
+            .expect_status(0)
+            .stdout
+    };
     let record = list(&["list", "--kind", "call", "--module", "throws", "--json"]);
-    let failed = record.lines().find(|line| line.contains("the call failed: ")).unwrap_or_else(|| panic!("{record}"));
+    let failed = record
+        .lines()
+        .find(|line| line.contains("the call failed: "))
+        .unwrap_or_else(|| panic!("{record}"));
     let failed: serde_json::Value = serde_json::from_str(failed).unwrap();
     let text = failed.to_string();
     for part in told.iter().flat_map(|part| part.split(" < ")) {
         let json = serde_json::Value::from(part).to_string();
-        assert!(text.contains(json.trim_matches('"')), "{part:?} is not in:\n{text}");
+        assert!(
+            text.contains(json.trim_matches('"')),
+            "{part:?} is not in:\n{text}"
+        );
     }
     let replayed = list(&["replay"]);
     assert!(replayed.contains(" 0 differ"), "{replayed}");

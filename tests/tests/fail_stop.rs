@@ -19,13 +19,32 @@ impl Host for PanickingHost {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn panic_in_the_state_fails_the_server() {
-    let node = Node::under(Arc::new(PanickingHost), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::under(
+        Arc::new(PanickingHost),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
     let (handle, failure) = (node.server.handle(), node.server.failure());
     assert!(soon("the server answers", handle.answers()).await);
-    assert!(Raw::connect(&node).await.greet(&hello(node.proc(0))).await.is_none());
+    assert!(
+        Raw::connect(&node)
+            .await
+            .greet(&hello(node.proc(0)))
+            .await
+            .is_none()
+    );
     soon("the server says that it failed", failure).await;
     assert!(!soon("the server answers nobody", handle.answers()).await);
-    assert!(Raw::connect(&node).await.greet(&hello(node.proc(1))).await.is_none());
+    assert!(
+        Raw::connect(&node)
+            .await
+            .greet(&hello(node.proc(1)))
+            .await
+            .is_none()
+    );
     soon("the server stops", node.server.shutdown()).await;
 }
 

@@ -9,8 +9,8 @@ use peal_core::{
 use peal_model::{DataArray, Event, Info, Key, KeyName, Range, Status, Step, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
-    embedded::EmbeddedHost,
+    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices,
+    ServerSettings, embedded::EmbeddedHost,
 };
 use peal_tests::{
     guest,
@@ -40,14 +40,23 @@ struct Failing {
 /// Limits of which the test does not wish to know how fast the machine is.
 fn patient() -> Limits {
     let minute = Duration::from_secs(60);
-    Limits { call_time: minute, host_time: minute, ..Limits::default() }
+    Limits {
+        call_time: minute,
+        host_time: minute,
+        ..Limits::default()
+    }
 }
 
 fn all() -> Vec<Failing> {
     vec![
         Failing {
             name: "moody",
-            limits: Limits { host_calls: 500, memory: 2 << 20, output: 100_000, ..patient() },
+            limits: Limits {
+                host_calls: 500,
+                memory: 2 << 20,
+                output: 100_000,
+                ..patient()
+            },
             ways: &[
                 ("a crash", -1, TRAPPED),
                 ("memory without end", -3, MEMORY),
@@ -59,17 +68,27 @@ fn all() -> Vec<Failing> {
         },
         Failing {
             name: "moody",
-            limits: Limits { call_time: Duration::from_millis(300), ..patient() },
+            limits: Limits {
+                call_time: Duration::from_millis(300),
+                ..patient()
+            },
             ways: &[("a loop without end", -2, TIMEOUT)],
         },
         Failing {
             name: "moody",
-            limits: Limits { host_calls: u32::MAX, host_time: Duration::from_millis(5), ..patient() },
+            limits: Limits {
+                host_calls: u32::MAX,
+                host_time: Duration::from_millis(5),
+                ..patient()
+            },
             ways: &[("too long in host calls", -5, TIMEOUT)],
         },
         Failing {
             name: "generous",
-            limits: Limits { memory: 256 << 20, ..patient() },
+            limits: Limits {
+                memory: 256 << 20,
+                ..patient()
+            },
             ways: &[
                 ("a result of 100 MB", -21, OUTPUT),
                 ("10,000 infos", -22, HOST_CALLS),
@@ -78,7 +97,10 @@ fn all() -> Vec<Failing> {
         },
         Failing {
             name: "echo",
-            limits: Limits { output: 20_000, ..patient() },
+            limits: Limits {
+                output: 20_000,
+                ..patient()
+            },
             ways: &[
                 ("an array that is not there", -5, TRAPPED),
                 ("a value that nobody gave", -6, TRAPPED),
@@ -93,7 +115,17 @@ fn all() -> Vec<Failing> {
 
 fn module(name: &str, bytes: &[u8], limits: Limits) -> Arc<Module> {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    Arc::new(Module::load(&engine, name, bytes, &Grants::tenant(), limits, Services::default()).unwrap())
+    Arc::new(
+        Module::load(
+            &engine,
+            name,
+            bytes,
+            &Grants::tenant(),
+            limits,
+            Services::default(),
+        )
+        .unwrap(),
+    )
 }
 
 /// A component in text form.
@@ -123,20 +155,44 @@ fn seen(before: u32, last: &str, status: Status) -> Vec<Info> {
 async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     let mut chains = HostedChains::default();
     for module in handlers {
-        let registration = Registration { levels: Levels::Both, ..Registration::new(module.name(), Codes::Default) };
-        chains.register(Owner::Site, registration, HostedHandler::new(module)).unwrap();
+        let registration = Registration {
+            levels: Levels::Both,
+            ..Registration::new(module.name(), Codes::Default)
+        };
+        chains
+            .register(Owner::Site, registration, HostedHandler::new(module))
+            .unwrap();
     }
     let notices = Notices::default();
     let passed = notices.listen(Notice::is_passed);
-    let modules = Modules { hosted: Hosted { chains, ..Hosted::default() }, notices };
+    let modules = Modules {
+        hosted: Hosted {
+            chains,
+            ..Hosted::default()
+        },
+        notices,
+    };
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    let node = Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 1).await;
+    let node = Node::with(
+        modules,
+        host,
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        1,
+    )
+    .await;
     (node, passed)
 }
 
 /// Raises an event and returns what the handlers of the site answered.
 async fn steps(node: &Node, passed: &mut Listener, code: Status) -> Vec<Step> {
-    node.server.handle().notify(Event { code, source: None, range: Range::Global, infos: Vec::new() });
+    node.server.handle().notify(Event {
+        code,
+        source: None,
+        range: Range::Global,
+        infos: Vec::new(),
+    });
     match soon("the chain is behind the event", passed.recv()).await {
         Some(Heard::Notice(Notice::Passed { results, .. })) => results[0].steps.clone(),
         other => panic!("{other:?}"),
@@ -150,12 +206,26 @@ async fn in_a_hosted_chain_a_failed_handler_has_a_result_and_the_rest_runs() {
         let healthy = steps(&node, &mut passed, HEALTHY).await;
         for (what, code, status) in ways {
             let found = steps(&node, &mut passed, Status(*code)).await;
-            let [failed, complete] = &found[..] else { panic!("{what}: {found:?}") };
-            assert_eq!((&*failed.name, failed.status, failed.infos.len()), (name, *status, 0), "{what}");
-            assert_eq!((&*complete.name, complete.status), ("complete", code::PMIX_EVENT_ACTION_COMPLETE), "{what}");
+            let [failed, complete] = &found[..] else {
+                panic!("{what}: {found:?}")
+            };
+            assert_eq!(
+                (&*failed.name, failed.status, failed.infos.len()),
+                (name, *status, 0),
+                "{what}"
+            );
+            assert_eq!(
+                (&*complete.name, complete.status),
+                ("complete", code::PMIX_EVENT_ACTION_COMPLETE),
+                "{what}"
+            );
             assert_eq!(complete.infos, seen(1, name, *status), "{what}");
             // By an instance that knows nothing of what was.
-            assert_eq!(steps(&node, &mut passed, HEALTHY).await, healthy, "after {what}");
+            assert_eq!(
+                steps(&node, &mut passed, HEALTHY).await,
+                healthy,
+                "after {what}"
+            );
         }
     }
 }
@@ -167,37 +237,62 @@ async fn a_handler_that_cannot_be_run_has_a_result_and_is_called_when_it_can() {
     // It has not been told its settings.
     let found = steps(&node, &mut passed, HEALTHY).await;
     let unavailable = Status::PEAL_ERR_HANDLER_UNAVAILABLE;
-    assert_eq!((found[0].status, &found[1].infos), (unavailable, &seen(1, "managed", unavailable)));
+    assert_eq!(
+        (found[0].status, &found[1].infos),
+        (unavailable, &seen(1, "managed", unavailable))
+    );
     managed.init(&[Info::new(NOTE, Value::Uint64(1))]).unwrap();
     let found = steps(&node, &mut passed, HEALTHY).await;
-    assert_eq!((found[0].status, &found[1].infos), (Status(11), &seen(1, "managed", Status(11))));
+    assert_eq!(
+        (found[0].status, &found[1].infos),
+        (Status(11), &seen(1, "managed", Status(11)))
+    );
 }
 
 fn called(name: &str) -> Vec<Info> {
-    [&[Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string(name))], everything()].concat()
+    [
+        &[Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string(name))],
+        everything(),
+    ]
+    .concat()
 }
 
 /// The result of a handler in the RFC's form.
 fn result(name: &str, status: Status, infos: impl IntoIterator<Item = Info>) -> Info {
     let key = Key::new(name).unwrap();
     let first = Info::new(key.clone(), Value::Status(status));
-    Info::new(key, Value::DataArray(DataArray::infos([first].into_iter().chain(infos))))
+    Info::new(
+        key,
+        Value::DataArray(DataArray::infos([first].into_iter().chain(infos))),
+    )
 }
 
 const NOTE: KeyName = KeyName("test.note");
 
 /// What a native handler passes on.
 fn noted() -> Vec<Info> {
-    let inner = Value::DataArray(DataArray::infos([Info::new(NOTE, Value::Range(Range::Custom))]));
-    vec![Info::new(NOTE, Value::string("from the first")), Info::new(NOTE, inner)]
+    let inner = Value::DataArray(DataArray::infos([Info::new(
+        NOTE,
+        Value::Range(Range::Custom),
+    )]));
+    vec![
+        Info::new(NOTE, Value::string("from the first")),
+        Info::new(NOTE, inner),
+    ]
 }
 
 /// A client of a job of two, and the other proc. Its chain: a native handler, these components, and a native one that tells what
 /// it sees of those before it.
-async fn chain(node: &Node, components: &[Arc<Module>]) -> (Client, Client, mpsc::UnboundedReceiver<Vec<Info>>) {
+async fn chain(
+    node: &Node,
+    components: &[Arc<Module>],
+) -> (Client, Client, mpsc::UnboundedReceiver<Vec<Info>>) {
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (tell, told) = mpsc::unbounded_channel();
-    let first = Handler::native(|_| Outcome { status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN, infos: noted() });
+    let first = Handler::native(|_| Outcome {
+        status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,
+        infos: noted(),
+    });
     let last = Handler::native(move |call| {
         // The test may have seen enough.
         let _ = tell.send(call.results());
@@ -205,16 +300,32 @@ async fn chain(node: &Node, components: &[Arc<Module>]) -> (Client, Client, mpsc
     });
     client.register(&[], &called("first"), first).await.unwrap();
     for module in components {
-        client.register(&[], &called(module.name()), Handler::component(module.clone())).await.unwrap();
+        client
+            .register(
+                &[],
+                &called(module.name()),
+                Handler::component(module.clone()),
+            )
+            .await
+            .unwrap();
     }
     client.register(&[], &called("last"), last).await.unwrap();
     (client, other, told)
 }
 
 /// Raises an event and returns what the last handler sees.
-async fn results(other: &Client, told: &mut mpsc::UnboundedReceiver<Vec<Info>>, code: Status) -> Vec<Info> {
-    other.notify(code, Range::Namespace, Vec::new()).await.unwrap();
-    soon("the last handler is called", told.recv()).await.unwrap()
+async fn results(
+    other: &Client,
+    told: &mut mpsc::UnboundedReceiver<Vec<Info>>,
+    code: Status,
+) -> Vec<Info> {
+    other
+        .notify(code, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    soon("the last handler is called", told.recv())
+        .await
+        .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -228,7 +339,11 @@ async fn in_a_clients_chain_a_failed_component_has_a_result_and_native_handlers_
         for (what, code, status) in ways {
             let found = results(&other, &mut told, Status(*code)).await;
             assert_eq!(found, [first.clone(), result(name, *status, [])], "{what}");
-            assert_eq!(results(&other, &mut told, HEALTHY).await, healthy, "after {what}");
+            assert_eq!(
+                results(&other, &mut told, HEALTHY).await,
+                healthy,
+                "after {what}"
+            );
         }
     }
 }
@@ -242,7 +357,12 @@ async fn results_pass_from_native_handlers_to_components_and_back_and_between_co
     let found = results(&other, &mut told, Status(-3)).await;
     let echoed = |value| Info::new(KeyName("test.echo"), value);
     let partial = code::PMIX_EVENT_PARTIAL_ACTION_TAKEN;
-    let of_the_first = [echoed(Value::string("first")), echoed(Value::Status(partial))].into_iter().chain(noted());
+    let of_the_first = [
+        echoed(Value::string("first")),
+        echoed(Value::Status(partial)),
+    ]
+    .into_iter()
+    .chain(noted());
     let expected = [
         result("first", partial, noted()),
         result("echo", Status(1), of_the_first),

@@ -2,7 +2,8 @@
 //! more than the request or the connection, and becomes an internal event where nobody asked (design, section 4).
 use peal_client::{Call, Client, ClientError, ClientSettings, Handler, Outcome};
 use peal_model::{
-    CommandCode, Event, Info, KeyName, Proc, Query, Range, RankData, Reply, Request, Scope, Status, Value, code, key,
+    CommandCode, Event, Info, KeyName, Proc, Query, Range, RankData, Reply, Request, Scope, Status,
+    Value, code, key,
 };
 use peal_tests::{
     false_server::{FalseServer, deceived, granted, listen},
@@ -23,38 +24,68 @@ const NEWS: Status = Status(-3301);
 const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
 
 fn news() -> Event {
-    Event { code: NEWS, source: None, range: Range::Global, infos: Vec::new() }
+    Event {
+        code: NEWS,
+        source: None,
+        range: Range::Global,
+        infos: Vec::new(),
+    }
 }
 
 /// Registers this handler for all events.
 async fn register(client: &Client, server: &mut FalseServer, handler: Handler) {
     let register = client.register(&[], everything(), handler);
-    let (registered, _) = soon("it is registered", async { tokio::join!(register, server.grant()) }).await;
+    let (registered, _) = soon("it is registered", async {
+        tokio::join!(register, server.grant())
+    })
+    .await;
     registered.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_to_the_handshake_that_is_none_is_a_refusal() {
     let (listener, environment) = listen().await;
-    for (answer, status) in [(&b""[..], None), (&[0, 0], None), (&[0xff, 0xff, 0xff, 0xe1], Some(Status(-31)))] {
+    for (answer, status) in [
+        (&b""[..], None),
+        (&[0, 0], None),
+        (&[0xff, 0xff, 0xff, 0xe1], Some(Status(-31))),
+    ] {
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(answer).await.unwrap();
         };
-        let (client, ()) =
-            soon("the client gives up", async { tokio::join!(Client::connect(&environment), serve) }).await;
+        let (client, ()) = soon("the client gives up", async {
+            tokio::join!(Client::connect(&environment), serve)
+        })
+        .await;
         let error = client.err().unwrap();
-        let ClientError::Unwelcome { server, status: found } = &error else { panic!("{answer:?}: {error}") };
-        assert_eq!((server, *found), (&environment.server, status), "{answer:?}");
+        let ClientError::Unwelcome {
+            server,
+            status: found,
+        } = &error
+        else {
+            panic!("{answer:?}: {error}")
+        };
+        assert_eq!(
+            (server, *found),
+            (&environment.server, status),
+            "{answer:?}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_never_welcomes_is_given_up() {
     let (listener, environment) = listen().await;
-    let settings = ClientSettings { connect_timeout: Duration::from_millis(50), ..ClientSettings::default() };
+    let settings = ClientSettings {
+        connect_timeout: Duration::from_millis(50),
+        ..ClientSettings::default()
+    };
     let connect = Client::connect_with(&environment, settings);
-    let (client, silent) = soon("the client gives up", async { tokio::join!(connect, listener.accept()) }).await;
+    let (client, silent) = soon("the client gives up", async {
+        tokio::join!(connect, listener.accept())
+    })
+    .await;
     let error = client.err().unwrap();
     assert!(matches!(error, ClientError::NoWelcome { .. }), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
@@ -76,10 +107,20 @@ async fn an_answer_without_sense_fails_its_request_alone() {
         client.put(Scope::Local, KeyName("test.key").into(), Value::Bool(true));
         (client.commit().await, client.fence(&[], &[]).await)
     };
-    let ((commit, fence), command) = soon("both are answered", async { tokio::join!(ask, serve) }).await;
+    let ((commit, fence), command) =
+        soon("both are answered", async { tokio::join!(ask, serve) }).await;
     assert_eq!(command, CommandCode::Commit);
     let error = commit.unwrap_err();
-    assert!(matches!(error, ClientError::Unpack { call: Call(CommandCode::Commit), .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            ClientError::Unpack {
+                call: Call(CommandCode::Commit),
+                ..
+            }
+        ),
+        "{error}"
+    );
     fence.unwrap();
 }
 
@@ -87,26 +128,47 @@ async fn an_answer_without_sense_fails_its_request_alone() {
 async fn an_answer_to_another_question_fails_its_request_alone() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let me = client.me().clone();
-    let infos = Reply::Infos { status: code::PMIX_SUCCESS, infos: vec![Info::new(KeyName("test"), Value::Bool(true))] };
-    let data =
-        Reply::Data { status: code::PMIX_SUCCESS, ranks: vec![RankData { proc: me.clone(), kvals: vec![] }.into()] };
+    let infos = Reply::Infos {
+        status: code::PMIX_SUCCESS,
+        infos: vec![Info::new(KeyName("test"), Value::Bool(true))],
+    };
+    let data = Reply::Data {
+        status: code::PMIX_SUCCESS,
+        ranks: vec![
+            RankData {
+                proc: me.clone(),
+                kvals: vec![],
+            }
+            .into(),
+        ],
+    };
     let serve = async {
         // What belongs to a query goes to others, and what belongs to a get to the query.
         for reply in [&infos, &infos, &data] {
             let (tag, _) = server.hear().await;
-            let as_if = if *reply == infos { CommandCode::Query } else { CommandCode::Get };
+            let as_if = if *reply == infos {
+                CommandCode::Query
+            } else {
+                CommandCode::Get
+            };
             server.answer(tag, as_if, reply).await;
         }
         server.grant().await;
     };
-    let query = Query { keys: vec![Some("test".into())], qualifiers: Vec::new() };
+    let query = Query {
+        keys: vec![Some("test".into())],
+        qualifiers: Vec::new(),
+    };
     let ask = async {
         let fence = client.fence(&[], &[]).await;
         let get = client.get(&me, KeyName("test.key"), &[]).await.map(drop);
         let query = client.query(&[query]).await.map(drop);
         for (what, outcome) in [("fence", fence), ("get", get), ("query", query)] {
             let error = outcome.expect_err(what);
-            assert!(matches!(error, ClientError::Unpack { .. }), "{what}: {error}");
+            assert!(
+                matches!(error, ClientError::Unpack { .. }),
+                "{what}: {error}"
+            );
         }
         client.fence(&[], &[]).await.unwrap();
     };
@@ -117,8 +179,14 @@ async fn an_answer_to_another_question_fails_its_request_alone() {
 async fn what_is_refused_comes_with_its_reasons() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let reason = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("not yours"));
-    let refusal = Reply::Infos { status: code::PMIX_ERR_NO_PERMISSIONS, infos: vec![reason.clone()] };
-    let partial = Reply::Infos { status: code::PMIX_QUERY_PARTIAL_SUCCESS, infos: vec![reason.clone()] };
+    let refusal = Reply::Infos {
+        status: code::PMIX_ERR_NO_PERMISSIONS,
+        infos: vec![reason.clone()],
+    };
+    let partial = Reply::Infos {
+        status: code::PMIX_QUERY_PARTIAL_SUCCESS,
+        infos: vec![reason.clone()],
+    };
     let serve = async {
         for reply in [&refusal, &partial, &refusal] {
             let (tag, request) = server.hear().await;
@@ -128,14 +196,33 @@ async fn what_is_refused_comes_with_its_reasons() {
     let ask = async {
         let kill = [Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))];
         let control = client.job_control(&[], &kill).await.unwrap_err();
-        let ClientError::Refused { status, infos, .. } = &control else { panic!("{control}") };
-        assert_eq!((*status, infos), (code::PMIX_ERR_NO_PERMISSIONS, &vec![reason.clone()]));
+        let ClientError::Refused { status, infos, .. } = &control else {
+            panic!("{control}")
+        };
+        assert_eq!(
+            (*status, infos),
+            (code::PMIX_ERR_NO_PERMISSIONS, &vec![reason.clone()])
+        );
         let text = control.to_string();
-        assert!(text.starts_with("PMIx_Job_control is refused by the server at false.0;tcp4://127.0.0.1:"), "{text}");
-        assert!(text.contains("PMIX_ERR_NO_PERMISSIONS (-23): ") && text.contains("not yours"), "{text}");
+        assert!(
+            text.starts_with(
+                "PMIx_Job_control is refused by the server at false.0;tcp4://127.0.0.1:"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("PMIX_ERR_NO_PERMISSIONS (-23): ") && text.contains("not yours"),
+            "{text}"
+        );
         let findings = client.query(&[]).await.unwrap();
-        assert!(findings.partial && findings.infos == [reason.clone()], "{findings:?}");
-        assert_eq!(client.query(&[]).await.unwrap_err().status(), code::PMIX_ERR_NO_PERMISSIONS);
+        assert!(
+            findings.partial && findings.infos == [reason.clone()],
+            "{findings:?}"
+        );
+        assert_eq!(
+            client.query(&[]).await.unwrap_err().status(),
+            code::PMIX_ERR_NO_PERMISSIONS
+        );
     };
     soon("all are answered", async { tokio::join!(ask, serve) }).await;
 }
@@ -156,9 +243,17 @@ async fn a_late_answer_is_nobody_elses() {
         let (tag, request) = server.hear().await;
         assert_ne!(tag, late, "its tag is still in use");
         // The late one first, as an error; then the right one; then both again.
-        server.answer(late, CommandCode::Fence, &Reply::Status(code::PMIX_ERR_NOT_FOUND)).await;
+        server
+            .answer(
+                late,
+                CommandCode::Fence,
+                &Reply::Status(code::PMIX_ERR_NOT_FOUND),
+            )
+            .await;
         for tag in [tag, late, tag] {
-            server.answer(tag, request.command(), &Reply::Status(code::PMIX_SUCCESS)).await;
+            server
+                .answer(tag, request.command(), &Reply::Status(code::PMIX_SUCCESS))
+                .await;
         }
         server.grant().await;
     };
@@ -166,14 +261,21 @@ async fn a_late_answer_is_nobody_elses() {
         client.fence(&[], &[]).await.unwrap();
         client.log(&[], &[]).await.unwrap();
     };
-    soon("the others are answered", async { tokio::join!(ask, serve) }).await;
+    soon("the others are answered", async {
+        tokio::join!(ask, serve)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_call_ends_when_its_time_is_over() {
     // The job data are waited for so long as well, by which the server that answers may be delayed on a busy machine.
     let limit = Duration::from_millis(500);
-    let settings = ClientSettings { answer_timeout: limit, meeting_timeout: Some(limit), ..ClientSettings::default() };
+    let settings = ClientSettings {
+        answer_timeout: limit,
+        meeting_timeout: Some(limit),
+        ..ClientSettings::default()
+    };
     let (client, server) = deceived(settings).await;
     let me = client.me().clone();
     client.put(Scope::Local, KeyName("test.key").into(), Value::Bool(true));
@@ -182,7 +284,10 @@ async fn every_call_ends_when_its_time_is_over() {
         let unanswered = [
             client.commit().await,
             client.fence(&[], &[]).await,
-            client.get(&me, KeyName("test.unknown"), &[]).await.map(drop),
+            client
+                .get(&me, KeyName("test.unknown"), &[])
+                .await
+                .map(drop),
             client.register(&[NEWS], &[], listener().0).await.map(drop),
             client.notify(NEWS, Range::Global, Vec::new()).await,
             client.log(&[], &[]).await.map(drop),
@@ -193,8 +298,10 @@ async fn every_call_ends_when_its_time_is_over() {
             let error = outcome.unwrap_err();
             assert!(matches!(error, ClientError::TimedOut { .. }), "{error}");
             let server = client.server().unwrap();
-            let named =
-                format!("was not answered within 500ms by the server at {}.{};tcp4://", server.nspace, server.rank);
+            let named = format!(
+                "was not answered within 500ms by the server at {}.{};tcp4://",
+                server.nspace, server.rank
+            );
             assert!(error.to_string().contains(&named), "{error}");
         }
         // Here the server is to keep the time, and has all of it.
@@ -211,7 +318,11 @@ async fn every_call_ends_when_its_time_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_more_calls_open_than_may_be_waits_for_an_answer_to_an_earlier_one() {
-    let (client, mut server) = deceived(ClientSettings { max_open_calls: 2, ..ClientSettings::default() }).await;
+    let (client, mut server) = deceived(ClientSettings {
+        max_open_calls: 2,
+        ..ClientSettings::default()
+    })
+    .await;
     let given_up = Duration::from_millis(10);
     for _ in 0..2 {
         client.within(given_up).log(&[], &[]).await.unwrap_err();
@@ -222,11 +333,16 @@ async fn who_has_more_calls_open_than_may_be_waits_for_an_answer_to_an_earlier_o
     let first = server.hear().await.0;
     server.hear().await;
     let serve = async {
-        server.answer(first, CommandCode::Log, &Reply::Status(code::PMIX_SUCCESS)).await;
+        server
+            .answer(first, CommandCode::Log, &Reply::Status(code::PMIX_SUCCESS))
+            .await;
         // The third never went out: the next is this one.
         assert!(matches!(server.grant().await, Request::JobControl { .. }));
     };
-    let (done, ()) = soon("there is room", async { tokio::join!(client.job_control(&[], &[]), serve) }).await;
+    let (done, ()) = soon("there is room", async {
+        tokio::join!(client.job_control(&[], &[]), serve)
+    })
+    .await;
     done.unwrap();
 }
 
@@ -238,8 +354,17 @@ async fn events_without_sense_are_internal_events_and_those_behind_them_are_hear
     server.say(Tag::NOTIFY, vec![0xff; 40]).await;
     server.send(&news()).await;
     // A request where an event must be.
-    server.say(Tag::NOTIFY, server.codec.encode_request(&Request::Finalize).unwrap()).await;
-    for code in [code::PMIX_ERR_COMM_FAILURE, NEWS, code::PMIX_ERR_COMM_FAILURE] {
+    server
+        .say(
+            Tag::NOTIFY,
+            server.codec.encode_request(&Request::Finalize).unwrap(),
+        )
+        .await;
+    for code in [
+        code::PMIX_ERR_COMM_FAILURE,
+        NEWS,
+        code::PMIX_ERR_COMM_FAILURE,
+    ] {
         assert_eq!(next(&mut heard).await.code, code);
     }
     // The server hears nothing of these events: the next request is our own.
@@ -247,13 +372,23 @@ async fn events_without_sense_are_internal_events_and_those_behind_them_are_hear
     fence.unwrap();
     assert!(matches!(request, Request::Fence { .. }), "{request:?}");
     // Where not even the length makes sense, nothing behind it does.
-    let header = Header { pindex: 0, tag: Tag::NOTIFY, len: u32::MAX };
+    let header = Header {
+        pindex: 0,
+        tag: Tag::NOTIFY,
+        len: u32::MAX,
+    };
     server.stream.write_all(&header.encode()).await.unwrap();
     for code in [code::PMIX_ERR_COMM_FAILURE, LOST] {
         let event = next(&mut heard).await;
-        assert_eq!((event.code, event.source.as_ref(), event.range), (code, Some(client.me()), Range::ProcLocal));
+        assert_eq!(
+            (event.code, event.source.as_ref(), event.range),
+            (code, Some(client.me()), Range::ProcLocal)
+        );
     }
-    assert!(matches!(client.fence(&[], &[]).await, Err(ClientError::Lost { .. })));
+    assert!(matches!(
+        client.fence(&[], &[]).await,
+        Err(ClientError::Lost { .. })
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -264,7 +399,11 @@ async fn what_a_handler_raises_and_nobody_can_pack_is_an_internal_event() {
         tell.send(call.event().code).unwrap();
         if call.event().code == NEWS {
             let deep = (0..100).fold(Value::Bool(true), |inner, _| Value::Value(Box::new(inner)));
-            call.notify(NEWS, Range::Global, vec![Info::new(KeyName("test.deep"), deep)]);
+            call.notify(
+                NEWS,
+                Range::Global,
+                vec![Info::new(KeyName("test.deep"), deep)],
+            );
         }
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
@@ -275,10 +414,16 @@ async fn what_a_handler_raises_and_nobody_can_pack_is_an_internal_event() {
         assert_eq!(soon("it is told", told.recv()).await, Some(code));
     }
     let deep = (0..100).fold(Value::Bool(true), |inner, _| Value::Value(Box::new(inner)));
-    let error = client.notify(NEWS, Range::Rm, vec![Info::new(KeyName("test.deep"), deep)]).await.unwrap_err();
+    let error = client
+        .notify(NEWS, Range::Rm, vec![Info::new(KeyName("test.deep"), deep)])
+        .await
+        .unwrap_err();
     assert!(matches!(error, ClientError::Pack { .. }), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_PACK_FAILURE);
-    assert_eq!(soon("the handler is told of it, too", told.recv()).await, Some(code::PMIX_ERR_COMM_FAILURE));
+    assert_eq!(
+        soon("the handler is told of it, too", told.recv()).await,
+        Some(code::PMIX_ERR_COMM_FAILURE)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -289,12 +434,28 @@ async fn a_server_that_closes_at_any_byte_ends_what_is_open_at_once() {
         drop(client);
         server.codec
     };
-    let frame = |tag, payload| Frame { pindex: 0, tag, payload }.encode().unwrap();
-    let job_data = codec.encode_reply(CommandCode::JobData, &granted(CommandCode::JobData)).unwrap();
-    let answer = codec.encode_reply(CommandCode::Fence, &granted(CommandCode::Fence)).unwrap();
+    let frame = |tag, payload| {
+        Frame {
+            pindex: 0,
+            tag,
+            payload,
+        }
+        .encode()
+        .unwrap()
+    };
+    let job_data = codec
+        .encode_reply(CommandCode::JobData, &granted(CommandCode::JobData))
+        .unwrap();
+    let answer = codec
+        .encode_reply(CommandCode::Fence, &granted(CommandCode::Fence))
+        .unwrap();
     let job_data = frame(Tag::FIRST_REQUEST, job_data);
     let event = frame(Tag::NOTIFY, codec.encode_event(&news()).unwrap());
-    let turns = [welcome.clone(), job_data, [event, frame(Tag(102), answer)].concat()];
+    let turns = [
+        welcome.clone(),
+        job_data,
+        [event, frame(Tag(102), answer)].concat(),
+    ];
     let connected = turns[0].len() + turns[1].len();
     let (listener, environment) = listen().await;
     for end in 0..turns.concat().len() {
@@ -322,8 +483,14 @@ async fn a_server_that_closes_at_any_byte_ends_what_is_open_at_once() {
         let error = outcome.unwrap_err();
         match error {
             ClientError::Unwelcome { .. } => assert!(end < welcome.len(), "at byte {end}"),
-            ClientError::Lost { call: Call(CommandCode::JobData), .. } => assert!(end < connected, "at byte {end}"),
-            ClientError::Lost { call: Call(CommandCode::Fence), .. } => assert!(end >= connected, "at byte {end}"),
+            ClientError::Lost {
+                call: Call(CommandCode::JobData),
+                ..
+            } => assert!(end < connected, "at byte {end}"),
+            ClientError::Lost {
+                call: Call(CommandCode::Fence),
+                ..
+            } => assert!(end >= connected, "at byte {end}"),
             other => panic!("at byte {end}: {other}"),
         }
     }
@@ -332,15 +499,27 @@ async fn a_server_that_closes_at_any_byte_ends_what_is_open_at_once() {
 /// An event of so many bytes.
 fn large(server: &FalseServer, bytes: usize) -> Vec<u8> {
     let mut event = news();
-    event.infos.push(Info::new(KeyName("test.load"), Value::string(&"x".repeat(bytes))));
+    event.infos.push(Info::new(
+        KeyName("test.load"),
+        Value::string(&"x".repeat(bytes)),
+    ));
     let payload = server.codec.encode_event(&event).unwrap();
-    Frame { pindex: 0, tag: Tag::NOTIFY, payload }.encode().unwrap()
+    Frame {
+        pindex: 0,
+        tag: Tag::NOTIFY,
+        payload,
+    }
+    .encode()
+    .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_waits_with_the_server_until_the_handlers_have_time() {
     const FAR_TOO_MANY: usize = 16_000;
-    let settings = ClientSettings { event_queue_bytes: 64 << 10, ..ClientSettings::default() };
+    let settings = ClientSettings {
+        event_queue_bytes: 64 << 10,
+        ..ClientSettings::default()
+    };
     let (client, mut server) = deceived(settings).await;
     let (gate, go, mut told) = gate();
     register(&client, &mut server, gate).await;
@@ -360,8 +539,10 @@ async fn a_flood_waits_with_the_server_until_the_handlers_have_time() {
         server.stream.write_all(&frame[at..]).await.unwrap();
         sent += 1;
     }
-    let (fence, _) =
-        soon("the fence is answered", async { tokio::join!(client.fence(&[], &[]), server.grant()) }).await;
+    let (fence, _) = soon("the fence is answered", async {
+        tokio::join!(client.fence(&[], &[]), server.grant())
+    })
+    .await;
     fence.unwrap();
     for _ in 0..sent {
         assert_eq!(soon("every event is heard", told.recv()).await, Some(NEWS));
@@ -370,7 +551,10 @@ async fn a_flood_waits_with_the_server_until_the_handlers_have_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_close_is_noticed_also_while_the_handlers_have_no_time() {
-    let settings = ClientSettings { event_queue_bytes: 16 << 10, ..ClientSettings::default() };
+    let settings = ClientSettings {
+        event_queue_bytes: 16 << 10,
+        ..ClientSettings::default()
+    };
     let (client, mut server) = deceived(settings).await;
     let (gate, go, mut told) = gate();
     register(&client, &mut server, gate).await;
@@ -383,7 +567,10 @@ async fn a_close_is_noticed_also_while_the_handlers_have_no_time() {
         }
         drop(server);
     };
-    let (fence, ()) = soon("the open call ends", async { tokio::join!(client.fence(&[], &[]), hear) }).await;
+    let (fence, ()) = soon("the open call ends", async {
+        tokio::join!(client.fence(&[], &[]), hear)
+    })
+    .await;
     let error = fence.unwrap_err();
     assert!(matches!(error, ClientError::Lost { .. }), "{error}");
     drop(go);
@@ -406,51 +593,96 @@ async fn the_server_forgets_a_code_when_the_last_handler_for_it_has_gone_also_fr
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let registering = async {
-        let first = client.register(&[NEWS, other], everything(), listener().0).await.unwrap();
+        let first = client
+            .register(&[NEWS, other], everything(), listener().0)
+            .await
+            .unwrap();
         id_of_first.set(first).unwrap();
         // Nothing in it is new to the server.
-        let second = client.register(&[other], everything(), listener().0).await.unwrap();
-        client.register(&[NEWS, more], everything(), both).await.unwrap();
-        client.register(&[], everything(), listener().0).await.unwrap();
+        let second = client
+            .register(&[other], everything(), listener().0)
+            .await
+            .unwrap();
+        client
+            .register(&[NEWS, more], everything(), both)
+            .await
+            .unwrap();
+        client
+            .register(&[], everything(), listener().0)
+            .await
+            .unwrap();
         second
     };
     let hearing = async {
         for wanted in [vec![NEWS, other], vec![NEWS, more], vec![]] {
-            let Request::RegisterEvents { codes, .. } = server.grant().await else { panic!("no registration") };
+            let Request::RegisterEvents { codes, .. } = server.grant().await else {
+                panic!("no registration")
+            };
             assert_eq!(codes, wanted);
         }
     };
-    let (second, ()) = soon("all are registered", async { tokio::join!(registering, hearing) }).await;
+    let (second, ()) = soon("all are registered", async {
+        tokio::join!(registering, hearing)
+    })
+    .await;
     server.send(&news()).await;
     soon("the handler is called", told.recv()).await.unwrap();
     let mut forgotten = Vec::new();
     for _ in 0..2 {
-        let (_, Request::DeregisterEvents { codes }) = server.hear().await else { panic!("no deregistration") };
+        let (_, Request::DeregisterEvents { codes }) = server.hear().await else {
+            panic!("no deregistration")
+        };
         forgotten.extend(codes);
     }
-    assert_eq!(forgotten, [more, NEWS], "the second handler still wants the other code");
+    assert_eq!(
+        forgotten,
+        [more, NEWS],
+        "the second handler still wants the other code"
+    );
     client.deregister(second).await.unwrap();
-    let (_, Request::DeregisterEvents { codes }) = server.hear().await else { panic!("no deregistration") };
+    let (_, Request::DeregisterEvents { codes }) = server.hear().await else {
+        panic!("no deregistration")
+    };
     assert_eq!(codes, [other]);
-    assert!(matches!(client.deregister(second).await, Err(ClientError::NotRegistered { id }) if id == second));
+    assert!(
+        matches!(client.deregister(second).await, Err(ClientError::NotRegistered { id }) if id == second)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registration_that_comes_to_nothing_leaves_nothing() {
     let (client, mut server) = deceived(ClientSettings::default()).await;
     let (given_up, mut not_heard) = listener();
-    client.within(Duration::from_millis(10)).register(&[NEWS], everything(), given_up).await.unwrap_err();
-    assert!(matches!(server.hear().await, (_, Request::RegisterEvents { .. })));
+    client
+        .within(Duration::from_millis(10))
+        .register(&[NEWS], everything(), given_up)
+        .await
+        .unwrap_err();
+    assert!(matches!(
+        server.hear().await,
+        (_, Request::RegisterEvents { .. })
+    ));
     // The server may have taken it for good.
-    assert!(matches!(server.hear().await, (_, Request::DeregisterEvents { codes }) if codes == [NEWS]));
+    assert!(
+        matches!(server.hear().await, (_, Request::DeregisterEvents { codes }) if codes == [NEWS])
+    );
     assert_eq!(soon("its handler is dropped", not_heard.recv()).await, None);
     let refuse = async {
         let (tag, request) = server.hear().await;
-        server.answer(tag, request.command(), &Reply::Status(code::PMIX_ERR_EVENT_REGISTRATION)).await;
+        server
+            .answer(
+                tag,
+                request.command(),
+                &Reply::Status(code::PMIX_ERR_EVENT_REGISTRATION),
+            )
+            .await;
     };
     let (handler, mut not_heard) = listener();
     let (refused, ()) = tokio::join!(client.register(&[NEWS], everything(), handler), refuse);
-    assert_eq!(refused.unwrap_err().status(), code::PMIX_ERR_EVENT_REGISTRATION);
+    assert_eq!(
+        refused.unwrap_err().status(),
+        code::PMIX_ERR_EVENT_REGISTRATION
+    );
     assert_eq!(soon("its handler is dropped", not_heard.recv()).await, None);
 }
 
@@ -472,10 +704,15 @@ async fn nothing_of_range_proc_local_is_sent_whoever_raises_it() {
     for code in [NEWS, private] {
         assert_eq!(soon("it is told", told.recv()).await, Some(code));
     }
-    client.notify(private, Range::ProcLocal, Vec::new()).await.unwrap();
+    client
+        .notify(private, Range::ProcLocal, Vec::new())
+        .await
+        .unwrap();
     assert_eq!(soon("it is told", told.recv()).await, Some(private));
     // The first request that comes is the public one, for which our own handler has no ear; no other comes before the fence.
-    let (_, Request::Notify { code, range, .. }) = server.hear().await else { panic!("no event") };
+    let (_, Request::Notify { code, range, .. }) = server.hear().await else {
+        panic!("no event")
+    };
     assert_eq!((code, range), (public, Range::Rm));
     let (fence, heard) = tokio::join!(client.fence(&[], &[]), server.grant());
     fence.unwrap();

@@ -27,7 +27,10 @@ impl Paper {
 
 impl Sink for Paper {
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        let source = request.source.as_ref().map_or("the host".to_owned(), Proc::to_string);
+        let source = request
+            .source
+            .as_ref()
+            .map_or("the host".to_owned(), Proc::to_string);
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end().rsplit("] ").next().unwrap_or_default();
         self.0.lock().unwrap().push(format!("{source}: {text}"));
@@ -43,11 +46,25 @@ struct Above {
 }
 
 impl Host for Above {
-    fn log(&self, source: Proc, channel: Key, _timestamp: u64, data: Vec<Info>, _: Vec<Info>) -> Answer<'_, ()> {
+    fn log(
+        &self,
+        source: Proc,
+        channel: Key,
+        _timestamp: u64,
+        data: Vec<Info>,
+        _: Vec<Info>,
+    ) -> Answer<'_, ()> {
         let keys: Vec<&str> = data.iter().map(|info| info.key.as_str()).collect();
-        self.asked.lock().unwrap().push(format!("{source}: {}", keys.join(" ")));
+        self.asked
+            .lock()
+            .unwrap()
+            .push(format!("{source}: {}", keys.join(" ")));
         let knows = self.knows.is_some_and(|known| channel == known);
-        Box::pin(std::future::ready(if knows { Ok(()) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) }))
+        Box::pin(std::future::ready(if knows {
+            Ok(())
+        } else {
+            Err(code::PMIX_ERR_NOT_SUPPORTED)
+        }))
     }
 }
 
@@ -58,22 +75,51 @@ impl Above {
 }
 
 /// Adds a channel component on this paper.
-fn channel(channels: &mut HostedChannels, name: &str, sink: &str, keys: &[KeyName], paper: &Arc<Paper>) {
+fn channel(
+    channels: &mut HostedChannels,
+    name: &str,
+    sink: &str,
+    keys: &[KeyName],
+    paper: &Arc<Paper>,
+) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let bytes = std::fs::read(guest(name)).unwrap();
-    let grants = [Capability::Sink, Capability::Clock].into_iter().collect::<Grants>();
+    let grants = [Capability::Sink, Capability::Clock]
+        .into_iter()
+        .collect::<Grants>();
     let paper: Arc<dyn Sink> = paper.clone();
-    let sinks = sink.split(' ').map(|sink| (sink.to_owned(), paper.clone())).collect();
-    let services = Services { sinks, ..Services::default() };
-    let module = Arc::new(Module::load(&engine, name, &bytes, &grants, Limits::default(), services).unwrap());
+    let sinks = sink
+        .split(' ')
+        .map(|sink| (sink.to_owned(), paper.clone()))
+        .collect();
+    let services = Services {
+        sinks,
+        ..Services::default()
+    };
+    let module = Arc::new(
+        Module::load(&engine, name, &bytes, &grants, Limits::default(), services).unwrap(),
+    );
     module.init(&[]).unwrap();
-    channels.register(name, keys.iter().map(|key| Key::from(*key)).collect(), Place::Append, module).unwrap();
+    channels
+        .register(
+            name,
+            keys.iter().map(|key| Key::from(*key)).collect(),
+            Place::Append,
+            module,
+        )
+        .unwrap();
 }
 
 /// Standard output and error on this paper, and a board where there is a sink for one.
 fn channels(paper: &Arc<Paper>, more: &[KeyName]) -> HostedChannels {
     let mut channels = HostedChannels::default();
-    channel(&mut channels, "stdio", "stdout stderr", &[key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR], paper);
+    channel(
+        &mut channels,
+        "stdio",
+        "stdout stderr",
+        &[key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR],
+        paper,
+    );
     if !more.is_empty() {
         channel(&mut channels, "file", "file", more, paper);
     }
@@ -93,8 +139,17 @@ async fn server(
     fabric: &Arc<EmbeddedFabric>,
     job: &str,
 ) -> Site {
-    let modules = Modules { hosted: Hosted { channels, ..Hosted::default() }, ..Modules::default() };
-    let settings = ServerSettings { duty, ..ServerSettings::default() };
+    let modules = Modules {
+        hosted: Hosted {
+            channels,
+            ..Hosted::default()
+        },
+        ..Modules::default()
+    };
+    let settings = ServerSettings {
+        duty,
+        ..ServerSettings::default()
+    };
     let node = Node::with(modules, host.clone(), settings, fabric, job, 1).await;
     let client = node.client(0).await;
     Site { node, client }
@@ -109,7 +164,14 @@ async fn log(Site { node, client }: &Site, key: KeyName) -> (Status, Status) {
     let asked = soon("a request is answered", client.log(&[text(key)], &[])).await;
     let status = asked.map_or_else(|error| error.status(), |_| code::PMIX_SUCCESS);
     let handle = node.server.handle();
-    (status, soon("the host is answered", handle.log(None, None, vec![text(key)], Vec::new())).await)
+    (
+        status,
+        soon(
+            "the host is answered",
+            handle.log(None, None, vec![text(key)], Vec::new()),
+        )
+        .await,
+    )
 }
 
 const FINE: Status = code::PMIX_SUCCESS;
@@ -128,7 +190,14 @@ async fn a_gateway_writes_what_others_have_no_channel_for_and_what_is_for_standa
     assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
     assert_eq!(own.asked(), ["one:0: pmix.log.future"]);
 
-    let gateway = server(channels(&far, &[BOARD, FUTURE]), &other, Duty::Gateway, &fabric, "two").await;
+    let gateway = server(
+        channels(&far, &[BOARD, FUTURE]),
+        &other,
+        Duty::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
     assert_eq!(log(&node, FUTURE).await, (FINE, FINE));
     assert_eq!(far.lines(), ["one:0: text", "the host: text"]);
     // Standard output appears on the gateway, though there is a module here.
@@ -137,13 +206,21 @@ async fn a_gateway_writes_what_others_have_no_channel_for_and_what_is_for_standa
     // The gateway writes its own itself.
     assert_eq!(log(&gateway, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
     assert_eq!(far.lines(), ["two:0: text", "the host: text"]);
-    assert_eq!((own.asked(), other.asked()), (vec![], vec![]), "nobody above was needed");
+    assert_eq!(
+        (own.asked(), other.asked()),
+        (vec![], vec![]),
+        "nobody above was needed"
+    );
 }
 
 /// The three channels of syslog on a server that has one sink of two.
 fn syslog(sink: &str, paper: &Arc<Paper>) -> HostedChannels {
     let mut channels = HostedChannels::default();
-    let keys = [key::PMIX_LOG_LOCAL_SYSLOG, key::PMIX_LOG_GLOBAL_SYSLOG, key::PMIX_LOG_SYSLOG];
+    let keys = [
+        key::PMIX_LOG_LOCAL_SYSLOG,
+        key::PMIX_LOG_GLOBAL_SYSLOG,
+        key::PMIX_LOG_SYSLOG,
+    ];
     channel(&mut channels, "syslog", sink, &keys, paper);
     channels
 }
@@ -151,8 +228,21 @@ fn syslog(sink: &str, paper: &Arc<Paper>) -> HostedChannels {
 /// The log channels that a client is told of.
 async fn listed(Site { client, .. }: &Site) -> String {
     let keys = vec![Some(key::PMIX_QUERY_LOG_CHANNELS.0.into())];
-    let found = soon("a query", client.query(&[Query { keys, qualifiers: Vec::new() }])).await.unwrap();
-    found.infos.value_of(key::PMIX_QUERY_LOG_CHANNELS).and_then(Value::as_str).unwrap().to_owned()
+    let found = soon(
+        "a query",
+        client.query(&[Query {
+            keys,
+            qualifiers: Vec::new(),
+        }]),
+    )
+    .await
+    .unwrap();
+    found
+        .infos
+        .value_of(key::PMIX_QUERY_LOG_CHANNELS)
+        .and_then(Value::as_str)
+        .unwrap()
+        .to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -160,38 +250,97 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
     let fabric = EmbeddedFabric::new();
     let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
     let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
-    let node = server(syslog("local-syslog", &near), &own, Duty::Node, &fabric, "one").await;
+    let node = server(
+        syslog("local-syslog", &near),
+        &own,
+        Duty::Node,
+        &fabric,
+        "one",
+    )
+    .await;
     let written = || (near.lines().len(), far.lines().len());
     let asked = || own.asked();
 
-    assert_eq!(listed(&node).await, "pmix.log.lsys,pmix.log.syslog", "what cannot be written to is not listed");
-    assert_eq!(written(), (0, 0), "nor is anything written to find that out");
+    assert_eq!(
+        listed(&node).await,
+        "pmix.log.lsys,pmix.log.syslog",
+        "what cannot be written to is not listed"
+    );
+    assert_eq!(
+        written(),
+        (0, 0),
+        "nor is anything written to find that out"
+    );
     // Without a gateway only the host could have a global one.
-    assert_eq!(log(&node, key::PMIX_LOG_GLOBAL_SYSLOG).await, (NOBODY, NOBODY));
-    assert_eq!((written(), asked()), ((0, 0), vec!["one:0: pmix.log.gsys".to_owned()]));
+    assert_eq!(
+        log(&node, key::PMIX_LOG_GLOBAL_SYSLOG).await,
+        (NOBODY, NOBODY)
+    );
+    assert_eq!(
+        (written(), asked()),
+        ((0, 0), vec!["one:0: pmix.log.gsys".to_owned()])
+    );
     assert_eq!(log(&node, key::PMIX_LOG_SYSLOG).await, (FINE, FINE));
-    assert_eq!((written(), asked()), ((2, 0), vec!["one:0: pmix.log.gsys".to_owned()]));
+    assert_eq!(
+        (written(), asked()),
+        ((2, 0), vec!["one:0: pmix.log.gsys".to_owned()])
+    );
 
-    let _gateway = server(syslog("global-syslog", &far), &other, Duty::Gateway, &fabric, "two").await;
-    for (channel, near_and_far) in
-        [(key::PMIX_LOG_GLOBAL_SYSLOG, (0, 2)), (key::PMIX_LOG_SYSLOG, (0, 2)), (key::PMIX_LOG_LOCAL_SYSLOG, (2, 0))]
-    {
+    let _gateway = server(
+        syslog("global-syslog", &far),
+        &other,
+        Duty::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
+    for (channel, near_and_far) in [
+        (key::PMIX_LOG_GLOBAL_SYSLOG, (0, 2)),
+        (key::PMIX_LOG_SYSLOG, (0, 2)),
+        (key::PMIX_LOG_LOCAL_SYSLOG, (2, 0)),
+    ] {
         assert_eq!(log(&node, channel).await, (FINE, FINE), "{channel:?}");
-        assert_eq!((written(), asked()), (near_and_far, Vec::new()), "{channel:?}");
+        assert_eq!(
+            (written(), asked()),
+            (near_and_far, Vec::new()),
+            "{channel:?}"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_gateway_knows_goes_up_once_on_each_side_and_what_came_down_never() {
     let fabric = EmbeddedFabric::new();
-    let (own, other, third) = (Arc::new(Above::default()), Arc::new(Above::default()), Arc::new(Above::default()));
+    let (own, other, third) = (
+        Arc::new(Above::default()),
+        Arc::new(Above::default()),
+        Arc::new(Above::default()),
+    );
     let node = server(HostedChannels::default(), &own, Duty::Node, &fabric, "one").await;
-    let gateway = server(HostedChannels::default(), &other, Duty::Gateway, &fabric, "two").await;
+    let gateway = server(
+        HostedChannels::default(),
+        &other,
+        Duty::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
     // A second one is asked by nobody: neither by servers, which ask the first, nor by the first.
-    let second = server(HostedChannels::default(), &third, Duty::Gateway, &fabric, "three").await;
+    let second = server(
+        HostedChannels::default(),
+        &third,
+        Duty::Gateway,
+        &fabric,
+        "three",
+    )
+    .await;
     for (at, mine, name) in [(&gateway, &other, "two"), (&second, &third, "three")] {
         assert_eq!(log(at, FUTURE).await, (NOBODY, NOBODY));
-        assert_eq!(mine.asked(), [format!("{name}:0: pmix.log.future")], "for the client, and not for the host itself");
+        assert_eq!(
+            mine.asked(),
+            [format!("{name}:0: pmix.log.future")],
+            "for the client, and not for the host itself"
+        );
     }
     assert_eq!(log(&node, FUTURE).await, (NOBODY, NOBODY));
     assert_eq!(own.asked(), ["one:0: pmix.log.future"]);
@@ -202,13 +351,37 @@ async fn what_no_gateway_knows_goes_up_once_on_each_side_and_what_came_down_neve
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_environment_writes_what_it_knows_here_or_at_the_gateway() {
     let fabric = EmbeddedFabric::new();
-    let knowing = Arc::new(Above { knows: Some(FUTURE), ..Above::default() });
+    let knowing = Arc::new(Above {
+        knows: Some(FUTURE),
+        ..Above::default()
+    });
     let ignorant = Arc::new(Above::default());
-    let node = server(HostedChannels::default(), &ignorant, Duty::Node, &fabric, "one").await;
-    let _gateway = server(HostedChannels::default(), &knowing, Duty::Gateway, &fabric, "two").await;
+    let node = server(
+        HostedChannels::default(),
+        &ignorant,
+        Duty::Node,
+        &fabric,
+        "one",
+    )
+    .await;
+    let _gateway = server(
+        HostedChannels::default(),
+        &knowing,
+        Duty::Gateway,
+        &fabric,
+        "two",
+    )
+    .await;
     // What the host of one server says goes to the host of no other.
     assert_eq!(log(&node, FUTURE).await, (FINE, NOBODY));
     assert_eq!((knowing.asked().len(), ignorant.asked().len()), (1, 0));
-    let alone = server(HostedChannels::default(), &knowing, Duty::Node, &EmbeddedFabric::new(), "alone").await;
+    let alone = server(
+        HostedChannels::default(),
+        &knowing,
+        Duty::Node,
+        &EmbeddedFabric::new(),
+        "alone",
+    )
+    .await;
     assert_eq!(log(&alone, FUTURE).await, (FINE, NOBODY));
 }

@@ -4,7 +4,11 @@ use serde_json::Value;
 use std::process::Command;
 
 fn grouped() -> Running {
-    Running::start(3, &[], &format!("exec {} stay", program("peal-grouped").display()))
+    Running::start(
+        3,
+        &[],
+        &format!("exec {} stay", program("peal-grouped").display()),
+    )
 }
 
 #[test]
@@ -12,19 +16,40 @@ fn groups_and_their_members_stand_in_tables_or_json() {
     let job = grouped();
     let name = job.nspace();
     let table = job.ask(&["group", "list"]).expect_status(0).stdout;
-    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["group", "user", "context", "id", "members"], "{table}");
+    let lines: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        lines[0],
+        ["group", "user", "context", "id", "members"],
+        "{table}"
+    );
     let user = run(Command::new("id").arg("-un")).stdout.trim().to_owned();
     assert_eq!(lines[1], ["alone", &user, "-", "1"], "{table}");
-    assert_eq!((lines[2][0], lines[2][3], lines.len()), ("crew", "3", 3), "{table}");
+    assert_eq!(
+        (lines[2][0], lines[2][3], lines.len()),
+        ("crew", "3", 3),
+        "{table}"
+    );
 
-    let told = job.ask(&["group", "show", "crew", "--json"]).expect_status(0).stdout;
+    let told = job
+        .ask(&["group", "show", "crew", "--json"])
+        .expect_status(0)
+        .stdout;
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told.as_array().map(Vec::len), Some(1), "{told}");
-    assert_eq!((&told[0]["name"], told[0]["context_id"].to_string().as_str()), (&"crew".into(), lines[2][2]));
+    assert_eq!(
+        (&told[0]["name"], told[0]["context_id"].to_string().as_str()),
+        (&"crew".into(), lines[2][2])
+    );
     for rank in 0..3 {
         let member = &told[0]["members"][rank];
-        assert_eq!((&member["nspace"], &member["rank"]), (&name.as_str().into(), &rank.into()), "{told}");
+        assert_eq!(
+            (&member["nspace"], &member["rank"]),
+            (&name.as_str().into(), &rank.into()),
+            "{told}"
+        );
     }
     let shown = job.ask(&["group", "show", "crew"]).expect_status(0).stdout;
     let expected = format!(
@@ -32,18 +57,28 @@ fn groups_and_their_members_stand_in_tables_or_json() {
         lines[2][2]
     );
     assert_eq!(shown, expected);
-    let all = job.ask(&["group", "list", "--json"]).expect_status(0).stdout;
+    let all = job
+        .ask(&["group", "list", "--json"])
+        .expect_status(0)
+        .stdout;
     let all: Value = serde_json::from_str(&all).unwrap();
-    assert_eq!((&all[0]["name"], &all[0]["context_id"], &all[1]), (&"alone".into(), &Value::Null, &told[0]));
+    assert_eq!(
+        (&all[0]["name"], &all[0]["context_id"], &all[1]),
+        (&"alone".into(), &Value::Null, &told[0])
+    );
 
-    for (asked, says) in [("crw", "did you mean \"crew\"?"), ("elsewhere", "`peal group list` shows all")] {
+    for (asked, says) in [
+        ("crw", "did you mean \"crew\"?"),
+        ("elsewhere", "`peal group list` shows all"),
+    ] {
         let missing = job.ask(&["group", "show", asked]).expect_status(1);
         let expected = format!("peal: no group of yours is called {asked:?}; {says}\n");
         assert_eq!((missing.stdout.as_str(), missing.stderr), ("", expected));
     }
 
     // Whoever dies is in them no more.
-    job.ask(&["ctl", "kill", &format!("{name}:0")]).expect_status(0);
+    job.ask(&["ctl", "kill", &format!("{name}:0")])
+        .expect_status(0);
     let told = job.ask(&["group", "list"]).expect_status(0).stdout;
     assert!(!told.contains("alone") && told.contains("crew"), "{told}");
     job.interrupt();
@@ -52,19 +87,42 @@ fn groups_and_their_members_stand_in_tables_or_json() {
 #[test]
 fn where_nothing_is_that_is_said_and_bad_input_says_what_would_be_right() {
     let job = Running::asleep(1, &[]);
-    assert_eq!(job.ask(&["group", "list"]).expect_status(0).stdout, "there are no groups here\n");
+    assert_eq!(
+        job.ask(&["group", "list"]).expect_status(0).stdout,
+        "there are no groups here\n"
+    );
     let missing = job.ask(&["group", "show", "crew"]).expect_status(1);
-    assert!(missing.stderr.ends_with("; there are no groups here\n"), "{}", missing.stderr);
+    assert!(
+        missing.stderr.ends_with("; there are no groups here\n"),
+        "{}",
+        missing.stderr
+    );
     job.interrupt();
 
-    for (args, says) in [(&["group"][..], "Usage: peal group"), (&["group", "show"], "<NAME>")] {
+    for (args, says) in [
+        (&["group"][..], "Usage: peal group"),
+        (&["group", "show"], "<NAME>"),
+    ] {
         let refused = run(&mut peal(args)).expect_status(2);
-        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(says),
+            "{args:?}: {}",
+            refused.stderr
+        );
     }
     let dir = tempfile::tempdir().unwrap();
-    let nobody = run(peal(["group", "list"]).env("PMIX_SYSTEM_TMPDIR", dir.path()).env_remove("PMIX_SERVER_URI41"));
+    let nobody = run(peal(["group", "list"])
+        .env("PMIX_SYSTEM_TMPDIR", dir.path())
+        .env_remove("PMIX_SERVER_URI41"));
     let nobody = nobody.expect_status(125);
-    assert!(nobody.stderr.contains("is the server running"), "{}", nobody.stderr);
+    assert!(
+        nobody.stderr.contains("is the server running"),
+        "{}",
+        nobody.stderr
+    );
     let help = run(&mut peal(["group", "--help"])).expect_status(0).stdout;
-    assert!(help.contains("peal group show crew") && help.contains("1 if there is no such group"), "{help}");
+    assert!(
+        help.contains("peal group show crew") && help.contains("1 if there is no such group"),
+        "{help}"
+    );
 }

@@ -10,7 +10,10 @@ use std::process::{Child, Command, Stdio};
 
 /// A configuration with `group-rule` and these settings.
 fn rule(settings: &str) -> String {
-    format!("[[module]]\nname = \"group-rule\"\npath = {:?}\nconfig = {{ {settings} }}\n", guest("group-rule"))
+    format!(
+        "[[module]]\nname = \"group-rule\"\npath = {:?}\nconfig = {{ {settings} }}\n",
+        guest("group-rule")
+    )
 }
 
 /// What a job of so many procs of this program prints under a server with that rule.
@@ -21,7 +24,11 @@ fn printed(settings: &str, program: &str, procs: &str) -> Vec<String> {
     let place = Place::new();
     place.configure(&rule(settings));
     let mut command = peal(["run", "--config"]);
-    command.arg(place.path("peal.toml")).args(["-n", procs, "--"]).arg(program).args(words);
+    command
+        .arg(place.path("peal.toml"))
+        .args(["-n", procs, "--"])
+        .arg(program)
+        .args(words);
     run(&mut command).expect_status(0).by_rank()
 }
 
@@ -37,19 +44,28 @@ fn two_jobs(procs_of_other: &str) -> (Place, Daemon) {
 
 fn start(server: &Daemon, program: &str, job: &str, rank: u32, args: &[&str]) -> Child {
     let mut command = Command::new(c_program(program));
-    command.args(args).envs(server.environment(job, rank)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(args)
+        .envs(server.environment(job, rank))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
 #[track_caller]
 fn lines(procs: impl IntoIterator<Item = Child>) -> Vec<String> {
     let ended: Vec<Done> = procs.into_iter().map(finish).collect();
-    ended.into_iter().flat_map(|done| done.expect_status(0).by_rank()).collect()
+    ended
+        .into_iter()
+        .flat_map(|done| done.expect_status(0).by_rank())
+        .collect()
 }
 
 /// The same for each of these ranks.
 fn each(ranks: std::ops::Range<u32>, said: &[&str]) -> Vec<String> {
-    ranks.flat_map(|rank| said.iter().map(move |line| format!("rank {rank}: {line}"))).collect()
+    ranks
+        .flat_map(|rank| said.iter().map(move |line| format!("rank {rank}: {line}")))
+        .collect()
 }
 
 #[needs(libpmix)]
@@ -58,8 +74,17 @@ fn what_one_may_not_form_comes_to_nothing_for_all_who_take_part_also_for_those_w
     let printed = printed("most = 4", "group refused 1", "4");
     let refused = "construct team: NO-PERMISSIONS (-23)";
     let why = "hears -165 team about own:1 because 5 procs are named, and no more than 4 may be";
-    let formed = ["construct team: SUCCESS (0)", "construct team: it has no number", "destruct team: SUCCESS (0)"];
-    let all = [&[refused, why, refused, why], &formed[..], &["finalize: SUCCESS (0)"]].concat();
+    let formed = [
+        "construct team: SUCCESS (0)",
+        "construct team: it has no number",
+        "destruct team: SUCCESS (0)",
+    ];
+    let all = [
+        &[refused, why, refused, why],
+        &formed[..],
+        &["finalize: SUCCESS (0)"],
+    ]
+    .concat();
     assert_eq!(printed, each(0..4, &all));
 }
 
@@ -71,7 +96,8 @@ fn the_procs_of_a_job_that_may_not_are_the_end_of_it_for_those_of_another_that_m
     for first in ["team", "other"] {
         let (_place, server) = two_jobs("1");
         let team = || {
-            let procs = (0..2).map(|rank| start(&server, "group", "team", rank, &["both", "other"]));
+            let procs =
+                (0..2).map(|rank| start(&server, "group", "team", rank, &["both", "other"]));
             procs.collect::<Vec<Child>>()
         };
         let other = || vec![start(&server, "group", "other", 0, &["both", "team"])];
@@ -84,7 +110,11 @@ fn the_procs_of_a_job_that_may_not_are_the_end_of_it_for_those_of_another_that_m
         };
         let said = |who: &str| {
             let why = format!("hears -165 both about {who}:0 {why}");
-            ["construct both: NO-PERMISSIONS (-23)".to_owned(), why, "finalize: SUCCESS (0)".to_owned()]
+            [
+                "construct both: NO-PERMISSIONS (-23)".to_owned(),
+                why,
+                "finalize: SUCCESS (0)".to_owned(),
+            ]
         };
         let expect = |who, ranks| {
             let said = said(who);
@@ -110,14 +140,20 @@ fn who_may_not_invite_has_invited_nobody() {
 fn who_may_not_come_is_told_so_and_counts_as_one_who_declines() {
     let (_place, server) = two_jobs("1");
     let team = (0..2).map(|rank| start(&server, "invite", "team", rank, &["abroad", "other"]));
-    let (team, guest): (Vec<Child>, _) = (team.collect(), start(&server, "invite", "other", 0, &["guest"]));
+    let (team, guest): (Vec<Child>, _) = (
+        team.collect(),
+        start(&server, "invite", "other", 0, &["guest"]),
+    );
     let leader = [
         "rank 0: hears -162 because procs of \"other\" may be in no group (ask ops) by other:0",
         "rank 0: invite crew: not answered in 2 s",
         "rank 0: finalize: SUCCESS (0)",
     ];
-    let member =
-        ["rank 1: hears -159 crew by own:0", "rank 1: join crew: SUCCESS (0)", "rank 1: finalize: SUCCESS (0)"];
+    let member = [
+        "rank 1: hears -159 crew by own:0",
+        "rank 1: join crew: SUCCESS (0)",
+        "rank 1: finalize: SUCCESS (0)",
+    ];
     let guests = [
         "rank 0: hears -159 crew by other:0",
         "rank 0: join crew: NO-PERMISSIONS (-23)",
@@ -134,7 +170,10 @@ fn what_a_policy_lets_pass_is_as_without_it() {
     for program in ["invite accept", "group whole"] {
         let with = printed(settings, program, "4");
         assert!(
-            with.iter().filter(|line| line.contains("destruct") && line.contains("SUCCESS")).count() >= 4,
+            with.iter()
+                .filter(|line| line.contains("destruct") && line.contains("SUCCESS"))
+                .count()
+                >= 4,
             "{with:?}"
         );
     }
@@ -150,21 +189,36 @@ fn what_is_to_be_answered_to_an_invitation_is_told_to_whoever_looks_on() {
     let server = place.start();
     let event = |args: &[&str]| {
         let mut command = server.verb(&[&["event"], args].concat());
-        command.env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI");
+        command
+            .env("PMIX_SYSTEM_TMPDIR", place.path(""))
+            .env_remove("PMIX_SERVER_URI");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
     for (group, answer) in [("crew-1", "accept"), ("other", "decline")] {
-        let mut watch = event(&["watch", "PMIX_GROUP_INVITED", "--json", "--count", "1"]).spawn().unwrap();
+        let mut watch = event(&["watch", "PMIX_GROUP_INVITED", "--json", "--count", "1"])
+            .spawn()
+            .unwrap();
         let name = format!("PMIX_GROUP_ID={group}");
         until("an invitation is seen", || {
-            let notify = ["notify", "PMIX_GROUP_INVITED", "--range", "namespace", "--info", &name];
+            let notify = [
+                "notify",
+                "PMIX_GROUP_INVITED",
+                "--range",
+                "namespace",
+                "--info",
+                &name,
+            ];
             run(&mut event(&notify)).expect_status(0);
             watch.try_wait().unwrap().is_some()
         });
-        let seen: serde_json::Value = serde_json::from_str(&finish(watch).expect_status(0).stdout).unwrap();
+        let seen: serde_json::Value =
+            serde_json::from_str(&finish(watch).expect_status(0).stdout).unwrap();
         let infos = seen["chains"][0]["results"][0]["infos"].as_array().unwrap();
-        let told = infos.iter().find(|info| info["key"] == "peal.group.answer").unwrap();
+        let told = infos
+            .iter()
+            .find(|info| info["key"] == "peal.group.answer")
+            .unwrap();
         assert_eq!(told["value"], answer, "{seen}");
     }
 }
@@ -172,14 +226,25 @@ fn what_is_to_be_answered_to_an_invitation_is_told_to_whoever_looks_on() {
 #[test]
 fn a_rule_that_is_none_keeps_the_server_from_starting_and_says_what_would_be_right() {
     for (settings, wrong) in [
-        ("because = \"x\"", "set \"names\", \"namespaces\" or \"most\""),
-        ("names = \"a*b\"", "\"a*b\" in \"names\" is no name, or the beginning of one with a * behind it"),
+        (
+            "because = \"x\"",
+            "set \"names\", \"namespaces\" or \"most\"",
+        ),
+        (
+            "names = \"a*b\"",
+            "\"a*b\" in \"names\" is no name, or the beginning of one with a * behind it",
+        ),
         ("most = 0", "most"),
     ] {
         let place = Place::new();
         place.configure(&rule(settings));
         let mut command = peal(["run", "--config"]);
-        let done = run(command.arg(place.path("peal.toml")).args(["-n", "1", "--", "true"]));
-        assert!(done.status != Some(0) && done.stderr.contains(wrong), "{done:?}");
+        let done = run(command
+            .arg(place.path("peal.toml"))
+            .args(["-n", "1", "--", "true"]));
+        assert!(
+            done.status != Some(0) && done.stderr.contains(wrong),
+            "{done:?}"
+        );
     }
 }

@@ -45,8 +45,13 @@ fn who_is_invited_to_a_group_sees_the_same_under_both_servers() {
 fn expect(program: &'static str, exit_status: i32, other: u32, by_it: &[&str], by_others: &[&str]) {
     let printed = Compared::new(program, "4", exit_status, 0).under_peal();
     let of = |rank: u32| if rank == other { by_it } else { by_others };
-    let expected: Vec<String> =
-        (0..4).flat_map(|rank| of(rank).iter().map(move |line| format!("rank {rank}: {line}"))).collect();
+    let expected: Vec<String> = (0..4)
+        .flat_map(|rank| {
+            of(rank)
+                .iter()
+                .map(move |line| format!("rank {rank}: {line}"))
+        })
+        .collect();
     assert_eq!(printed, expected, "{program}");
 }
 
@@ -54,20 +59,39 @@ fn expect(program: &'static str, exit_status: i32, other: u32, by_it: &[&str], b
 #[needs(libpmix)]
 #[test]
 fn who_waits_too_long_for_a_group_is_told_so_as_is_whoever_comes_late_and_then_all_form_it() {
-    let formed = ["construct late: SUCCESS (0)", "construct late: it has no number", "destruct late: SUCCESS (0)"];
-    let printed = [&["construct late: TIMEOUT (-24)"][..], &formed, &["finalize: SUCCESS (0)"]].concat();
+    let formed = [
+        "construct late: SUCCESS (0)",
+        "construct late: it has no number",
+        "destruct late: SUCCESS (0)",
+    ];
+    let printed = [
+        &["construct late: TIMEOUT (-24)"][..],
+        &formed,
+        &["finalize: SUCCESS (0)"],
+    ]
+    .concat();
     expect("group late 1", 0, 1, &printed, &printed);
 }
 
-const LEFT: [&str; 2] = ["construct left: SUCCESS (0)", "construct left: it has no number"];
+const LEFT: [&str; 2] = [
+    "construct left: SUCCESS (0)",
+    "construct left: it has no number",
+];
 const END: [&str; 2] = ["destruct left: SUCCESS (0)", "finalize: SUCCESS (0)"];
 
 /// The server of 4.2.2 waits for the dead.
 #[needs(libpmix)]
 #[test]
-fn the_death_of_one_who_has_not_called_is_the_end_of_it_for_all_and_those_who_are_left_form_another() {
+fn the_death_of_one_who_has_not_called_is_the_end_of_it_for_all_and_those_who_are_left_form_another()
+ {
     let aborted = &["construct all: GROUP-CONSTRUCT-ABORT (-165)"][..];
-    expect("group dies 1", 137, 1, &["dies"], &[aborted, &LEFT, &END].concat());
+    expect(
+        "group dies 1",
+        137,
+        1,
+        &["dies"],
+        &[aborted, &LEFT, &END].concat(),
+    );
 }
 
 /// The same.
@@ -75,27 +99,56 @@ fn the_death_of_one_who_has_not_called_is_the_end_of_it_for_all_and_those_who_ar
 #[test]
 fn a_group_that_bears_it_is_formed_without_whoever_dies() {
     let told = &["hears -170 left about own:1", "fence left: SUCCESS (0)"][..];
-    expect("group tolerant 1", 137, 1, &["dies"], &[&LEFT[..], told, &END].concat());
+    expect(
+        "group tolerant 1",
+        137,
+        1,
+        &["dies"],
+        &[&LEFT[..], told, &END].concat(),
+    );
 }
 
-const FORMED: [&str; 2] = ["construct ours: SUCCESS (0)", "construct ours: it has no number"];
-const GONE: [&str; 3] = ["fence ours: SUCCESS (0)", "destruct ours: SUCCESS (0)", "finalize: SUCCESS (0)"];
+const FORMED: [&str; 2] = [
+    "construct ours: SUCCESS (0)",
+    "construct ours: it has no number",
+];
+const GONE: [&str; 3] = [
+    "fence ours: SUCCESS (0)",
+    "destruct ours: SUCCESS (0)",
+    "finalize: SUCCESS (0)",
+];
 
 /// The server of 4.2.2 tells nobody.
 #[needs(libpmix)]
 #[test]
 fn the_death_of_a_member_is_told_to_a_group_that_wants_to_know_and_does_not_keep_it_from_its_end() {
     let told = &["hears -170 ours about own:1"][..];
-    expect("group mourned 1", 137, 1, &[&FORMED[..], &["dies"]].concat(), &[&FORMED, told, &GONE].concat());
+    expect(
+        "group mourned 1",
+        137,
+        1,
+        &[&FORMED[..], &["dies"]].concat(),
+        &[&FORMED, told, &GONE].concat(),
+    );
 }
 
 /// To the server of 4.2.2 that is an unknown command.
 #[needs(libpmix)]
 #[test]
 fn who_leaves_a_group_is_in_it_no_more_and_the_others_are_told() {
-    let left = &["leave ours: SUCCESS (0)", "destruct ours: NOT-FOUND (-46)", "finalize: SUCCESS (0)"][..];
+    let left = &[
+        "leave ours: SUCCESS (0)",
+        "destruct ours: NOT-FOUND (-46)",
+        "finalize: SUCCESS (0)",
+    ][..];
     let told = &["hears -160 ours about own:1"][..];
-    expect("group leaves 1", 0, 1, &[&FORMED[..], left].concat(), &[&FORMED, told, &GONE].concat());
+    expect(
+        "group leaves 1",
+        0,
+        1,
+        &[&FORMED[..], left].concat(),
+        &[&FORMED, told, &GONE].concat(),
+    );
 }
 
 /// The C library raises the event itself from 7.0 on; here the program does.
@@ -104,7 +157,13 @@ fn who_leaves_a_group_is_in_it_no_more_and_the_others_are_told() {
 fn departure_by_an_event_is_told_to_each_member_once() {
     let left = &["destruct ours: NOT-FOUND (-46)", "finalize: SUCCESS (0)"][..];
     let told = &["hears -160 ours about own:1", "hears 424244 ours by own:1"][..];
-    expect("group departs 1", 0, 1, &[&FORMED[..], left].concat(), &[&FORMED, told, &GONE].concat());
+    expect(
+        "group departs 1",
+        0,
+        1,
+        &[&FORMED[..], left].concat(),
+        &[&FORMED, told, &GONE].concat(),
+    );
 }
 
 /// What procs print under Peal that lead or follow; the server of 4.2.2 knows no leader.
@@ -112,15 +171,19 @@ fn departure_by_an_event_is_told_to_each_member_once() {
 fn expect_by_rank(program: &'static str, exit_status: i32, by_rank: [&[&str]; 4]) {
     let printed = Compared::new(program, "4", exit_status, 0).under_peal();
     let lines = by_rank.iter().enumerate();
-    let expected: Vec<String> =
-        lines.flat_map(|(rank, lines)| lines.iter().map(move |line| format!("rank {rank}: {line}"))).collect();
+    let expected: Vec<String> = lines
+        .flat_map(|(rank, lines)| lines.iter().map(move |line| format!("rank {rank}: {line}")))
+        .collect();
     assert_eq!(printed, expected, "{program}");
 }
 
 #[needs(libpmix)]
 #[test]
 fn leader_has_a_group_formed_without_a_dead_proc() {
-    let (told, formed) = (["hears -170 ours about own:2"], ["construct ours: SUCCESS (0)"]);
+    let (told, formed) = (
+        ["hears -170 ours about own:2"],
+        ["construct ours: SUCCESS (0)"],
+    );
     let lines = [&told[..], &formed, &GONE].concat();
     expect_by_rank("group led 2", 137, [&lines, &lines, &["dies"], &lines]);
 }
@@ -130,8 +193,10 @@ fn leader_has_a_group_formed_without_a_dead_proc() {
 fn another_proc_leads_when_the_leader_dies() {
     let formed = ["construct ours: SUCCESS (0)"];
     let told = ["hears -168 ours about own:0", "hears -167 ours about own:1"];
-    let (early, late) =
-        ([&told[..], &formed, &GONE].concat(), ["hears -167 ours by own:1", "hears -170 ours about own:0"]);
+    let (early, late) = (
+        [&told[..], &formed, &GONE].concat(),
+        ["hears -167 ours by own:1", "hears -170 ours about own:0"],
+    );
     let late = [&late[..], &formed, &GONE].concat();
     expect_by_rank("group leaderless", 137, [&["dies"], &early, &early, &late]);
 }
@@ -142,13 +207,29 @@ fn another_proc_leads_when_the_leader_dies() {
 fn a_groups_name_stands_for_its_members_in_job_control_and_in_the_range_of_an_event() {
     let printed = Compared::new("group named", "4", 0, 0).under_peal();
     let of = |rank: u32| -> Vec<String> {
-        let member = ["construct ours: SUCCESS (0)", "construct ours: it has no number"];
+        let member = [
+            "construct ours: SUCCESS (0)",
+            "construct ours: it has no number",
+        ];
         let told: &[&str] = match rank {
             0 => &["hears 424244 by own:1", "signals: 0"],
-            1 => &["signal ours: SUCCESS (0)", "signals: 1", "destruct ours: SUCCESS (0)"],
-            _ => &["hears 424243 by own:1", "hears 424244 by own:1", "signals: 1", "destruct ours: SUCCESS (0)"],
+            1 => &[
+                "signal ours: SUCCESS (0)",
+                "signals: 1",
+                "destruct ours: SUCCESS (0)",
+            ],
+            _ => &[
+                "hears 424243 by own:1",
+                "hears 424244 by own:1",
+                "signals: 1",
+                "destruct ours: SUCCESS (0)",
+            ],
         };
-        let all = member.iter().filter(|_| rank > 0).chain(told).chain(&["finalize: SUCCESS (0)"]);
+        let all = member
+            .iter()
+            .filter(|_| rank > 0)
+            .chain(told)
+            .chain(&["finalize: SUCCESS (0)"]);
         all.map(|line| format!("rank {rank}: {line}")).collect()
     };
     assert_eq!(printed, (0..4).flat_map(of).collect::<Vec<_>>());

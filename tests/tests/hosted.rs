@@ -13,11 +13,18 @@ struct Handled {
 /// The events that passed a chain, from the transcript on standard error.
 fn handled(done: &Done) -> Vec<Handled> {
     let mut all: Vec<Handled> = Vec::new();
-    for line in done.stderr.lines().filter_map(|line| line.strip_prefix("peal: ")) {
+    for line in done
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("peal: "))
+    {
         if let Some(answer) = line.strip_prefix("  ") {
             all.last_mut().unwrap().answers.push(answer.to_owned());
         } else if line.starts_with("event ") && line.ends_with("chain:") {
-            all.push(Handled { headline: line.to_owned(), answers: Vec::new() });
+            all.push(Handled {
+                headline: line.to_owned(),
+                answers: Vec::new(),
+            });
         }
     }
     all
@@ -38,22 +45,59 @@ fn handlers_see_what_left_its_process_each_seeing_the_results_before_it() {
     let done = job(&program, &["report", "complete", "spin"], &[]).expect_status(0);
     let events = handled(&done);
     // What is about the environment nobody asked for.
-    for (range, number) in [("LOCAL", 0), ("GLOBAL", 0), ("SESSION", 0), ("CUSTOM", 4), ("PROC_LOCAL", 0)] {
-        let of_range = |event: &&Handled| event.headline.contains(&format!("range PMIX_RANGE_{range},"));
-        assert_eq!(events.iter().filter(of_range).count(), number, "{range}:\n{}", done.stderr);
+    for (range, number) in [
+        ("LOCAL", 0),
+        ("GLOBAL", 0),
+        ("SESSION", 0),
+        ("CUSTOM", 4),
+        ("PROC_LOCAL", 0),
+    ] {
+        let of_range = |event: &&Handled| {
+            event
+                .headline
+                .contains(&format!("range PMIX_RANGE_{range},"))
+        };
+        assert_eq!(
+            events.iter().filter(of_range).count(),
+            number,
+            "{range}:\n{}",
+            done.stderr
+        );
     }
-    assert!(events.iter().any(|event| event.headline.contains("range PMIX_RANGE_NAMESPACE,")));
+    assert!(
+        events
+            .iter()
+            .any(|event| event.headline.contains("range PMIX_RANGE_NAMESPACE,"))
+    );
     for event in &events {
         // `spin` would never return; it is not called, because the one before it ends the chain.
-        let [report, complete] = &event.answers[..] else { panic!("{event:?}") };
-        assert!(report.starts_with("report answers PMIX_EVENT_NO_ACTION_TAKEN (-331)"), "{event:?}");
-        assert!(complete.starts_with("complete answers PMIX_EVENT_ACTION_COMPLETE (-334)"), "{event:?}");
-        assert!(complete.contains("peal.complete.after=\"report\""), "{event:?}");
-        assert!(complete.contains("peal.complete.after.status=PMIX_EVENT_NO_ACTION_TAKEN (-331)"), "{event:?}");
+        let [report, complete] = &event.answers[..] else {
+            panic!("{event:?}")
+        };
+        assert!(
+            report.starts_with("report answers PMIX_EVENT_NO_ACTION_TAKEN (-331)"),
+            "{event:?}"
+        );
+        assert!(
+            complete.starts_with("complete answers PMIX_EVENT_ACTION_COMPLETE (-334)"),
+            "{event:?}"
+        );
+        assert!(
+            complete.contains("peal.complete.after=\"report\""),
+            "{event:?}"
+        );
+        assert!(
+            complete.contains("peal.complete.after.status=PMIX_EVENT_NO_ACTION_TAKEN (-331)"),
+            "{event:?}"
+        );
         assert!(complete.ends_with("which ends the chain"), "{event:?}");
     }
     let clients_are_not_held_back = done.by_rank();
-    assert!(clients_are_not_held_back.iter().any(|line| line.contains("event in default")));
+    assert!(
+        clients_are_not_held_back
+            .iter()
+            .any(|line| line.contains("event in default"))
+    );
 }
 
 #[needs(libpmix)]
@@ -66,16 +110,32 @@ fn what_loops_or_traps_is_cut_off_and_the_job_does_not_notice() {
     let events = handled(&done);
     assert_eq!(events.len(), 8, "{}", done.stderr);
     for event in events {
-        let [trap, spin, complete] = &event.answers[..] else { panic!("{event:?}") };
-        assert!(trap.starts_with("trap answers PEAL_ERR_HANDLER_TRAPPED (-1000001)"), "{event:?}");
-        assert!(spin.starts_with("spin answers PEAL_ERR_HANDLER_TIMEOUT (-1000002)"), "{event:?}");
+        let [trap, spin, complete] = &event.answers[..] else {
+            panic!("{event:?}")
+        };
+        assert!(
+            trap.starts_with("trap answers PEAL_ERR_HANDLER_TRAPPED (-1000001)"),
+            "{event:?}"
+        );
+        assert!(
+            spin.starts_with("spin answers PEAL_ERR_HANDLER_TIMEOUT (-1000002)"),
+            "{event:?}"
+        );
         assert!(complete.contains("peal.complete.seen=2"), "{event:?}");
-        assert!(complete.contains("peal.complete.after=\"spin\""), "{event:?}");
+        assert!(
+            complete.contains("peal.complete.after=\"spin\""),
+            "{event:?}"
+        );
     }
     // The trace tells where, in the guest's own names.
-    assert!(done.stderr.contains("asked to fail on event"), "{}", done.stderr);
     assert!(
-        done.stderr.contains("peal_trap::trap < ") && done.stderr.contains(" < peal:pmix/event-handler@"),
+        done.stderr.contains("asked to fail on event"),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr.contains("peal_trap::trap < ")
+            && done.stderr.contains(" < peal:pmix/event-handler@"),
         "{}",
         done.stderr
     );
@@ -113,20 +173,34 @@ fn the_site_comes_before_the_job_and_its_completion_ends_its_own_chain_only() {
     let config_arg = config.to_str().unwrap();
     let program = peal_tests::program("peal-example");
     let refused = job(&program, &["complete"], &["--config", config_arg]).expect_status(125);
-    assert!(refused.stderr.contains("no handler is called \"ends\""), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("no handler is called \"ends\""),
+        "{}",
+        refused.stderr
+    );
 
-    let ends = format!("[[module]]\nname = \"ends\"\npath = {:?}\n", guest("complete"));
+    let ends = format!(
+        "[[module]]\nname = \"ends\"\npath = {:?}\n",
+        guest("complete")
+    );
     std::fs::write(&config, ends + &text).unwrap();
     let done = job(&program, &["report"], &["--config", config_arg]).expect_status(0);
     let events = handled(&done);
-    let [site, jobs] = &events[..] else { panic!("{}", done.stderr) };
+    let [site, jobs] = &events[..] else {
+        panic!("{}", done.stderr)
+    };
     assert!(
-        site.headline.ends_with("through the site's chain:") && jobs.headline.ends_with("through the job's chain:")
+        site.headline.ends_with("through the site's chain:")
+            && jobs.headline.ends_with("through the job's chain:")
     );
-    assert!(site.answers[0].starts_with("ends answers") && site.answers.len() == 1, "{site:?}");
+    assert!(
+        site.answers[0].starts_with("ends answers") && site.answers.len() == 1,
+        "{site:?}"
+    );
     // The tenant does not see what the site's handlers returned.
     assert!(
-        jobs.answers[0].starts_with("report answers") && jobs.answers[0].contains("peal.report.seen=0"),
+        jobs.answers[0].starts_with("report answers")
+            && jobs.answers[0].contains("peal.report.seen=0"),
         "{jobs:?}"
     );
 }

@@ -2,8 +2,8 @@
 //! well-behaved clients of the same server do not notice.
 use peal_client::Client;
 use peal_model::{
-    CommandCode, Commit, DataArray, Info, Infos, KeyName, Kval, Proc, Range, Rank, Request, Scope, Status, Text, Value,
-    code, key, rank,
+    CommandCode, Commit, DataArray, Info, Infos, KeyName, Kval, Proc, Range, Rank, Request, Scope,
+    Status, Text, Value, code, key, rank,
 };
 use peal_needs::needs;
 use peal_server::{Counters, ServerSettings, metrics::Gauge};
@@ -42,7 +42,10 @@ async fn garbage_and_half_handshakes_are_refused() {
         let mut raw = Raw::connect(&siege.node).await;
         raw.say(&bytes).await;
         raw.say_no_more().await;
-        assert!(raw.is_closed_without_a_byte().await, "attempt {attempt}: {bytes:?}");
+        assert!(
+            raw.is_closed_without_a_byte().await,
+            "attempt {attempt}: {bytes:?}"
+        );
         assert_eq!(siege.refused(), attempt);
     }
     siege.is_withstood().await;
@@ -51,7 +54,11 @@ async fn garbage_and_half_handshakes_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_handshake_and_then_silence_is_refused_when_its_time_is_over() {
     let handshake_timeout = Duration::from_secs(2);
-    let mut siege = Siege::begin(ServerSettings { handshake_timeout, ..ServerSettings::default() }).await;
+    let mut siege = Siege::begin(ServerSettings {
+        handshake_timeout,
+        ..ServerSettings::default()
+    })
+    .await;
     let good = encoded(&hello(siege.node.proc(ATTACKER)));
     let start = Instant::now();
     let mut halves = Vec::new();
@@ -75,7 +82,11 @@ async fn an_absurd_handshake_is_refused_by_its_header_and_the_longest_one_is_ser
     let limit = Limits::default().max_handshake;
     let over = u32::try_from(limit + 1).unwrap();
     let wrong_tag = [&[0xff; 4][..], &[0; 4], &[1, 0, 0, 0], &[0; 4]].concat();
-    for (at, header) in (1..).zip([handshake_header(u32::MAX), handshake_header(over), wrong_tag]) {
+    for (at, header) in (1..).zip([
+        handshake_header(u32::MAX),
+        handshake_header(over),
+        wrong_tag,
+    ]) {
         let mut raw = Raw::connect(&siege.node).await;
         raw.say(&header).await;
         // Nothing follows, and the connection stays open: it is the header that is refused.
@@ -85,7 +96,10 @@ async fn an_absurd_handshake_is_refused_by_its_header_and_the_longest_one_is_ser
 
     let with = |len| {
         let mut hello = hello(siege.node.proc(ATTACKER));
-        hello.infos.push(Info::new(key::PMIX_CMD_LINE, Value::string(&"x".repeat(len))));
+        hello.infos.push(Info::new(
+            key::PMIX_CMD_LINE,
+            Value::string(&"x".repeat(len)),
+        ));
         hello
     };
     let rest = encoded(&with(limit)).len() - 16 - limit;
@@ -93,7 +107,13 @@ async fn an_absurd_handshake_is_refused_by_its_header_and_the_longest_one_is_ser
     assert_eq!(encoded(&longest).len(), 16 + limit);
     let raw = Raw::connect(&siege.node).await;
     assert!(raw.greet(&longest).await.is_some());
-    assert!(Raw::connect(&siege.node).await.greet(&with(limit - rest + 1)).await.is_none());
+    assert!(
+        Raw::connect(&siege.node)
+            .await
+            .greet(&with(limit - rest + 1))
+            .await
+            .is_none()
+    );
     siege.is_withstood().await;
 }
 
@@ -102,35 +122,69 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
     let mut siege = Siege::begin(Siege::settings()).await;
     let me = siege.node.proc(ATTACKER);
     let stranger = Proc::new(peal_model::Nspace::new("elsewhere").unwrap(), Rank(0));
-    let Credential::Native(user) = hello(me.clone()).credential else { panic!("the good hello is native") };
-    let (next_uid, next_gid) = (User { uid: user.uid + 1, ..user }, User { gid: user.gid + 1, ..user });
+    let Credential::Native(user) = hello(me.clone()).credential else {
+        panic!("the good hello is native")
+    };
+    let (next_uid, next_gid) = (
+        User {
+            uid: user.uid + 1,
+            ..user
+        },
+        User {
+            gid: user.gid + 1,
+            ..user
+        },
+    );
     type Lie = Box<dyn Fn(&mut Hello)>;
-    let credential = |credential: Credential| -> Lie { Box::new(move |hello| hello.credential = credential.clone()) };
+    let credential = |credential: Credential| -> Lie {
+        Box::new(move |hello| hello.credential = credential.clone())
+    };
     let peer = |peer: PeerKind| -> Lie { Box::new(move |hello| hello.peer = peer.clone()) };
     let gds = |name: &'static str| -> Lie { Box::new(move |hello| hello.gds = Text::from(name)) };
     let client = |proc: Proc| peer(PeerKind::Client(proc));
     let lies: Vec<(&str, Lie)> = vec![
         ("an unknown namespace", client(stranger.clone())),
         ("a rank beyond the last", client(siege.node.proc(SIZE))),
-        ("the wildcard rank", client(Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD))),
+        (
+            "the wildcard rank",
+            client(Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD)),
+        ),
         ("another user", credential(Credential::Native(next_uid))),
         ("another group", credential(Credential::Native(next_gid))),
         ("security module none", credential(Credential::None)),
-        ("security module munge", credential(Credential::Munge(b"MUNGE:\0".as_slice().into()))),
+        (
+            "security module munge",
+            credential(Credential::Munge(b"MUNGE:\0".as_slice().into())),
+        ),
         ("an unknown security module", {
-            credential(Credential::Other { module: Text::from("trust-me"), bytes: b"root".as_slice().into() })
+            credential(Credential::Other {
+                module: Text::from("trust-me"),
+                bytes: b"root".as_slice().into(),
+            })
         }),
         ("shared memory", gds("ds21")),
         ("no data store", gds("")),
-        ("a tool of two users", peer(PeerKind::Tool(next_uid, Identity::Wanted))),
-        ("a tool by another's name", peer(PeerKind::Tool(user, Identity::Own(me.clone())))),
+        (
+            "a tool of two users",
+            peer(PeerKind::Tool(next_uid, Identity::Wanted)),
+        ),
+        (
+            "a tool by another's name",
+            peer(PeerKind::Tool(user, Identity::Own(me.clone()))),
+        ),
         (
             "a tool by the server's name",
-            peer(PeerKind::Tool(user, Identity::Own(siege.node.server.uri().proc.clone()))),
+            peer(PeerKind::Tool(
+                user,
+                Identity::Own(siege.node.server.uri().proc.clone()),
+            )),
         ),
         (
             "a launcher of another user that nobody started",
-            peer(PeerKind::Launcher(next_uid, Identity::Started(stranger.clone()))),
+            peer(PeerKind::Launcher(
+                next_uid,
+                Identity::Started(stranger.clone()),
+            )),
         ),
         ("a singleton", peer(PeerKind::Singleton(user, me.clone()))),
         ("a scheduler", peer(PeerKind::Scheduler(user, me.clone()))),
@@ -148,12 +202,19 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
     // A proc that was lost is not one that may come back.
     drop(Peer::connect(&siege.node, ATTACKER).await);
     let lost = async {
-        while siege.node.server.handle().life(me.clone()).await != Some(peal_core::job::Life::Lost) {
+        while siege.node.server.handle().life(me.clone()).await != Some(peal_core::job::Life::Lost)
+        {
             tokio::task::yield_now().await;
         }
     };
     soon("the server notices the end of a connection", lost).await;
-    assert!(Raw::connect(&siege.node).await.greet(&hello(me)).await.is_none());
+    assert!(
+        Raw::connect(&siege.node)
+            .await
+            .greet(&hello(me))
+            .await
+            .is_none()
+    );
     siege.is_withstood().await;
 }
 
@@ -165,7 +226,10 @@ async fn what_comes_byte_by_byte_is_understood() {
     for byte in encoded(&hello) {
         raw.say(&[byte]).await;
     }
-    let mut peer = raw.welcomed(&hello).await.expect("a slow client is a client");
+    let mut peer = raw
+        .welcomed(&hello)
+        .await
+        .expect("a slow client is a client");
     peer.request(101, &Request::Finalize).await;
     assert_eq!(peer.status(101).await, code::PMIX_SUCCESS);
 }
@@ -173,8 +237,15 @@ async fn what_comes_byte_by_byte_is_understood() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absurd_frame_closes_its_connection() {
     let max_message = 1024 * 1024;
-    let wire = Limits { max_message, ..Limits::default() };
-    let mut siege = Siege::begin(ServerSettings { wire, ..Siege::settings() }).await;
+    let wire = Limits {
+        max_message,
+        ..Limits::default()
+    };
+    let mut siege = Siege::begin(ServerSettings {
+        wire,
+        ..Siege::settings()
+    })
+    .await;
     let over = u32::try_from(max_message + 1).unwrap();
     for (attempt, len) in (1..).zip([u32::MAX, over]) {
         let mut peer = Peer::connect(&siege.node, ATTACKER + attempt).await;
@@ -199,8 +270,12 @@ async fn what_is_no_request_is_answered_with_a_status_and_the_connection_goes_on
             (2, [count, command, ..]) => (*count, *command) = (ONE, *command % 36),
             _ => {}
         }
-        let Err(error) = peer.codec.decode_request(&payload) else { continue };
-        if let Some(CommandCode::JobData | CommandCode::DeregisterEvents) = peer.codec.command_of(&payload) {
+        let Err(error) = peer.codec.decode_request(&payload) else {
+            continue;
+        };
+        if let Some(CommandCode::JobData | CommandCode::DeregisterEvents) =
+            peer.codec.command_of(&payload)
+        {
             continue;
         }
         peer.say(tag, payload.clone()).await;
@@ -214,14 +289,32 @@ async fn what_is_no_request_is_answered_with_a_status_and_the_connection_goes_on
     let mut payload = peer.codec.encode_request(&Request::Finalize).unwrap();
     *payload.last_mut().unwrap() = 99;
     peer.say(tag, payload).await;
-    assert_eq!(peer.status(tag).await, Status(-47), "PMIX_ERR_NOT_SUPPORTED");
-    assert_eq!(siege.count(|counters| &counters.requests_unknown), unknown + 1);
+    assert_eq!(
+        peer.status(tag).await,
+        Status(-47),
+        "PMIX_ERR_NOT_SUPPORTED"
+    );
+    assert_eq!(
+        siege.count(|counters| &counters.requests_unknown),
+        unknown + 1
+    );
 
     // Arrays in arrays, beyond what anybody may nest.
-    let nested =
-        (0..100).fold(Value::Bool(true), |inner, _| Value::DataArray(DataArray::infos([Info::new(ROUND, inner)])));
-    let notify = Request::Notify { code: NEWS, range: Range::Local, infos: vec![Info::new(ROUND, nested)] };
-    let deep = Codec { limits: Limits { max_depth: 1000, ..Limits::default() }, ..peer.codec };
+    let nested = (0..100).fold(Value::Bool(true), |inner, _| {
+        Value::DataArray(DataArray::infos([Info::new(ROUND, inner)]))
+    });
+    let notify = Request::Notify {
+        code: NEWS,
+        range: Range::Local,
+        infos: vec![Info::new(ROUND, nested)],
+    };
+    let deep = Codec {
+        limits: Limits {
+            max_depth: 1000,
+            ..Limits::default()
+        },
+        ..peer.codec
+    };
     peer.say(101, deep.encode_request(&notify).unwrap()).await;
     assert_eq!(peer.status(101).await, code::PMIX_ERR_UNPACK_FAILURE);
 
@@ -256,20 +349,46 @@ async fn requests_beyond_all_measure_are_answered_with_a_status() {
         max_held_gets: 10,
         ..peal_core::server::Settings::default()
     };
-    let mut siege = Siege::begin(ServerSettings { core, ..Siege::settings() }).await;
+    let mut siege = Siege::begin(ServerSettings {
+        core,
+        ..Siege::settings()
+    })
+    .await;
     let mut peer = Peer::connect(&siege.node, ATTACKER).await;
     let me = siege.node.proc(ATTACKER);
 
     let large = Value::string(&"x".repeat(1000));
     let kvals = vec![Kval::new(ROUND, large.clone())];
-    peer.request(101, &Request::Commit(vec![Commit { scope: Scope::Local, kvals }])).await;
+    peer.request(
+        101,
+        &Request::Commit(vec![Commit {
+            scope: Scope::Local,
+            kvals,
+        }]),
+    )
+    .await;
     assert_eq!(peer.status(101).await, code::PMIX_ERR_OUT_OF_RESOURCE);
-    peer.request(101, &Request::Notify { code: NEWS, range: Range::Local, infos: vec![Info::new(ROUND, large)] }).await;
+    peer.request(
+        101,
+        &Request::Notify {
+            code: NEWS,
+            range: Range::Local,
+            infos: vec![Info::new(ROUND, large)],
+        },
+    )
+    .await;
     assert_eq!(peer.status(101).await, code::PMIX_ERR_OUT_OF_RESOURCE);
 
     let mut refused = 0;
     for at in 0..12 {
-        peer.request(101, &Request::RegisterEvents { codes: vec![Status(-5000 - at)], infos: Vec::new() }).await;
+        peer.request(
+            101,
+            &Request::RegisterEvents {
+                codes: vec![Status(-5000 - at)],
+                infos: Vec::new(),
+            },
+        )
+        .await;
         match peer.status(101).await {
             code::PMIX_SUCCESS => assert_eq!(refused, 0, "registration {at}"),
             code::PMIX_ERR_OUT_OF_RESOURCE => refused += 1,
@@ -281,22 +400,37 @@ async fn requests_beyond_all_measure_are_answered_with_a_status() {
     // A time-out of half an eternity must not overflow anybody's clock.
     let infos = vec![Info::new(key::PMIX_TIMEOUT, Value::Uint64(u64::MAX))];
     for tag in 101..=111 {
-        let get = Request::Get { proc: me.clone(), infos: infos.clone(), key: Some("test.never".into()) };
+        let get = Request::Get {
+            proc: me.clone(),
+            infos: infos.clone(),
+            key: Some("test.never".into()),
+        };
         peer.request(tag, &get).await;
     }
     assert_eq!(peer.status(111).await, code::PMIX_ERR_OUT_OF_RESOURCE);
 
-    let fence = Request::Fence { procs: vec![Proc::all(siege.node.proc(0).nspace), me], infos };
+    let fence = Request::Fence {
+        procs: vec![Proc::all(siege.node.proc(0).nspace), me],
+        infos,
+    };
     peer.request(112, &fence).await;
     siege.is_withstood().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_too_many_open_requests_is_cut_off() {
-    let mut siege = Siege::begin(ServerSettings { max_open_requests: 8, ..Siege::settings() }).await;
+    let mut siege = Siege::begin(ServerSettings {
+        max_open_requests: 8,
+        ..Siege::settings()
+    })
+    .await;
     let mut peer = Peer::connect(&siege.node, ATTACKER).await;
     let infos = vec![Info::new(key::PMIX_TIMEOUT, Value::Uint32(600))];
-    let get = Request::Get { proc: siege.node.proc(0), infos, key: Some("test.never".into()) };
+    let get = Request::Get {
+        proc: siege.node.proc(0),
+        infos,
+        key: Some("test.never".into()),
+    };
     for tag in 101..109 {
         peer.request(tag, &get).await;
     }
@@ -312,15 +446,26 @@ async fn a_client_with_too_many_open_requests_is_cut_off() {
 async fn a_client_that_floods_and_reads_nothing_is_read_no_further_and_later_told_of_everything() {
     // Many more than may be open, and more answers than are sent to somebody who does not read.
     const MANY: u32 = 20_000;
-    let mut siege = Siege::begin(ServerSettings { max_open_requests: 64, ..Siege::settings() }).await;
+    let mut siege = Siege::begin(ServerSettings {
+        max_open_requests: 64,
+        ..Siege::settings()
+    })
+    .await;
     let mut peer = Peer::connect(&siege.node, ATTACKER).await;
-    let notify = Request::Notify { code: NEWS, range: Range::Local, infos: Vec::new() };
+    let notify = Request::Notify {
+        code: NEWS,
+        range: Range::Local,
+        infos: Vec::new(),
+    };
     for tag in 0..MANY {
         peer.request(101 + tag, &notify).await;
     }
     siege.is_withstood().await;
     for tag in 0..MANY {
-        assert_eq!(soon("it is answered", peer.status(101 + tag)).await, code::PMIX_SUCCESS);
+        assert_eq!(
+            soon("it is answered", peer.status(101 + tag)).await,
+            code::PMIX_SUCCESS
+        );
     }
     assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 0);
 }
@@ -341,8 +486,16 @@ async fn flood(from: &Client, number: u32) {
 /// An event with a text of so many bytes.
 async fn flood_of(from: &Client, number: u32, size: usize) {
     let load = Value::string(&"x".repeat(size));
-    let infos = vec![Info::new(KeyName("test.load"), load), Info::new(NUMBER, Value::Uint32(number))];
-    soon("an event is taken", from.notify(FLOOD, Range::Namespace, infos)).await.unwrap();
+    let infos = vec![
+        Info::new(KeyName("test.load"), load),
+        Info::new(NUMBER, Value::Uint32(number)),
+    ];
+    soon(
+        "an event is taken",
+        from.notify(FLOOD, Range::Namespace, infos),
+    )
+    .await
+    .unwrap();
 }
 
 const NUMBER: KeyName = KeyName("test.number");
@@ -350,7 +503,14 @@ const NUMBER: KeyName = KeyName("test.number");
 /// A client that has asked for the flood and reads no further.
 async fn deaf(node: &Node, rank: u32) -> Peer {
     let mut peer = Peer::connect(node, rank).await;
-    peer.request(101, &Request::RegisterEvents { codes: vec![FLOOD], infos: Vec::new() }).await;
+    peer.request(
+        101,
+        &Request::RegisterEvents {
+            codes: vec![FLOOD],
+            infos: Vec::new(),
+        },
+    )
+    .await;
     assert_eq!(peer.status(101).await, code::PMIX_SUCCESS);
     peer
 }
@@ -358,8 +518,14 @@ async fn deaf(node: &Node, rank: u32) -> Peer {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when_it_does() {
     const MANY: u32 = 200;
-    let few = ServerSettings { outbox: 8, ..Siege::settings() };
-    let mut small = ServerSettings { outbox_bytes: 1024 * 1024, ..Siege::settings() };
+    let few = ServerSettings {
+        outbox: 8,
+        ..Siege::settings()
+    };
+    let mut small = ServerSettings {
+        outbox_bytes: 1024 * 1024,
+        ..Siege::settings()
+    };
     small.core.event_memory = 4 << 20;
     for (settings, spills) in [(few, false), (small, true)] {
         // Nobody else is owed what it does not read.
@@ -393,7 +559,10 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_behind_the_last_one_waits_until_that_is_written() {
     const MIB: usize = 1 << 20;
-    let mut settings = ServerSettings { outbox_bytes: 16 * MIB, ..Siege::settings() };
+    let mut settings = ServerSettings {
+        outbox_bytes: 16 * MIB,
+        ..Siege::settings()
+    };
     settings.core.event_batch_bytes = 16 * MIB;
     settings.core.max_event_bytes = 16 * MIB;
     let mut siege = Siege::of_size(settings, ATTACKER + 1).await;
@@ -419,13 +588,23 @@ async fn batch_behind_the_last_one_waits_until_that_is_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_asks_and_does_not_read_is_cut_off() {
-    let siege = Siege::begin(ServerSettings { outbox_bytes: 1024 * 1024, ..Siege::settings() }).await;
-    siege.first.put(Scope::Local, KeyName("test.load").into(), load());
+    let siege = Siege::begin(ServerSettings {
+        outbox_bytes: 1024 * 1024,
+        ..Siege::settings()
+    })
+    .await;
+    siege
+        .first
+        .put(Scope::Local, KeyName("test.load").into(), load());
     siege.first.commit().await.unwrap();
     let open = || siege.node.server.counters().connections_open.get();
     let others = open();
     let mut deaf = Peer::connect(&siege.node, ATTACKER).await;
-    let get = Request::Get { proc: siege.first.me().clone(), infos: Vec::new(), key: Some("test.load".into()) };
+    let get = Request::Get {
+        proc: siege.first.me().clone(),
+        infos: Vec::new(),
+        key: Some("test.load".into()),
+    };
     for tag in 1000..1200 {
         deaf.request(tag, &get).await;
     }
@@ -446,13 +625,22 @@ async fn a_client_that_asks_and_does_not_read_is_cut_off() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_there_may_be_are_refused_until_one_ends() {
-    let mut siege = Siege::begin(ServerSettings { max_connections: 4, ..Siege::settings() }).await;
+    let mut siege = Siege::begin(ServerSettings {
+        max_connections: 4,
+        ..Siege::settings()
+    })
+    .await;
     let third = Peer::connect(&siege.node, ATTACKER).await;
     let silent = Raw::connect(&siege.node).await;
     // The kernel is asked about several connections at once: they have their places in any order.
     until("the silent one has its place", || siege.connections() == 4);
     for refused in 1..=3 {
-        assert!(Raw::connect(&siege.node).await.is_closed_without_a_byte().await);
+        assert!(
+            Raw::connect(&siege.node)
+                .await
+                .is_closed_without_a_byte()
+                .await
+        );
         assert_eq!(siege.refused(), refused);
     }
     siege.is_withstood().await;
@@ -491,7 +679,11 @@ async fn a_client_that_has_left_hears_nothing_though_it_stays_connected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_waits_for_nobody_in_particular() {
     let drain_timeout = Duration::from_millis(300);
-    let mut siege = Siege::begin(ServerSettings { drain_timeout, ..Siege::settings() }).await;
+    let mut siege = Siege::begin(ServerSettings {
+        drain_timeout,
+        ..Siege::settings()
+    })
+    .await;
     let mut idle = Peer::connect(&siege.node, ATTACKER).await;
     let silent = Raw::connect(&siege.node).await;
     let deaf = deaf(&siege.node, ATTACKER + 1).await;
@@ -504,7 +696,9 @@ async fn a_shutdown_waits_for_nobody_in_particular() {
     soon("the server stops", node.server.shutdown()).await;
     assert_eq!(idle.next().await, None);
     assert!(silent.is_closed_without_a_byte().await);
-    let error = soon("a request fails", first.fence(&[], &[])).await.unwrap_err();
+    let error = soon("a request fails", first.fence(&[], &[]))
+        .await
+        .unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_LOST_CONNECTION);
     drop(deaf);
 }
@@ -513,10 +707,19 @@ async fn a_shutdown_waits_for_nobody_in_particular() {
 fn answered_to(user: u32, port: u16, bytes: &[u8]) -> String {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat >&3; head -c 8 <&3 | wc -c");
     let mut command = Command::new("bash");
-    command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).uid(user);
+    command
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .uid(user);
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
-    peal_tests::finish(child).expect_status(0).stdout.trim().to_owned()
+    peal_tests::finish(child)
+        .expect_status(0)
+        .stdout
+        .trim()
+        .to_owned()
 }
 
 #[needs(root)]
@@ -531,6 +734,10 @@ async fn another_user_is_nobody_else_whatever_is_claimed() {
     };
     assert_eq!(answer(65_534).await.unwrap(), "0");
     assert_eq!(siege.refused(), 1);
-    assert_eq!(answer(0).await.unwrap(), "8", "the same bytes of the job's own user are welcome");
+    assert_eq!(
+        answer(0).await.unwrap(),
+        "8",
+        "the same bytes of the job's own user are welcome"
+    );
     siege.is_withstood().await;
 }

@@ -24,7 +24,10 @@ fn script(procs: &str, text: &str) -> Done {
     let dir = tempfile::tempdir().unwrap();
     let mut command = peal(["run", "-n", procs, "--", "sh", "-c", text]);
     let claim = c_program("claim");
-    run(command.current_dir(&dir).env("CLAIM", claim).env("PEAL_CLAIM", program("peal-claim")))
+    run(command
+        .current_dir(&dir)
+        .env("CLAIM", claim)
+        .env("PEAL_CLAIM", program("peal-claim")))
 }
 
 #[needs(libpmix)]
@@ -41,12 +44,30 @@ fn a_rank_cannot_be_claimed_by_another_rank_of_the_same_user_whether_it_is_there
             $CLAIM | sed 's/^/itself: /'; touch after
         fi";
     let done = script("2", text).expect_status(0);
-    let of = |who: &str| done.stdout.lines().filter(|line| line.starts_with(who)).collect::<Vec<_>>();
+    let of = |who: &str| {
+        done.stdout
+            .lines()
+            .filter(|line| line.starts_with(who))
+            .collect::<Vec<_>>()
+    };
     let thief = of("thief: ");
     assert_eq!(thief.len(), 4, "{done:?}");
-    assert!(thief.iter().all(|line| line.contains("refused")), "{done:?}");
-    assert_eq!(of("itself: ").iter().filter(|line| line.contains("admitted as rank 1")).count(), 1, "{done:?}");
-    assert!(done.stdout.ends_with("left\n") && done.stdout.contains("admitted as rank 0\n"), "{done:?}");
+    assert!(
+        thief.iter().all(|line| line.contains("refused")),
+        "{done:?}"
+    );
+    assert_eq!(
+        of("itself: ")
+            .iter()
+            .filter(|line| line.contains("admitted as rank 1"))
+            .count(),
+        1,
+        "{done:?}"
+    );
+    assert!(
+        done.stdout.ends_with("left\n") && done.stdout.contains("admitted as rank 0\n"),
+        "{done:?}"
+    );
     assert!(done.stderr.contains(":0 is claimed; process "), "{done:?}");
 }
 
@@ -78,7 +99,12 @@ impl Launcher {
 
 impl Host for Launcher {
     fn process_of(&self, proc: &Proc) -> ProcessOf {
-        self.0.lock().unwrap().get(proc).copied().unwrap_or(ProcessOf::Unknown)
+        self.0
+            .lock()
+            .unwrap()
+            .get(proc)
+            .copied()
+            .unwrap_or(ProcessOf::Unknown)
     }
 }
 
@@ -98,9 +124,17 @@ impl Claimant {
     /// Starts it, by itself or below another process.
     fn start(node: &Node, rank: u32, command: &mut Command) -> Claimant {
         let Environment { me, server, .. } = node.environment(rank);
-        command.env("PMIX_NAMESPACE", me.nspace.as_str()).env("PMIX_RANK", me.rank.0.to_string());
-        command.env("PMIX_SERVER_URI41", server.to_string()).env("PEAL_CLAIM", program("peal-claim"));
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        command
+            .env("PMIX_NAMESPACE", me.nspace.as_str())
+            .env("PMIX_RANK", me.rank.0.to_string());
+        command
+            .env("PMIX_SERVER_URI41", server.to_string())
+            .env("PEAL_CLAIM", program("peal-claim"));
+        let mut process = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let output = BufReader::new(process.stdout.take().unwrap()).lines();
         Claimant { process, output }
     }
@@ -148,15 +182,27 @@ async fn where_the_host_knows_the_process_only_that_and_its_descendants_are_the_
     launcher.says(rank_0.clone(), ProcessOf::Running(shell.process.id()));
     Claimant::itself(&node, 0).ends_refused();
     assert_eq!(counts(&node), (1, 1));
-    shell.process.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    shell
+        .process
+        .stdin
+        .as_mut()
+        .unwrap()
+        .write_all(b"go\n")
+        .unwrap();
     shell.is_admitted();
     assert_eq!(shell.says(), "left");
     shell.is_admitted();
     Claimant::itself(&node, 0).ends_refused();
-    let error = soon("a test is no rank", Client::connect(&node.environment(0))).await.err().unwrap();
+    let error = soon("a test is no rank", Client::connect(&node.environment(0)))
+        .await
+        .err()
+        .unwrap();
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH, "{error}");
     assert_eq!(counts(&node), (3, 3));
-    assert!(matches!(node.server.handle().life(rank_0.clone()).await, Some(Life::Connected(1))));
+    assert!(matches!(
+        node.server.handle().life(rank_0.clone()).await,
+        Some(Life::Connected(1))
+    ));
     shell.leaves();
     launcher.says(rank_0, ProcessOf::Ended);
     Claimant::itself(&node, 0).ends_refused();
@@ -183,8 +229,15 @@ async fn where_the_host_knows_nothing_the_first_live_claim_is_believed() {
     other.is_admitted();
     // The rank is served all the while.
     let (handler, mut heard) = listener();
-    second.register(&[Status(-3100)], &[], handler).await.unwrap();
-    node.client(2).await.notify(Status(-3100), Range::Namespace, Vec::new()).await.unwrap();
+    second
+        .register(&[Status(-3100)], &[], handler)
+        .await
+        .unwrap();
+    node.client(2)
+        .await
+        .notify(Status(-3100), Range::Namespace, Vec::new())
+        .await
+        .unwrap();
     assert_eq!(next(&mut heard).await.code, Status(-3100));
     other.leaves();
     child.leaves();
@@ -204,7 +257,10 @@ async fn whoever_was_first_may_come_back_while_a_descendant_is_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_only_users_are_checked_any_process_of_the_user_may_be_a_rank() {
-    let settings = ServerSettings { identity: IdentityCheck::User, ..ServerSettings::default() };
+    let settings = ServerSettings {
+        identity: IdentityCheck::User,
+        ..ServerSettings::default()
+    };
     let (node, launcher) = start(settings).await;
     launcher.says(node.proc(1), ProcessOf::Ended);
     let mut one = Claimant::itself(&node, 1);
@@ -219,8 +275,16 @@ async fn where_only_users_are_checked_any_process_of_the_user_may_be_a_rank() {
 /// Says these bytes to a port as another user, and ends at once.
 fn say_and_vanish(user: u32, port: u16, bytes: &[u8]) -> Done {
     let mut command = Command::new("bash");
-    command.args(["-c", &format!("cat >/dev/tcp/127.0.0.1/{port}")]).uid(user).gid(user);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command
+        .args(["-c", &format!("cat >/dev/tcp/127.0.0.1/{port}")])
+        .uid(user)
+        .gid(user);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     finish(child)
 }
@@ -230,14 +294,20 @@ fn say_and_vanish(user: u32, port: u16, bytes: &[u8]) -> Done {
 async fn another_user_is_nobody_else_and_does_not_become_so_by_vanishing() {
     let (node, _) = start(ServerSettings::default()).await;
     let mut honest = hello(node.proc(1));
-    honest.credential = peal_wire::Credential::Native(peal_wire::User { uid: 65_534, gid: 65_534 });
+    honest.credential = peal_wire::Credential::Native(peal_wire::User {
+        uid: 65_534,
+        gid: 65_534,
+    });
     let (lie, truth) = (encoded(&hello(node.proc(0))), encoded(&honest));
     let port = node.environment(0).server.addr.port();
     // The table of sockets says of a connection that was closed that it is root's.
     for round in 1..=10 {
         for bytes in [&lie, &truth] {
             let bytes = bytes.clone();
-            tokio::task::spawn_blocking(move || say_and_vanish(65_534, port, &bytes)).await.unwrap().expect_status(0);
+            tokio::task::spawn_blocking(move || say_and_vanish(65_534, port, &bytes))
+                .await
+                .unwrap()
+                .expect_status(0);
         }
         let all = async {
             while counts(&node).1 < 2 * round {
@@ -248,7 +318,13 @@ async fn another_user_is_nobody_else_and_does_not_become_so_by_vanishing() {
         soon("both are refused", all).await;
     }
     let (impostors, refused) = counts(&node);
-    assert!(impostors <= 20 && refused == 20, "{impostors} impostors among {refused}");
-    assert_eq!(node.server.handle().life(node.proc(0)).await, Some(Life::Expected));
+    assert!(
+        impostors <= 20 && refused == 20,
+        "{impostors} impostors among {refused}"
+    );
+    assert_eq!(
+        node.server.handle().life(node.proc(0)).await,
+        Some(Life::Expected)
+    );
     node.client(0).await.finalize().await.unwrap();
 }

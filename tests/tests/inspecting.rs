@@ -8,8 +8,13 @@ use std::{
 };
 
 fn inspect(args: &[&str], component: &Path) -> (Value, i32) {
-    let done = run(peal(["module", "inspect", "--json"]).args(args).arg(component));
-    (serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}")), done.status.unwrap())
+    let done = run(peal(["module", "inspect", "--json"])
+        .args(args)
+        .arg(component));
+    (
+        serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}")),
+        done.status.unwrap(),
+    )
 }
 
 fn put(dir: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
@@ -31,7 +36,12 @@ fn every_field_of_the_schema_is_there_and_documented() {
     assert_eq!((status, &told["schema"]), (1, &json!(1)));
     let documented = fs::read_to_string(root().join("docs/inspect.md")).unwrap();
     let fields = |value: &Value, prefix: &str| -> Vec<String> {
-        value.as_object().unwrap().keys().map(|key| format!("`{prefix}{key}`")).collect()
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .map(|key| format!("`{prefix}{key}`"))
+            .collect()
     };
     let all = [
         (&told, ""),
@@ -39,10 +49,18 @@ fn every_field_of_the_schema_is_there_and_documented() {
         (&told["terms"][0], "terms[]."),
         (&told["policy"], "policy."),
     ];
-    for field in all.into_iter().flat_map(|(value, prefix)| fields(value, prefix)) {
+    for field in all
+        .into_iter()
+        .flat_map(|(value, prefix)| fields(value, prefix))
+    {
         assert!(documented.contains(&field), "docs/inspect.md lacks {field}");
     }
-    let top: BTreeSet<&str> = told.as_object().unwrap().keys().map(String::as_str).collect();
+    let top: BTreeSet<&str> = told
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
     let wanted = "schema file digest size roles capabilities imports contract unknown_imports other_exports producers signature \
         terms policy";
     assert_eq!(top, wanted.split_whitespace().collect());
@@ -53,12 +71,19 @@ fn each_interface_is_told_with_its_functions_and_by_which_rule_it_is_there() {
     let (told, _) = inspect(&[], &guest("report"));
     assert_eq!(told["contract"], json!(["0.1.0"]));
     let imports = told["imports"].as_array().unwrap();
-    let logging = imports.iter().find(|import| import["name"] == "peal:pmix/logging@0.1.0").unwrap();
+    let logging = imports
+        .iter()
+        .find(|import| import["name"] == "peal:pmix/logging@0.1.0")
+        .unwrap();
     assert_eq!(
         logging,
         &json!({ "name": "peal:pmix/logging@0.1.0", "kind": "capability", "capability": "logging", "functions": ["log"] })
     );
-    assert!(imports.iter().any(|import| import["kind"] == "call" && import["capability"].is_null()));
+    assert!(
+        imports
+            .iter()
+            .any(|import| import["kind"] == "call" && import["capability"].is_null())
+    );
     let brought = &told["terms"][0];
     assert_eq!(
         (&brought["scope"], &brought["module"], &brought["loads"]),
@@ -66,41 +91,74 @@ fn each_interface_is_told_with_its_functions_and_by_which_rule_it_is_there() {
     );
     let terms = |told: &Value, interface: &str| -> (String, String) {
         let all = told["terms"][0]["interfaces"].as_array().unwrap();
-        let of = all.iter().find(|of| of["interface"].as_str().unwrap().contains(interface)).unwrap();
-        (of["verdict"].as_str().unwrap().to_owned(), of["rule"].as_str().unwrap().to_owned())
+        let of = all
+            .iter()
+            .find(|of| of["interface"].as_str().unwrap().contains(interface))
+            .unwrap();
+        (
+            of["verdict"].as_str().unwrap().to_owned(),
+            of["rule"].as_str().unwrap().to_owned(),
+        )
     };
     let pair = |verdict: &str, rule: &str| (verdict.to_owned(), rule.to_owned());
     assert_eq!(terms(&told, "logging"), pair("granted", "tenant.grants"));
-    assert_eq!(terms(&told, "pmix/types"), pair("always", "linked for every module"));
+    assert_eq!(
+        terms(&told, "pmix/types"),
+        pair("always", "linked for every module")
+    );
 
     // A ceiling, and what a [[module]] says below it.
     let dir = tempfile::tempdir().unwrap();
     let configured = |text: &str| {
-        let file = put(&dir, "peal.toml", text.replace("FILE", guest("report").to_str().unwrap()));
+        let file = put(
+            &dir,
+            "peal.toml",
+            text.replace("FILE", guest("report").to_str().unwrap()),
+        );
         inspect(&["--config", file.to_str().unwrap()], &guest("report")).0
     };
     let none = configured("[[module]]\nname = \"mine\"\npath = \"FILE\"\n");
     let (verdict, rule) = terms(&none, "logging");
     assert!(
-        verdict == "denied" && rule.starts_with("module.grants does not have it (") && rule.ends_with("peal.toml:1:1)"),
+        verdict == "denied"
+            && rule.starts_with("module.grants does not have it (")
+            && rule.ends_with("peal.toml:1:1)"),
         "{rule}"
     );
     assert_eq!(none["terms"][0]["loads"], json!(false));
-    let granted = configured("[[module]]\nname = \"mine\"\npath = \"FILE\"\ngrants = [\"logging\"]\n");
-    assert!(terms(&granted, "logging").1.ends_with("peal.toml:4:1)"), "{granted}");
+    let granted =
+        configured("[[module]]\nname = \"mine\"\npath = \"FILE\"\ngrants = [\"logging\"]\n");
+    assert!(
+        terms(&granted, "logging").1.ends_with("peal.toml:4:1)"),
+        "{granted}"
+    );
     let tenant = "[tenant]\ngrants = []\n[[module]]\nname = \"mine\"\npath = \"FILE\"\ngrants = [\"logging\"]\nscope = \"namespace:a\"\n";
-    assert_eq!(terms(&configured(tenant), "logging"), pair("denied", "tenant.grants does not have it"));
+    assert_eq!(
+        terms(&configured(tenant), "logging"),
+        pair("denied", "tenant.grants does not have it")
+    );
 
     // As a module that is not there yet.
     let (user, _) = inspect(&["--scope", "user"], &guest("quota"));
-    assert_eq!(terms(&user, "state"), pair("granted", "if module.grants has it; tenant.grants does"));
+    assert_eq!(
+        terms(&user, "state"),
+        pair("granted", "if module.grants has it; tenant.grants does")
+    );
     assert_eq!(user["terms"].as_array().unwrap().len(), 1);
     let problems = user["terms"][0]["problems"].to_string();
     assert!(problems.contains("which belongs to the site"), "{problems}");
     let (site, _) = inspect(&["--scope", "site"], &guest("quota"));
-    assert!(site["terms"][0]["loads"] == true && site["terms"][0]["limits"]["failures"] == "10", "{site}");
+    assert!(
+        site["terms"][0]["loads"] == true && site["terms"][0]["limits"]["failures"] == "10",
+        "{site}"
+    );
     let (brought, _) = inspect(&["--scope", "brought"], &guest("quota"));
-    assert!(brought["terms"][0]["problems"][0].as_str().unwrap().starts_with("exports no peal:pmix/event-handler"));
+    assert!(
+        brought["terms"][0]["problems"][0]
+            .as_str()
+            .unwrap()
+            .starts_with("exports no peal:pmix/event-handler")
+    );
     run(peal(["module", "inspect", "--scope", "mine"]).arg(guest("quota"))).expect_status(2);
 }
 
@@ -114,20 +172,46 @@ fn wasi_is_told_to_be_a_stand_in_and_what_there_is_not_to_be_missing() {
     );
     let component = put(&dir, "stranger.wasm", bytes);
     let (told, _) = inspect(&[], &component);
-    let verdicts: Vec<&str> =
-        told["terms"][0]["interfaces"].as_array().unwrap().iter().map(|of| of["verdict"].as_str().unwrap()).collect();
+    let verdicts: Vec<&str> = told["terms"][0]["interfaces"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| of["verdict"].as_str().unwrap())
+        .collect();
     assert_eq!(verdicts, ["stubbed", "not-offered", "not-offered"]);
     assert_eq!(told["imports"][1]["functions"], json!(["handle", "other"]));
-    assert_eq!((&told["imports"][1]["kind"], &told["contract"]), (&json!("unknown"), &json!(["0.9.0"])));
+    assert_eq!(
+        (&told["imports"][1]["kind"], &told["contract"]),
+        (&json!("unknown"), &json!(["0.9.0"]))
+    );
     let policy = put(&dir, "any.toml", "");
-    assert_eq!(inspect(&["--policy", policy.to_str().unwrap()], &component).1, 2, "Peal does not load it");
-    let text = run(peal(["module", "inspect"]).arg(&component)).expect_status(0).stdout;
-    assert!(text.contains("  wasi:http/handler@0.2.3: handle, other\n"), "{text}");
-    assert!(text.contains("  stubbed      wasi:cli/exit@0.2.3: tenant.grants\n"), "{text}");
+    assert_eq!(
+        inspect(&["--policy", policy.to_str().unwrap()], &component).1,
+        2,
+        "Peal does not load it"
+    );
+    let text = run(peal(["module", "inspect"]).arg(&component))
+        .expect_status(0)
+        .stdout;
+    assert!(
+        text.contains("  wasi:http/handler@0.2.3: handle, other\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  stubbed      wasi:cli/exit@0.2.3: tenant.grants\n"),
+        "{text}"
+    );
     assert!(text.contains("  not loaded   it fills no role"), "{text}");
-    for (name, bytes) in [("core.wasm", &b"\0asm\x01\0\0\0"[..]), ("text.wasm", b"(component)"), ("empty.wasm", b"")] {
+    for (name, bytes) in [
+        ("core.wasm", &b"\0asm\x01\0\0\0"[..]),
+        ("text.wasm", b"(component)"),
+        ("empty.wasm", b""),
+    ] {
         let none = run(peal(["module", "inspect"]).arg(put(&dir, name, bytes))).expect_status(2);
-        assert!(none.stdout.is_empty() && none.stderr.contains(name), "{none:?}");
+        assert!(
+            none.stdout.is_empty() && none.stderr.contains(name),
+            "{none:?}"
+        );
     }
     run(peal(["module", "inspect"]).arg(dir.path().join("nowhere.wasm"))).expect_status(125);
 }
@@ -143,7 +227,13 @@ fn a_policy_names_each_rule_that_is_broken() {
         assert_eq!(status, i32::from(!broken.is_empty()));
         broken
             .iter()
-            .map(|broken| format!("{}: {}", broken["rule"].as_str().unwrap(), broken["message"].as_str().unwrap()))
+            .map(|broken| {
+                format!(
+                    "{}: {}",
+                    broken["rule"].as_str().unwrap(),
+                    broken["message"].as_str().unwrap()
+                )
+            })
             .collect::<Vec<_>>()
     };
     let report = guest("report");
@@ -165,11 +255,19 @@ fn a_policy_names_each_rule_that_is_broken() {
             format!("max_size: it has {size} bytes, 10 are allowed"),
         ]
     );
-    assert!(broken[4].starts_with("signed_by: it is not signed: there is no "), "{broken:?}");
-    let text = run(peal(["module", "inspect", "--policy"]).arg(dir.path().join("policy.toml")).arg(&report))
-        .expect_status(1)
-        .stdout;
-    assert!(text.contains("does not accept it:\n  roles: it fills the role"), "{text}");
+    assert!(
+        broken[4].starts_with("signed_by: it is not signed: there is no "),
+        "{broken:?}"
+    );
+    let text = run(peal(["module", "inspect", "--policy"])
+        .arg(dir.path().join("policy.toml"))
+        .arg(&report))
+    .expect_status(1)
+    .stdout;
+    assert!(
+        text.contains("does not accept it:\n  roles: it fills the role"),
+        "{text}"
+    );
     for (wrong, says) in [
         ("roles = [\"hero\"]", "unknown variant `hero`"),
         ("capability = []", "unknown field `capability`"),
@@ -177,7 +275,11 @@ fn a_policy_names_each_rule_that_is_broken() {
         ("max_size = -1", "invalid value"),
     ] {
         let policy = put(&dir, "wrong.toml", wrong);
-        let told = run(peal(["module", "inspect", "--policy"]).arg(policy).arg(&report)).expect_status(125).stderr;
+        let told = run(peal(["module", "inspect", "--policy"])
+            .arg(policy)
+            .arg(&report))
+        .expect_status(125)
+        .stderr;
         assert!(told.contains(says), "{told}");
     }
 }
@@ -189,11 +291,18 @@ fn who_signed_it_is_told_and_whether_that_counts() {
     let state = |told: &Value| told["signature"]["state"].as_str().unwrap().to_owned();
     assert_eq!(state(&inspect(&[], &component).0), "none");
     run(peal(["module", "keygen", "--no-password"]).arg(dir.path().join("user"))).expect_status(0);
-    run(peal(["module", "sign", "--comment", "by hand", "--key"]).arg(dir.path().join("user.key")).arg(&component))
-        .expect_status(0);
+    run(peal(["module", "sign", "--comment", "by hand", "--key"])
+        .arg(dir.path().join("user.key"))
+        .arg(&component))
+    .expect_status(0);
     let (untrusted, _) = inspect(&[], &component);
     assert_eq!(state(&untrusted), "untrusted");
-    let key = fs::read_to_string(dir.path().join("user.pub")).unwrap().lines().nth(1).unwrap().to_owned();
+    let key = fs::read_to_string(dir.path().join("user.pub"))
+        .unwrap()
+        .lines()
+        .nth(1)
+        .unwrap()
+        .to_owned();
     let site = put(
         &dir,
         "peal.toml",
@@ -206,14 +315,27 @@ fn who_signed_it_is_told_and_whether_that_counts() {
         (state(&valid), &told["trusted_for"], &told["comment"]),
         ("valid".to_owned(), &json!(["user"]), &json!("by hand"))
     );
-    assert_eq!((&told["public_key"], &told["key"]), (&json!(key), &untrusted["signature"]["key"]));
+    assert_eq!(
+        (&told["public_key"], &told["key"]),
+        (&json!(key), &untrusted["signature"]["key"])
+    );
     let problem = valid["terms"][0]["problems"][0].as_str().unwrap();
-    assert!(problem.starts_with("must be signed (modules.require_signature has \"brought\")"), "{problem}");
+    assert!(
+        problem.starts_with("must be signed (modules.require_signature has \"brought\")"),
+        "{problem}"
+    );
     let (user, _) = inspect(&[site[0], site[1], "--scope", "user"], &component);
     assert_eq!(user["terms"][0]["loads"], json!(true));
     let policy = put(&dir, "policy.toml", format!("signed_by = [{key:?}]"));
     let (accepted, status) = inspect(&["--policy", policy.to_str().unwrap()], &component);
-    assert_eq!((status, state(&accepted), &accepted["signature"]["trusted_for"]), (0, "valid".to_owned(), &json!([])));
+    assert_eq!(
+        (
+            status,
+            state(&accepted),
+            &accepted["signature"]["trusted_for"]
+        ),
+        (0, "valid".to_owned(), &json!([]))
+    );
     let mut bytes = fs::read(&component).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&component, bytes).unwrap();

@@ -5,7 +5,11 @@ use peal_tests::{Done, c_program, peal, run};
 /// Runs the program with this action as a job of three procs.
 fn control(more: &[&str], action: &[&str]) -> Done {
     let program = c_program("control");
-    run(peal(["run", "-n", "3"]).args(more).arg("--").arg(program).args(action))
+    run(peal(["run", "-n", "3"])
+        .args(more)
+        .arg("--")
+        .arg(program)
+        .args(action))
 }
 
 #[needs(libpmix)]
@@ -13,7 +17,14 @@ fn control(more: &[&str], action: &[&str]) -> Done {
 fn signal_reaches_the_procs_that_are_named_and_no_other() {
     let done = control(&[], &["signal"]);
     let lines = done.expect_status(0).by_rank();
-    assert_eq!(lines, ["rank 0: signal: SUCCESS (0)", "rank 1: got SIGUSR1", "rank 2: got SIGUSR1"]);
+    assert_eq!(
+        lines,
+        [
+            "rank 0: signal: SUCCESS (0)",
+            "rank 1: got SIGUSR1",
+            "rank 2: got SIGUSR1"
+        ]
+    );
 }
 
 #[needs(libpmix)]
@@ -22,7 +33,13 @@ fn terminate_is_answered_when_the_proc_has_ended_which_is_no_abnormal_end() {
     let done = control(&[], &["terminate", "1"]);
     // The others are neither ended with it, nor is the exit status that of an accident. Rank 2 left in order before.
     let done = done.expect_status(0);
-    assert_eq!(done.by_rank(), ["rank 0: terminate: SUCCESS (0)", "rank 0: its process is gone"]);
+    assert_eq!(
+        done.by_rank(),
+        [
+            "rank 0: terminate: SUCCESS (0)",
+            "rank 0: its process is gone"
+        ]
+    );
 }
 
 #[needs(libpmix)]
@@ -31,10 +48,23 @@ fn who_does_not_follow_terminate_is_killed_after_the_grace() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
     std::fs::write(&config, "[run]\ngrace_ms = 50\n").unwrap();
-    let done = control(&["--events", "--config", config.to_str().unwrap()], &["stubborn", "2"]);
+    let done = control(
+        &["--events", "--config", config.to_str().unwrap()],
+        &["stubborn", "2"],
+    );
     let done = done.expect_status(0);
-    assert!(done.stderr.contains("rank 2 was ended by signal 9"), "{}", done.stderr);
-    assert_eq!(done.by_rank(), ["rank 0: terminate: SUCCESS (0)", "rank 0: its process is gone"]);
+    assert!(
+        done.stderr.contains("rank 2 was ended by signal 9"),
+        "{}",
+        done.stderr
+    );
+    assert_eq!(
+        done.by_rank(),
+        [
+            "rank 0: terminate: SUCCESS (0)",
+            "rank 0: its process is gone"
+        ]
+    );
 }
 
 #[needs(libpmix)]
@@ -43,9 +73,18 @@ fn kill_without_targets_ends_the_callers_job_as_an_interrupt_does() {
     let done = control(&["--events"], &["kill"]);
     let done = done.expect_status(137);
     for rank in 0..3 {
-        assert!(done.stderr.contains(&format!("rank {rank} was ended by signal 9")), "{}", done.stderr);
+        assert!(
+            done.stderr
+                .contains(&format!("rank {rank} was ended by signal 9")),
+            "{}",
+            done.stderr
+        );
     }
-    assert!(done.stdout.is_empty(), "the requester was one of them: {}", done.stdout);
+    assert!(
+        done.stdout.is_empty(),
+        "the requester was one of them: {}",
+        done.stdout
+    );
 }
 
 #[needs(libpmix)]
@@ -66,7 +105,13 @@ fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refus
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     std::fs::create_dir_all(path("tree/deep/deeper")).unwrap();
-    for file in ["file", "other", "tree/one", "tree/deep/two", "tree/deep/deeper/keep"] {
+    for file in [
+        "file",
+        "other",
+        "tree/one",
+        "tree/deep/two",
+        "tree/deep/deeper/keep",
+    ] {
         std::fs::write(path(file), "x").unwrap();
     }
     let done = control(&[], &["cleanup", dir.path().to_str().unwrap()]);
@@ -77,8 +122,15 @@ fn what_a_proc_registers_is_removed_behind_it_and_what_contradicts_that_is_refus
         "rank 0: no path: BAD-PARAM (-27)",
     ];
     assert_eq!(done.expect_status(0).by_rank(), lines);
-    let left: Vec<bool> =
-        ["file", "other", "tree/one", "tree/deep/two", "tree/deep/deeper/keep"].map(|file| path(file).exists()).into();
+    let left: Vec<bool> = [
+        "file",
+        "other",
+        "tree/one",
+        "tree/deep/two",
+        "tree/deep/deeper/keep",
+    ]
+    .map(|file| path(file).exists())
+    .into();
     assert_eq!(left, [false, true, false, false, true]);
 }
 
@@ -93,8 +145,18 @@ fn paths_of_several_infos_are_all_removed() {
         std::fs::write(path("dir", at).join("inside"), "x").unwrap();
     }
     let done = control(&[], &["cleanup-many", dir.path().to_str().unwrap()]);
-    assert_eq!(done.expect_status(0).by_rank(), ["rank 0: many: SUCCESS (0)"]);
-    let mut left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(
+        done.expect_status(0).by_rank(),
+        ["rank 0: many: SUCCESS (0)"]
+    );
+    let mut left: Vec<_> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     left.sort();
-    assert_eq!(left, ["dir5", "file7"], "what was not registered stays, and nothing else");
+    assert_eq!(
+        left,
+        ["dir5", "file7"],
+        "what was not registered stays, and nothing else"
+    );
 }

@@ -1,6 +1,8 @@
 //! Components in Rust, C, Python, JavaScript and text form: what comes back of what they are handed, one chain of all of them, and how
 //! soon they answer after a start.
-use peal_model::{DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Step, Value, data_type as dt};
+use peal_model::{
+    DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Step, Value, data_type as dt,
+};
 use peal_needs::needs;
 use peal_sandbox::{Engine, Grants, Limits, Module, Services};
 use peal_tests::{
@@ -29,18 +31,33 @@ fn proc(rank: u32) -> Proc {
 
 /// What every language gives back as it was.
 fn exact() -> Vec<Info> {
-    let deepest = infos(vec![info("deep", array(dt::PMIX_UINT16, vec![Value::Uint16(1), Value::Uint16(65535)]))]);
-    let three_levels = infos(vec![info("a", infos(vec![info("b", deepest), info("c", text("beside"))]))]);
+    let deepest = infos(vec![info(
+        "deep",
+        array(
+            dt::PMIX_UINT16,
+            vec![Value::Uint16(1), Value::Uint16(65535)],
+        ),
+    )]);
+    let three_levels = infos(vec![info(
+        "a",
+        infos(vec![info("b", deepest), info("c", text("beside"))]),
+    )]);
     let mut flagged = info("flagged", Value::Bool(true));
     flagged.flags = InfoFlags::REQUIRED;
     vec![
         info("nested", three_levels),
         info("empty.text", text("")),
-        info("texts", array(dt::PMIX_STRING, vec![text("a"), TEXT, text("ä€𝄞")])),
+        info(
+            "texts",
+            array(dt::PMIX_STRING, vec![text("a"), TEXT, text("ä€𝄞")]),
+        ),
         info("empty.list", array(dt::PMIX_UINT64, Vec::new())),
         info("empty.infos", infos(Vec::new())),
         info("empty.procs", Value::DataArray(DataArray::procs([]))),
-        info("procs", Value::DataArray(DataArray::procs([proc(0), proc(1)]))),
+        info(
+            "procs",
+            Value::DataArray(DataArray::procs([proc(0), proc(1)])),
+        ),
         info("twice", Value::Uint32(1)),
         info("twice", Value::Uint32(2)),
         info("bytes", Value::ByteObject(vec![0, 1, 0, 255, 0].into())),
@@ -61,7 +78,13 @@ fn exact() -> Vec<Info> {
         info("double", Value::Double(-0.1)),
         info("infinite", Value::Double(f64::NEG_INFINITY)),
         info("whole", Value::Double(2.0)),
-        info("timeval", Value::Timeval { seconds: -1, microseconds: 999_999 }),
+        info(
+            "timeval",
+            Value::Timeval {
+                seconds: -1,
+                microseconds: 999_999,
+            },
+        ),
         info("time", Value::Time(1_700_000_000)),
         info("status", Value::Status(Status(-25))),
         info("proc", Value::Proc(proc(7))),
@@ -84,17 +107,34 @@ fn echoed(result: &peal_sandbox::HandlerResult, handed: usize) -> (&[Info], &[In
 fn each_language_gives_back_what_it_was_handed() {
     for (language, file) in echoes() {
         let module = load(language, &fs::read(file).unwrap());
-        assert!(module.inspection().capabilities.is_empty(), "{language} asks for nothing");
-        assert!(module.inspection().unknown_imports.is_empty(), "{language} reaches nothing");
+        assert!(
+            module.inspection().capabilities.is_empty(),
+            "{language} asks for nothing"
+        );
+        assert!(
+            module.inspection().unknown_imports.is_empty(),
+            "{language} reaches nothing"
+        );
         let handed = exact();
         let result = handle(&module, handed.clone(), Vec::new());
         let (back, said) = echoed(&result, handed.len());
         for (back, handed) in back.iter().zip(&handed) {
             assert_eq!(back, handed, "{language}");
         }
-        assert_eq!(said, [info("echo.before", text("")), info("echo.calls", Value::Uint32(1))], "{language}");
+        assert_eq!(
+            said,
+            [
+                info("echo.before", text("")),
+                info("echo.calls", Value::Uint32(1))
+            ],
+            "{language}"
+        );
         let again = handle(&module, Vec::new(), Vec::new());
-        assert_eq!(echoed(&again, 0).1[1], info("echo.calls", Value::Uint32(2)), "{language} counts");
+        assert_eq!(
+            echoed(&again, 0).1[1],
+            info("echo.calls", Value::Uint32(2)),
+            "{language} counts"
+        );
     }
 }
 
@@ -103,11 +143,23 @@ fn each_language_gives_back_what_it_was_handed() {
 fn nan_is_not_a_number_in_any_language() {
     for (language, file) in echoes() {
         let module = load(language, &fs::read(file).unwrap());
-        let result =
-            handle(&module, vec![info("d", Value::Double(f64::NAN)), info("f", Value::Float(f32::NAN))], Vec::new());
+        let result = handle(
+            &module,
+            vec![
+                info("d", Value::Double(f64::NAN)),
+                info("f", Value::Float(f32::NAN)),
+            ],
+            Vec::new(),
+        );
         let (back, _) = echoed(&result, 2);
-        assert!(matches!(back[0].value, Value::Double(n) if n.is_nan()), "{language}: {back:?}");
-        assert!(matches!(back[1].value, Value::Float(n) if n.is_nan()), "{language}: {back:?}");
+        assert!(
+            matches!(back[0].value, Value::Double(n) if n.is_nan()),
+            "{language}: {back:?}"
+        );
+        assert!(
+            matches!(back[1].value, Value::Float(n) if n.is_nan()),
+            "{language}: {back:?}"
+        );
     }
 }
 
@@ -116,8 +168,11 @@ fn nan_is_not_a_number_in_any_language() {
 #[test]
 fn integers_beyond_2_to_the_53_are_exact_but_in_javascript_where_they_are_rounded() {
     const ODD: u64 = (1 << 53) + 1;
-    let handed =
-        vec![info("u", Value::Uint64(ODD)), info("s", Value::Size(u64::MAX)), info("i", Value::Int64(-(ODD as i64)))];
+    let handed = vec![
+        info("u", Value::Uint64(ODD)),
+        info("s", Value::Size(u64::MAX)),
+        info("i", Value::Int64(-(ODD as i64))),
+    ];
     for (language, file) in echoes() {
         let module = load(language, &fs::read(file).unwrap());
         let result = handle(&module, handed.clone(), Vec::new());
@@ -125,7 +180,11 @@ fn integers_beyond_2_to_the_53_are_exact_but_in_javascript_where_they_are_rounde
         if language == "js" {
             assert_eq!(back[0], info("u", Value::Uint64(1 << 53)), "rounded");
             assert_eq!(back[2], info("i", Value::Int64(-(1 << 53))), "rounded");
-            assert_eq!(back[1], info("s", Value::Size(u64::MAX - 2047)), "the largest that is not too large");
+            assert_eq!(
+                back[1],
+                info("s", Value::Size(u64::MAX - 2047)),
+                "the largest that is not too large"
+            );
         } else {
             assert_eq!(back, handed, "{language}");
         }
@@ -146,7 +205,11 @@ fn each_sees_what_those_before_it_said_whatever_they_are_written_in() {
         let before = info("echo.before", text(&before.join(" ")));
         let result = handle(&module, exact(), steps.clone());
         assert_eq!(echoed(&result, exact().len()).1[0], before, "{language}");
-        steps.push(Step { name: language.into(), status: result.status, infos: result.infos });
+        steps.push(Step {
+            name: language.into(),
+            status: result.status,
+            infos: result.infos,
+        });
     }
 }
 
@@ -162,14 +225,22 @@ fn one_chain_of_all_languages_runs_under_a_job() {
     for (_, file) in &all {
         command.arg("--handler").arg(file);
     }
-    let done = run(command.arg("--handler").arg(&last).arg("--").arg(program("peal-example"))).expect_status(0);
+    let done = run(command
+        .arg("--handler")
+        .arg(&last)
+        .arg("--")
+        .arg(program("peal-example")))
+    .expect_status(0);
     let mut before: Vec<String> = Vec::new();
     for (_, file) in &all {
         let name = file.file_stem().unwrap().to_string_lossy().into_owned();
         let says = format!("{name} answers PMIX_EVENT_NO_ACTION_TAKEN (-331)");
         let line = done.stderr.lines().find(|line| line.contains(&says));
         let line = line.unwrap_or_else(|| panic!("{says}:\n{}", done.stderr));
-        assert!(line.contains(&format!("echo.before={:?}", before.join(" "))), "{line}");
+        assert!(
+            line.contains(&format!("echo.before={:?}", before.join(" "))),
+            "{line}"
+        );
         before.push(name);
     }
     assert!(done.stderr.contains("last answers"), "{}", done.stderr);
@@ -186,15 +257,27 @@ fn the_first_call_after_a_start_is_soon() {
             // A fresh engine has nothing in memory.
             let engine = Engine::new(&settings()).unwrap();
             let start = Instant::now();
-            let module =
-                Module::load(&engine, language, &bytes, &Grants::none(), Limits::default(), Services::default())
-                    .unwrap();
+            let module = Module::load(
+                &engine,
+                language,
+                &bytes,
+                &Grants::none(),
+                Limits::default(),
+                Services::default(),
+            )
+            .unwrap();
             let result = handle(&module, Vec::new(), Vec::new());
             assert!(result.failure.is_none(), "{:?}", result.failure);
             (start.elapsed(), engine.cache_use())
         };
-        let (took, used) = (0..3).map(|_| first()).min_by_key(|(took, _)| *took).unwrap();
-        println!("{language}: first call {took:?} after a start, cache {used:?} in {}", cache_dir().display());
+        let (took, used) = (0..3)
+            .map(|_| first())
+            .min_by_key(|(took, _)| *took)
+            .unwrap();
+        println!(
+            "{language}: first call {took:?} after a start, cache {used:?} in {}",
+            cache_dir().display()
+        );
     }
     assert!(engine().cache_use().is_some());
 }

@@ -27,7 +27,10 @@ fn plain(lines: &[String]) -> Vec<String> {
     lines
         .iter()
         .map(|line| {
-            line.replace("PMIX_ERR_", "").replace("PMIX_", "").replace('_', " ").replace("NOT-FOUND", "NOT FOUND")
+            line.replace("PMIX_ERR_", "")
+                .replace("PMIX_", "")
+                .replace('_', " ")
+                .replace("NOT-FOUND", "NOT FOUND")
         })
         .collect()
 }
@@ -47,7 +50,8 @@ fn procs_initialize_fence_and_finalize_again_and_again() {
 fn fence_ends_without_finalized_proc_that_exits() {
     let cycle = c_program("cycle");
     let done = job(&Release::system(), 3, &[], &cycle, &["3", "0"]).expect_status(0);
-    let of = |rank| ["last fence: PARTIAL SUCCESS", "done"].map(|line| format!("rank {rank}: {line}"));
+    let of =
+        |rank| ["last fence: PARTIAL SUCCESS", "done"].map(|line| format!("rank {rank}: {line}"));
     assert_eq!(plain(&done.by_rank()), [of(1), of(2)].concat());
 }
 
@@ -58,8 +62,18 @@ fn values_of_one_key_with_several_qualifiers_are_kept() {
     let qualified = c_program("qualified");
     let release = Release::newer();
     let done = job(&release, 2, &[], &qualified, &[]).expect_status(0);
-    let told = ["left: to the left", "right: to the right", "below: TIMEOUT", "none: in the middle"];
-    assert_eq!(plain(&done.by_rank()), told.map(|line| format!("rank 1: {line}")), "{}", release.name);
+    let told = [
+        "left: to the left",
+        "right: to the right",
+        "below: TIMEOUT",
+        "none: in the middle",
+    ];
+    assert_eq!(
+        plain(&done.by_rank()),
+        told.map(|line| format!("rank 1: {line}")),
+        "{}",
+        release.name
+    );
 }
 
 #[needs(libpmix, openmpi5)]
@@ -76,12 +90,26 @@ fn job_data_tell_what_programs_ask_for() {
         ("own:pmix.pdir", "NOT FOUND"),
     ];
     for release in Release::both() {
-        let done = job(&release, 2, &["--pset", "here"], &facts, &asked.map(|(word, _)| word)).expect_status(0);
+        let done = job(
+            &release,
+            2,
+            &["--pset", "here"],
+            &facts,
+            &asked.map(|(word, _)| word),
+        )
+        .expect_status(0);
         let of = |rank| {
-            let told = asked.iter().map(move |(word, told)| format!("rank {rank}: {word}: {told}"));
+            let told = asked
+                .iter()
+                .map(move |(word, told)| format!("rank {rank}: {word}: {told}"));
             told.chain([format!("rank {rank}: finalize: SUCCESS (0)")])
         };
-        assert_eq!(plain(&done.by_rank()), of(0).chain(of(1)).collect::<Vec<_>>(), "{}", release.name);
+        assert_eq!(
+            plain(&done.by_rank()),
+            of(0).chain(of(1)).collect::<Vec<_>>(),
+            "{}",
+            release.name
+        );
     }
 }
 
@@ -95,8 +123,17 @@ fn proc_that_exits_without_finalizing_fails_its_job() {
             let options = ["--set", &format!("run.termination_delay_ms={delay}")];
             let wait = if last_lines == 0 { "60000" } else { "300" };
             let done = job(&release, 3, &options, &leaves, &[wait]).expect_status(1);
-            assert_eq!(done.by_rank().len(), last_lines, "{}: {done:?}", release.name);
-            assert!(done.stderr.contains("rank 0 exited with status 0 without having finalized"), "{done:?}");
+            assert_eq!(
+                done.by_rank().len(),
+                last_lines,
+                "{}: {done:?}",
+                release.name
+            );
+            assert!(
+                done.stderr
+                    .contains("rank 0 exited with status 0 without having finalized"),
+                "{done:?}"
+            );
         }
     }
 }
@@ -106,8 +143,14 @@ async fn about_another_job(release: &Release, facts: &Path, words: &[&str]) -> V
     let node = Node::alone(peal_server::ServerSettings::default(), 1).await;
     node.add_job("two", 2).await;
     let mut command = node.program(0, facts);
-    let child = release.of(command.args(["of", "two"]).args(words)).spawn().unwrap();
-    let done = tokio::task::spawn_blocking(|| finish(child)).await.unwrap().expect_status(0);
+    let child = release
+        .of(command.args(["of", "two"]).args(words))
+        .spawn()
+        .unwrap();
+    let done = tokio::task::spawn_blocking(|| finish(child))
+        .await
+        .unwrap()
+        .expect_status(0);
     done.by_rank()
 }
 
@@ -116,7 +159,11 @@ async fn about_another_job(release: &Release, facts: &Path, words: &[&str]) -> V
 async fn facts_of_procs_of_another_job_are_told() {
     let facts = c_program("facts");
     for release in Release::both() {
-        let asked = [("0:pmix.lrank", "uint16 0"), ("1:pmix.lrank", "uint16 1"), ("all:pmix.job.size", "uint32 2")];
+        let asked = [
+            ("0:pmix.lrank", "uint16 0"),
+            ("1:pmix.lrank", "uint16 1"),
+            ("all:pmix.job.size", "uint32 2"),
+        ];
         let printed = about_another_job(&release, &facts, &asked.map(|(word, _)| word)).await;
         let expected = asked.map(|(word, told)| format!("rank 0: {word}: {told}"));
         assert_eq!(printed.get(..3), Some(&expected[..]), "{}", release.name);
@@ -133,9 +180,12 @@ fn tools_are_told_the_leader_of_a_node() {
     daemon.tell(&["job", "register", "demo", "-n", "2"]);
     let release = Release::system();
     let mut command = Command::new(&facts);
-    command.args(["of", "demo", "all:pmix.lldr", "1:pmix.lrank"]).env("PMIX_SYSTEM_TMPDIR", place.path(""));
+    command
+        .args(["of", "demo", "all:pmix.lldr", "1:pmix.lrank"])
+        .env("PMIX_SYSTEM_TMPDIR", place.path(""));
     let done = run(release.of(&mut command)).expect_status(0);
-    let told = ["all:pmix.lldr: rank 0", "1:pmix.lrank: uint16 1"].map(|line| format!("rank 0: {line}"));
+    let told =
+        ["all:pmix.lldr: rank 0", "1:pmix.lrank: uint16 1"].map(|line| format!("rank 0: {line}"));
     assert_eq!(done.by_rank().get(..2), Some(&told[..]), "{}", release.name);
 }
 
@@ -145,10 +195,19 @@ fn tool_inside_a_job_may_bring_its_own_name() {
     let tool = c_program("tool");
     for release in Release::both() {
         let done = job(&release, 1, &[], &tool, &["my-tool"]).expect_status(0);
-        assert!(done.stdout.starts_with("I am my-tool\nnamespaces: one job\n"), "{}: {done:?}", release.name);
+        assert!(
+            done.stdout
+                .starts_with("I am my-tool\nnamespaces: one job\n"),
+            "{}: {done:?}",
+            release.name
+        );
         // Not that of a job, of which it would be a proc.
         let taken = job(&release, 1, &[], &tool, &["peal-tool-7"]);
-        assert!(taken.stdout.starts_with("I am peal-tool-7\n"), "{}: {taken:?}", release.name);
+        assert!(
+            taken.stdout.starts_with("I am peal-tool-7\n"),
+            "{}: {taken:?}",
+            release.name
+        );
     }
 }
 
@@ -156,12 +215,23 @@ fn tool_inside_a_job_may_bring_its_own_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reserved_key_that_nobody_has_keeps_nobody_waiting() {
     let settings = peal_server::ServerSettings::default();
-    let core = peal_core::server::Settings { get_timeout: std::time::Duration::from_secs(3600), ..settings.core };
+    let core = peal_core::server::Settings {
+        get_timeout: std::time::Duration::from_secs(3600),
+        ..settings.core
+    };
     let node = Node::alone(peal_server::ServerSettings { core, ..settings }, 1).await;
     let newest = hello(node.proc(0));
-    let newest = Hello { release: "7.0.0".parse().unwrap(), encoding: Encoding::V61, ..newest };
+    let newest = Hello {
+        release: "7.0.0".parse().unwrap(),
+        encoding: Encoding::V61,
+        ..newest
+    };
     let mut peer = Raw::connect(&node).await.greet(&newest).await.unwrap();
-    let get = Request::Get { proc: node.proc(0), infos: Vec::new(), key: Some(key::PMIX_PARENT_ID.0.into()) };
+    let get = Request::Get {
+        proc: node.proc(0),
+        infos: Vec::new(),
+        key: Some(key::PMIX_PARENT_ID.0.into()),
+    };
     peer.request(101, &get).await;
     let reply = soon("it is answered", peer.reply(101, CommandCode::Get)).await;
     assert_eq!(reply.status(), code::PMIX_ERR_NOT_FOUND);
@@ -184,7 +254,13 @@ mod singletons {
             other => panic!("{other:?}"),
         };
         let (peer, release) = (PeerKind::Singleton(user, proc), release.parse().unwrap());
-        Hello { peer, release, encoding: Encoding::V61, gds: gds.into(), ..as_client }
+        Hello {
+            peer,
+            release,
+            encoding: Encoding::V61,
+            gds: gds.into(),
+            ..as_client
+        }
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -193,11 +269,17 @@ mod singletons {
         for (release, gds) in [("6.1.0", "shmem2"), ("7.0.0", "shmem3")] {
             let mut raw = Raw::connect(&node).await;
             raw.say(&encoded(&singleton(release, gds))).await;
-            assert!(soon("the server closes", raw.is_closed_without_a_byte()).await, "{release}");
+            assert!(
+                soon("the server closes", raw.is_closed_without_a_byte()).await,
+                "{release}"
+            );
         }
         // The libraries of these ask for none.
         for release in ["5.0.11", "6.0.0"] {
-            let peer = Raw::connect(&node).await.greet(&singleton(release, "shmem2")).await;
+            let peer = Raw::connect(&node)
+                .await
+                .greet(&singleton(release, "shmem2"))
+                .await;
             assert!(peer.is_some(), "{release}");
         }
     }
@@ -206,13 +288,22 @@ mod singletons {
     async fn singletons_that_take_messages_are_told_their_job_data() {
         let node = Node::alone(ServerSettings::default(), 1).await;
         for release in ["6.1.0", "7.0.0"] {
-            let mut peer = Raw::connect(&node).await.greet(&singleton(release, "hash")).await.unwrap();
+            let mut peer = Raw::connect(&node)
+                .await
+                .greet(&singleton(release, "hash"))
+                .await
+                .unwrap();
             peer.request(101, &Request::JobData).await;
-            let Reply::JobData(info) = peer.reply(101, CommandCode::JobData).await else { panic!("{release}") };
+            let Reply::JobData(info) = peer.reply(101, CommandCode::JobData).await else {
+                panic!("{release}")
+            };
             let local_rank = Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(0));
             let size = JobEntry::Job(Kval::new(key::PMIX_JOB_SIZE, Value::Uint32(1)));
             let is_told = |entry: &JobEntry| matches!(entry, JobEntry::Rank(_, kvals) if kvals.contains(&local_rank));
-            assert!(info.entries.contains(&size) && info.entries.iter().any(is_told), "{info:?}");
+            assert!(
+                info.entries.contains(&size) && info.entries.iter().any(is_told),
+                "{info:?}"
+            );
         }
     }
 }

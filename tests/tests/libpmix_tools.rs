@@ -21,15 +21,29 @@ fn installed(name: &str) -> PathBuf {
 /// What a tool prints that finds servers by the files in this directory alone.
 fn tool(program: &Path, dir: &Path, args: &[&str]) -> Done {
     let mut command = Command::new(program);
-    command.args(args).env("PMIX_SYSTEM_TMPDIR", dir).env_remove("PMIX_SERVER_URI41");
+    command
+        .args(args)
+        .env("PMIX_SYSTEM_TMPDIR", dir)
+        .env_remove("PMIX_SERVER_URI41");
     run(&mut command)
 }
 
 /// The rendezvous files below a directory.
 fn rendezvous(dir: &Path) -> Vec<PathBuf> {
     let session = dir.join(format!("peal-{}", rustix::process::geteuid().as_raw()));
-    let files = session.read_dir().unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("pmix.")).collect()
+    let files = session
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    files
+        .filter(|path| {
+            path.file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with("pmix.")
+        })
+        .collect()
 }
 
 #[needs(libpmix_bin)]
@@ -37,9 +51,17 @@ fn rendezvous(dir: &Path) -> Vec<PathBuf> {
 fn pps_lists_the_jobs_of_a_server() {
     let pps = installed("pps");
     for system_server in ["true", "false"] {
-        let running = Running::asleep(2, &["--set", &format!("tools.system_server={system_server}")]);
+        let running = Running::asleep(
+            2,
+            &["--set", &format!("tools.system_server={system_server}")],
+        );
         let line = format!("Active nspaces: {}\n", running.nspace());
-        for way in [&[][..], &["--system-server"], &["--system-server-first"], &["--nodes"]] {
+        for way in [
+            &[][..],
+            &["--system-server"],
+            &["--system-server-first"],
+            &["--nodes"],
+        ] {
             let done = tool(&pps, running.dir(), way).expect_status(0);
             assert!(done.stderr.contains(&line), "{way:?}: {done:?}");
         }
@@ -60,7 +82,10 @@ fn pattrs_finds_one_of_two_servers_by_process_namespace_and_uri() {
     for file in &files {
         fs::copy(file, there[0].with_file_name(file.file_name().unwrap())).unwrap();
     }
-    let (uri, file) = (fs::read_to_string(&files[0]).unwrap(), format!("file:{}", files[0].display()));
+    let (uri, file) = (
+        fs::read_to_string(&files[0]).unwrap(),
+        format!("file:{}", files[0].display()),
+    );
     let ways = [
         ["--pid", &pid],
         ["--namespace", job.strip_suffix("@1").unwrap()],
@@ -86,7 +111,10 @@ fn pevent_raises_an_event_that_a_handler_of_the_job_hears() {
     tool(&pevent, running.dir(), &["--event=-3100", "--range", "5"]).expect_status(0);
     let heard = running.line();
     let from = format!("from peal-{}-", running.pid());
-    assert!(heard.contains("-3100") && heard.contains(&from) && heard.contains("-tool-1:0"), "{heard}");
+    assert!(
+        heard.contains("-3100") && heard.contains(&from) && heard.contains("-tool-1:0"),
+        "{heard}"
+    );
     running.ends().expect_status(0);
 }
 
@@ -97,14 +125,29 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
     let running = Running::asleep(1, &[]);
     let done = tool(&pattrs, running.dir(), &["--host-fns"]).expect_status(0);
     let calls: Vec<&str> = done.stderr.lines().map(str::trim).collect();
-    assert_eq!(calls.first(), Some(&"HOST SUPPORTED FUNCTIONS:"), "{done:?}");
-    assert!(calls.contains(&"PMIx_Fence") && calls.contains(&"PMIx_Publish"), "{done:?}");
+    assert_eq!(
+        calls.first(),
+        Some(&"HOST SUPPORTED FUNCTIONS:"),
+        "{done:?}"
+    );
+    assert!(
+        calls.contains(&"PMIx_Fence") && calls.contains(&"PMIx_Publish"),
+        "{done:?}"
+    );
 
-    let done = tool(&pattrs, running.dir(), &["--host", "PMIx_Publish,PMIx_Fence"]).expect_status(0);
+    let done = tool(
+        &pattrs,
+        running.dir(),
+        &["--host", "PMIx_Publish,PMIx_Fence"],
+    )
+    .expect_status(0);
     // Of the types this release prints others than it was told: it reads what it writes unsigned as signed.
     let told = done.stderr.lines().filter(|line| line.starts_with("PMI"));
     let told: Vec<Vec<&str>> = told.map(|line| line.split_whitespace().collect()).collect();
-    let told: Vec<(&str, &str)> = told.iter().map(|words| (words[0], *words.last().unwrap())).collect();
+    let told: Vec<(&str, &str)> = told
+        .iter()
+        .map(|words| (words[0], *words.last().unwrap()))
+        .collect();
     let expected = [
         ("PMIx_Fence:", "PMIx_Fence:"),
         ("PMIX_COLLECT_DATA", "bool"),
@@ -118,7 +161,10 @@ fn pattrs_prints_which_attributes_are_honoured_in_which_calls() {
     let all = tool(&pattrs, running.dir(), &["--host", "all"]).expect_status(0);
     assert!(all.stderr.contains("PMIX_QUERY_PROC_TABLE"), "{all:?}");
     let none = tool(&pattrs, running.dir(), &["--host", "PMIx_Nothing"]);
-    assert!(none.stderr.contains("PMIx_Query_info returned: NOT-FOUND"), "{none:?}");
+    assert!(
+        none.stderr.contains("PMIx_Query_info returned: NOT-FOUND"),
+        "{none:?}"
+    );
 }
 
 #[needs(libpmix_bin)]
@@ -132,12 +178,19 @@ fn the_daemon_is_found_and_serves_them_too() {
     let done = tool(&pps, &dir, &[]).expect_status(0);
     assert!(done.stderr.contains("Active nspaces: solver"), "{done:?}");
 
-    let mut listening = daemon.proc("solver", 0, &program("peal-listen")).args(["-3100"]).spawn().unwrap();
+    let mut listening = daemon
+        .proc("solver", 0, &program("peal-listen"))
+        .args(["-3100"])
+        .spawn()
+        .unwrap();
     let mut output = BufReader::new(listening.stdout.take().unwrap()).lines();
     assert_eq!(output.next().unwrap().unwrap(), "ready");
     tool(&pevent, &dir, &["--event=-3100", "--range", "5"]).expect_status(0);
     let heard = output.next().unwrap().unwrap();
-    assert!(heard.contains("-3100") && heard.contains("-tool-2:0"), "{heard}");
+    assert!(
+        heard.contains("-3100") && heard.contains("-tool-2:0"),
+        "{heard}"
+    );
     finish(listening).expect_status(0);
 
     let done = tool(&pattrs, &dir, &["--host-fns"]).expect_status(0);

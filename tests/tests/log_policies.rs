@@ -5,7 +5,8 @@ use peal_model::{Hook, Info, Key, KeyName, LogRequest, Status, Value, code, key}
 use peal_needs::needs;
 use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
 use peal_server::{
-    EmbeddedFabric, Hosted, HostedChannels, HostedPolicies, Notices, ServerSettings, embedded::EmbeddedHost,
+    EmbeddedFabric, Hosted, HostedChannels, HostedPolicies, Notices, ServerSettings,
+    embedded::EmbeddedHost,
 };
 use peal_tests::{
     c_program,
@@ -33,15 +34,25 @@ impl Paper {
 
 impl Sink for Paper {
     fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
+        self.0
+            .lock()
+            .unwrap()
+            .push_str(&String::from_utf8_lossy(bytes));
         Ok(())
     }
 }
 
 fn load(engine: &Engine, name: &str, grants: &[Capability], services: Services) -> Arc<Module> {
     let patience = Duration::from_secs(60);
-    let limits = Limits { call_time: patience, host_time: patience, ..Limits::default() };
-    let (bytes, grants) = (std::fs::read(guest(name)).unwrap(), grants.iter().copied().collect::<Grants>());
+    let limits = Limits {
+        call_time: patience,
+        host_time: patience,
+        ..Limits::default()
+    };
+    let (bytes, grants) = (
+        std::fs::read(guest(name)).unwrap(),
+        grants.iter().copied().collect::<Grants>(),
+    );
     Arc::new(Module::load(engine, name, &bytes, &grants, limits, services).unwrap())
 }
 
@@ -50,19 +61,65 @@ async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     let (out, err) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
     let sinks = [("stdout", &out), ("stderr", &err)];
-    let sinks = sinks.map(|(name, paper)| (name.to_owned(), paper.clone() as Arc<dyn Sink>)).into();
-    let stdio = load(&engine, "stdio", &[Capability::Sink], Services { sinks, ..Services::default() });
+    let sinks = sinks
+        .map(|(name, paper)| (name.to_owned(), paper.clone() as Arc<dyn Sink>))
+        .into();
+    let stdio = load(
+        &engine,
+        "stdio",
+        &[Capability::Sink],
+        Services {
+            sinks,
+            ..Services::default()
+        },
+    );
     let mut channels = HostedChannels::default();
-    let keys = vec![Key::from(key::PMIX_LOG_STDOUT), Key::from(key::PMIX_LOG_STDERR)];
-    channels.register("stdio", keys, Place::Append, stdio).unwrap();
-    let services = Services { state: Some(Arc::new(Drawer::default())), ..Services::default() };
-    let policy = load(&engine, "log-limit", &[Capability::Clock, Capability::State], services);
+    let keys = vec![
+        Key::from(key::PMIX_LOG_STDOUT),
+        Key::from(key::PMIX_LOG_STDERR),
+    ];
+    channels
+        .register("stdio", keys, Place::Append, stdio)
+        .unwrap();
+    let services = Services {
+        state: Some(Arc::new(Drawer::default())),
+        ..Services::default()
+    };
+    let policy = load(
+        &engine,
+        "log-limit",
+        &[Capability::Clock, Capability::State],
+        services,
+    );
     policy.init(settings).unwrap();
     let mut policies = HostedPolicies::default();
-    policies.register(Hook::Log, "log-limit", Place::Append, OnFailure::Deny, policy).unwrap();
-    let modules = Modules { hosted: Hosted { channels, policies, ..Hosted::default() }, ..Modules::default() };
+    policies
+        .register(
+            Hook::Log,
+            "log-limit",
+            Place::Append,
+            OnFailure::Deny,
+            policy,
+        )
+        .unwrap();
+    let modules = Modules {
+        hosted: Hosted {
+            channels,
+            policies,
+            ..Hosted::default()
+        },
+        ..Modules::default()
+    };
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    let node = Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::with(
+        modules,
+        host,
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
     (node, out, err)
 }
 
@@ -80,15 +137,27 @@ fn status<T>(outcome: Result<T, ClientError>) -> Status {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_policy_makes_of_a_request_is_what_is_logged() {
-    let settings = [setting("redact", Value::string(TOKEN.0)), setting("divert", Value::string("job=pmix.log.stderr"))];
+    let settings = [
+        setting("redact", Value::string(TOKEN.0)),
+        setting("divert", Value::string("job=pmix.log.stderr")),
+    ];
     let (node, out, err) = node(&settings).await;
     let client = node.client(0).await;
     let log = async |data: &[Info]| status(soon("it is answered", client.log(data, &[])).await);
     let data = [text(key::PMIX_LOG_STDOUT, "hello"), text(TOKEN, "hunter2")];
     assert_eq!(log(&data).await, code::PMIX_SUCCESS);
-    assert_eq!((out.taken(), err.taken()), (String::new(), "hello\nsite.token: (redacted)\n".to_owned()));
-    assert_eq!(log(&[text(key::PMIX_LOG_STDERR, "as it is")]).await, code::PMIX_SUCCESS);
-    assert_eq!((out.taken(), err.taken()), (String::new(), "as it is\n".to_owned()));
+    assert_eq!(
+        (out.taken(), err.taken()),
+        (String::new(), "hello\nsite.token: (redacted)\n".to_owned())
+    );
+    assert_eq!(
+        log(&[text(key::PMIX_LOG_STDERR, "as it is")]).await,
+        code::PMIX_SUCCESS
+    );
+    assert_eq!(
+        (out.taken(), err.taken()),
+        (String::new(), "as it is\n".to_owned())
+    );
     assert_eq!(node.server.counters().decisions.get(), 2);
     // What makes no sense still makes none.
     assert_eq!(log(&[]).await, code::PMIX_ERR_BAD_PARAM);
@@ -96,15 +165,25 @@ async fn what_a_policy_makes_of_a_request_is_what_is_logged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_logs_too_much_is_denied_and_nothing_of_it_is_written() {
-    let (node, out, _) = node(&[setting("per_minute", Value::Int64(3)), setting("exempt", Value::string(""))]).await;
+    let (node, out, _) = node(&[
+        setting("per_minute", Value::Int64(3)),
+        setting("exempt", Value::string("")),
+    ])
+    .await;
     let (one, two) = (node.client(0).await, node.client(1).await);
     let data = |words| [text(key::PMIX_LOG_STDOUT, words)];
-    assert_eq!(status(soon("it is answered", one.log(&data("1\n2"), &[])).await), code::PMIX_SUCCESS);
+    assert_eq!(
+        status(soon("it is answered", one.log(&data("1\n2"), &[])).await),
+        code::PMIX_SUCCESS
+    );
     // They are of one user.
     let denied = status(soon("it is answered", two.log(&data("3\n4\n5"), &[])).await);
     assert_eq!(denied, code::PMIX_ERR_RESOURCE_BUSY);
     assert_eq!(node.server.counters().requests_denied.get(), 1);
-    assert_eq!(status(soon("it is answered", two.log(&data("3"), &[])).await), code::PMIX_SUCCESS);
+    assert_eq!(
+        status(soon("it is answered", two.log(&data("3"), &[])).await),
+        code::PMIX_SUCCESS
+    );
     assert_eq!(out.taken(), "1\n2\n3\n");
 }
 
@@ -126,7 +205,16 @@ fn what_a_libpmix_program_logs_goes_where_the_policy_says() {
     );
     std::fs::write(&config, text).unwrap();
     let mut command = peal(["run", "-n", "1"]);
-    let done = run(command.arg("--config").arg(&config).arg("--").arg(program).arg("log")).expect_status(0);
+    let done = run(command
+        .arg("--config")
+        .arg(&config)
+        .arg("--")
+        .arg(program)
+        .arg("log"))
+    .expect_status(0);
     assert_eq!(done.stdout, "rank 0: log: SUCCESS (0)\n");
-    assert_eq!(done.stderr, "rank 0 logs to stdout\nrank 0 logs to stderr\n");
+    assert_eq!(
+        done.stderr,
+        "rank 0 logs to stdout\nrank 0 logs to stderr\n"
+    );
 }

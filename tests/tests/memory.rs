@@ -11,13 +11,20 @@ const MANY: usize = 256;
 
 /// A job of so many procs that have registered a handler and wait.
 fn idle_job(procs: usize) -> Running {
-    Running::start(procs, &[], &format!("exec {} -2001", program("peal-listen").display()))
+    Running::start(
+        procs,
+        &[],
+        &format!("exec {} -2001", program("peal-listen").display()),
+    )
 }
 
 /// The anonymous memory of a process, in KiB: its heap, its stacks and nothing of any file.
 fn anonymous_memory(pid: u32) -> f64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
+    let line = rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Anonymous:"))
+        .unwrap();
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
@@ -28,8 +35,9 @@ fn memory_for_an_idle_client_is_bounded() {
     few.interrupt();
     let many = idle_job(MANY);
     // A transient peak, as while the last client reads its job data, goes away.
-    until(&format!("each idle client takes at most {MAX_GROWTH} KiB"), || {
-        (anonymous_memory(many.pid()) - base) / (MANY - FEW) as f64 <= MAX_GROWTH
-    });
+    until(
+        &format!("each idle client takes at most {MAX_GROWTH} KiB"),
+        || (anonymous_memory(many.pid()) - base) / (MANY - FEW) as f64 <= MAX_GROWTH,
+    );
     many.interrupt();
 }

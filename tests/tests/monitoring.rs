@@ -13,7 +13,11 @@ use std::{
 /// Runs the program of these tests as a job of two procs.
 fn monitor(more: &[&str], action: &[&str]) -> Done {
     let program = c_program("monitor");
-    run(peal(["run", "-n", "2"]).args(more).arg("--").arg(program).args(action))
+    run(peal(["run", "-n", "2"])
+        .args(more)
+        .arg("--")
+        .arg(program)
+        .args(action))
 }
 
 /// Runs the example of the RFC with this in its environment.
@@ -32,8 +36,18 @@ fn example(procs: &str, environment: &[&str]) -> Done {
 fn the_example_of_the_rfc_has_its_heartbeats_monitored() {
     let done = example("2", &["RFC_UNDECLARED"]);
     let done = done.expect_status(0);
-    assert_eq!(done.by_rank(), ["rank 0: monitored: SUCCESS", "rank 1: monitored: SUCCESS"]);
-    assert_eq!(done.stderr.matches("PMIx_Finalize successfully completed").count(), 2, "{}", done.stderr);
+    assert_eq!(
+        done.by_rank(),
+        ["rank 0: monitored: SUCCESS", "rank 1: monitored: SUCCESS"]
+    );
+    assert_eq!(
+        done.stderr
+            .matches("PMIx_Finalize successfully completed")
+            .count(),
+        2,
+        "{}",
+        done.stderr
+    );
 }
 
 #[needs(libpmix)]
@@ -41,7 +55,12 @@ fn the_example_of_the_rfc_has_its_heartbeats_monitored() {
 fn the_example_of_the_rfc_runs_as_it_is() {
     let done = example("2", &[]);
     let done = done.expect_status(0);
-    let of_each = |rank| [format!("rank {rank}: declared: SUCCESS"), format!("rank {rank}: monitored: SUCCESS")];
+    let of_each = |rank| {
+        [
+            format!("rank {rank}: declared: SUCCESS"),
+            format!("rank {rank}: monitored: SUCCESS"),
+        ]
+    };
     assert_eq!(done.by_rank(), [of_each(0), of_each(1)].concat());
 }
 
@@ -51,7 +70,14 @@ fn with_its_heartbeat_stopped_the_alert_arrives_in_its_window() {
     let done = example("1", &["RFC_UNDECLARED", "RFC_STOP", "RFC_TIME=1"]);
     let lines = done.expect_status(0).by_rank();
     let alert = "rank 0: PMIX HEARTBEAT ALERT of MONITOR1";
-    assert_eq!(lines, ["rank 0: monitored: SUCCESS", alert, "rank 0: in its window: yes"]);
+    assert_eq!(
+        lines,
+        [
+            "rank 0: monitored: SUCCESS",
+            alert,
+            "rank 0: in its window: yes"
+        ]
+    );
 }
 
 /// A node whose watchdog kills whoever is silent, and that keeps records.
@@ -76,19 +102,38 @@ fn the_watchdog_ends_a_program_whose_heartbeat_stops_and_puts_that_on_record() {
     let config = watched(&place);
     let run_with = |more: &[&str]| {
         let mut command = peal(["run", "--events", "--config", &config, "--"]);
-        command.arg(&program).env("RFC_STOP", "1").env("RFC_TIME", "1");
-        run(more.iter().fold(&mut command, |command, name| command.env(name, "1")))
+        command
+            .arg(&program)
+            .env("RFC_STOP", "1")
+            .env("RFC_TIME", "1");
+        run(more
+            .iter()
+            .fold(&mut command, |command, name| command.env(name, "1")))
     };
     let killed = run_with(&["RFC_HANG"]).expect_status(137);
     assert_eq!(
-        killed.stderr.matches("watchdog answers PMIX_EVENT_PARTIAL_ACTION_TAKEN").count(),
+        killed
+            .stderr
+            .matches("watchdog answers PMIX_EVENT_PARTIAL_ACTION_TAKEN")
+            .count(),
         1,
         "{}",
         killed.stderr
     );
-    assert!(killed.stderr.contains("rank 0 was ended by signal 9"), "{}", killed.stderr);
-    let job = killed.stderr.split_whitespace().skip_while(|word| *word != "job").nth(1).unwrap();
-    let record = run(peal(["job", "record", job]).args(["--config", &config])).expect_status(0).stdout;
+    assert!(
+        killed.stderr.contains("rank 0 was ended by signal 9"),
+        "{}",
+        killed.stderr
+    );
+    let job = killed
+        .stderr
+        .split_whitespace()
+        .skip_while(|word| *word != "job")
+        .nth(1)
+        .unwrap();
+    let record = run(peal(["job", "record", job]).args(["--config", &config]))
+        .expect_status(0)
+        .stdout;
     for words in [
         "PMIX_MONITOR_HEARTBEAT_ALERT",
         "sends no heartbeat (monitor",
@@ -101,16 +146,35 @@ fn the_watchdog_ends_a_program_whose_heartbeat_stops_and_puts_that_on_record() {
     }
     // Who wants to see to it itself is left alone, and hears of it all the same.
     let spared = run_with(&["RFC_APP_CONTROL"]).expect_status(0);
-    assert!(spared.stdout.contains("which the application controls"), "{}", spared.stdout);
-    assert!(!spared.stderr.contains("was ended by signal"), "{}", spared.stderr);
+    assert!(
+        spared.stdout.contains("which the application controls"),
+        "{}",
+        spared.stdout
+    );
+    assert!(
+        !spared.stderr.contains("was ended by signal"),
+        "{}",
+        spared.stderr
+    );
 }
 
 #[needs(libpmix)]
 #[test]
 fn whoever_wants_to_see_to_it_is_told_so_with_the_alert() {
-    let done = example("1", &["RFC_UNDECLARED", "RFC_STOP", "RFC_TIME=1", "RFC_APP_CONTROL"]);
+    let done = example(
+        "1",
+        &[
+            "RFC_UNDECLARED",
+            "RFC_STOP",
+            "RFC_TIME=1",
+            "RFC_APP_CONTROL",
+        ],
+    );
     let lines = done.expect_status(0).by_rank();
-    assert!(lines[1].ends_with("of MONITOR1, which the application controls"), "{lines:?}");
+    assert!(
+        lines[1].ends_with("of MONITOR1, which the application controls"),
+        "{lines:?}"
+    );
 }
 
 #[needs(libpmix)]
@@ -119,8 +183,11 @@ fn each_silence_is_told_once_to_all_of_the_job_under_the_code_that_was_given() {
     let done = monitor(&[], &["once"]);
     let lines = done.expect_status(0).by_rank();
     let alerts = |rank| {
-        ["alert -3007 of hasty, rank 0 is silent", "alert -109 of patient, rank 0 is silent"]
-            .map(|alert| format!("rank {rank}: {alert}"))
+        [
+            "alert -3007 of hasty, rank 0 is silent",
+            "alert -109 of patient, rank 0 is silent",
+        ]
+        .map(|alert| format!("rank {rank}: {alert}"))
     };
     let first = [
         "rank 0: hasty: SUCCESS (0)".to_owned(),
@@ -128,7 +195,16 @@ fn each_silence_is_told_once_to_all_of_the_job_under_the_code_that_was_given() {
         "rank 0: patient: EXISTS (-11)".to_owned(),
     ];
     let last = ["rank 0: cancel all: SUCCESS (0)".to_owned()];
-    assert_eq!(lines, [first.to_vec(), alerts(0).to_vec(), last.to_vec(), alerts(1).to_vec()].concat());
+    assert_eq!(
+        lines,
+        [
+            first.to_vec(),
+            alerts(0).to_vec(),
+            last.to_vec(),
+            alerts(1).to_vec()
+        ]
+        .concat()
+    );
 }
 
 #[needs(libpmix)]
@@ -136,11 +212,20 @@ fn each_silence_is_told_once_to_all_of_the_job_under_the_code_that_was_given() {
 fn what_is_cancelled_is_not_told() {
     let done = monitor(&[], &["cancel"]);
     let lines = done.expect_status(0).by_rank();
-    assert!(lines.contains(&"rank 0: cancel hasty: SUCCESS (0)".to_owned()), "{lines:?}");
-    assert!(lines.contains(&"rank 0: cancel hasty again: NOT-FOUND (-46)".to_owned()), "{lines:?}");
+    assert!(
+        lines.contains(&"rank 0: cancel hasty: SUCCESS (0)".to_owned()),
+        "{lines:?}"
+    );
+    assert!(
+        lines.contains(&"rank 0: cancel hasty again: NOT-FOUND (-46)".to_owned()),
+        "{lines:?}"
+    );
     let alerts = lines.iter().filter(|line| line.contains("alert")).count();
     assert_eq!(alerts, 2, "each rank hears of one: {lines:?}");
-    assert!(!lines.iter().any(|line| line.contains("of hasty")), "{lines:?}");
+    assert!(
+        !lines.iter().any(|line| line.contains("of hasty")),
+        "{lines:?}"
+    );
 }
 
 #[needs(libpmix)]
@@ -148,7 +233,14 @@ fn what_is_cancelled_is_not_told() {
 fn who_lives_again_may_fall_silent_again() {
     let done = monitor(&[], &["again"]);
     let lines = done.expect_status(0).by_rank();
-    assert_eq!(lines.iter().filter(|line| line.contains("alert -109 of pulse")).count(), 4, "{lines:?}");
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.contains("alert -109 of pulse"))
+            .count(),
+        4,
+        "{lines:?}"
+    );
 }
 
 #[needs(libpmix)]
@@ -159,8 +251,17 @@ fn a_file_that_does_not_grow_is_told_of() {
     let done = monitor(&[], &["file", path.to_str().unwrap()]);
     let lines = done.expect_status(0).by_rank();
     let told = "alert -110 of log, a file, rank 0 is silent";
-    assert_eq!(lines[..2], ["rank 0: a file that is not there: NOT-FOUND (-46)", "rank 0: a file: SUCCESS (0)"]);
-    assert_eq!(lines[2..], [0, 0, 1, 1].map(|rank| format!("rank {rank}: {told}")));
+    assert_eq!(
+        lines[..2],
+        [
+            "rank 0: a file that is not there: NOT-FOUND (-46)",
+            "rank 0: a file: SUCCESS (0)"
+        ]
+    );
+    assert_eq!(
+        lines[2..],
+        [0, 0, 1, 1].map(|rank| format!("rank {rank}: {told}"))
+    );
 }
 
 #[needs(libpmix)]
@@ -220,7 +321,12 @@ fn a_server_that_does_not_monitor_asks_its_host_environment() {
     let done = monitor(&["--config", &config], &["mistakes"]);
     let lines = done.expect_status(0).by_rank();
     // The embedded one monitors nothing.
-    assert!(lines.iter().all(|line| line.ends_with(": NOT-SUPPORTED (-47)")), "{lines:?}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.ends_with(": NOT-SUPPORTED (-47)")),
+        "{lines:?}"
+    );
 }
 
 /// The user and group of somebody who is not us.
@@ -241,13 +347,23 @@ fn a_server_of_root_behind_its_wall_looks_at_files_as_whoever_asked() {
     fs::write(hidden.path().join(secret), "a secret").unwrap();
     let daemon = place.start();
     let user = SOMEBODY.to_string();
-    daemon.tell(&["job", "register", "theirs", "-n", "1", "--uid", &user, "--gid", &user]);
+    daemon.tell(&[
+        "job", "register", "theirs", "-n", "1", "--uid", &user, "--gid", &user,
+    ]);
     let ask = |action: &str, path: &Path| {
         let mut proc = daemon.proc("theirs", 0, &own);
-        proc.arg(action).arg(path).uid(SOMEBODY).gid(SOMEBODY).current_dir("/").env("TMPDIR", theirs.path());
+        proc.arg(action)
+            .arg(path)
+            .uid(SOMEBODY)
+            .gid(SOMEBODY)
+            .current_dir("/")
+            .env("TMPDIR", theirs.path());
         run(&mut proc).expect_status(0).by_rank()
     };
-    assert_eq!(ask("look", &hidden.path().join(secret)), ["rank 0: a file: NO-PERMISSIONS (-23)"]);
+    assert_eq!(
+        ask("look", &hidden.path().join(secret)),
+        ["rank 0: a file: NO-PERMISSIONS (-23)"]
+    );
     let lines = ask("file", &theirs.path().join("log"));
     assert_eq!(lines[1], "rank 0: a file: SUCCESS (0)");
     assert_eq!(lines.len(), 4, "{lines:?}");

@@ -1,6 +1,10 @@
 //! Open MPI programs of 4.1 and 5.0, unmodified, under `peal run`: what they print and how they end is what it is under the launcher of
 //! their own release.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 
 use peal_needs::needs;
 use peal_tests::{
@@ -34,7 +38,12 @@ const TABLE: [(&str, u32, i32); 10] = [
 const WIDE: [(&str, u32, usize, &str); 4] = [
     ("hello", 32, 32, "hello from 31 of 32"),
     ("ring", 16, 1, "ring of 16: 120"),
-    ("collectives", 8, 9, "7: sum 36 seed 42 dealt 1 half 16 of 4"),
+    (
+        "collectives",
+        8,
+        9,
+        "7: sum 36 seed 42 dealt 1 half 16 of 4",
+    ),
     ("names", 8, 9, "7: connected to 4"),
 ];
 
@@ -47,7 +56,11 @@ fn open_mpi_programs_do_the_same_under_peal_as_under_their_own_launcher() {
             let ours = run(&mut mpi.under_peal(procs, &[], &program)).expect_status(status);
             let theirs = theirs(&mpi, procs, &program).expect_status(status);
             assert_eq!(ours.stdout, theirs.stdout, "{} {what} on {procs}", mpi.name);
-            assert!(!ours.stdout.is_empty(), "{} {what} on {procs} prints nothing", mpi.name);
+            assert!(
+                !ours.stdout.is_empty(),
+                "{} {what} on {procs} prints nothing",
+                mpi.name
+            );
         }
     }
 }
@@ -59,8 +72,16 @@ fn many_ranks_find_each_other() {
         for (what, procs, lines, line) in WIDE {
             let program = doing(what);
             let done = run(&mut mpi.under_peal(procs, &[], &program)).expect_status(0);
-            let (count, is_there) = (done.stdout.lines().count(), done.stdout.lines().any(|printed| printed == line));
-            assert!(count == lines && is_there, "{} {what} on {procs}: {}", mpi.name, done.stdout);
+            let (count, is_there) = (
+                done.stdout.lines().count(),
+                done.stdout.lines().any(|printed| printed == line),
+            );
+            assert!(
+                count == lines && is_there,
+                "{} {what} on {procs}: {}",
+                mpi.name,
+                done.stdout
+            );
         }
     }
 }
@@ -77,9 +98,17 @@ fn starts_in_a_row_hang_never() {
     for mpi in OpenMpi::both() {
         let program = doing("hello");
         for start in 0..starts {
-            let done = run_within(Duration::from_secs(20), &mut mpi.under_peal(2, &[], &program));
+            let done = run_within(
+                Duration::from_secs(20),
+                &mut mpi.under_peal(2, &[], &program),
+            );
             let expected = "hello from 0 of 2\nhello from 1 of 2\n";
-            assert_eq!(done.expect_status(0).stdout, expected, "{} start {start}", mpi.name);
+            assert_eq!(
+                done.expect_status(0).stdout,
+                expected,
+                "{} start {start}",
+                mpi.name
+            );
         }
     }
 }
@@ -91,9 +120,18 @@ const SUITE: Duration = Duration::from_secs(400);
 fn compare_suite(mpi: &OpenMpi, modules: &str, procs: u32) {
     let suite = mpi4py(modules);
     let ours = run_within(SUITE, &mut mpi.under_peal(procs, &[], &suite)).expect_status(0);
-    assert!(ours.stderr.contains("\nOK"), "{} {modules} on {procs}:\n{}", mpi.name, ours.stderr);
+    assert!(
+        ours.stderr.contains("\nOK"),
+        "{} {modules} on {procs}:\n{}",
+        mpi.name,
+        ours.stderr
+    );
     let (ours, theirs) = (counted(&ours), theirs(mpi, procs, &suite).expect_status(0));
-    assert!(ours.len() > 1 && ours == counted(&theirs), "{} {modules} on {procs}: {ours:?}", mpi.name);
+    assert!(
+        ours.len() > 1 && ours == counted(&theirs),
+        "{} {modules} on {procs}: {ours:?}",
+        mpi.name
+    );
 }
 
 /// How often a launcher may hang before that counts as a failure.
@@ -103,7 +141,11 @@ const ATTEMPTS: usize = 3;
 fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Done {
     let command = mpi.under_its_own(procs, program);
     let mut bounded = Command::new("timeout");
-    bounded.arg("150").arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    bounded
+        .arg("150")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => bounded.env(name, value),
@@ -112,7 +154,12 @@ fn theirs(mpi: &OpenMpi, procs: u32, program: &[PathBuf]) -> Done {
     }
     let mut attempts = (0..ATTEMPTS).map(|_| run_within(SUITE, &mut bounded));
     let done = attempts.find(|done| done.status != Some(124));
-    done.unwrap_or_else(|| panic!("the launcher of {} hangs with {program:?} on {procs}", mpi.name))
+    done.unwrap_or_else(|| {
+        panic!(
+            "the launcher of {} hangs with {program:?} on {procs}",
+            mpi.name
+        )
+    })
 }
 
 /// How many tests each rank ran and skipped. All pass, or the exit status says so. What ranks write mixes within lines.
@@ -121,7 +168,13 @@ fn counted(done: &Done) -> BTreeSet<(&'static str, &str)> {
     for what in ["Ran ", "skipped="] {
         for (at, _) in done.stderr.match_indices(what) {
             let number = &done.stderr[at + what.len()..];
-            counts.insert((what, number.split(|other: char| !other.is_ascii_digit()).next().unwrap()));
+            counts.insert((
+                what,
+                number
+                    .split(|other: char| !other.is_ascii_digit())
+                    .next()
+                    .unwrap(),
+            ));
         }
     }
     counts
@@ -134,7 +187,11 @@ const PLAIN: &str = "test_(p2p|cco|comm)";
 #[test]
 fn the_tests_of_mpi4py_pass_as_they_do_under_the_release_s_own_launcher() {
     for mpi in OpenMpi::both() {
-        for procs in if all_is_tried() { [2, 4].as_slice() } else { &[2] } {
+        for procs in if all_is_tried() {
+            [2, 4].as_slice()
+        } else {
+            &[2]
+        } {
             compare_suite(&mpi, PLAIN, *procs);
         }
     }
@@ -152,8 +209,18 @@ fn the_tests_of_mpi4py_about_spawning_pass() {
         let mut suite = mpi4py(modules);
         suite.extend(["-k".into(), class.into()]);
         let done = run_within(SUITE, &mut mpi.under_peal(2, &[], &suite)).expect_status(0);
-        assert!(done.stderr.contains("\nOK"), "{}:\n{}", mpi.name, done.stderr);
-        assert!(counted(&done).contains(&("Ran ", tests)), "{}:\n{}", mpi.name, done.stderr);
+        assert!(
+            done.stderr.contains("\nOK"),
+            "{}:\n{}",
+            mpi.name,
+            done.stderr
+        );
+        assert!(
+            counted(&done).contains(&("Ran ", tests)),
+            "{}:\n{}",
+            mpi.name,
+            done.stderr
+        );
     }
 }
 
@@ -164,7 +231,12 @@ fn who_aborts_ends_those_who_have_spawned_it() {
     for mpi in OpenMpi::both() {
         let program = doing("spawn abort");
         let done = run(&mut mpi.under_peal(2, &[], &program)).expect_status(23);
-        assert!(done.stderr.contains("rank 1 of the spawned job"), "{}: {}", mpi.name, done.stderr);
+        assert!(
+            done.stderr.contains("rank 1 of the spawned job"),
+            "{}: {}",
+            mpi.name,
+            done.stderr
+        );
     }
 }
 
@@ -174,12 +246,34 @@ fn mourned(mpi: &OpenMpi, job: &str, on_abort: &str, seconds: &str) -> Done {
     let doing = doing(&format!("die {seconds}"));
     let place = tempfile::tempdir().unwrap();
     let config = place.path().join("peal.toml");
-    let module = |name: &str, rest: &str| format!("[[module]]\nname = {name:?}\npath = {:?}\n{rest}\n", guest(name));
-    let mourn = module("mourn", &format!("grants = [\"report\"]\nconfig = {{ job = {job:?} }}"));
-    let stdio = module("stdio", "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]");
+    let module = |name: &str, rest: &str| {
+        format!(
+            "[[module]]\nname = {name:?}\npath = {:?}\n{rest}\n",
+            guest(name)
+        )
+    };
+    let mourn = module(
+        "mourn",
+        &format!("grants = [\"report\"]\nconfig = {{ job = {job:?} }}"),
+    );
+    let stdio = module(
+        "stdio",
+        "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]",
+    );
     fs::write(&config, mourn + &stdio).unwrap();
-    let options = ["--events", "--on-abort", on_abort, "--config", config.to_str().unwrap()];
-    let attach = ["attach".into(), "--handler".into(), guest("complete"), "--".into()];
+    let options = [
+        "--events",
+        "--on-abort",
+        on_abort,
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let attach = [
+        "attach".into(),
+        "--handler".into(),
+        guest("complete"),
+        "--".into(),
+    ];
     let attached = std::iter::once(program("peal")).chain(attach).chain(doing);
     run(&mut mpi.under_peal(4, &options, attached)).expect_status(137)
 }
@@ -191,7 +285,12 @@ fn a_handler_has_the_others_go_on_when_a_rank_is_killed() {
         let done = mourned(&mpi, "continue", "terminate", "1");
         let both = "last words of 3\nthe other 3 have worked on: sum 3\n";
         assert_eq!(done.stdout, both, "{}: {}", mpi.name, done.stderr);
-        assert!(done.stderr.contains("goes on: handler \"mourn\" of the site wants no termination"), "{}", done.stderr);
+        assert!(
+            done.stderr
+                .contains("goes on: handler \"mourn\" of the site wants no termination"),
+            "{}",
+            done.stderr
+        );
         let line = "@1:3 has ended abnormally (exit status 137): the others are to go on\n";
         assert!(done.stderr.contains(line), "{}: {}", mpi.name, done.stderr);
     }
@@ -202,11 +301,26 @@ fn a_handler_has_the_others_go_on_when_a_rank_is_killed() {
 fn a_handler_has_the_job_end_when_a_rank_is_killed() {
     for mpi in OpenMpi::both() {
         let done = mourned(&mpi, "terminate", "continue", "50");
-        assert_eq!(done.stdout, "last words of 3\n", "{}: {}", mpi.name, done.stderr);
-        assert!(done.stderr.contains("is to end: handler \"mourn\" of the site wants termination"), "{}", done.stderr);
-        let lines: Vec<&str> = done.stderr.lines().filter(|line| line.contains("has ended abnormally")).collect();
+        assert_eq!(
+            done.stdout, "last words of 3\n",
+            "{}: {}",
+            mpi.name, done.stderr
+        );
         assert!(
-            lines.len() == 1 && lines[0].ends_with(":3 has ended abnormally (exit status 137): the job is to end"),
+            done.stderr
+                .contains("is to end: handler \"mourn\" of the site wants termination"),
+            "{}",
+            done.stderr
+        );
+        let lines: Vec<&str> = done
+            .stderr
+            .lines()
+            .filter(|line| line.contains("has ended abnormally"))
+            .collect();
+        assert!(
+            lines.len() == 1
+                && lines[0]
+                    .ends_with(":3 has ended abnormally (exit status 137): the job is to end"),
             "{lines:?}"
         );
     }
@@ -221,12 +335,21 @@ fn nothing_is_left_behind_a_rank_that_is_killed() {
         let mark = marks.path().join("mark").display().to_string();
         let mut command = mpi.under_peal(4, &["-x", &format!("PEAL_TEST_MARK={mark}")], &program);
         let done = run(&mut command).expect_status(137);
-        assert_eq!(done.stdout, "last words of 3\n", "{}: the output of who dies is not lost", mpi.name);
+        assert_eq!(
+            done.stdout, "last words of 3\n",
+            "{}: the output of who dies is not lost",
+            mpi.name
+        );
         let left: Vec<_> = fs::read_dir("/proc")
             .unwrap()
             .filter_map(|entry| fs::read(entry.ok()?.path().join("environ")).ok())
             .filter(|environ| String::from_utf8_lossy(environ).contains(&mark))
             .collect();
-        assert!(left.is_empty(), "{}: {} processes are left", mpi.name, left.len());
+        assert!(
+            left.is_empty(),
+            "{}: {} processes are left",
+            mpi.name,
+            left.len()
+        );
     }
 }

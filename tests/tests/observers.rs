@@ -7,8 +7,8 @@ use peal_core::{
 use peal_model::{Event, Range, Status, code};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices, ServerSettings,
-    embedded::EmbeddedHost,
+    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices,
+    ServerSettings, embedded::EmbeddedHost,
 };
 use peal_tests::{
     guest,
@@ -22,9 +22,19 @@ const PASSED_BY: Status = Status(-3002);
 /// A handler that ends its chain.
 fn complete() -> HostedHandler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
     let bytes = std::fs::read(guest("complete")).unwrap();
-    let module = Module::load(&engine, "complete", &bytes, &Grants::tenant(), limits, Services::default());
+    let module = Module::load(
+        &engine,
+        "complete",
+        &bytes,
+        &Grants::tenant(),
+        limits,
+        Services::default(),
+    );
     HostedHandler::new(Arc::new(module.unwrap()))
 }
 
@@ -44,25 +54,63 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
     let (mut chains, handler) = (HostedChains::default(), complete());
     let user = Owner::User(rustix::process::geteuid().as_raw());
     for owner in [Owner::Site, user.clone()] {
-        let registration =
-            Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Single(HANDLED)) };
-        chains.register(owner, registration, handler.clone()).unwrap();
+        let registration = Registration {
+            levels: Levels::Both,
+            ..Registration::new("complete", Codes::Single(HANDLED))
+        };
+        chains
+            .register(owner, registration, handler.clone())
+            .unwrap();
     }
     let notices = Notices::default();
     let (mut first, mut second) = (notices.listen(is_of_events), notices.listen(is_of_events));
-    let modules = Modules { hosted: Hosted { chains, ..Hosted::default() }, notices: notices.clone() };
+    let modules = Modules {
+        hosted: Hosted {
+            chains,
+            ..Hosted::default()
+        },
+        notices: notices.clone(),
+    };
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    let node = Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 1).await;
+    let node = Node::with(
+        modules,
+        host,
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        1,
+    )
+    .await;
     for (code, owners) in [(HANDLED, vec![Owner::Site, user]), (PASSED_BY, Vec::new())] {
-        node.server.handle().notify(Event { code, source: None, range: Range::Global, infos: Vec::new() });
+        node.server.handle().notify(Event {
+            code,
+            source: None,
+            range: Range::Global,
+            infos: Vec::new(),
+        });
         for listener in [&mut first, &mut second] {
-            let Notice::Raised(raised) = next(listener).await else { panic!("it is not told before its handlers") };
-            let Notice::Passed { event, results, .. } = next(listener).await else { panic!("it is told twice") };
+            let Notice::Raised(raised) = next(listener).await else {
+                panic!("it is not told before its handlers")
+            };
+            let Notice::Passed { event, results, .. } = next(listener).await else {
+                panic!("it is told twice")
+            };
             assert!(Arc::ptr_eq(&raised, &event) && event.code == code);
-            assert_eq!(results.iter().map(|chain| chain.owner.clone()).collect::<Vec<_>>(), owners);
+            assert_eq!(
+                results
+                    .iter()
+                    .map(|chain| chain.owner.clone())
+                    .collect::<Vec<_>>(),
+                owners
+            );
             for chain in results.iter() {
-                let [step] = &chain.steps[..] else { panic!("{chain:?}") };
-                assert_eq!((&*step.name, step.status), ("complete", code::PMIX_EVENT_ACTION_COMPLETE));
+                let [step] = &chain.steps[..] else {
+                    panic!("{chain:?}")
+                };
+                assert_eq!(
+                    (&*step.name, step.status),
+                    ("complete", code::PMIX_EVENT_ACTION_COMPLETE)
+                );
             }
         }
     }

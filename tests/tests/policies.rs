@@ -11,13 +11,13 @@ use peal_core::{
     registration::{Codes, Mode, Place, Registration},
 };
 use peal_model::{
-    CommandCode, Event, Hook, Identity, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value,
-    code, key,
+    CommandCode, Event, Hook, Identity, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply,
+    Request, Status, Value, code, key,
 };
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedHandler, HostedPolicies, HostedPolicy, Notice,
-    Notices, PolicyError, ServerSettings,
+    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedHandler, HostedPolicies,
+    HostedPolicy, Notice, Notices, PolicyError, ServerSettings,
 };
 use peal_tests::{
     guest,
@@ -39,7 +39,11 @@ const NUMBER: KeyName = KeyName("test.number");
 struct Obedient(Mutex<Vec<JobControl>>);
 
 impl Host for Obedient {
-    fn job_control(&self, _requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<NotDone>> {
+    fn job_control(
+        &self,
+        _requester: Option<Proc>,
+        control: JobControl,
+    ) -> Answer<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push(control);
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -48,40 +52,85 @@ impl Host for Obedient {
 fn load(name: &str, bytes: &[u8], limits: Limits) -> Arc<Module> {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     let engine = ENGINE.get_or_init(|| Engine::new(&EngineSettings::default()).unwrap());
-    Arc::new(Module::load(engine, name, bytes, &Grants::none(), limits, Services::default()).unwrap())
+    Arc::new(
+        Module::load(
+            engine,
+            name,
+            bytes,
+            &Grants::none(),
+            limits,
+            Services::default(),
+        )
+        .unwrap(),
+    )
 }
 
 /// A component that ships with Peal, of which the test does not wish to know how fast it is.
 fn shipped(name: &str) -> Arc<Module> {
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
     load(name, &std::fs::read(guest(name)).unwrap(), limits)
 }
 
 /// A server whose hooks have these policies, and two jobs: "job" of two procs, whose user is ours, and "theirs".
 async fn node(settings: ServerSettings, policies: HostedPolicies) -> (Node, Arc<Obedient>) {
-    node_with(settings, Modules { hosted: Hosted { policies, ..Hosted::default() }, ..Modules::default() }).await
+    node_with(
+        settings,
+        Modules {
+            hosted: Hosted {
+                policies,
+                ..Hosted::default()
+            },
+            ..Modules::default()
+        },
+    )
+    .await
 }
 
 async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obedient>) {
     let host = Arc::new(Obedient::default());
-    let node = Node::with(modules, host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::with(
+        modules,
+        host.clone(),
+        settings,
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
     let uid = rustix::process::geteuid().as_raw() + 1;
     let nspace = Nspace::new("theirs").unwrap();
-    node.server.handle().add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 })).await.unwrap();
+    node.server
+        .handle()
+        .add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 }))
+        .await
+        .unwrap();
     (node, host)
 }
 
-fn policies(hooks: &[Hook], name: &str, on_failure: OnFailure, module: &Arc<Module>) -> HostedPolicies {
+fn policies(
+    hooks: &[Hook],
+    name: &str,
+    on_failure: OnFailure,
+    module: &Arc<Module>,
+) -> HostedPolicies {
     let mut policies = HostedPolicies::default();
     for hook in hooks {
-        policies.register(*hook, name, Place::Append, on_failure, module.clone()).unwrap();
+        policies
+            .register(*hook, name, Place::Append, on_failure, module.clone())
+            .unwrap();
     }
     policies
 }
 
 fn kill(job: &str) -> Request {
     let targets = vec![Proc::new(Nspace::new(job).unwrap(), Rank(0))];
-    Request::JobControl { targets, directives: vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))] }
+    Request::JobControl {
+        targets,
+        directives: vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))],
+    }
 }
 
 /// The answer to a KILL of rank 0 of a job, and the reason in words if there is one.
@@ -94,7 +143,11 @@ async fn ask_to_kill(peer: &mut Peer, job: &str) -> (Status, Option<String>) {
 async fn answer(peer: &mut Peer, tag: u32) -> (Status, Option<String>) {
     let frame = peer.next().await.expect("the connection is still there");
     assert_eq!(frame.tag, Tag(tag));
-    match peer.codec.decode_reply(CommandCode::JobControl, &frame.payload).unwrap() {
+    match peer
+        .codec
+        .decode_reply(CommandCode::JobControl, &frame.payload)
+        .unwrap()
+    {
         Reply::Infos { status, infos } => {
             let words = infos.value_of(REASON).and_then(Value::as_str);
             (status, words.map(str::to_owned))
@@ -104,23 +157,47 @@ async fn answer(peer: &mut Peer, tag: u32) -> (Status, Option<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_denies_a_kill_of_another_users_or_unknown_job_and_the_requester_gets_its_reason() {
+async fn a_policy_denies_a_kill_of_another_users_or_unknown_job_and_the_requester_gets_its_reason()
+{
     let same_user = shipped("same-user");
-    let (node, host) =
-        node(ServerSettings::default(), policies(&[Hook::JobControl], "same-user", OnFailure::Deny, &same_user)).await;
+    let (node, host) = node(
+        ServerSettings::default(),
+        policies(
+            &[Hook::JobControl],
+            "same-user",
+            OnFailure::Deny,
+            &same_user,
+        ),
+    )
+    .await;
     let mut peer = Peer::connect(&node, 0).await;
-    let (uid, other) = (rustix::process::geteuid().as_raw(), rustix::process::geteuid().as_raw() + 1);
+    let (uid, other) = (
+        rustix::process::geteuid().as_raw(),
+        rustix::process::geteuid().as_raw() + 1,
+    );
     let foreign = format!("uid {uid} may not control job theirs of uid {other}");
     let denied = (code::PMIX_ERR_NO_PERMISSIONS, Some(foreign));
     assert_eq!(ask_to_kill(&mut peer, "theirs").await, denied);
-    let unknown = (code::PMIX_ERR_NOT_FOUND, Some("job gone is not known here".to_owned()));
+    let unknown = (
+        code::PMIX_ERR_NOT_FOUND,
+        Some("job gone is not known here".to_owned()),
+    );
     assert_eq!(ask_to_kill(&mut peer, "gone").await, unknown);
     assert!(host.0.lock().unwrap().is_empty(), "nothing happened");
-    assert_eq!(ask_to_kill(&mut peer, "job").await, (code::PMIX_SUCCESS, None));
+    assert_eq!(
+        ask_to_kill(&mut peer, "job").await,
+        (code::PMIX_SUCCESS, None)
+    );
     let asked = host.0.lock().unwrap().pop().unwrap();
-    assert_eq!((asked.action, asked.targets), (JobAction::Kill, vec![node.proc(0)]));
+    assert_eq!(
+        (asked.action, asked.targets),
+        (JobAction::Kill, vec![node.proc(0)])
+    );
     let counters = node.server.counters();
-    assert_eq!((counters.requests_denied.get(), counters.decisions.get()), (2, 3));
+    assert_eq!(
+        (counters.requests_denied.get(), counters.decisions.get()),
+        (2, 3)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,19 +207,34 @@ async fn without_it_the_table_of_defaults_decides() {
     let (status, reason) = ask_to_kill(&mut peer, "theirs").await;
     assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     let uid = rustix::process::geteuid().as_raw();
-    assert_eq!(reason.unwrap(), format!("theirs:0 belongs to user {}, job:0 to user {uid}", uid + 1));
+    assert_eq!(
+        reason.unwrap(),
+        format!("theirs:0 belongs to user {}, job:0 to user {uid}", uid + 1)
+    );
     let (status, reason) = ask_to_kill(&mut peer, "gone").await;
-    assert_eq!((status, reason.unwrap().as_str()), (code::PMIX_ERR_NOT_FOUND, "gone:0 is not known here"));
+    assert_eq!(
+        (status, reason.unwrap().as_str()),
+        (code::PMIX_ERR_NOT_FOUND, "gone:0 is not known here")
+    );
     assert_eq!(ask_to_kill(&mut peer, "job").await.0, code::PMIX_SUCCESS);
     assert_eq!(host.0.lock().unwrap().len(), 1);
     let counters = node.server.counters();
-    assert_eq!((counters.requests_denied.get(), counters.decisions.get()), (2, 0));
+    assert_eq!(
+        (counters.requests_denied.get(), counters.decisions.get()),
+        (2, 0)
+    );
 
     let mut settings = ServerSettings::default();
-    settings.core.defaults.set(Hook::JobControl, HookDefault::Deny);
+    settings
+        .core
+        .defaults
+        .set(Hook::JobControl, HookDefault::Deny);
     let (node, _) = self::node(settings, HostedPolicies::default()).await;
     let mut peer = Peer::connect(&node, 0).await;
-    assert_eq!(ask_to_kill(&mut peer, "job").await.0, code::PMIX_ERR_NO_PERMISSIONS);
+    assert_eq!(
+        ask_to_kill(&mut peer, "job").await.0,
+        code::PMIX_ERR_NO_PERMISSIONS
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,46 +246,87 @@ async fn a_policy_that_traps_counts_as_its_on_failure() {
     assert_eq!(status, Status::PEAL_ERR_HANDLER_TRAPPED);
     let reason = reason.unwrap();
     assert!(
-        reason.starts_with("policy \"broken\" failed: ") && reason.contains("asked to fail on JobControl"),
+        reason.starts_with("policy \"broken\" failed: ")
+            && reason.contains("asked to fail on JobControl"),
         "{reason}"
     );
     let counters = node.server.counters();
-    assert_eq!((counters.policies_failed.get(), counters.requests_denied.get()), (1, 1));
+    assert_eq!(
+        (
+            counters.policies_failed.get(),
+            counters.requests_denied.get()
+        ),
+        (1, 1)
+    );
 
     let mut passes = policies(&[Hook::JobControl], "broken", OnFailure::Pass, &trap);
-    passes.register(Hook::JobControl, "then", Place::Append, OnFailure::Deny, shipped("same-user")).unwrap();
+    passes
+        .register(
+            Hook::JobControl,
+            "then",
+            Place::Append,
+            OnFailure::Deny,
+            shipped("same-user"),
+        )
+        .unwrap();
     let (node, host) = self::node(ServerSettings::default(), passes).await;
     let mut peer = Peer::connect(&node, 0).await;
     assert_eq!(ask_to_kill(&mut peer, "job").await.0, code::PMIX_SUCCESS);
-    assert_eq!(ask_to_kill(&mut peer, "gone").await.1.unwrap(), "job gone is not known here");
-    assert_eq!((host.0.lock().unwrap().len(), node.server.counters().policies_failed.get()), (1, 2));
+    assert_eq!(
+        ask_to_kill(&mut peer, "gone").await.1.unwrap(),
+        "job gone is not known here"
+    );
+    assert_eq!(
+        (
+            host.0.lock().unwrap().len(),
+            node.server.counters().policies_failed.get()
+        ),
+        (1, 2)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denied_connection_is_closed_without_a_byte_and_a_granted_one_is_served() {
     let trap = shipped("trap-policy");
-    let (node, _) =
-        node(ServerSettings::default(), policies(&[Hook::Connection], "broken", OnFailure::Deny, &trap)).await;
+    let (node, _) = node(
+        ServerSettings::default(),
+        policies(&[Hook::Connection], "broken", OnFailure::Deny, &trap),
+    )
+    .await;
     let mut raw = Raw::connect(&node).await;
-    raw.say(&peal_tests::raw::encoded(&hello(node.proc(0)))).await;
+    raw.say(&peal_tests::raw::encoded(&hello(node.proc(0))))
+        .await;
     assert!(raw.is_closed_without_a_byte().await);
     let counters = node.server.counters();
-    assert_eq!((counters.connections_refused.get(), counters.requests_denied.get()), (1, 1));
+    assert_eq!(
+        (
+            counters.connections_refused.get(),
+            counters.requests_denied.get()
+        ),
+        (1, 1)
+    );
 
     let same_user = shipped("same-user");
     let all = [Hook::Connection, Hook::Event, Hook::JobControl];
-    let (node, _) =
-        self::node(ServerSettings::default(), policies(&all, "same-user", OnFailure::Deny, &same_user)).await;
+    let (node, _) = self::node(
+        ServerSettings::default(),
+        policies(&all, "same-user", OnFailure::Deny, &same_user),
+    )
+    .await;
     let client = node.client(0).await;
     client.fence(&[client.me().clone()], &[]).await.unwrap();
     assert_eq!(node.server.counters().decisions.get(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_that_policies_decide_about_keep_their_order_and_a_denied_one_is_answered_with_the_status() {
+async fn events_that_policies_decide_about_keep_their_order_and_a_denied_one_is_answered_with_the_status()
+ {
     let same_user = shipped("same-user");
-    let (node, _) =
-        node(ServerSettings::default(), policies(&[Hook::Event], "same-user", OnFailure::Deny, &same_user)).await;
+    let (node, _) = node(
+        ServerSettings::default(),
+        policies(&[Hook::Event], "same-user", OnFailure::Deny, &same_user),
+    )
+    .await;
     let (source, listening) = (node.client(0).await, node.client(1).await);
     let (handler, mut heard) = listener();
     listening.register(&[NEWS], &[], handler).await.unwrap();
@@ -206,13 +339,23 @@ async fn events_that_policies_decide_about_keep_their_order_and_a_denied_one_is_
     assert!(sent.iter().all(Result::is_ok), "{sent:?}");
     let mut numbers = Vec::new();
     for _ in 0..50 {
-        numbers.push(next(&mut heard).await.infos.value_of(NUMBER).cloned().unwrap());
+        numbers.push(
+            next(&mut heard)
+                .await
+                .infos
+                .value_of(NUMBER)
+                .cloned()
+                .unwrap(),
+        );
     }
     assert_eq!(numbers, (0..50).map(Value::Uint32).collect::<Vec<_>>());
 
     let proxy = Info::new(key::PMIX_EVENT_PROXY, Value::Proc(node.proc(1)));
     let refused = source.notify(NEWS, Range::Namespace, vec![proxy]).await;
-    assert!(matches!(refused, Err(ref error) if error.status() == code::PMIX_ERR_NO_PERMISSIONS), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ref error) if error.status() == code::PMIX_ERR_NO_PERMISSIONS),
+        "{refused:?}"
+    );
 }
 
 /// Whose chains have handled an event of the procs and one of the resource manager, which follows it.
@@ -222,15 +365,34 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     let namespace = |name| Owner::Namespace(Nspace::new(name).unwrap());
     for owner in [Owner::Site, namespace("job"), namespace("theirs")] {
         let handler = HostedHandler::new(complete.clone());
-        let registration = Registration { levels: Levels::Both, ..Registration::new("complete", Codes::Default) };
+        let registration = Registration {
+            levels: Levels::Both,
+            ..Registration::new("complete", Codes::Default)
+        };
         chains.register(owner, registration, handler).unwrap();
     }
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);
-    let modules = Modules { hosted: Hosted { policies, chains, ..Hosted::default() }, notices };
+    let modules = Modules {
+        hosted: Hosted {
+            policies,
+            chains,
+            ..Hosted::default()
+        },
+        notices,
+    };
     let (node, _) = node_with(ServerSettings::default(), modules).await;
-    node.client(0).await.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
-    node.server.handle().notify(Event { code: RM_NEWS, source: None, range: Range::Global, infos: Vec::new() });
+    node.client(0)
+        .await
+        .notify(NEWS, Range::Global, Vec::new())
+        .await
+        .unwrap();
+    node.server.handle().notify(Event {
+        code: RM_NEWS,
+        source: None,
+        range: Range::Global,
+        infos: Vec::new(),
+    });
     let mut handled = Vec::new();
     // The last to hear of the second event heard of the first before, if at all.
     while !handled.contains(&(RM_NEWS, namespace("theirs"))) {
@@ -238,7 +400,11 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
         if let Heard::Notice(Notice::Passed { event, results, .. }) = heard
             && [NEWS, RM_NEWS].contains(&event.code)
         {
-            handled.extend(results.iter().map(|chain| (event.code, chain.owner.clone())));
+            handled.extend(
+                results
+                    .iter()
+                    .map(|chain| (event.code, chain.owner.clone())),
+            );
         }
     }
     handled
@@ -248,14 +414,26 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
 async fn events_of_a_user_pass_the_chains_of_others_only_if_a_policy_grants_it() {
     let reached = |handled: &[(Status, Owner)], code| {
         let of_code = handled.iter().filter(|(handled, _)| *handled == code);
-        of_code.map(|(_, owner)| owner.to_string()).collect::<Vec<_>>()
+        of_code
+            .map(|(_, owner)| owner.to_string())
+            .collect::<Vec<_>>()
     };
     let handled = who_handles(HostedPolicies::default()).await;
     assert_eq!(reached(&handled, NEWS), ["site", "namespace job"]);
-    assert_eq!(reached(&handled, RM_NEWS), ["site", "namespace job", "namespace theirs"]);
-    let grants = load("grants", &wat::parse_str(GRANTS).unwrap(), Limits::default());
+    assert_eq!(
+        reached(&handled, RM_NEWS),
+        ["site", "namespace job", "namespace theirs"]
+    );
+    let grants = load(
+        "grants",
+        &wat::parse_str(GRANTS).unwrap(),
+        Limits::default(),
+    );
     let handled = who_handles(policies(&[Hook::Event], "grants", OnFailure::Deny, &grants)).await;
-    assert_eq!(reached(&handled, NEWS), ["site", "namespace job", "namespace theirs"]);
+    assert_eq!(
+        reached(&handled, NEWS),
+        ["site", "namespace job", "namespace theirs"]
+    );
 }
 
 /// An event policy in text form that grants everything.
@@ -273,7 +451,11 @@ async fn futures_of<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Ve
                 *done = Some(value);
             }
         }
-        if done.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        if done.iter().all(Option::is_some) {
+            std::task::Poll::Ready(())
+        } else {
+            std::task::Poll::Pending
+        }
     })
     .await;
     done.into_iter().flatten().collect()
@@ -283,17 +465,30 @@ async fn futures_of<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Ve
 async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who_leave() {
     // Loops for ever: whoever is asked about waits until its time is over, in which the next request comes.
     let looping = wat::parse_str(LOOPS).unwrap();
-    let limits = Limits { call_time: Duration::from_secs(2), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_secs(2),
+        ..Limits::default()
+    };
     let mut settings = ServerSettings::default();
     settings.core.max_decisions = 1;
     let slow = load("slow", &looping, limits);
-    let (node, _) = node(settings, policies(&[Hook::JobControl], "slow", OnFailure::Deny, &slow)).await;
+    let (node, _) = node(
+        settings,
+        policies(&[Hook::JobControl], "slow", OnFailure::Deny, &slow),
+    )
+    .await;
     let mut peer = Peer::connect(&node, 0).await;
     for tag in [200, 201] {
         peer.request(tag, &kill("job")).await;
     }
-    assert_eq!(peer.reply(201, CommandCode::JobControl).await.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(peer.reply(200, CommandCode::JobControl).await.status(), Status::PEAL_ERR_HANDLER_TIMEOUT);
+    assert_eq!(
+        peer.reply(201, CommandCode::JobControl).await.status(),
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
+    assert_eq!(
+        peer.reply(200, CommandCode::JobControl).await.status(),
+        Status::PEAL_ERR_HANDLER_TIMEOUT
+    );
     // The requester leaves while the policy thinks.
     peer.request(202, &kill("job")).await;
     peer.request(203, &kill("job")).await;
@@ -314,22 +509,43 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_policies_only_look_on_nobody_waits_for_them_or_is_denied_because_others_do() {
-    let limits = Limits { call_time: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_millis(300),
+        ..Limits::default()
+    };
     let mut settings = ServerSettings::default();
     settings.core.max_decisions = 1;
     let slow = load("slow", &wat::parse_str(LOOPS).unwrap(), limits);
     let mut policies = HostedPolicies::default();
-    let shadow = HostedPolicy { module: slow, mode: Mode::Shadow };
-    policies.register(Hook::JobControl, "slow", Place::First, OnFailure::Deny, shadow).unwrap();
+    let shadow = HostedPolicy {
+        module: slow,
+        mode: Mode::Shadow,
+    };
+    policies
+        .register(
+            Hook::JobControl,
+            "slow",
+            Place::First,
+            OnFailure::Deny,
+            shadow,
+        )
+        .unwrap();
     let (node, _) = node(settings, policies).await;
     let mut peer = Peer::connect(&node, 0).await;
     for tag in 200..300 {
         peer.request(tag, &kill("job")).await;
     }
     for tag in 200..300 {
-        assert_eq!(peer.reply(tag, CommandCode::JobControl).await.status(), code::PMIX_SUCCESS);
+        assert_eq!(
+            peer.reply(tag, CommandCode::JobControl).await.status(),
+            code::PMIX_SUCCESS
+        );
     }
-    assert_eq!(ask_to_kill(&mut peer, "theirs").await.0, code::PMIX_ERR_NO_PERMISSIONS, "by the default");
+    assert_eq!(
+        ask_to_kill(&mut peer, "theirs").await.0,
+        code::PMIX_ERR_NO_PERMISSIONS,
+        "by the default"
+    );
     let counters = node.server.counters();
     let seen = || counters.shadow_calls.get() + counters.shadow_calls_missed.get();
     soon("the shadow is shown each of them", async {
@@ -347,11 +563,28 @@ const LOOPS: &str = include_str!("../wat/policy-loops.wat");
 #[test]
 fn hooks_whose_policies_nobody_asks_have_none() {
     let mut policies = HostedPolicies::default();
-    let refused = policies.register(Hook::Publish, "early", Place::Append, OnFailure::Deny, shipped("same-user"));
+    let refused = policies.register(
+        Hook::Publish,
+        "early",
+        Place::Append,
+        OnFailure::Deny,
+        shipped("same-user"),
+    );
     assert!(matches!(refused, Err(PolicyError::NotAsked(Hook::Publish))));
-    let mut add = |name| policies.register(Hook::Event, name, Place::First, OnFailure::Deny, shipped("same-user"));
+    let mut add = |name| {
+        policies.register(
+            Hook::Event,
+            name,
+            Place::First,
+            OnFailure::Deny,
+            shipped("same-user"),
+        )
+    };
     add("one").unwrap();
-    assert_eq!(add("two").unwrap_err().to_string(), "FIRST is held by \"one\"; only one handler may hold it");
+    assert_eq!(
+        add("two").unwrap_err().to_string(),
+        "FIRST is held by \"one\"; only one handler may hold it"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -361,7 +594,9 @@ async fn peals_own_client_is_told_that_it_may_not() {
     let theirs = [Proc::new(Nspace::new("theirs").unwrap(), Rank(0))];
     let kill = [Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))];
     let refused = client.job_control(&theirs, &kill).await.unwrap_err();
-    let ClientError::Refused { status, infos, .. } = refused else { panic!("{refused}") };
+    let ClientError::Refused { status, infos, .. } = refused else {
+        panic!("{refused}")
+    };
     assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     let reason = infos.value_of(REASON).and_then(Value::as_str).unwrap();
     assert!(reason.starts_with("theirs:0 belongs to user"), "{reason}");

@@ -25,7 +25,10 @@ fn proc(job: &str, rank: u32) -> Proc {
 }
 
 async fn told(client: &Client, asked: KeyName, qualifiers: &[Info]) -> Result<Value, Status> {
-    let query = Query { keys: vec![Some(asked.0.into())], qualifiers: qualifiers.to_vec() };
+    let query = Query {
+        keys: vec![Some(asked.0.into())],
+        qualifiers: qualifiers.to_vec(),
+    };
     match soon("query is answered", client.query(&[query])).await {
         Ok(found) => Ok(found.infos.value_of(asked).unwrap().clone()),
         Err(ClientError::Refused { status, .. }) => Err(status),
@@ -42,29 +45,69 @@ async fn procs_hear_of_process_sets_and_are_told_who_is_in_them_until_a_job_goes
     let node = node().await;
     let (client, server) = (node.client_of("two", 0).await, node.server.handle());
     let refresh = [Info::new(key::PMIX_QUERY_REFRESH_CACHE, Value::Bool(true))];
-    assert_eq!(told(&client, key::PMIX_QUERY_NUM_PSETS, &refresh).await, Ok(Value::Size(0)));
+    assert_eq!(
+        told(&client, key::PMIX_QUERY_NUM_PSETS, &refresh).await,
+        Ok(Value::Size(0))
+    );
     let (handler, mut hears) = listener();
     let codes = [code::PMIX_PROCESS_SET_DEFINE, code::PMIX_PROCESS_SET_DELETE];
-    client.register(&codes, everything(), handler).await.unwrap();
+    client
+        .register(&codes, everything(), handler)
+        .await
+        .unwrap();
 
     let members = vec![proc("one", 1), proc("two", 0)];
     let define = async |name: &str, members: &[Proc]| {
-        soon("it is defined", server.define_process_set(name.into(), members.to_vec())).await.unwrap()
+        soon(
+            "it is defined",
+            server.define_process_set(name.into(), members.to_vec()),
+        )
+        .await
+        .unwrap()
     };
     define("odd", &members).await.unwrap();
-    define("all", &[proc("two", 0), proc("two", 1)]).await.unwrap();
+    define("all", &[proc("two", 0), proc("two", 1)])
+        .await
+        .unwrap();
     for name in ["odd", "all"] {
         let event = next(&mut hears).await;
         assert_eq!(event.code, code::PMIX_PROCESS_SET_DEFINE);
-        assert_eq!(event.infos.value_of(key::PMIX_PSET_NAME), Some(&Value::string(name)));
-        assert_eq!(event.infos.value_of(key::PMIX_PSET_MEMBERS).unwrap().as_procs().unwrap().len(), 2);
+        assert_eq!(
+            event.infos.value_of(key::PMIX_PSET_NAME),
+            Some(&Value::string(name))
+        );
+        assert_eq!(
+            event
+                .infos
+                .value_of(key::PMIX_PSET_MEMBERS)
+                .unwrap()
+                .as_procs()
+                .unwrap()
+                .len(),
+            2
+        );
     }
-    assert!(matches!(define("odd", &members).await, Err(PsetError::Exists { .. })));
-    assert!(matches!(define("none", &[]).await, Err(PsetError::Empty(_))));
-    assert!(matches!(define("who", &[proc("one", 2)]).await, Err(PsetError::Unknown { .. })));
+    assert!(matches!(
+        define("odd", &members).await,
+        Err(PsetError::Exists { .. })
+    ));
+    assert!(matches!(
+        define("none", &[]).await,
+        Err(PsetError::Empty(_))
+    ));
+    assert!(matches!(
+        define("who", &[proc("one", 2)]).await,
+        Err(PsetError::Unknown { .. })
+    ));
 
-    assert_eq!(told(&client, key::PMIX_QUERY_NUM_PSETS, &refresh).await, Ok(Value::Size(2)));
-    assert_eq!(told(&client, key::PMIX_QUERY_PSET_NAMES, &[]).await, Ok(Value::string("all,odd")));
+    assert_eq!(
+        told(&client, key::PMIX_QUERY_NUM_PSETS, &refresh).await,
+        Ok(Value::Size(2))
+    );
+    assert_eq!(
+        told(&client, key::PMIX_QUERY_PSET_NAMES, &[]).await,
+        Ok(Value::string("all,odd"))
+    );
     let membership = told(&client, key::PMIX_QUERY_PSET_MEMBERSHIP, &called("odd")).await;
     assert_eq!(membership.unwrap().as_procs().unwrap(), members);
     let unknown = told(&client, key::PMIX_QUERY_PSET_MEMBERSHIP, &called("even")).await;
@@ -73,8 +116,14 @@ async fn procs_hear_of_process_sets_and_are_told_who_is_in_them_until_a_job_goes
     server.remove_job(nspace("one"));
     let event = next(&mut hears).await;
     assert_eq!(event.code, code::PMIX_PROCESS_SET_DELETE);
-    assert_eq!(event.infos.value_of(key::PMIX_PSET_NAME), Some(&Value::string("odd")));
-    assert_eq!(told(&client, key::PMIX_QUERY_PSET_NAMES, &[]).await, Ok(Value::string("all")));
+    assert_eq!(
+        event.infos.value_of(key::PMIX_PSET_NAME),
+        Some(&Value::string("odd"))
+    );
+    assert_eq!(
+        told(&client, key::PMIX_QUERY_PSET_NAMES, &[]).await,
+        Ok(Value::string("all"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,13 +131,20 @@ async fn procs_are_told_who_is_on_which_node() {
     let node = node().await;
     let client = node.client_of("one", 0).await;
     let (one, two) = (nspace("one"), nspace("two"));
-    assert_eq!(client.resolve_peers(Some("node"), Some(&two)).await.unwrap(), [proc("two", 0), proc("two", 1)]);
+    assert_eq!(
+        client
+            .resolve_peers(Some("node"), Some(&two))
+            .await
+            .unwrap(),
+        [proc("two", 0), proc("two", 1)]
+    );
     assert_eq!(client.resolve_peers(None, None).await.unwrap().len(), 4);
     assert_eq!(client.resolve_nodes(Some(&one)).await.unwrap(), ["node"]);
     assert_eq!(client.resolve_nodes(None).await.unwrap(), ["node"]);
-    for nowhere in
-        [client.resolve_peers(Some("moon"), None).await, client.resolve_peers(None, Some(&nspace("x"))).await]
-    {
+    for nowhere in [
+        client.resolve_peers(Some("moon"), None).await,
+        client.resolve_peers(None, Some(&nspace("x"))).await,
+    ] {
         assert_eq!(nowhere.unwrap_err().status(), code::PMIX_ERR_NOT_FOUND);
     }
 }
@@ -115,5 +171,10 @@ async fn an_unmodified_program_of_libpmix_5_is_told_where_procs_are() {
     let mut command = node.program(0, &program);
     let child = Release::newer().of(command.arg("two")).spawn().unwrap();
     let done = tokio::task::block_in_place(|| finish(child)).expect_status(0);
-    assert_eq!(done.stdout.replace("PMIX_SUCCESS", "SUCCESS"), WHERE, "{}", done.stderr);
+    assert_eq!(
+        done.stdout.replace("PMIX_SUCCESS", "SUCCESS"),
+        WHERE,
+        "{}",
+        done.stderr
+    );
 }

@@ -32,7 +32,10 @@ fn keys(names: &[KeyName]) -> Vec<Key> {
 /// The values of these keys, in the order of the keys, or why there are none.
 async fn look_up(client: &Client, names: &[KeyName], infos: &[Info]) -> Result<Vec<u64>, Status> {
     match soon("lookup is answered", client.lookup(&keys(names), infos)).await {
-        Ok(found) => Ok(found.iter().map(|data| data.value.as_u64().unwrap()).collect()),
+        Ok(found) => Ok(found
+            .iter()
+            .map(|data| data.value.as_u64().unwrap())
+            .collect()),
         Err(ClientError::Refused { status, .. }) => Err(status),
         Err(error) => panic!("{error}"),
     }
@@ -47,9 +50,15 @@ async fn node() -> Node {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lookup_waits_for_what_it_wants_and_no_longer_than_it_may() {
     let node = node().await;
-    let (one, two) = (node.client_of("one", 0).await, node.client_of("two", 0).await);
+    let (one, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("two", 0).await,
+    );
     let second = Info::new(key::PMIX_TIMEOUT, Value::Int(1));
-    assert_eq!(look_up(&two, &[PORT], &[wait(0), second]).await, Err(code::PMIX_ERR_TIMEOUT));
+    assert_eq!(
+        look_up(&two, &[PORT], &[wait(0), second]).await,
+        Err(code::PMIX_ERR_TIMEOUT)
+    );
     let mut waits = Vec::new();
     for (wanted, found) in [(1, vec![1]), (0, vec![2, 1])] {
         let two = two.clone();
@@ -57,7 +66,10 @@ async fn a_lookup_waits_for_what_it_wants_and_no_longer_than_it_may() {
         waits.push((begin(lookup).await, found));
     }
     // What it asks for next is answered behind these.
-    assert_eq!(look_up(&two, &[PORT], &[]).await, Err(code::PMIX_ERR_NOT_FOUND));
+    assert_eq!(
+        look_up(&two, &[PORT], &[]).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
     one.publish(&data(PORT, 1, &[])).await.unwrap();
     one.publish(&data(OTHER, 2, &[])).await.unwrap();
     for (wait, found) in waits {
@@ -74,8 +86,13 @@ async fn what_is_published_stays_as_long_as_it_should() {
         (Persistence::Indefinite, true, true),
     ] {
         let node = node().await;
-        let (one, two) = (node.client_of("one", 0).await, node.client_of("two", 0).await);
-        one.publish(&data(PORT, 1, &[stays(persistence)])).await.unwrap();
+        let (one, two) = (
+            node.client_of("one", 0).await,
+            node.client_of("two", 0).await,
+        );
+        one.publish(&data(PORT, 1, &[stays(persistence)]))
+            .await
+            .unwrap();
         let there = async || look_up(&two, &[PORT], &[]).await.is_ok();
         assert!(there().await);
         let proc = one.me().clone();
@@ -92,27 +109,57 @@ async fn what_is_published_stays_as_long_as_it_should() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_job_publishes_for_itself_others_do_not_see() {
     let node = node().await;
-    let (one, sibling, two) =
-        (node.client_of("one", 0).await, node.client_of("one", 1).await, node.client_of("two", 0).await);
-    one.publish(&data(PORT, 1, &[range(Range::Namespace)])).await.unwrap();
-    two.publish(&data(PORT, 2, &[range(Range::Namespace)])).await.unwrap();
-    one.publish(&data(OTHER, 3, &[stays(Persistence::FirstRead)])).await.unwrap();
+    let (one, sibling, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("one", 1).await,
+        node.client_of("two", 0).await,
+    );
+    one.publish(&data(PORT, 1, &[range(Range::Namespace)]))
+        .await
+        .unwrap();
+    two.publish(&data(PORT, 2, &[range(Range::Namespace)]))
+        .await
+        .unwrap();
+    one.publish(&data(OTHER, 3, &[stays(Persistence::FirstRead)]))
+        .await
+        .unwrap();
     assert_eq!(look_up(&sibling, &[PORT], &[]).await, Ok(vec![1]));
     assert_eq!(look_up(&two, &[PORT], &[]).await, Ok(vec![2]));
-    assert_eq!(look_up(&two, &[OTHER], &[range(Range::Namespace)]).await, Err(code::PMIX_ERR_NOT_FOUND));
+    assert_eq!(
+        look_up(&two, &[OTHER], &[range(Range::Namespace)]).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
     assert_eq!(look_up(&two, &[OTHER], &[]).await, Ok(vec![3]));
-    assert_eq!(look_up(&two, &[OTHER], &[]).await, Err(code::PMIX_ERR_NOT_FOUND), "it was to be read once");
+    assert_eq!(
+        look_up(&two, &[OTHER], &[]).await,
+        Err(code::PMIX_ERR_NOT_FOUND),
+        "it was to be read once"
+    );
     one.unpublish(&[], &[]).await.unwrap();
-    assert_eq!(look_up(&sibling, &[PORT], &[]).await, Err(code::PMIX_ERR_NOT_FOUND));
+    assert_eq!(
+        look_up(&sibling, &[PORT], &[]).await,
+        Err(code::PMIX_ERR_NOT_FOUND)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_and_leaves_takes_nothing_along() {
     let node = node().await;
-    let (one, two) = (node.client_of("one", 0).await, node.client_of("two", 0).await);
-    let waits = two.within(Duration::from_millis(100)).lookup(&keys(&[PORT]), &[wait(0)]).await;
-    assert!(matches!(waits, Err(ClientError::TimedOut { .. })), "{waits:?}");
+    let (one, two) = (
+        node.client_of("one", 0).await,
+        node.client_of("two", 0).await,
+    );
+    let waits = two
+        .within(Duration::from_millis(100))
+        .lookup(&keys(&[PORT]), &[wait(0)])
+        .await;
+    assert!(
+        matches!(waits, Err(ClientError::TimedOut { .. })),
+        "{waits:?}"
+    );
     two.finalize().await.unwrap();
-    one.publish(&data(PORT, 1, &[stays(Persistence::FirstRead)])).await.unwrap();
+    one.publish(&data(PORT, 1, &[stays(Persistence::FirstRead)]))
+        .await
+        .unwrap();
     assert_eq!(look_up(&one, &[PORT], &[]).await, Ok(vec![1]));
 }

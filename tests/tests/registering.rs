@@ -8,8 +8,8 @@ use peal_core::{
 use peal_model::{Event, Hook, Info, Infos, KeyName, Nspace, Range, Status, Value, code, key};
 use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, EventHandling, Heard, Host, Hosted, HostedChains, HostedPolicies, Notice, Notices,
-    ServerSettings, embedded::EmbeddedHost,
+    Answer, EmbeddedFabric, EventHandling, Heard, Host, Hosted, HostedChains, HostedPolicies,
+    Notice, Notices, ServerSettings, embedded::EmbeddedHost,
 };
 use peal_tests::{
     guest,
@@ -31,26 +31,56 @@ const STEP: KeyName = KeyName("peal.follow.step");
 /// A shipped module of which the test does not wish to know how fast it is, and what it wishes to be registered for.
 fn module(name: &str) -> (Arc<Module>, Vec<ModuleRegistration>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
     let bytes = std::fs::read(guest(name)).unwrap();
-    let module = Module::load(&engine, name, &bytes, &Grants::tenant(), limits, Services::default()).unwrap();
+    let module = Module::load(
+        &engine,
+        name,
+        &bytes,
+        &Grants::tenant(),
+        limits,
+        Services::default(),
+    )
+    .unwrap();
     let wishes = module.init(&[]).unwrap();
     (Arc::new(module), wishes)
 }
 
 async fn node_with(modules: Modules) -> Node {
     let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    Node::with(modules, host, ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await
+    Node::with(
+        modules,
+        host,
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another() {
     let (follow, wishes) = module("follow");
     let mut chains = HostedChains::default();
-    wishes.iter().for_each(|wish| chains.register_wish(Owner::Site, &follow, wish, Mode::Active).unwrap());
+    wishes.iter().for_each(|wish| {
+        chains
+            .register_wish(Owner::Site, &follow, wish, Mode::Active)
+            .unwrap()
+    });
     let notices = Notices::default();
     let mut told = notices.listen(|notice| matches!(notice, Notice::Passed { .. }));
-    let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices: notices.clone() }).await;
+    let node = node_with(Modules {
+        hosted: Hosted {
+            chains,
+            ..Hosted::default()
+        },
+        notices: notices.clone(),
+    })
+    .await;
     let mut steps = Vec::new();
     for code in ROW {
         node.server.handle().notify(Event {
@@ -59,10 +89,14 @@ async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another
             range: Range::Namespace,
             infos: affects(&node),
         });
-        let Some(Heard::Notice(Notice::Passed { results, .. })) = soon("it has passed", told.recv()).await else {
+        let Some(Heard::Notice(Notice::Passed { results, .. })) =
+            soon("it has passed", told.recv()).await
+        else {
             panic!("nothing is told")
         };
-        let step = results.first().and_then(|chain| chain.steps[0].infos.value_of(STEP));
+        let step = results
+            .first()
+            .and_then(|chain| chain.steps[0].infos.value_of(STEP));
         steps.push(step.and_then(Value::as_u64));
     }
     assert_eq!(steps, STEPS);
@@ -70,7 +104,12 @@ async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another
 
 /// A registration of the shipped `echo`, which returns every info of an event.
 fn echo_wish(directives: Vec<Info>) -> (Arc<Module>, ModuleRegistration) {
-    let wish = ModuleRegistration { tag: 0, name: None, codes: vec![NEWS], directives };
+    let wish = ModuleRegistration {
+        tag: 0,
+        name: None,
+        codes: vec![NEWS],
+        directives,
+    };
     (module("echo").0, wish)
 }
 
@@ -78,32 +117,69 @@ fn echo_wish(directives: Vec<Info>) -> (Arc<Module>, ModuleRegistration) {
 async fn event_for_the_manager_reaches_only_site_handlers() {
     let mut chains = HostedChains::default();
     let uid = rustix::process::geteuid().as_raw();
-    let owners = [Owner::Site, Owner::User(uid), Owner::Namespace(Nspace::new("job").unwrap())];
+    let owners = [
+        Owner::Site,
+        Owner::User(uid),
+        Owner::Namespace(Nspace::new("job").unwrap()),
+    ];
     for owner in owners.clone() {
         let (echo, wish) = echo_wish(Levels::Both.directives());
-        chains.register_wish(owner, &echo, &ModuleRegistration { codes: Vec::new(), ..wish }, Mode::Active).unwrap();
+        chains
+            .register_wish(
+                owner,
+                &echo,
+                &ModuleRegistration {
+                    codes: Vec::new(),
+                    ..wish
+                },
+                Mode::Active,
+            )
+            .unwrap();
     }
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);
-    let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices }).await;
+    let node = node_with(Modules {
+        hosted: Hosted {
+            chains,
+            ..Hosted::default()
+        },
+        notices,
+    })
+    .await;
     let mut passed = async || {
-        let Some(Heard::Notice(Notice::Passed { event, results, .. })) = soon("it has passed", told.recv()).await
+        let Some(Heard::Notice(Notice::Passed { event, results, .. })) =
+            soon("it has passed", told.recv()).await
         else {
             panic!("nothing is told")
         };
-        (event, results.iter().map(|chain| chain.owner.clone()).collect::<Vec<_>>())
+        (
+            event,
+            results
+                .iter()
+                .map(|chain| chain.owner.clone())
+                .collect::<Vec<_>>(),
+        )
     };
     let client = node.client(0).await;
-    client.notify(NEWS, Range::Global, Vec::new()).await.unwrap();
+    client
+        .notify(NEWS, Range::Global, Vec::new())
+        .await
+        .unwrap();
     assert_eq!(passed().await.1, owners);
     client.notify(NEWS, Range::Rm, Vec::new()).await.unwrap();
     let (event, owners) = passed().await;
-    assert_eq!((event.code, event.range, owners), (NEWS, Range::Rm, vec![Owner::Site]));
+    assert_eq!(
+        (event.code, event.range, owners),
+        (NEWS, Range::Rm, vec![Owner::Site])
+    );
     // So does what a client does against the protocol.
     let mut peer = Peer::connect(&node, 1).await;
     peer.say(200, vec![2, 250]).await;
     let (event, owners) = passed().await;
-    assert_eq!((event.code, &event.source, owners), (code::PMIX_ERR_NOT_SUPPORTED, &None, vec![Owner::Site]));
+    assert_eq!(
+        (event.code, &event.source, owners),
+        (code::PMIX_ERR_NOT_SUPPORTED, &None, vec![Owner::Site])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,34 +188,63 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
     let name = Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string("by-itself"));
     let (echo, wish) = echo_wish(vec![name.clone(), object.clone()]);
     let mut chains = HostedChains::default();
-    chains.register_wish(Owner::Site, &echo, &wish, Mode::Active).unwrap();
+    chains
+        .register_wish(Owner::Site, &echo, &wish, Mode::Active)
+        .unwrap();
     let notices = Notices::default();
     let mut told = notices.listen(Notice::is_passed);
-    let node = node_with(Modules { hosted: Hosted { chains, ..Hosted::default() }, notices }).await;
+    let node = node_with(Modules {
+        hosted: Hosted {
+            chains,
+            ..Hosted::default()
+        },
+        notices,
+    })
+    .await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (tell, mut results_of_client) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.steps().to_vec()).unwrap();
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    client.register(&[NEWS], &[name, object], Handler::component(module("echo").0)).await.unwrap();
+    client
+        .register(
+            &[NEWS],
+            &[name, object],
+            Handler::component(module("echo").0),
+        )
+        .await
+        .unwrap();
     client.register(&[], &[], last).await.unwrap();
     // What the raiser says under that key is nobody's object.
     let foreign = Info::new(key::PMIX_EVENT_RETURN_OBJECT, Value::Uint64(1));
-    other.notify(NEWS, Range::Namespace, vec![foreign]).await.unwrap();
-    let Some(Heard::Notice(Notice::Passed { results, .. })) = soon("it has passed", told.recv()).await else {
+    other
+        .notify(NEWS, Range::Namespace, vec![foreign])
+        .await
+        .unwrap();
+    let Some(Heard::Notice(Notice::Passed { results, .. })) =
+        soon("it has passed", told.recv()).await
+    else {
         panic!("nothing is told")
     };
-    let of_client = soon("the last handler is called", results_of_client.recv()).await.unwrap();
+    let of_client = soon("the last handler is called", results_of_client.recv())
+        .await
+        .unwrap();
     for step in [&results[0].steps[0], &of_client[0]] {
-        let objects = step.infos.iter().filter(|info| info.key == key::PMIX_EVENT_RETURN_OBJECT);
+        let objects = step
+            .infos
+            .iter()
+            .filter(|info| info.key == key::PMIX_EVENT_RETURN_OBJECT);
         let objects: Vec<Option<u64>> = objects.map(|info| info.value.as_u64()).collect();
         assert_eq!((&*step.name, objects), ("by-itself", vec![Some(4711)]));
     }
 }
 
 fn affects(node: &Node) -> Vec<Info> {
-    vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(node.proc(0)))]
+    vec![Info::new(
+        key::PMIX_EVENT_AFFECTED_PROC,
+        Value::Proc(node.proc(0)),
+    )]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,10 +252,17 @@ async fn so_does_one_in_a_client() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (follow, _) = module("follow");
-    client.register(&[NEWS], &[], Handler::component(follow)).await.unwrap();
+    client
+        .register(&[NEWS], &[], Handler::component(follow))
+        .await
+        .unwrap();
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
-        let step = call.steps().first().and_then(|step| step.infos.value_of(STEP)).and_then(Value::as_u64);
+        let step = call
+            .steps()
+            .first()
+            .and_then(|step| step.infos.value_of(STEP))
+            .and_then(Value::as_u64);
         tell.send(step).unwrap();
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
@@ -159,8 +271,15 @@ async fn so_does_one_in_a_client() {
     // A registration of a client hears recent events, too: here there are none.
     let once = vec![Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true))];
     for code in ROW {
-        other.notify(Status(code), Range::Namespace, once.clone()).await.unwrap();
-        steps.push(soon("the last handler is called", told.recv()).await.unwrap());
+        other
+            .notify(Status(code), Range::Namespace, once.clone())
+            .await
+            .unwrap();
+        steps.push(
+            soon("the last handler is called", told.recv())
+                .await
+                .unwrap(),
+        );
     }
     assert_eq!(steps, STEPS);
 }
@@ -169,20 +288,47 @@ async fn so_does_one_in_a_client() {
 async fn a_policy_narrows_and_annotates_events_and_refuses_registrations() {
     let (discreet, _) = module("discreet");
     let mut policies = HostedPolicies::default();
-    policies.register(Hook::Event, "discreet", Place::Append, OnFailure::Deny, discreet).unwrap();
-    let node = node_with(Modules { hosted: Hosted { policies, ..Hosted::default() }, ..Modules::default() }).await;
+    policies
+        .register(
+            Hook::Event,
+            "discreet",
+            Place::Append,
+            OnFailure::Deny,
+            discreet,
+        )
+        .unwrap();
+    let node = node_with(Modules {
+        hosted: Hosted {
+            policies,
+            ..Hosted::default()
+        },
+        ..Modules::default()
+    })
+    .await;
     let (client, other) = (node.client(0).await, node.client(1).await);
-    let refused = client.register(&[], everything(), listener().0).await.unwrap_err();
-    let ClientError::Refused { status, .. } = refused else { panic!("{refused:?}") };
+    let refused = client
+        .register(&[], everything(), listener().0)
+        .await
+        .unwrap_err();
+    let ClientError::Refused { status, .. } = refused else {
+        panic!("{refused:?}")
+    };
     assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     let (handler, mut heard) = listener();
-    client.register(&[NEWS], everything(), handler).await.unwrap();
-    for (range, becomes, asked) in
-        [(Range::Global, Range::Namespace, Some(Range::Global)), (Range::Local, Range::Local, None)]
-    {
+    client
+        .register(&[NEWS], everything(), handler)
+        .await
+        .unwrap();
+    for (range, becomes, asked) in [
+        (Range::Global, Range::Namespace, Some(Range::Global)),
+        (Range::Local, Range::Local, None),
+    ] {
         other.notify(NEWS, range, Vec::new()).await.unwrap();
         let event = next(&mut heard).await;
-        let noted = event.infos.value_of(KeyName("peal.discreet.asked")).cloned();
+        let noted = event
+            .infos
+            .value_of(KeyName("peal.discreet.asked"))
+            .cloned();
         assert_eq!((event.range, noted), (becomes, asked.map(Value::Range)));
     }
 }
@@ -200,7 +346,11 @@ impl Host for Environment {
         // Not at once, as a host that asks others.
         Box::pin(async move {
             tokio::task::yield_now().await;
-            if codes == [Status(-3666)] { Err(code::PMIX_ERR_NO_PERMISSIONS) } else { Ok(()) }
+            if codes == [Status(-3666)] {
+                Err(code::PMIX_ERR_NO_PERMISSIONS)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -217,23 +367,62 @@ impl Host for Environment {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
     let host = Arc::new(Environment::default());
-    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::under(
+        host.clone(),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     client.register(&[NEWS], &[], listener().0).await.unwrap();
-    assert!(host.asked.lock().unwrap().is_empty(), "it wants events about jobs only");
+    assert!(
+        host.asked.lock().unwrap().is_empty(),
+        "it wants events about jobs only"
+    );
     let environment = Levels::Environment.directives();
-    let id = client.register(&[NEWS], &environment, listener().0).await.unwrap();
-    other.register(&[NEWS, Status(-3002)], &environment, listener().0).await.unwrap();
-    let register = |codes: &[i32]| ("register", codes.iter().map(|code| Status(*code)).collect::<Vec<_>>());
-    assert_eq!(*host.asked.lock().unwrap(), [register(&[-3001]), register(&[-3002])]);
-    let refused = client.register(&[Status(-3666)], &environment, listener().0).await.unwrap_err();
-    assert!(matches!(refused, ClientError::Refused { status: code::PMIX_ERR_NO_PERMISSIONS, .. }), "{refused:?}");
+    let id = client
+        .register(&[NEWS], &environment, listener().0)
+        .await
+        .unwrap();
+    other
+        .register(&[NEWS, Status(-3002)], &environment, listener().0)
+        .await
+        .unwrap();
+    let register = |codes: &[i32]| {
+        (
+            "register",
+            codes.iter().map(|code| Status(*code)).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(
+        *host.asked.lock().unwrap(),
+        [register(&[-3001]), register(&[-3002])]
+    );
+    let refused = client
+        .register(&[Status(-3666)], &environment, listener().0)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            ClientError::Refused {
+                status: code::PMIX_ERR_NO_PERMISSIONS,
+                ..
+            }
+        ),
+        "{refused:?}"
+    );
     host.asked.lock().unwrap().clear();
     client.deregister(id).await.unwrap();
     other.finalize().await.unwrap();
     client.finalize().await.unwrap();
     let given_back = |asked: &[(&str, Vec<Status>)]| -> Vec<i32> {
-        asked.iter().flat_map(|(_, codes)| codes.iter().map(|code| code.0)).collect()
+        asked
+            .iter()
+            .flat_map(|(_, codes)| codes.iter().map(|code| code.0))
+            .collect()
     };
     let asked = soon("all is given back", async {
         loop {
@@ -245,7 +434,10 @@ async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
         }
     })
     .await;
-    assert!(asked.iter().all(|(what, _)| *what == "deregister"), "{asked:?}");
+    assert!(
+        asked.iter().all(|(what, _)| *what == "deregister"),
+        "{asked:?}"
+    );
     assert_eq!(given_back(&asked), [-3002, -3001]);
 }
 
@@ -266,22 +458,55 @@ impl Host for Silent {
 #[tokio::test(flavor = "multi_thread")]
 async fn host_that_never_answers_delays_a_registration_so_long() {
     let host = Arc::new(Silent::default());
-    let settings = ServerSettings { host_timeout: Duration::from_millis(50), ..ServerSettings::default() };
+    let settings = ServerSettings {
+        host_timeout: Duration::from_millis(50),
+        ..ServerSettings::default()
+    };
     let node = Node::under(host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (handler, mut heard) = listener();
     client.register(&[NEWS], &[], handler).await.unwrap();
-    let late = client.register(&[NEWS], &Levels::Environment.directives(), listener().0).await.unwrap_err();
-    assert!(matches!(late, ClientError::Refused { status: code::PMIX_ERR_TIMEOUT, .. }), "{late:?}");
-    assert_eq!(*host.0.lock().unwrap(), [[NEWS]], "the host need not register any more");
-    other.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
-    assert_eq!(next(&mut heard).await.code, NEWS, "the other registration stands");
+    let late = client
+        .register(&[NEWS], &Levels::Environment.directives(), listener().0)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            late,
+            ClientError::Refused {
+                status: code::PMIX_ERR_TIMEOUT,
+                ..
+            }
+        ),
+        "{late:?}"
+    );
+    assert_eq!(
+        *host.0.lock().unwrap(),
+        [[NEWS]],
+        "the host need not register any more"
+    );
+    other
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        next(&mut heard).await.code,
+        NEWS,
+        "the other registration stands"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_breaks_the_protocol_is_told_to_a_host_that_registered_for_it() {
     let host = Arc::new(Environment::default());
-    let node = Node::under(host.clone(), ServerSettings::default(), &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::under(
+        host.clone(),
+        ServerSettings::default(),
+        &EmbeddedFabric::new(),
+        "job",
+        2,
+    )
+    .await;
     let garbled = async |rank, expected: &[Status]| {
         let mut peer = Peer::connect(&node, rank).await;
         // A command that nobody knows.

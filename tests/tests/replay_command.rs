@@ -7,25 +7,48 @@ use tempfile::TempDir;
 fn trail() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
-    fs::write(&config, format!("[audit]\npath = {:?}\non_failure = \"deny\"\n", dir.path().join("audit.db"))).unwrap();
+    fs::write(
+        &config,
+        format!(
+            "[audit]\npath = {:?}\non_failure = \"deny\"\n",
+            dir.path().join("audit.db")
+        ),
+    )
+    .unwrap();
     let mut command = peal(["run", "--config"]);
-    command.arg(&config).arg("--handler").arg(guest("echo")).arg("--").arg(program("peal-example"));
+    command
+        .arg(&config)
+        .arg("--handler")
+        .arg(guest("echo"))
+        .arg("--")
+        .arg(program("peal-example"));
     run(&mut command).expect_status(0);
     dir
 }
 
 fn replay(trail: &Path, args: &[&str]) -> Done {
-    run(peal(["audit", "replay", "--config"]).arg(trail.join("peal.toml")).args(args))
+    run(peal(["audit", "replay", "--config"])
+        .arg(trail.join("peal.toml"))
+        .args(args))
 }
 
 #[test]
 fn replay_of_no_call_says_which_calls_there_are() {
     let dir = trail();
     let all = replay(dir.path(), &[]).expect_status(0).stdout;
-    assert!(all.contains("0 differ") && !all.starts_with("0 calls"), "{all}");
+    assert!(
+        all.contains("0 differ") && !all.starts_with("0 calls"),
+        "{all}"
+    );
     for (args, says) in [
-        (&["999999"][..], "no call is replayed: none fits; records 1 to "),
-        (&["--module", "nosuch"], "are there, with calls of these modules: echo"),
+        (
+            &["999999"][..],
+            "no call is replayed: none fits; records 1 to ",
+        ),
+        (
+            &["--module", "nosuch"],
+            "are there, with calls of these modules: echo",
+        ),
         (&["1"], "no call is replayed: that record is of kind "),
     ] {
         let done = replay(dir.path(), args).expect_status(125);

@@ -1,14 +1,16 @@
 //! Calls of components in four languages, recorded under load, are the same when they are replayed.
 use peal_audit::{
-    Audit, AuditSettings, Destinations, Facts, OnFailure, Outcome, Replayer, Retention, Secrets, Source, kind,
+    Audit, AuditSettings, Destinations, Facts, OnFailure, Outcome, Replayer, Retention, Secrets,
+    Source, kind,
 };
 use peal_model::{
-    DataArray, Event, Identity, Info, Key, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status, Value, data_type,
+    DataArray, Event, Identity, Info, Key, Matter, Nspace, PolicyRequest, Proc, Range, Rank,
+    Status, Value, data_type,
 };
 use peal_needs::needs;
 use peal_sandbox::{
-    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Isolation, Limits, Module, PolicyCall, Services,
-    State,
+    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Isolation, Limits, Module,
+    PolicyCall, Services, State,
 };
 use peal_store::{Durability, Filter};
 use peal_tests::{drawer::Drawer, guest};
@@ -45,7 +47,11 @@ fn settings(dir: &Path) -> AuditSettings {
 
 fn engine() -> Engine {
     let cache_dir = Some(peal_tests::root().join("target/test-cache/compiled"));
-    let settings = EngineSettings { cache_dir, fuel: FuelCount::Always, ..EngineSettings::default() };
+    let settings = EngineSettings {
+        cache_dir,
+        fuel: FuelCount::Always,
+        ..EngineSettings::default()
+    };
     Engine::new(&settings).unwrap()
 }
 
@@ -68,7 +74,11 @@ fn load(engine: &Engine, audit: &Audit, name: &str, bytes: Vec<u8>) -> Module {
     };
     let recorder = Some(audit.recorder(&facts, bytes.as_slice().into()).unwrap());
     let state: Option<Arc<dyn State>> = Some(Arc::new(Drawer::default()));
-    let services = Services { recorder, state, ..Services::default() };
+    let services = Services {
+        recorder,
+        state,
+        ..Services::default()
+    };
     let module = Module::load(engine, name, &bytes, &Grants::all(), limits, services).unwrap();
     let config = match name {
         "escalate" => vec![
@@ -90,14 +100,22 @@ fn info(key: &str, value: Value) -> Info {
 
 /// What is hard to carry, and different each time.
 fn infos(number: u64) -> Vec<Info> {
-    let inner =
-        DataArray::new(data_type::PMIX_DOUBLE, vec![Value::Double(f64::NAN), Value::Double(number as f64 / 3.0)]);
+    let inner = DataArray::new(
+        data_type::PMIX_DOUBLE,
+        vec![Value::Double(f64::NAN), Value::Double(number as f64 / 3.0)],
+    );
     vec![
         info("test.number", Value::Uint64(number)),
         info("test.large", Value::Uint64((1 << 53) + number)),
-        info("test.text", Value::string(&"x".repeat(usize::try_from(number % 50).unwrap()))),
+        info(
+            "test.text",
+            Value::string(&"x".repeat(usize::try_from(number % 50).unwrap())),
+        ),
         info("test.array", Value::DataArray(inner.unwrap())),
-        info("test.bytes", Value::ByteObject(vec![0xff; usize::try_from(number % 30).unwrap()].into())),
+        info(
+            "test.bytes",
+            Value::ByteObject(vec![0xff; usize::try_from(number % 30).unwrap()].into()),
+        ),
     ]
 }
 
@@ -107,8 +125,19 @@ fn proc(number: u64) -> Proc {
 }
 
 fn call(module: &Module, number: u64) {
-    let (source, identity) = (Some(proc(number)), Some(Identity { uid: 1000, gid: 100 }));
-    let event = Event { code: Status(-3101), source, range: Range::Session, infos: infos(number) };
+    let (source, identity) = (
+        Some(proc(number)),
+        Some(Identity {
+            uid: 1000,
+            gid: 100,
+        }),
+    );
+    let event = Event {
+        code: Status(-3101),
+        source,
+        range: Range::Session,
+        infos: infos(number),
+    };
     module.handle(&EventCall {
         number,
         registration: 1,
@@ -120,8 +149,17 @@ fn call(module: &Module, number: u64) {
 }
 
 fn ask(module: &Module, number: u64) {
-    let (requester, identity) = (Some(proc(number)), Some(Identity { uid: 1000, gid: 100 }));
-    let matter = Matter::Event { code: Status(-3101), range: Range::Session };
+    let (requester, identity) = (
+        Some(proc(number)),
+        Some(Identity {
+            uid: 1000,
+            gid: 100,
+        }),
+    );
+    let matter = Matter::Event {
+        code: Status(-3101),
+        range: Range::Session,
+    };
     let (server, infos) = (Identity { uid: 0, gid: 0 }, infos(number));
     let (targets, codes, directives) = (Vec::new(), Vec::new(), Vec::new());
     let request = PolicyRequest {
@@ -139,7 +177,11 @@ fn ask(module: &Module, number: u64) {
         infos,
         directives,
     };
-    module.decide(&PolicyCall { number, request: Arc::new(request), steps: Arc::default() });
+    module.decide(&PolicyCall {
+        number,
+        request: Arc::new(request),
+        steps: Arc::default(),
+    });
 }
 
 /// The trail once it has ended: modules that want to know are told on another thread that they are no longer needed.
@@ -147,7 +189,12 @@ fn ended(dir: &Path) -> Source {
     let patience = Instant::now() + Duration::from_secs(120);
     while Instant::now() < patience {
         let source = Source::open(&dir.join("audit.db")).unwrap();
-        if source.last(&Filter::default(), 1).unwrap().iter().any(|row| row.kind == kind::ENDED) {
+        if source
+            .last(&Filter::default(), 1)
+            .unwrap()
+            .iter()
+            .any(|row| row.kind == kind::ENDED)
+        {
             return source;
         }
         std::thread::yield_now();
@@ -162,11 +209,15 @@ fn ten_thousand_calls_in_four_languages_are_the_same_when_replayed() {
     let (engine, audit) = (engine(), Audit::open(settings(dir.path())).unwrap());
     let read = |path: &Path| std::fs::read(path).unwrap();
     let names = ["echo", "escalate", "report", "follow"];
-    let mut handlers: Vec<Module> = names.iter().map(|name| load(&engine, &audit, name, read(&guest(name)))).collect();
+    let mut handlers: Vec<Module> = names
+        .iter()
+        .map(|name| load(&engine, &audit, name, read(&guest(name))))
+        .collect();
     for name in ["echo-c", "echo-python", "echo-js"] {
         handlers.push(load(&engine, &audit, name, read(&guest(name))));
     }
-    let policies = ["same-user", "quota"].map(|name| load(&engine, &audit, name, read(&guest(name))));
+    let policies =
+        ["same-user", "quota"].map(|name| load(&engine, &audit, name, read(&guest(name))));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let (handlers, policies) = (&handlers, &policies);
@@ -174,7 +225,10 @@ fn ten_thousand_calls_in_four_languages_are_the_same_when_replayed() {
                 for number in (thread..CALLS).step_by(THREADS as usize) {
                     match usize::try_from(number).unwrap() % 5 {
                         0 => ask(&policies[usize::try_from(number / 5 % 2).unwrap()], number),
-                        _ => call(&handlers[usize::try_from(number).unwrap() % handlers.len()], number),
+                        _ => call(
+                            &handlers[usize::try_from(number).unwrap() % handlers.len()],
+                            number,
+                        ),
                     }
                 }
             });
@@ -191,7 +245,12 @@ fn ten_thousand_calls_in_four_languages_are_the_same_when_replayed() {
             _ => others.push(replayed),
         })
         .unwrap();
-    assert!(others.is_empty(), "{} differ, such as {:?}", others.len(), &others[..others.len().min(3)]);
+    assert!(
+        others.is_empty(),
+        "{} differ, such as {:?}",
+        others.len(),
+        &others[..others.len().min(3)]
+    );
     assert!(same >= CALLS, "{same}");
     println!("{same} calls replayed, all the same");
 }

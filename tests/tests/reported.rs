@@ -16,7 +16,10 @@ const JOB: &str = "\"><script>document.title='taken'<img>'";
 async fn served(place: &Place) -> Daemon {
     let dir = place.path("").display().to_string();
     let module = |name: &str, rest: &str| {
-        format!("[[module]]\nname = \"{name}\"\npath = \"{}\"\n{rest}\n", guest(name).display())
+        format!(
+            "[[module]]\nname = \"{name}\"\npath = \"{}\"\n{rest}\n",
+            guest(name).display()
+        )
     };
     place.configure(&format!(
         "[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\n{}{}",
@@ -32,7 +35,9 @@ async fn served(place: &Place) -> Daemon {
 fn report(place: &Place, name: &str, args: &[&str]) -> String {
     let html = place.path(name).display().to_string();
     let config = place.path("peal.toml").display().to_string();
-    let report = |args: &[&str]| run(peal(["audit", "report", "--config", &config, "--html", &html]).args(args));
+    let report = |args: &[&str]| {
+        run(peal(["audit", "report", "--config", &config, "--html", &html]).args(args))
+    };
     report(args).expect_status(0);
     // It is not written over one that is there.
     report(args).expect_status(125);
@@ -45,42 +50,89 @@ async fn a_page_shows_what_a_server_did_and_runs_nothing_of_it() {
     let place = Place::new();
     let server = served(&place).await;
     let client = server.client(JOB, 0).await;
-    client.notify(NEWS, Range::Namespace, Vec::new()).await.unwrap();
+    client
+        .notify(NEWS, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
     let stranger = Proc::new(Nspace::new("elsewhere").unwrap(), Rank(0));
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
-    assert!(client.job_control(&[stranger], &[kill]).await.is_err(), "that is denied");
+    assert!(
+        client.job_control(&[stranger], &[kill]).await.is_err(),
+        "that is denied"
+    );
     drop(client);
     server.tell(&["stop", "--wait"]);
     server.ends();
     let file = report(&place, "report.html", &[]);
     let page = std::fs::read_to_string(&file).unwrap();
     assert!(
-        page.contains("same-user") && page.contains("failed:") && page.contains("&lt;script&gt;document.title"),
+        page.contains("same-user")
+            && page.contains("failed:")
+            && page.contains("&lt;script&gt;document.title"),
         "{page}"
     );
-    assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
+    assert!(
+        !page.contains("<script") && !page.contains("<img"),
+        "{page}"
+    );
     let none = report(&place, "none.html", &["--since", "2999-01-01T00:00:00Z"]);
     assert!(std::fs::read_to_string(none).unwrap().contains("0 records"));
     let browser = browser();
     let net = place.path("net.json");
     let shown = shown(&browser, &file, &net, place.path("profile").as_path());
     // The whole document as it became: what the browser made of it, not what was written.
-    assert!(shown.stdout.contains("<title>Audit report</title>"), "{}", shown.stdout);
-    assert!(!shown.stdout.contains("<script") && !shown.stdout.contains("<img"), "{}", shown.stdout);
-    assert_eq!(shown.stdout.matches("<table>").count(), 6, "{}", shown.stdout);
-    assert_eq!(shown.stdout.matches("<svg").count(), shown.stdout.matches("</svg>").count());
-    for said in ["CONSOLE", "Refused to", "Content Security Policy", "Uncaught"] {
+    assert!(
+        shown.stdout.contains("<title>Audit report</title>"),
+        "{}",
+        shown.stdout
+    );
+    assert!(
+        !shown.stdout.contains("<script") && !shown.stdout.contains("<img"),
+        "{}",
+        shown.stdout
+    );
+    assert_eq!(
+        shown.stdout.matches("<table>").count(),
+        6,
+        "{}",
+        shown.stdout
+    );
+    assert_eq!(
+        shown.stdout.matches("<svg").count(),
+        shown.stdout.matches("</svg>").count()
+    );
+    for said in [
+        "CONSOLE",
+        "Refused to",
+        "Content Security Policy",
+        "Uncaught",
+    ] {
         assert!(!shown.stderr.contains(said), "{}", shown.stderr);
     }
     let log = std::fs::read_to_string(net).unwrap();
-    assert!(log.contains("\"events\""), "this is no log of what a browser asks of the network");
+    assert!(
+        log.contains("\"events\""),
+        "this is no log of what a browser asks of the network"
+    );
     assert!(!log.contains("\"url\":\"http"), "{log}");
 }
 
 fn shown(browser: &Path, file: &str, net: &Path, profile: &Path) -> peal_tests::Done {
     let mut command = Command::new(browser);
-    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
-    command.args(["--disable-background-networking", "--enable-logging=stderr", "--dump-dom"]);
-    command.arg(format!("--user-data-dir={}", profile.display())).arg(format!("--log-net-log={}", net.display()));
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+    ]);
+    command.args([
+        "--disable-background-networking",
+        "--enable-logging=stderr",
+        "--dump-dom",
+    ]);
+    command
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--log-net-log={}", net.display()));
     run(command.arg(format!("file://{file}"))).expect_status(0)
 }

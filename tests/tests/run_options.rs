@@ -21,7 +21,10 @@ fn sorted(done: &Done) -> Vec<&str> {
 /// Runs a job that reads this.
 fn fed(args: &[&str], input: &[u8]) -> Done {
     let mut command = peal(args);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
     // Who does not read it misses it.
@@ -34,10 +37,31 @@ fn applications_are_one_job_with_an_environment_of_their_own() {
     let elsewhere = tempfile::tempdir().unwrap();
     let dir = elsewhere.path().canonicalize().unwrap();
     let script = "echo $PMIX_RANK of $OMPI_COMM_WORLD_SIZE: $WHAT $GIVEN in $(pwd)";
-    let done = run(peal(["run", "-np", "2", "-x", "WHAT=first", "-x", "GIVEN", "--wdir"])
-        .arg(&dir)
-        .args(["sh", "-c", script, ":", "-n", "1", "-x", "WHAT=second", "sh", "-c", script])
-        .env("GIVEN", "given"))
+    let done = run(peal([
+        "run",
+        "-np",
+        "2",
+        "-x",
+        "WHAT=first",
+        "-x",
+        "GIVEN",
+        "--wdir",
+    ])
+    .arg(&dir)
+    .args([
+        "sh",
+        "-c",
+        script,
+        ":",
+        "-n",
+        "1",
+        "-x",
+        "WHAT=second",
+        "sh",
+        "-c",
+        script,
+    ])
+    .env("GIVEN", "given"))
     .expect_status(0);
     let (there, here) = (dir.display(), peal_tests::root().canonicalize().unwrap());
     let expected = [
@@ -54,7 +78,17 @@ fn the_first_rank_reads_what_peal_reads_unless_another_or_all_or_none_shall() {
     for (reader, expected) in [
         (None, vec!["0 reads one", "0 reads two"]),
         (Some("2"), vec!["2 reads one", "2 reads two"]),
-        (Some("all"), vec!["0 reads one", "0 reads two", "1 reads one", "1 reads two", "2 reads one", "2 reads two"]),
+        (
+            Some("all"),
+            vec![
+                "0 reads one",
+                "0 reads two",
+                "1 reads one",
+                "1 reads two",
+                "2 reads one",
+                "2 reads two",
+            ],
+        ),
         (Some("none"), vec![]),
     ] {
         let mut args = vec!["run", "-n", "3"];
@@ -78,18 +112,31 @@ fn what_is_written_is_kept_in_files_and_shown_unless_it_shall_not_be() {
     let dir = tempfile::tempdir().unwrap();
     let script = "echo out $PMIX_RANK; echo err $PMIX_RANK >&2";
     let kept = |below: &Path| {
-        [("rank.0/stdout", "out 0\n"), ("rank.1/stdout", "out 1\n"), ("rank.0/stderr", "err 0\n")]
-            .iter()
-            .all(|(name, text)| fs::read_to_string(below.join(name)).unwrap() == *text)
+        [
+            ("rank.0/stdout", "out 0\n"),
+            ("rank.1/stdout", "out 1\n"),
+            ("rank.0/stderr", "err 0\n"),
+        ]
+        .iter()
+        .all(|(name, text)| fs::read_to_string(below.join(name)).unwrap() == *text)
     };
     let both = dir.path().join("both");
-    let done = run(peal(["run", "-n", "2", "--tag-output", "--output"]).arg(&both).args(["sh", "-c", script]));
-    assert_eq!(sorted(&done.expect_status(0)), ["[0] out 0", "[1] out 1"], "tags are for the screen");
+    let done = run(peal(["run", "-n", "2", "--tag-output", "--output"])
+        .arg(&both)
+        .args(["sh", "-c", script]));
+    assert_eq!(
+        sorted(&done.expect_status(0)),
+        ["[0] out 0", "[1] out 1"],
+        "tags are for the screen"
+    );
     assert!(kept(&both));
 
     let only = dir.path().join("only");
     let nocopy = format!("{}:nocopy", only.display());
-    let done = run(&mut peal(["run", "-n", "2", "--output", &nocopy, "sh", "-c", script])).expect_status(0);
+    let done = run(&mut peal([
+        "run", "-n", "2", "--output", &nocopy, "sh", "-c", script,
+    ]))
+    .expect_status(0);
     assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("", ""));
     assert!(kept(&only));
 }
@@ -97,9 +144,22 @@ fn what_is_written_is_kept_in_files_and_shown_unless_it_shall_not_be() {
 #[test]
 fn a_job_whose_time_is_over_is_ended_with_all_that_it_started() {
     let began = std::time::Instant::now();
-    let done = run(&mut peal(["run", "-n", "2", "--timeout", "300ms", "sh", "-c", "sleep 1000 & sleep 1000"]));
+    let done = run(&mut peal([
+        "run",
+        "-n",
+        "2",
+        "--timeout",
+        "300ms",
+        "sh",
+        "-c",
+        "sleep 1000 & sleep 1000",
+    ]));
     let done = done.expect_status(124);
-    assert!(done.stderr.contains("did not end within 300ms"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("did not end within 300ms"),
+        "{}",
+        done.stderr
+    );
     assert!(began.elapsed().as_secs() < 30);
     run(&mut peal(["run", "--timeout", "1h", "true"])).expect_status(0);
 }
@@ -124,7 +184,12 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     assert!(done.stderr.contains("behind `:`"), "{}", done.stderr);
     assert!(!mark.exists(), "something ran");
     let done = run(&mut peal(["run", "-x", "NO_SUCH_VARIABLE", "true"])).expect_status(0);
-    assert!(done.stderr.contains("NO_SUCH_VARIABLE: there is no such variable"), "{}", done.stderr);
+    assert!(
+        done.stderr
+            .contains("NO_SUCH_VARIABLE: there is no such variable"),
+        "{}",
+        done.stderr
+    );
 }
 
 /// A job that is read line by line while it runs.
@@ -135,7 +200,12 @@ struct Read {
 
 impl Read {
     fn start(args: &[&str]) -> Read {
-        let mut child = peal(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = peal(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Read { child, lines }
     }
@@ -143,7 +213,12 @@ impl Read {
 
 #[test]
 fn lines_go_back_and_forth_while_both_run() {
-    let mut job = Read::start(&["run", "sh", "-c", "while read line; do echo got $line; done; echo end"]);
+    let mut job = Read::start(&[
+        "run",
+        "sh",
+        "-c",
+        "while read line; do echo got $line; done; echo end",
+    ]);
     let mut input = job.child.stdin.take().unwrap();
     for line in ["one", "two"] {
         writeln!(input, "{line}").unwrap();
@@ -157,7 +232,9 @@ fn lines_go_back_and_forth_while_both_run() {
 #[test]
 fn an_interrupt_ends_all_applications() {
     let script = "trap 'echo ended; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
-    let mut job = Read::start(&["run", "sh", "-c", script, ":", "-n", "2", "sh", "-c", script]);
+    let mut job = Read::start(&[
+        "run", "sh", "-c", script, ":", "-n", "2", "sh", "-c", script,
+    ]);
     for _ in 0..3 {
         assert_eq!(job.lines.next().unwrap().unwrap(), "ready");
     }
@@ -175,8 +252,13 @@ fn procs_get_what_others_write_and_write_what_others_read() {
     let program = c_program("forward");
     // Nothing comes from here, and no end of it.
     let mut command = peal(["run", "-n", "3", "--stdin", "2"]);
-    let mut child =
-        command.arg(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .arg(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let _open = child.stdin.take();
     let done = finish(child).expect_status(0);
     let expected = [

@@ -32,18 +32,35 @@ async fn a_handler_of_a_job_sees_the_events_of_its_job_alone_and_raises_events_a
     for job in ["other", "mine"] {
         daemon.tell(&["job", "register", job, "-n", "1"]);
     }
-    let (other, mine) = (daemon.client("other", 0).await, daemon.client("mine", 0).await);
+    let (other, mine) = (
+        daemon.client("other", 0).await,
+        daemon.client("mine", 0).await,
+    );
     let (handler, mut heard) = listener();
     mine.register(&[RAISED], &[], handler).await.unwrap();
-    other.notify(ASKED, Range::Namespace, Vec::new()).await.unwrap();
-    mine.notify(ASKED, Range::Namespace, Vec::new()).await.unwrap();
+    other
+        .notify(ASKED, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
+    mine.notify(ASKED, Range::Namespace, Vec::new())
+        .await
+        .unwrap();
     for _ in 0..2 {
         let source = next(&mut heard).await.source.unwrap();
-        assert_eq!((source.nspace.as_str(), source.rank), ("mine", rank::PMIX_RANK_UNDEF));
+        assert_eq!(
+            (source.nspace.as_str(), source.rank),
+            ("mine", rank::PMIX_RANK_UNDEF)
+        );
     }
     let stats = daemon.tell(&["stats"]);
-    let line = stats.lines().find(|line| line.contains("module_calls")).unwrap();
-    assert!(line.trim_start().starts_with("1 ") && line.contains("owner=\"namespace mine\""), "{line}");
+    let line = stats
+        .lines()
+        .find(|line| line.contains("module_calls"))
+        .unwrap();
+    assert!(
+        line.trim_start().starts_with("1 ") && line.contains("owner=\"namespace mine\""),
+        "{line}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,15 +71,25 @@ async fn what_is_kept_for_a_job_of_some_name_goes_with_the_job() {
     std::fs::write(&file, text_form::of_sandbox("keeper.wat")).unwrap();
     let store = place.path("store.db");
     let grants = "grants = [\"notify\", \"sink\", \"state\"]";
-    let module =
-        format!("[[module]]\nname = \"keeper\"\npath = {file:?}\nscope = \"namespace:render-*\"\ncodes = [-2]");
-    place.configure(&format!("[store]\npath = {store:?}\n[tenant]\n{grants}\n{module}\n{grants}\n"));
+    let module = format!(
+        "[[module]]\nname = \"keeper\"\npath = {file:?}\nscope = \"namespace:render-*\"\ncodes = [-2]"
+    );
+    place.configure(&format!(
+        "[store]\npath = {store:?}\n[tenant]\n{grants}\n{module}\n{grants}\n"
+    ));
     let daemon = place.start();
     for job in jobs {
         daemon.tell(&["job", "register", job, "-n", "1"]);
         let client = daemon.client(job, 0).await;
         let info = |key: &'static str| Info::new(KeyName(key), Value::string("kept"));
-        client.notify(SET, Range::Namespace, vec![info("test.key"), info("test.value")]).await.unwrap();
+        client
+            .notify(
+                SET,
+                Range::Namespace,
+                vec![info("test.key"), info("test.value")],
+            )
+            .await
+            .unwrap();
         soon("the client leaves", client.finalize()).await.unwrap();
     }
     let called = |line: &&str| line.contains("module_calls") && line.trim_start().starts_with("1 ");
@@ -95,14 +122,33 @@ fn a_handler_of_a_user_has_a_chain_between_those_of_the_site_and_of_the_job() {
     ];
     place.configure(&text.concat());
     let mut command = peal(["run", "--events", "--config"]);
-    command.arg(place.path("peal.toml")).arg("--handler").arg(&report).arg("--").arg(program("peal-example"));
+    command
+        .arg(place.path("peal.toml"))
+        .arg("--handler")
+        .arg(&report)
+        .arg("--")
+        .arg(program("peal-example"));
     let done = run(&mut command).expect_status(0);
-    let told: Vec<&str> =
-        done.stderr.lines().filter(|line| line.contains("chain:") || line.contains("answers")).collect();
-    let [site, sites, user, users, job, jobs] = &told[..] else { panic!("{}", done.stderr) };
-    assert!(site.ends_with("through the site's chain:") && sites.contains("sites answers"), "{told:?}");
-    assert!(user.ends_with("through the user's chain:") && users.contains("users answers"), "{told:?}");
-    assert!(job.ends_with("through the job's chain:") && jobs.contains("report answers"), "{told:?}");
+    let told: Vec<&str> = done
+        .stderr
+        .lines()
+        .filter(|line| line.contains("chain:") || line.contains("answers"))
+        .collect();
+    let [site, sites, user, users, job, jobs] = &told[..] else {
+        panic!("{}", done.stderr)
+    };
+    assert!(
+        site.ends_with("through the site's chain:") && sites.contains("sites answers"),
+        "{told:?}"
+    );
+    assert!(
+        user.ends_with("through the user's chain:") && users.contains("users answers"),
+        "{told:?}"
+    );
+    assert!(
+        job.ends_with("through the job's chain:") && jobs.contains("report answers"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -110,19 +156,36 @@ fn what_belongs_to_the_site_is_refused_for_others() {
     let place = Place::new();
     let said = |text: String| {
         place.configure(&text);
-        run(peal(["config", "check"]).arg(place.path("peal.toml"))).expect_status(1).stderr
+        run(peal(["config", "check"]).arg(place.path("peal.toml")))
+            .expect_status(1)
+            .stderr
     };
-    let module = |name: &str, more: &str| format!("[[module]]\nname = \"m\"\npath = {:?}\n{more}", guest(name));
+    let module = |name: &str, more: &str| {
+        format!("[[module]]\nname = \"m\"\npath = {:?}\n{more}", guest(name))
+    };
     let policy = said(module("same-user", "scope = \"user:0\"\n"));
-    let wanted = "4:1: module m is a connection-policy, which belongs to the site: leave out module.scope";
+    let wanted =
+        "4:1: module m is a connection-policy, which belongs to the site: leave out module.scope";
     assert!(policy.contains(wanted), "{policy}");
     let channel = module(
         "stdio",
         "scope = \"namespace:a\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\ngrants = [\"sink\"]\n",
     );
     let channel = said(channel);
-    assert!(channel.contains("module m is a log-channel, which belongs to the site"), "{channel}");
-    assert!(channel.contains("7:1: module m is of namespace a and cannot be granted \"sink\""), "{channel}");
-    let nobody = said(module("report", "scope = \"user:nobody-of-this-name\"\ngrants = [\"logging\"]\n"));
-    assert!(nobody.contains("4:1: module.scope: there is no user \"nobody-of-this-name\" here"), "{nobody}");
+    assert!(
+        channel.contains("module m is a log-channel, which belongs to the site"),
+        "{channel}"
+    );
+    assert!(
+        channel.contains("7:1: module m is of namespace a and cannot be granted \"sink\""),
+        "{channel}"
+    );
+    let nobody = said(module(
+        "report",
+        "scope = \"user:nobody-of-this-name\"\ngrants = [\"logging\"]\n",
+    ));
+    assert!(
+        nobody.contains("4:1: module.scope: there is no user \"nobody-of-this-name\" here"),
+        "{nobody}"
+    );
 }

@@ -17,15 +17,25 @@ use std::{
 
 /// Starts all ranks of a registered job and waits for their ends.
 fn run_job(daemon: &Daemon, job: &str, size: u32, program: &std::path::Path) -> Vec<Done> {
-    let procs: Vec<Child> = (0..size).map(|rank| daemon.proc(job, rank, program).spawn().unwrap()).collect();
-    procs.into_iter().map(|proc| finish(proc).expect_status(0)).collect()
+    let procs: Vec<Child> = (0..size)
+        .map(|rank| daemon.proc(job, rank, program).spawn().unwrap())
+        .collect();
+    procs
+        .into_iter()
+        .map(|proc| finish(proc).expect_status(0))
+        .collect()
 }
 
 /// A proc that is connected, and leaves when its input is closed.
 fn connected(daemon: &Daemon, job: &str, rank: u32) -> Child {
-    let mut child = daemon.proc(job, rank, &program("peal-claim")).spawn().unwrap();
+    let mut child = daemon
+        .proc(job, rank, &program("peal-claim"))
+        .spawn()
+        .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     assert_eq!(line, format!("admitted as rank {rank}\n"));
     child
 }
@@ -40,24 +50,54 @@ fn jobs_that_others_start_are_served_and_forgotten() {
     let place = Place::new();
     let daemon = place.start();
     let printed = daemon.tell(&["job", "register", "demo", "-n", "3"]);
-    assert!(printed.starts_with("# rank 0\n") && printed.contains("\n# rank 2\n"), "{printed}");
+    assert!(
+        printed.starts_with("# rank 0\n") && printed.contains("\n# rank 2\n"),
+        "{printed}"
+    );
     assert_eq!(printed.matches("PMIX_NAMESPACE=demo\n").count(), 3);
     assert!(printed.contains("PMIX_RANK=2\n"), "{printed}");
-    let again = daemon.ask(&["job", "register", "demo", "-n", "3"]).expect_status(125);
-    assert!(again.stderr.contains("a job \"demo\" is registered already"), "{}", again.stderr);
+    let again = daemon
+        .ask(&["job", "register", "demo", "-n", "3"])
+        .expect_status(125);
+    assert!(
+        again
+            .stderr
+            .contains("a job \"demo\" is registered already"),
+        "{}",
+        again.stderr
+    );
     let listed = daemon.tell(&["job", "list"]);
     let line: Vec<&str> = listed.lines().nth(1).unwrap().split_whitespace().collect();
-    assert_eq!((&line[..1], &line[2..]), (&["3"][..], &["3", "0", "0", "0", "demo"][..]), "{listed}");
+    assert_eq!(
+        (&line[..1], &line[2..]),
+        (&["3"][..], &["3", "0", "0", "0", "demo"][..]),
+        "{listed}"
+    );
 
     let done = run_job(&daemon, "demo", 3, &program("peal-example"));
-    assert!(done[1].stdout.contains("rank 1 of 3: my neighbour says \"hello from rank 2\""), "{done:?}");
-    let jobs: serde_json::Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
-    assert_eq!((&jobs[0]["nspace"], &jobs[0]["finalized"]), (&"demo".into(), &3.into()));
+    assert!(
+        done[1]
+            .stdout
+            .contains("rank 1 of 3: my neighbour says \"hello from rank 2\""),
+        "{done:?}"
+    );
+    let jobs: serde_json::Value =
+        serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+    assert_eq!(
+        (&jobs[0]["nspace"], &jobs[0]["finalized"]),
+        (&"demo".into(), &3.into())
+    );
 
     daemon.tell(&["job", "deregister", "demo"]);
     assert_eq!(daemon.tell(&["job", "list"]).lines().count(), 1);
-    let gone = daemon.ask(&["job", "deregister", "demo"]).expect_status(125);
-    assert!(gone.stderr.contains("no job \"demo\" was registered here"), "{}", gone.stderr);
+    let gone = daemon
+        .ask(&["job", "deregister", "demo"])
+        .expect_status(125);
+    assert!(
+        gone.stderr.contains("no job \"demo\" was registered here"),
+        "{}",
+        gone.stderr
+    );
     // The name is free again.
     daemon.tell(&["job", "register", "demo", "-n", "1"]);
     run_job(&daemon, "demo", 1, &program("peal-example"));
@@ -74,7 +114,9 @@ fn programs_of_libpmix_are_served_and_hear_when_their_server_dies() {
     daemon.tell(&["job", "register", "hello", "-n", "2"]);
     run_job(&daemon, "hello", 2, &hello);
     daemon.tell(&["job", "register", "stays", "-n", "2"]);
-    let mut procs: Vec<Child> = (0..2).map(|rank| daemon.proc("stays", rank, &stays).spawn().unwrap()).collect();
+    let mut procs: Vec<Child> = (0..2)
+        .map(|rank| daemon.proc("stays", rank, &stays).spawn().unwrap())
+        .collect();
     for proc in &mut procs {
         let mut line = [0; 6];
         proc.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
@@ -82,7 +124,10 @@ fn programs_of_libpmix_are_served_and_hear_when_their_server_dies() {
     }
     daemon.signal(Signal::KILL);
     for proc in procs {
-        assert_eq!(finish(proc).expect_status(0).stdout, format!("lost: {}\n", code::PMIX_ERR_LOST_CONNECTION.0));
+        assert_eq!(
+            finish(proc).expect_status(0).stdout,
+            format!("lost: {}\n", code::PMIX_ERR_LOST_CONNECTION.0)
+        );
     }
     assert_eq!(daemon.ends().status, None);
     // Nothing that is left behind is in the way.
@@ -102,13 +147,25 @@ async fn a_client_hears_that_its_server_was_killed_and_the_next_server_starts_cl
         let client = daemon.client("job", 0).await;
         assert_eq!(client.me().nspace, Nspace::new("job").unwrap());
         let (handler, mut heard) = listener();
-        client.register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], &[], handler).await.unwrap();
+        client
+            .register(&[code::PMIX_ERR_LOST_CONNECTION_TO_SERVER], &[], handler)
+            .await
+            .unwrap();
         daemon.signal(Signal::KILL);
-        assert_eq!(next(&mut heard).await.code, code::PMIX_ERR_LOST_CONNECTION_TO_SERVER);
+        assert_eq!(
+            next(&mut heard).await.code,
+            code::PMIX_ERR_LOST_CONNECTION_TO_SERVER
+        );
         daemon.ends();
     }
-    let store = peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default()).unwrap();
-    let verbs = store.admin_calls(100).unwrap().into_iter().filter(|record| record.call.verb.starts_with("register"));
+    let store =
+        peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default())
+            .unwrap();
+    let verbs = store
+        .admin_calls(100)
+        .unwrap()
+        .into_iter()
+        .filter(|record| record.call.verb.starts_with("register"));
     assert_eq!(verbs.count(), 3);
 }
 
@@ -127,11 +184,21 @@ async fn death_of_a_registered_proc_reaches_its_peers() {
         child.kill().unwrap();
         child.wait().unwrap();
         let event = next(&mut heard).await;
-        assert_eq!((event.code, &event.source), (code::PMIX_ERR_PROC_TERM_WO_SYNC, &None));
-        assert_eq!(event.affected(), [Proc::new(Nspace::new("job").unwrap(), Rank(rank))]);
+        assert_eq!(
+            (event.code, &event.source),
+            (code::PMIX_ERR_PROC_TERM_WO_SYNC, &None)
+        );
+        assert_eq!(
+            event.affected(),
+            [Proc::new(Nspace::new("job").unwrap(), Rank(rank))]
+        );
     }
-    let listed: serde_json::Value = serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
-    assert_eq!((&listed[0]["finalized"], &listed[0]["lost"]), (&1.into(), &2.into()));
+    let listed: serde_json::Value =
+        serde_json::from_str(&daemon.tell(&["job", "list", "--json"])).unwrap();
+    assert_eq!(
+        (&listed[0]["finalized"], &listed[0]["lost"]),
+        (&1.into(), &2.into())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -161,12 +228,20 @@ fn a_registered_job_is_recorded_from_its_registration_to_its_end() {
     let daemon = place.start();
     daemon.tell(&["job", "register", "demo", "-n", "2"]);
     let recorded = || {
-        let store = peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default()).unwrap();
+        let store =
+            peal_store::Store::open(&place.path("peal.db"), peal_store::StoreSettings::default())
+                .unwrap();
         store.job(&Nspace::new("demo").unwrap()).unwrap().unwrap()
     };
     let begun = recorded();
     assert_eq!((begun.size, begun.ended), (2, None));
-    assert_eq!(begun.command, format!("(registered for user {})", rustix::process::geteuid().as_raw()));
+    assert_eq!(
+        begun.command,
+        format!(
+            "(registered for user {})",
+            rustix::process::geteuid().as_raw()
+        )
+    );
     run_job(&daemon, "demo", 2, &program("peal-example"));
     daemon.tell(&["job", "deregister", "demo"]);
     let ended = recorded().ended.unwrap();
@@ -186,11 +261,22 @@ fn a_second_server_on_the_same_socket_is_refused_and_harms_nothing() {
     let daemon = place.start();
     let (mut second, states) = place.serve("second");
     let done = run(&mut second).expect_status(125);
-    let wanted = format!("a server is running on the admin socket {:?} (process {})", place.socket(), daemon.pid());
+    let wanted = format!(
+        "a server is running on the admin socket {:?} (process {})",
+        place.socket(),
+        daemon.pid()
+    );
     assert!(done.stderr.contains(&wanted), "{}", done.stderr);
     states.set_nonblocking(true).unwrap();
-    assert!(states.recv(&mut [0; 64]).is_err(), "it said that it was ready");
-    assert!(daemon.tell(&["status"]).contains(&format!("process      {}\n", daemon.pid())));
+    assert!(
+        states.recv(&mut [0; 64]).is_err(),
+        "it said that it was ready"
+    );
+    assert!(
+        daemon
+            .tell(&["status"])
+            .contains(&format!("process      {}\n", daemon.pid()))
+    );
 }
 
 #[test]
@@ -198,15 +284,30 @@ fn whatever_is_wrong_is_told_before_anything_is_served() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = format!("[metrics]\nlisten = \"{}\"\n", taken.local_addr().unwrap());
-    std::fs::write(place.path("text.db"), "this is no database, although it is long enough to be looked at as one")
-        .unwrap();
+    std::fs::write(
+        place.path("text.db"),
+        "this is no database, although it is long enough to be looked at as one",
+    )
+    .unwrap();
     std::fs::write(place.path("text.wasm"), "this is no component").unwrap();
     for (config, wanted) in [
         ("[server]\noutbx = 1\n", "did you mean `outbox`?"),
-        ("[admin]\ngroup = \"no-such-group\"\n", "admin.group: there is no group \"no-such-group\" here"),
-        ("[store]\npath = \"text.db\"\n", "text.db\" is no store of Peal's, it is not a database of SQLite"),
-        ("[store]\npath = \"no/such/place.db\"\n", "no/such/place.db\": No such file or directory"),
-        ("[[module]]\nname = \"m\"\npath = \"text.wasm\"\n", "peal.toml:3:1: module m: it is not WebAssembly"),
+        (
+            "[admin]\ngroup = \"no-such-group\"\n",
+            "admin.group: there is no group \"no-such-group\" here",
+        ),
+        (
+            "[store]\npath = \"text.db\"\n",
+            "text.db\" is no store of Peal's, it is not a database of SQLite",
+        ),
+        (
+            "[store]\npath = \"no/such/place.db\"\n",
+            "no/such/place.db\": No such file or directory",
+        ),
+        (
+            "[[module]]\nname = \"m\"\npath = \"text.wasm\"\n",
+            "peal.toml:3:1: module m: it is not WebAssembly",
+        ),
         (&taken, "cannot serve metrics on 127.0.0.1:"),
     ] {
         place.configure(config);
@@ -214,7 +315,10 @@ fn whatever_is_wrong_is_told_before_anything_is_served() {
         let done = run(&mut command).expect_status(125);
         assert!(done.stderr.contains(wanted), "{config}: {}", done.stderr);
         states.set_nonblocking(true).unwrap();
-        assert!(states.recv(&mut [0; 64]).is_err(), "{config}: it said that it was ready");
+        assert!(
+            states.recv(&mut [0; 64]).is_err(),
+            "{config}: it said that it was ready"
+        );
         std::fs::remove_file(place.path("states")).unwrap();
         assert!(!place.socket().exists());
     }
@@ -229,13 +333,33 @@ fn a_server_that_drains_waits_for_those_who_are_connected_and_takes_nobody_else(
     daemon.tell(&["job", "register", "job", "-n", "2"]);
     let proc = connected(&daemon, "job", 0);
     let busy = daemon.ask(&["job", "deregister", "job"]).expect_status(125);
-    assert!(busy.stderr.contains("job \"job\" has 1 proc connected"), "{}", busy.stderr);
-    let waits = daemon.verb(&["drain", "--wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    assert!(
+        busy.stderr.contains("job \"job\" has 1 proc connected"),
+        "{}",
+        busy.stderr
+    );
+    let waits = daemon
+        .verb(&["drain", "--wait"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     assert!(daemon.state().contains("STATUS=draining"));
     assert!(daemon.tell(&["status"]).contains("phase        draining\n"));
     let refused = daemon.ask(&["job", "register", "more"]).expect_status(125);
-    assert!(refused.stderr.contains("the server is draining: it takes no more jobs"), "{}", refused.stderr);
-    let late = finish(daemon.proc("job", 1, &program("peal-claim")).spawn().unwrap());
+    assert!(
+        refused
+            .stderr
+            .contains("the server is draining: it takes no more jobs"),
+        "{}",
+        refused.stderr
+    );
+    let late = finish(
+        daemon
+            .proc("job", 1, &program("peal-claim"))
+            .spawn()
+            .unwrap(),
+    );
     assert!(late.stdout.starts_with("refused: "), "{late:?}");
     // It is still served, and the server ends with it.
     lets_go(proc);
@@ -264,13 +388,19 @@ fn a_signal_lets_clients_finish_and_a_second_one_does_not() {
     assert!(daemon.state().contains("STOPPING=1"));
     daemon.ends().expect_status(0);
     drop(proc.stdin.take());
-    assert!(finish(proc).expect_status(1).stderr.contains("is lost"), "its server has not waited for it");
+    assert!(
+        finish(proc).expect_status(1).stderr.contains("is lost"),
+        "its server has not waited for it"
+    );
 }
 
 /// What it tells its manager while it reads its configuration again.
 fn reloads(daemon: &mut Daemon) {
     let told = daemon.state();
-    assert!(told.contains("RELOADING=1") && told.contains("MONOTONIC_USEC="), "{told}");
+    assert!(
+        told.contains("RELOADING=1") && told.contains("MONOTONIC_USEC="),
+        "{told}"
+    );
     assert!(daemon.state().contains("READY=1"));
 }
 
@@ -282,38 +412,70 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
     assert_eq!(daemon.tell(&["reload"]), "nothing has changed\n");
     reloads(&mut daemon);
     // A port that is free now.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let (outbox, filter) = ("[server]\noutbox = 10\n", "[trace]\nfilter = \"info\"\n");
     let metrics = format!("[metrics]\nlisten = \"{address}\"\n");
-    place.configure(&format!("{outbox}{filter}{metrics}[policy.connection]\ndefault = \"deny\"\n"));
+    place.configure(&format!(
+        "{outbox}{filter}{metrics}[policy.connection]\ndefault = \"deny\"\n"
+    ));
     let told = daemon.tell(&["reload"]);
     reloads(&mut daemon);
     let lines: Vec<&str> = told.lines().collect();
-    let changed = ["trace.filter has changed", "policy.connection.default has changed", "metrics.listen has changed"];
-    assert_eq!((&lines[..3], &lines[3..]), (&changed[..], &["server.outbox will change at the next start"][..]));
-    let denied = finish(daemon.proc("job", 0, &program("peal-claim")).spawn().unwrap());
+    let changed = [
+        "trace.filter has changed",
+        "policy.connection.default has changed",
+        "metrics.listen has changed",
+    ];
+    assert_eq!(
+        (&lines[..3], &lines[3..]),
+        (
+            &changed[..],
+            &["server.outbox will change at the next start"][..]
+        )
+    );
+    let denied = finish(
+        daemon
+            .proc("job", 0, &program("peal-claim"))
+            .spawn()
+            .unwrap(),
+    );
     assert!(denied.stdout.starts_with("refused: "), "{denied:?}");
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.contains("\npeal_connections_refused_total 1\n"), "{answer}");
+    assert!(
+        answer.contains("\npeal_connections_refused_total 1\n"),
+        "{answer}"
+    );
     // One that is wrong changes nothing.
     place.configure("[metrics]\nlissten = \"127.0.0.1:1\"\n");
     let refused = daemon.ask(&["reload"]).expect_status(125);
     reloads(&mut daemon);
     let wanted = ["peal.toml:2:1", "did you mean `listen`?"];
-    assert!(wanted.iter().all(|wanted| refused.stderr.contains(wanted)), "{}", refused.stderr);
+    assert!(
+        wanted.iter().all(|wanted| refused.stderr.contains(wanted)),
+        "{}",
+        refused.stderr
+    );
     TcpStream::connect(address).unwrap();
     // By signal the same happens; what holds already is not named again, what does not hold yet is.
-    place.configure(&format!("{outbox}{filter}[[module]]\nname = \"m\"\npath = \"none.wasm\"\n"));
+    place.configure(&format!(
+        "{outbox}{filter}[[module]]\nname = \"m\"\npath = \"none.wasm\"\n"
+    ));
     daemon.signal(Signal::HUP);
     reloads(&mut daemon);
     TcpStream::connect(address).unwrap();
     place.configure(&format!("{outbox}{filter}"));
     daemon.signal(Signal::HUP);
     reloads(&mut daemon);
-    assert!(TcpStream::connect(address).is_err(), "metrics are still served");
+    assert!(
+        TcpStream::connect(address).is_err(),
+        "metrics are still served"
+    );
     lets_go(connected(&daemon, "job", 1));
     daemon.tell(&["stop"]);
     let done = daemon.ends().expect_status(0);
@@ -331,9 +493,19 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
 #[test]
 fn verbs_say_where_they_looked_when_there_is_no_server() {
     let place = Place::new();
-    for verb in [&["status"][..], &["stats"], &["job", "list"], &["drain"], &["stop"], &["reload"]] {
+    for verb in [
+        &["status"][..],
+        &["stats"],
+        &["job", "list"],
+        &["drain"],
+        &["stop"],
+        &["reload"],
+    ] {
         let done = run(peal(verb).arg("--socket").arg(place.socket())).expect_status(125);
-        let wanted = format!("no server answers on {:?}: No such file or directory", place.socket());
+        let wanted = format!(
+            "no server answers on {:?}: No such file or directory",
+            place.socket()
+        );
         assert!(done.stderr.contains(&wanted), "{verb:?}: {}", done.stderr);
     }
 }

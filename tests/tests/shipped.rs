@@ -1,11 +1,11 @@
 //! The policies and log channels that ship with Peal, called as a server calls them.
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Identity, Info, Infos, Key, KeyName, LogRequest, Matter, Nspace,
-    PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status, Target, Value, code, key,
+    Amendment, ConnectionKind, DataArray, Identity, Info, Infos, Key, KeyName, LogRequest, Matter,
+    Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status, Target, Value, code, key,
 };
 use peal_sandbox::{
-    Capability, ChannelCall, Engine, EngineSettings, FailureKind, Grants, Limits, Module, PolicyCall, Role, Services,
-    Sink,
+    Capability, ChannelCall, Engine, EngineSettings, FailureKind, Grants, Limits, Module,
+    PolicyCall, Role, Services, Sink,
 };
 use peal_tests::guest;
 use std::{
@@ -17,14 +17,28 @@ const REASON: KeyName = KeyName("peal.reason");
 const SERVER: Identity = Identity { uid: 990, gid: 990 };
 const CLIENT: Matter = Matter::Connection(ConnectionKind::Client);
 const TOOL: Matter = Matter::Connection(ConnectionKind::Tool);
-const EVENT: Matter = Matter::Event { code: Status(-3001), range: Range::Session };
+const EVENT: Matter = Matter::Event {
+    code: Status(-3001),
+    range: Range::Session,
+};
 
 /// A guest that has what it is granted and no more, and of which the test does not wish to know how fast it is.
 fn module(name: &str, grants: &[Capability], services: Services) -> Module {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
     let bytes = std::fs::read(guest(name)).unwrap();
-    Module::load(&engine, name, &bytes, &grants.iter().copied().collect::<Grants>(), limits, services).unwrap()
+    Module::load(
+        &engine,
+        name,
+        &bytes,
+        &grants.iter().copied().collect::<Grants>(),
+        limits,
+        services,
+    )
+    .unwrap()
 }
 
 fn proc(nspace: &str, rank: u32) -> Proc {
@@ -36,7 +50,10 @@ fn user(uid: u32) -> Identity {
 }
 
 fn target(nspace: &str, owner: Option<u32>) -> Target {
-    Target { proc: proc(nspace, 0), owner: owner.map(user) }
+    Target {
+        proc: proc(nspace, 0),
+        owner: owner.map(user),
+    }
 }
 
 /// What the user 1000, as proc 0 of "mine", asks about these.
@@ -60,18 +77,33 @@ fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
 
 /// What a policy says, and why.
 fn decide(module: &Module, request: PolicyRequest) -> (PolicyOutcome, String) {
-    let result = module.decide(&PolicyCall { number: 0, request: Arc::new(request), steps: Arc::default() });
-    let reason = result.infos.value_of(REASON).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let result = module.decide(&PolicyCall {
+        number: 0,
+        request: Arc::new(request),
+        steps: Arc::default(),
+    });
+    let reason = result
+        .infos
+        .value_of(REASON)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     assert_eq!(result.amendment, Amendment::default());
     (result.outcome.unwrap(), reason)
 }
 
 fn refused(reason: &str) -> (PolicyOutcome, String) {
-    (PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS), reason.to_owned())
+    (
+        PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
+        reason.to_owned(),
+    )
 }
 
 fn unknown(reason: &str) -> (PolicyOutcome, String) {
-    (PolicyOutcome::Deny(code::PMIX_ERR_NOT_FOUND), reason.to_owned())
+    (
+        PolicyOutcome::Deny(code::PMIX_ERR_NOT_FOUND),
+        reason.to_owned(),
+    )
 }
 
 fn granted() -> (PolicyOutcome, String) {
@@ -83,14 +115,28 @@ fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
     let module = module("same-user", &[], Services::default());
     let ask = |targets| decide(&module, request(Matter::JobControl, targets));
     assert_eq!(ask(Vec::new()), granted(), "the caller's own namespace");
-    assert_eq!(ask(vec![target("mine", Some(1000)), target("too", Some(1000))]), granted());
+    assert_eq!(
+        ask(vec![target("mine", Some(1000)), target("too", Some(1000))]),
+        granted()
+    );
     let foreign = refused("uid 1000 may not control job theirs of uid 0");
-    assert_eq!(ask(vec![target("mine", Some(1000)), target("theirs", Some(0))]), foreign);
-    assert_eq!(ask(vec![target("nowhere", None)]), unknown("job nowhere is not known here"));
+    assert_eq!(
+        ask(vec![target("mine", Some(1000)), target("theirs", Some(0))]),
+        foreign
+    );
+    assert_eq!(
+        ask(vec![target("nowhere", None)]),
+        unknown("job nowhere is not known here")
+    );
 
-    let root =
-        PolicyRequest { identity: Some(user(0)), ..request(Matter::JobControl, vec![target("mine", Some(1000))]) };
-    assert_eq!(decide(&module, root), refused("uid 0 may not control job mine of uid 1000"));
+    let root = PolicyRequest {
+        identity: Some(user(0)),
+        ..request(Matter::JobControl, vec![target("mine", Some(1000))])
+    };
+    assert_eq!(
+        decide(&module, root),
+        refused("uid 0 may not control job mine of uid 1000")
+    );
 }
 
 #[test]
@@ -98,7 +144,10 @@ fn same_user_lets_a_proc_connect_as_the_user_it_is_registered_for() {
     let module = module("same-user", &[], Services::default());
     let ask = |owner| decide(&module, request(CLIENT, vec![target("mine", owner)]));
     assert_eq!(ask(Some(1000)), granted());
-    assert_eq!(ask(Some(1001)), refused("uid 1000 may not connect as a proc of job mine of uid 1001"));
+    assert_eq!(
+        ask(Some(1001)),
+        refused("uid 1000 may not connect as a proc of job mine of uid 1001")
+    );
     assert_eq!(ask(None), unknown("job mine is not known here"));
 }
 
@@ -106,16 +155,27 @@ fn same_user_lets_a_proc_connect_as_the_user_it_is_registered_for() {
 fn same_user_lets_a_tool_connect_by_its_user_or_the_jobs_it_asks_about() {
     let module = module("same-user", &[], Services::default());
     let ask = |uid, targets| {
-        let request = PolicyRequest { requester: None, identity: Some(user(uid)), ..request(TOOL, targets) };
+        let request = PolicyRequest {
+            requester: None,
+            identity: Some(user(uid)),
+            ..request(TOOL, targets)
+        };
         decide(&module, request)
     };
-    let stranger =
-        refused("uid 1000 is neither root nor that of the server, nor that of all jobs that its tool asks about");
+    let stranger = refused(
+        "uid 1000 is neither root nor that of the server, nor that of all jobs that its tool asks about",
+    );
     assert_eq!(ask(0, Vec::new()), granted());
     assert_eq!(ask(SERVER.uid, Vec::new()), granted());
     assert_eq!(ask(1000, Vec::new()), stranger);
     assert_eq!(ask(1000, vec![target("mine", Some(1000))]), granted());
-    assert_eq!(ask(1000, vec![target("mine", Some(1000)), target("theirs", Some(7))]), stranger);
+    assert_eq!(
+        ask(
+            1000,
+            vec![target("mine", Some(1000)), target("theirs", Some(7))]
+        ),
+        stranger
+    );
     assert_eq!(ask(1000, vec![target("nowhere", None)]), stranger);
 }
 
@@ -123,12 +183,25 @@ fn same_user_lets_a_tool_connect_by_its_user_or_the_jobs_it_asks_about() {
 fn same_user_passes_events_that_claim_no_other_source() {
     let module = module("same-user", &[], Services::default());
     let ask = |claimed: Option<Value>| {
-        let infos = claimed.map(|claimed| Info::new(key::PMIX_EVENT_PROXY, claimed)).into_iter().collect();
-        decide(&module, PolicyRequest { infos, ..request(EVENT, vec![target("theirs", Some(0))]) })
+        let infos = claimed
+            .map(|claimed| Info::new(key::PMIX_EVENT_PROXY, claimed))
+            .into_iter()
+            .collect();
+        decide(
+            &module,
+            PolicyRequest {
+                infos,
+                ..request(EVENT, vec![target("theirs", Some(0))])
+            },
+        )
     };
     let passed = (PolicyOutcome::Pass, String::new());
     let foreign = refused("mine:0 claims that another is the source of its event");
-    assert_eq!(ask(None), passed, "to whom it is delivered is up to the default");
+    assert_eq!(
+        ask(None),
+        passed,
+        "to whom it is delivered is up to the default"
+    );
     assert_eq!(ask(Some(Value::Proc(proc("mine", 0)))), passed);
     assert_eq!(ask(Some(Value::Proc(proc("mine", 1)))), foreign);
     assert_eq!(ask(Some(Value::Bool(true))), foreign);
@@ -138,10 +211,23 @@ fn same_user_passes_events_that_claim_no_other_source() {
 fn same_user_lets_nobody_do_nothing() {
     let module = module("same-user", &[], Services::default());
     for matter in [CLIENT, TOOL, EVENT, Matter::JobControl] {
-        let nobody = PolicyRequest { identity: None, ..request(matter, Vec::new()) };
-        assert_eq!(decide(&module, nobody), refused("nobody knows whose mine:0 is"));
-        let nameless = PolicyRequest { identity: None, requester: None, ..request(matter, Vec::new()) };
-        assert_eq!(decide(&module, nameless), refused("nobody knows whose a tool without a name is"));
+        let nobody = PolicyRequest {
+            identity: None,
+            ..request(matter, Vec::new())
+        };
+        assert_eq!(
+            decide(&module, nobody),
+            refused("nobody knows whose mine:0 is")
+        );
+        let nameless = PolicyRequest {
+            identity: None,
+            requester: None,
+            ..request(matter, Vec::new())
+        };
+        assert_eq!(
+            decide(&module, nameless),
+            refused("nobody knows whose a tool without a name is")
+        );
     }
 }
 
@@ -149,14 +235,25 @@ fn same_user_lets_nobody_do_nothing() {
 fn trap_policy_fails_whatever_it_is_asked() {
     let module = module("trap-policy", &[], Services::default());
     for matter in [CLIENT, TOOL, EVENT, Matter::JobControl] {
-        let call = PolicyCall { number: 0, request: Arc::new(request(matter, Vec::new())), steps: Arc::default() };
-        assert_eq!(module.decide(&call).outcome.unwrap_err().kind, FailureKind::Trapped);
+        let call = PolicyCall {
+            number: 0,
+            request: Arc::new(request(matter, Vec::new())),
+            steps: Arc::default(),
+        };
+        assert_eq!(
+            module.decide(&call).outcome.unwrap_err().kind,
+            FailureKind::Trapped
+        );
     }
 }
 
 #[test]
 fn a_guest_asks_for_what_it_uses_and_nothing_else() {
-    let policies = [Role::ConnectionPolicy, Role::EventPolicy, Role::JobControlPolicy];
+    let policies = [
+        Role::ConnectionPolicy,
+        Role::EventPolicy,
+        Role::JobControlPolicy,
+    ];
     let channel = [Role::LogChannel, Role::Lifecycle];
     for (name, roles, capabilities) in [
         ("complete", &[Role::EventHandler][..], &[][..]),
@@ -175,15 +272,37 @@ fn a_guest_asks_for_what_it_uses_and_nothing_else() {
         ("group-rule", &[Role::GroupPolicy, Role::Lifecycle], &[]),
         ("spawn-limit", &[Role::SpawnPolicy, Role::Lifecycle], &[]),
         ("join-by-rule", &[Role::EventHandler, Role::Lifecycle], &[]),
-        ("admin-group", &[Role::JobControlPolicy, Role::Lifecycle], &[]),
-        ("provision-dry", &[Role::ProvisionPolicy, Role::Lifecycle], &[]),
+        (
+            "admin-group",
+            &[Role::JobControlPolicy, Role::Lifecycle],
+            &[],
+        ),
+        (
+            "provision-dry",
+            &[Role::ProvisionPolicy, Role::Lifecycle],
+            &[],
+        ),
         (
             "watchdog",
             &[Role::EventHandler, Role::Lifecycle],
-            &[Capability::Logging, Capability::Clock, Capability::Control, Capability::Report, Capability::Usage],
+            &[
+                Capability::Logging,
+                Capability::Clock,
+                Capability::Control,
+                Capability::Report,
+                Capability::Usage,
+            ],
         ),
-        ("mourn", &[Role::EventHandler, Role::Lifecycle], &[Capability::Report]),
-        ("restart", &[Role::EventHandler, Role::Lifecycle], &[Capability::Control]),
+        (
+            "mourn",
+            &[Role::EventHandler, Role::Lifecycle],
+            &[Capability::Report],
+        ),
+        (
+            "restart",
+            &[Role::EventHandler, Role::Lifecycle],
+            &[Capability::Control],
+        ),
         ("trap-policy", &policies, &[]),
         ("stdio", &[Role::LogChannel], &[Capability::Sink]),
         ("syslog", &channel, &[Capability::Clock, Capability::Sink]),
@@ -193,8 +312,15 @@ fn a_guest_asks_for_what_it_uses_and_nothing_else() {
     ] {
         let found = peal_sandbox::inspect(&std::fs::read(guest(name)).unwrap()).unwrap();
         assert_eq!(found.roles.into_iter().collect::<Vec<_>>(), roles, "{name}");
-        assert_eq!(found.capabilities.into_iter().collect::<Vec<_>>(), capabilities, "{name}");
-        assert!(found.unknown_imports.is_empty() && found.other_exports.is_empty(), "{name}");
+        assert_eq!(
+            found.capabilities.into_iter().collect::<Vec<_>>(),
+            capabilities,
+            "{name}"
+        );
+        assert!(
+            found.unknown_imports.is_empty() && found.other_exports.is_empty(),
+            "{name}"
+        );
     }
 }
 
@@ -204,7 +330,10 @@ struct Page(Mutex<String>);
 
 impl Sink for Page {
     fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().push_str(std::str::from_utf8(bytes).unwrap());
+        self.0
+            .lock()
+            .unwrap()
+            .push_str(std::str::from_utf8(bytes).unwrap());
         Ok(())
     }
 }
@@ -220,14 +349,35 @@ impl Stdio {
     fn new() -> Stdio {
         let (stdout, stderr) = (Arc::new(Page::default()), Arc::new(Page::default()));
         let sinks = [("stdout", &stdout), ("stderr", &stderr)];
-        let sinks = sinks.map(|(name, page)| (name.to_owned(), Arc::clone(page) as Arc<dyn Sink>)).into();
-        let module = module("stdio", &[Capability::Sink], Services { sinks, ..Services::default() });
-        Stdio { module, stdout, stderr }
+        let sinks = sinks
+            .map(|(name, page)| (name.to_owned(), Arc::clone(page) as Arc<dyn Sink>))
+            .into();
+        let module = module(
+            "stdio",
+            &[Capability::Sink],
+            Services {
+                sinks,
+                ..Services::default()
+            },
+        );
+        Stdio {
+            module,
+            stdout,
+            stderr,
+        }
     }
 
     /// What becomes of a request for this channel, and what it wrote to stdout and stderr.
-    fn log(&self, channel: KeyName, data: Vec<Info>, directives: &[KeyName]) -> (Status, String, String) {
-        let directives = directives.iter().map(|key| Info::new(*key, Value::Bool(true))).collect();
+    fn log(
+        &self,
+        channel: KeyName,
+        data: Vec<Info>,
+        directives: &[KeyName],
+    ) -> (Status, String, String) {
+        let directives = directives
+            .iter()
+            .map(|key| Info::new(*key, Value::Bool(true)))
+            .collect();
         let request = LogRequest {
             source: Some(proc("mine", 0)),
             identity: Some(user(1000)),
@@ -235,7 +385,11 @@ impl Stdio {
             data,
             directives,
         };
-        let call = ChannelCall { channel: channel.into(), request: Arc::new(request), steps: Arc::default() };
+        let call = ChannelCall {
+            channel: channel.into(),
+            request: Arc::new(request),
+            steps: Arc::default(),
+        };
         let result = self.module.log(&call);
         assert_eq!(result.failure, None);
         let taken = |page: &Page| std::mem::take(&mut *page.0.lock().unwrap());
@@ -259,13 +413,22 @@ fn failed(status: Status) -> (Status, String, String) {
 fn stdio_writes_what_is_for_its_channel_to_the_sink_of_that_name() {
     let stdio = Stdio::new();
     let (out, err) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR);
-    let data =
-        || vec![said(out, "out\n"), said(err, "err"), said(key::PMIX_LOG_LOCAL_SYSLOG, "sys"), said(out, "again")];
+    let data = || {
+        vec![
+            said(out, "out\n"),
+            said(err, "err"),
+            said(key::PMIX_LOG_LOCAL_SYSLOG, "sys"),
+            said(out, "again"),
+        ]
+    };
     assert_eq!(stdio.log(out, data(), &[]), written("out\nagain\n", ""));
     assert_eq!(stdio.log(err, data(), &[]), written("", "err\n"));
 
     let payload = Info::new(Key::new("app.progress").unwrap(), Value::string("half"));
-    assert_eq!(stdio.log(out, vec![payload], &[]), written("app.progress: half\n", ""));
+    assert_eq!(
+        stdio.log(out, vec![payload], &[]),
+        written("app.progress: half\n", "")
+    );
 }
 
 #[test]
@@ -274,26 +437,42 @@ fn stdio_tags_and_dates_each_line_where_it_is_asked_to() {
     let (out, err) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR);
     let directives = [key::PMIX_LOG_TAG_OUTPUT, key::PMIX_LOG_TIMESTAMP_OUTPUT];
     let lines = "2023-11-14T22:13:20Z <stdout>: one\n2023-11-14T22:13:20Z <stdout>: two\n";
-    assert_eq!(stdio.log(out, vec![said(out, "one\ntwo")], &directives), written(lines, ""));
-    assert_eq!(stdio.log(err, vec![said(err, "one")], &directives[..1]), written("", "<stderr>: one\n"));
+    assert_eq!(
+        stdio.log(out, vec![said(out, "one\ntwo")], &directives),
+        written(lines, "")
+    );
+    assert_eq!(
+        stdio.log(err, vec![said(err, "one")], &directives[..1]),
+        written("", "<stderr>: one\n")
+    );
 }
 
 #[test]
 fn stdio_lets_nobody_control_a_terminal() {
     let out = key::PMIX_LOG_STDOUT;
     let text = said(out, "\u{1b}]0;title\u{7} grün");
-    assert_eq!(Stdio::new().log(out, vec![text], &[]), written("\\u{1b}]0;title\\u{7} grün\n", ""));
+    assert_eq!(
+        Stdio::new().log(out, vec![text], &[]),
+        written("\\u{1b}]0;title\\u{7} grün\n", "")
+    );
 }
 
 #[test]
 fn stdio_writes_nothing_of_data_that_is_not_text() {
     let stdio = Stdio::new();
     let out = key::PMIX_LOG_STDOUT;
-    for value in [Value::Uint64(1), Value::Undef, Value::DataArray(DataArray::infos([said(out, "x")]))] {
+    for value in [
+        Value::Uint64(1),
+        Value::Undef,
+        Value::DataArray(DataArray::infos([said(out, "x")])),
+    ] {
         let data = vec![said(out, "first"), Info::new(out, value)];
         assert_eq!(stdio.log(out, data, &[]), failed(code::PMIX_ERR_BAD_PARAM));
     }
-    assert_eq!(stdio.log(out, Vec::new(), &[]), failed(code::PMIX_ERR_BAD_PARAM));
+    assert_eq!(
+        stdio.log(out, Vec::new(), &[]),
+        failed(code::PMIX_ERR_BAD_PARAM)
+    );
 }
 
 #[test]
@@ -301,14 +480,23 @@ fn stdio_writes_xml_where_it_is_asked_to() {
     let stdio = Stdio::new();
     let (out, xml) = (key::PMIX_LOG_STDOUT, key::PMIX_LOG_XML_OUTPUT);
     let lines = "<stdout nspace=\"mine\" rank=\"0\">a &lt; b&#010;</stdout>\n";
-    assert_eq!(stdio.log(out, vec![said(out, "a < b")], &[xml]), written(lines, ""));
+    assert_eq!(
+        stdio.log(out, vec![said(out, "a < b")], &[xml]),
+        written(lines, "")
+    );
 }
 
 #[test]
 fn stdio_does_not_do_what_it_cannot() {
     let stdio = Stdio::new();
     let (out, unknown) = (key::PMIX_LOG_STDOUT, KeyName("pmix.log.colour"));
-    assert_eq!(stdio.log(out, vec![said(out, "x")], &[unknown]), failed(code::PMIX_ERR_NOT_SUPPORTED));
+    assert_eq!(
+        stdio.log(out, vec![said(out, "x")], &[unknown]),
+        failed(code::PMIX_ERR_NOT_SUPPORTED)
+    );
     let mail = key::PMIX_LOG_EMAIL;
-    assert_eq!(stdio.log(mail, vec![said(mail, "x")], &[]), failed(code::PMIX_ERR_NOT_SUPPORTED));
+    assert_eq!(
+        stdio.log(mail, vec![said(mail, "x")], &[]),
+        failed(code::PMIX_ERR_NOT_SUPPORTED)
+    );
 }

@@ -17,12 +17,22 @@ use std::{
 /// A pair of keys without a password, called so: the public one.
 fn keygen(place: &Place, name: &str) -> String {
     run(peal(["module", "keygen", "--no-password"]).arg(place.path(name))).expect_status(0);
-    fs::read_to_string(place.path(&format!("{name}.pub"))).unwrap().lines().nth(1).unwrap().to_owned()
+    fs::read_to_string(place.path(&format!("{name}.pub")))
+        .unwrap()
+        .lines()
+        .nth(1)
+        .unwrap()
+        .to_owned()
 }
 
 fn sign(place: &Place, key: &str, component: &Path) {
     let key = place.path(&format!("{key}.key"));
-    run(peal(["module", "sign", "--comment", "reviewed by Ada", "--key"]).arg(key).arg(component)).expect_status(0);
+    run(
+        peal(["module", "sign", "--comment", "reviewed by Ada", "--key"])
+            .arg(key)
+            .arg(component),
+    )
+    .expect_status(0);
 }
 
 fn signature(component: &Path) -> PathBuf {
@@ -30,8 +40,13 @@ fn signature(component: &Path) -> PathBuf {
 }
 
 fn list(place: &Place) -> ModuleList {
-    let reply = ask(&place.socket(), &Call::Module(ModuleCall::List)).unwrap().reply().unwrap();
-    let Reply::Modules(list) = reply else { panic!("{reply:?}") };
+    let reply = ask(&place.socket(), &Call::Module(ModuleCall::List))
+        .unwrap()
+        .reply()
+        .unwrap();
+    let Reply::Modules(list) = reply else {
+        panic!("{reply:?}")
+    };
     list
 }
 
@@ -57,13 +72,31 @@ fn flip(component: &Path) {
     fs::write(component, bytes).unwrap();
 }
 
-async fn hearing(daemon: &Daemon) -> (Client, tokio::sync::mpsc::UnboundedReceiver<peal_model::Event>) {
+async fn hearing(
+    daemon: &Daemon,
+) -> (
+    Client,
+    tokio::sync::mpsc::UnboundedReceiver<peal_model::Event>,
+) {
     daemon.tell(&["job", "register", "job", "-n", "1"]);
     let variables = daemon.environment("job", 0);
-    let found = |name: &str| variables.iter().find(|pair| pair.0 == name).map(|pair| pair.1.clone().into());
-    let client = soon("a client connects", Client::connect(&Environment::from(found).unwrap())).await.unwrap();
+    let found = |name: &str| {
+        variables
+            .iter()
+            .find(|pair| pair.0 == name)
+            .map(|pair| pair.1.clone().into())
+    };
+    let client = soon(
+        "a client connects",
+        Client::connect(&Environment::from(found).unwrap()),
+    )
+    .await
+    .unwrap();
     let (handler, heard) = listener();
-    client.register(&[Status::PEAL_MODULES_REFUSED], everything(), handler).await.unwrap();
+    client
+        .register(&[Status::PEAL_MODULES_REFUSED], everything(), handler)
+        .await
+        .unwrap();
     (client, heard)
 }
 
@@ -71,41 +104,90 @@ async fn hearing(daemon: &Daemon) -> (Client, tokio::sync::mpsc::UnboundedReceiv
 fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
     let place = Place::new();
     let public = keygen(&place, "site");
-    assert_eq!(fs::metadata(place.path("site.key")).unwrap().permissions().mode() & 0o777, 0o600);
-    let again = run(peal(["module", "keygen", "--no-password"]).arg(place.path("site"))).expect_status(125).stderr;
-    assert!(again.contains("site.key is there already; keys are never overwritten"), "{again}");
+    assert_eq!(
+        fs::metadata(place.path("site.key"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
+    let again = run(peal(["module", "keygen", "--no-password"]).arg(place.path("site")))
+        .expect_status(125)
+        .stderr;
+    assert!(
+        again.contains("site.key is there already; keys are never overwritten"),
+        "{again}"
+    );
     let component = place.path("m.wasm");
     fs::copy(guest("report"), &component).unwrap();
     let verify = |key: &str| run(peal(["module", "verify", "--key", key]).arg(&component));
     let unsigned = verify(&public).expect_status(1).stderr;
-    assert!(unsigned.contains("it is not signed: there is no "), "{unsigned}");
+    assert!(
+        unsigned.contains("it is not signed: there is no "),
+        "{unsigned}"
+    );
     sign(&place, "site", &component);
     let told = verify(&public).expect_status(0).stdout;
-    assert!(told.contains(" is signed with key ") && told.contains("who says of it: reviewed by Ada\n"), "{told}");
+    assert!(
+        told.contains(" is signed with key ") && told.contains("who says of it: reviewed by Ada\n"),
+        "{told}"
+    );
     verify(place.path("site.pub").to_str().unwrap()).expect_status(0);
     let stranger = keygen(&place, "stranger");
-    assert!(verify(&stranger).expect_status(1).stderr.contains("which is not trusted"));
-    assert!(verify("site").expect_status(2).stderr.contains("is no public key of minisign"));
+    assert!(
+        verify(&stranger)
+            .expect_status(1)
+            .stderr
+            .contains("which is not trusted")
+    );
+    assert!(
+        verify("site")
+            .expect_status(2)
+            .stderr
+            .contains("is no public key of minisign")
+    );
     fs::write(signature(&component), "no signature").unwrap();
-    assert!(verify(&public).expect_status(2).stderr.contains("its signature is none of minisign"));
+    assert!(
+        verify(&public)
+            .expect_status(2)
+            .stderr
+            .contains("its signature is none of minisign")
+    );
 
     // One that others could have read signs nothing.
     fs::set_permissions(place.path("site.key"), Permissions::from_mode(0o640)).unwrap();
-    let exposed = run(peal(["module", "sign", "--key"]).arg(place.path("site.key")).arg(&component)).expect_status(125);
-    assert!(exposed.stderr.contains("has mode 640") && exposed.stderr.contains("chmod 600"), "{exposed:?}");
+    let exposed = run(peal(["module", "sign", "--key"])
+        .arg(place.path("site.key"))
+        .arg(&component))
+    .expect_status(125);
+    assert!(
+        exposed.stderr.contains("has mode 640") && exposed.stderr.contains("chmod 600"),
+        "{exposed:?}"
+    );
 
     // With a password.
     fs::write(place.path("password"), "open sesame\n").unwrap();
     fs::set_permissions(place.path("password"), Permissions::from_mode(0o600)).unwrap();
     let file = place.path("password");
-    run(peal(["module", "keygen", "--password-file"]).arg(&file).arg(place.path("locked"))).expect_status(0);
+    run(peal(["module", "keygen", "--password-file"])
+        .arg(&file)
+        .arg(place.path("locked")))
+    .expect_status(0);
     let locked = || {
         let mut sign = peal(["module", "sign", "--key"]);
         sign.arg(place.path("locked.key")).arg(&component);
         sign
     };
-    assert!(run(&mut locked()).expect_status(125).stderr.contains("there is nobody to ask for the password"));
-    let wrong = run(locked().env("PEAL_KEY_PASSWORD", "open rye")).expect_status(125).stderr;
+    assert!(
+        run(&mut locked())
+            .expect_status(125)
+            .stderr
+            .contains("there is nobody to ask for the password")
+    );
+    let wrong = run(locked().env("PEAL_KEY_PASSWORD", "open rye"))
+        .expect_status(125)
+        .stderr;
     assert!(wrong.contains("Wrong password"), "{wrong}");
     run(locked().arg("--password-file").arg(&file)).expect_status(0);
     verify(place.path("locked.pub").to_str().unwrap()).expect_status(0);
@@ -113,7 +195,10 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
     // What is no component is not signed, and a key of minisign -W signs here, too.
     let core = place.path("core.wasm");
     fs::write(&core, b"\0asm\x01\0\0\0").unwrap();
-    run(peal(["module", "sign", "--key"]).arg(place.path("locked.key")).arg(&core)).expect_status(125);
+    run(peal(["module", "sign", "--key"])
+        .arg(place.path("locked.key"))
+        .arg(&core))
+    .expect_status(125);
     let foreign = "untrusted comment: minisign encrypted secret key\n\
         RWQAAEIyAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA8Enf4mrw4Mctr5zg4pOePVIhNan6/NrtWCXa2YnoNacBM\
         Ifs+IWCAzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYTAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n";
@@ -124,15 +209,17 @@ fn keys_and_signatures_are_made_and_checked_as_minisign_does_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_module_that_is_not_signed_is_refused_at_start_and_at_reload_and_the_old_set_runs_on() {
+async fn a_site_module_that_is_not_signed_is_refused_at_start_and_at_reload_and_the_old_set_runs_on()
+ {
     let place = Place::new();
     let (key, other) = (keygen(&place, "site"), keygen(&place, "other"));
-    let rules = format!("require_signature = [\"site\"]\ntrusted_keys = [{key:?}]\nuser_keys = [{other:?}]");
+    let rules = format!(
+        "require_signature = [\"site\"]\ntrusted_keys = [{key:?}]\nuser_keys = [{other:?}]"
+    );
     let component = site(&place, &rules);
     let (mut command, _states) = place.serve("unsigned");
     let refused = run(&mut command).expect_status(125).stderr;
-    let says =
-        "module discreet must be signed (modules.require_signature has \"site\"): it is not signed: there is no ";
+    let says = "module discreet must be signed (modules.require_signature has \"site\"): it is not signed: there is no ";
     assert!(refused.contains(says), "{refused}");
     let check = || run(peal(["config", "check"]).arg(place.path("peal.toml")));
     assert!(check().expect_status(1).stderr.contains(says));
@@ -145,7 +232,10 @@ async fn a_site_module_that_is_not_signed_is_refused_at_start_and_at_reload_and_
 
     let (_client, mut heard) = hearing(&daemon).await;
     let (good, before) = (fs::read(&component).unwrap(), list(&place));
-    let (mark, replacement) = (fs::read(signature(&component)).unwrap(), fs::read(guest("same-user")).unwrap());
+    let (mark, replacement) = (
+        fs::read(signature(&component)).unwrap(),
+        fs::read(guest("same-user")).unwrap(),
+    );
     let mut counted = 0;
     let mut refuses = async |why: &str| {
         let said = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
@@ -166,8 +256,11 @@ async fn a_site_module_that_is_not_signed_is_refused_at_start_and_at_reload_and_
     refuses("it is not signed").await;
     let stats = daemon.tell(&["stats", "--json"]);
     let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
-    let refused =
-        stats["families"].as_array().unwrap().iter().find(|of| of["name"] == "peal_module_deployments_refused");
+    let refused = stats["families"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|of| of["name"] == "peal_module_deployments_refused");
     assert_eq!(refused.unwrap()["samples"][0]["value"], counted);
 
     sign(&place, "site", &component);
@@ -179,13 +272,25 @@ async fn a_site_module_that_is_not_signed_is_refused_at_start_and_at_reload_and_
     drop(daemon);
     fs::write(&component, &good).unwrap();
     let daemon = place.start();
-    assert_ne!(list(&place).modules[0].sha256, before.modules[0].sha256, "that which ran last");
+    assert_ne!(
+        list(&place).modules[0].sha256,
+        before.modules[0].sha256,
+        "that which ran last"
+    );
     daemon.tell(&["stop", "--wait"]);
     drop(daemon);
-    configure(&place, &format!("require_signature = [\"site\"]\ntrusted_keys = [{other:?}]"));
+    configure(
+        &place,
+        &format!("require_signature = [\"site\"]\ntrusted_keys = [{other:?}]"),
+    );
     fs::write(signature(&component), mark).unwrap();
     let (mut command, _states) = place.serve("distrusted");
-    assert!(run(&mut command).expect_status(125).stderr.contains("which is not trusted (modules.trusted_keys)"));
+    assert!(
+        run(&mut command)
+            .expect_status(125)
+            .stderr
+            .contains("which is not trusted (modules.trusted_keys)")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,18 +301,39 @@ async fn rules_and_keys_change_at_a_reload_and_hold_for_what_is_returned_to() {
     let daemon = place.start();
     assert_eq!(list(&place).modules[0].signer, None);
     // Nothing may be unsigned from now on, and this is.
-    configure(&place, &format!("require_signature = [\"site\"]\ntrusted_keys = [{old:?}]"));
-    assert!(daemon.ask(&["module", "reload"]).expect_status(125).stderr.contains("it is not signed"));
+    configure(
+        &place,
+        &format!("require_signature = [\"site\"]\ntrusted_keys = [{old:?}]"),
+    );
+    assert!(
+        daemon
+            .ask(&["module", "reload"])
+            .expect_status(125)
+            .stderr
+            .contains("it is not signed")
+    );
     sign(&place, "old", &component);
     let told = daemon.tell(&["module", "reload"]);
-    assert!(told.contains("modules.require_signature has changed\nmodules.trusted_keys has changed"), "{told}");
+    assert!(
+        told.contains("modules.require_signature has changed\nmodules.trusted_keys has changed"),
+        "{told}"
+    );
     let first = list(&place).modules[0].signer.clone().unwrap();
     fs::copy(guest("same-user"), &component).unwrap();
     sign(&place, "old", &component);
     daemon.tell(&["module", "reload"]);
     // Another key: it may be signed anew and goes on running.
-    configure(&place, &format!("require_signature = [\"site\"]\ntrusted_keys = [{new:?}]"));
-    assert!(daemon.ask(&["module", "reload"]).expect_status(125).stderr.contains("which is not trusted"));
+    configure(
+        &place,
+        &format!("require_signature = [\"site\"]\ntrusted_keys = [{new:?}]"),
+    );
+    assert!(
+        daemon
+            .ask(&["module", "reload"])
+            .expect_status(125)
+            .stderr
+            .contains("which is not trusted")
+    );
     sign(&place, "new", &component);
     daemon.tell(&["module", "reload"]);
     let second = list(&place).modules[0].signer.clone().unwrap();
@@ -215,7 +341,10 @@ async fn rules_and_keys_change_at_a_reload_and_hold_for_what_is_returned_to() {
     // It is loaded again with the signature of now, and what only the old key signed is not.
     daemon.tell(&["module", "disable", "discreet"]);
     daemon.tell(&["module", "enable", "discreet"]);
-    let refused = daemon.ask(&["module", "rollback", "1"]).expect_status(125).stderr;
+    let refused = daemon
+        .ask(&["module", "rollback", "1"])
+        .expect_status(125)
+        .stderr;
     assert!(refused.contains("must be signed"), "{refused}");
     assert_eq!(list(&place).modules[0].signer.clone().unwrap(), second);
     daemon.tell(&["stop", "--wait"]);
@@ -238,7 +367,10 @@ async fn users_may_be_asked_for_signatures_or_not_and_by_keys_of_their_own() {
     fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
     chown(&own, Some(uid), None).unwrap();
     put("report.wasm", &fs::read(guest("report")).unwrap());
-    put("report.toml", b"name = \"report\"\npath = \"report.wasm\"\ngrants = [\"logging\"]\n");
+    put(
+        "report.toml",
+        b"name = \"report\"\npath = \"report.wasm\"\ngrants = [\"logging\"]\n",
+    );
     let configure = |owners: &str| {
         place.configure(&format!(
             "[deploy]\nwatch = false\nuser_dir = {below:?}\n[modules]\nrequire_signature = {owners}\ntrusted_keys = [{site:?}]\n\
@@ -248,11 +380,20 @@ async fn users_may_be_asked_for_signatures_or_not_and_by_keys_of_their_own() {
     configure("[\"site\"]");
     let daemon = place.start();
     daemon.tell(&["module", "reload"]);
-    let names = || list(&place).modules.into_iter().map(|module| module.name).collect::<Vec<_>>();
+    let names = || {
+        list(&place)
+            .modules
+            .into_iter()
+            .map(|module| module.name)
+            .collect::<Vec<_>>()
+    };
     // What users install is read and compiled while the server goes on.
     let runs = || {
-        let is_active =
-            |list: &ModuleList| list.modules.first().is_some_and(|module| module.state == ModuleState::Active);
+        let is_active = |list: &ModuleList| {
+            list.modules
+                .first()
+                .is_some_and(|module| module.state == ModuleState::Active)
+        };
         until("what the user installed runs", || is_active(&list(&place)));
         assert_eq!(names(), [format!("{uid}/report")]);
     };
@@ -264,18 +405,33 @@ async fn users_may_be_asked_for_signatures_or_not_and_by_keys_of_their_own() {
     configure("[\"site\", \"user\"]");
     let daemon = place.start();
     daemon.tell(&["module", "reload"]);
-    until("what the user installed is refused", || !list(&place).refused.is_empty());
+    until("what the user installed is refused", || {
+        !list(&place).refused.is_empty()
+    });
     let refused = list(&place).refused;
     assert!(names().is_empty() && refused[0].uid == uid, "{refused:?}");
-    assert!(refused[0].why.contains("modules.require_signature has \"user\""), "{refused:?}");
+    assert!(
+        refused[0]
+            .why
+            .contains("modules.require_signature has \"user\""),
+        "{refused:?}"
+    );
     for key in ["user", "site"] {
         // Elsewhere, as they do it at home.
         let component = place.path("report.wasm");
         fs::copy(guest("report"), &component).unwrap();
         sign(&place, key, &component);
-        put("report.wasm.minisig", &fs::read(signature(&component)).unwrap());
+        put(
+            "report.wasm.minisig",
+            &fs::read(signature(&component)).unwrap(),
+        );
         daemon.tell(&["module", "reload"]);
-        until("the signature is seen", || list(&place).modules.first().is_some_and(|module| module.signer.is_some()));
+        until("the signature is seen", || {
+            list(&place)
+                .modules
+                .first()
+                .is_some_and(|module| module.signer.is_some())
+        });
         runs();
         assert!(list(&place).refused.is_empty());
     }
@@ -291,7 +447,13 @@ fn a_handler_that_a_job_brings_is_signed_where_that_is_wanted() {
     let brought = |owners: &str| {
         let mut command = peal(["run", "--set"]);
         command.arg(format!("modules.require_signature={owners}"));
-        command.args(["--set", &format!("modules.brought_keys=[{key:?}]"), "--handler"]).arg(&component);
+        command
+            .args([
+                "--set",
+                &format!("modules.brought_keys=[{key:?}]"),
+                "--handler",
+            ])
+            .arg(&component);
         run(command.args(["--", "echo", "ran"]))
     };
     brought("[\"site\", \"user\", \"namespace\"]").expect_status(0);
@@ -302,25 +464,47 @@ fn a_handler_that_a_job_brings_is_signed_where_that_is_wanted() {
     sign(&place, "jobs", &component);
     assert_eq!(brought("[\"brought\"]").expect_status(0).stdout, "ran\n");
     flip(&component);
-    assert!(brought("[\"brought\"]").expect_status(125).stderr.contains("is of other bytes"));
+    assert!(
+        brought("[\"brought\"]")
+            .expect_status(125)
+            .stderr
+            .contains("is of other bytes")
+    );
 }
 
 #[test]
 fn signature_for_another_module_or_one_that_has_ended_counts_for_nothing() {
     let place = Place::new();
     let key = keygen(&place, "site");
-    let component = site(&place, &format!("require_signature = [\"site\"]\ntrusted_keys = [{key:?}]"));
+    let component = site(
+        &place,
+        &format!("require_signature = [\"site\"]\ntrusted_keys = [{key:?}]"),
+    );
     let signed = |conditions: &[&str]| {
         let key = place.path("site.key");
-        run(peal(["module", "sign", "--key"]).arg(key).args(conditions).arg(&component)).expect_status(0);
+        run(peal(["module", "sign", "--key"])
+            .arg(key)
+            .args(conditions)
+            .arg(&component))
+        .expect_status(0);
         run(peal(["config", "check", "--config"]).arg(place.path("peal.toml")))
     };
-    for conditions in [&[][..], &["--module", "discreet"], &["--module", "discreet", "--valid-for", "1d"]] {
+    for conditions in [
+        &[][..],
+        &["--module", "discreet"],
+        &["--module", "discreet", "--valid-for", "1d"],
+    ] {
         signed(conditions).expect_status(0);
     }
     let told = signed(&["--module", "other"]).expect_status(1);
-    assert!(told.stderr.contains("is for a module \"other\""), "{told:?}");
+    assert!(
+        told.stderr.contains("is for a module \"other\""),
+        "{told:?}"
+    );
     let told = signed(&["--module", "discreet", "--valid-for", "1ms"]).expect_status(1);
-    assert!(told.stderr.contains("holds no longer: it ended today"), "{told:?}");
+    assert!(
+        told.stderr.contains("holds no longer: it ended today"),
+        "{told:?}"
+    );
     run(peal(["module", "verify", "--key", &key]).arg(&component)).expect_status(1);
 }

@@ -25,7 +25,10 @@ fn of_the_system() -> (Place, Daemon) {
 }
 
 fn places(directory: &Path) -> Places {
-    Places { host: peal_server::hostname(), directory: directory.to_owned() }
+    Places {
+        host: peal_server::hostname(),
+        directory: directory.to_owned(),
+    }
 }
 
 /// The libraries that the C program is run with: that which it was linked with, and that of Open MPI 5.0.
@@ -37,9 +40,15 @@ fn libraries() -> [PathBuf; 2] {
 
 fn alone(program: &Path, library: &Path, directory: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env("PMIX_SYSTEM_TMPDIR", directory).env("TMPDIR", directory).stdin(Stdio::null());
+    command
+        .env("PMIX_SYSTEM_TMPDIR", directory)
+        .env("TMPDIR", directory)
+        .stdin(Stdio::null());
     if let Some(above) = library.parent() {
-        command.env("LD_LIBRARY_PATH", std::env::join_paths([library, above]).unwrap());
+        command.env(
+            "LD_LIBRARY_PATH",
+            std::env::join_paths([library, above]).unwrap(),
+        );
     }
     command
 }
@@ -53,11 +62,25 @@ fn programs_of_the_c_library_come_to_the_server_of_the_system_or_are_told_that_t
     for library in libraries() {
         let done = run(&mut alone(&program, &library, &place.path(""))).expect_status(0);
         let calls = ["Init", "Get"].map(|call| format!("PMIx_{call}: 0"));
-        let more = ["Put", "Commit", "Fence", "Notify_event", "Finalize"].map(|call| format!("PMIx_{call}: 0"));
-        let wanted: Vec<String> = calls.into_iter().chain(["procs: 1".to_owned()]).chain(more).collect();
-        assert_eq!(done.stdout.lines().collect::<Vec<_>>(), wanted, "{library:?}: {}", done.stderr);
+        let more = ["Put", "Commit", "Fence", "Notify_event", "Finalize"]
+            .map(|call| format!("PMIx_{call}: 0"));
+        let wanted: Vec<String> = calls
+            .into_iter()
+            .chain(["procs: 1".to_owned()])
+            .chain(more)
+            .collect();
+        assert_eq!(
+            done.stdout.lines().collect::<Vec<_>>(),
+            wanted,
+            "{library:?}: {}",
+            done.stderr
+        );
         let done = run(&mut alone(&program, &library, empty.path())).expect_status(1);
-        assert_eq!(done.stdout, format!("PMIx_Init: {}\n", code::PMIX_ERR_UNREACH.0), "{library:?}");
+        assert_eq!(
+            done.stdout,
+            format!("PMIx_Init: {}\n", code::PMIX_ERR_UNREACH.0),
+            "{library:?}"
+        );
     }
     drop(daemon);
 }
@@ -68,11 +91,21 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
     let places = places(&place.path(""));
     let connect = Client::singleton(&places, ClientSettings::default());
     let client = soon("a singleton connects", connect).await.unwrap();
-    assert!(client.me().nspace.as_str().starts_with("singleton."), "{}", client.me());
+    assert!(
+        client.me().nspace.as_str().starts_with("singleton."),
+        "{}",
+        client.me()
+    );
     assert!(client.peers().is_empty());
-    client.put(Scope::Global, KeyName("alone.word").into(), Value::string("here"));
+    client.put(
+        Scope::Global,
+        KeyName("alone.word").into(),
+        Value::string("here"),
+    );
     client.commit().await.unwrap();
-    soon("it waits for nobody", client.fence(&[], &[])).await.unwrap();
+    soon("it waits for nobody", client.fence(&[], &[]))
+        .await
+        .unwrap();
     daemon.tell(&["job", "register", "demo", "-n", "1"]);
     let proc = daemon.client("demo", 0).await;
     let (handler, mut hears) = listener();
@@ -81,7 +114,10 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
         Info::new(key::PMIX_EVENT_ENVIRO_LEVEL, Value::Bool(true)),
     ];
     proc.register(&[NEWS], &both, handler).await.unwrap();
-    client.notify(NEWS, Range::Session, Vec::new()).await.unwrap();
+    client
+        .notify(NEWS, Range::Session, Vec::new())
+        .await
+        .unwrap();
     assert_eq!(next(&mut hears).await.source.as_ref(), Some(client.me()));
     client.finalize().await.unwrap();
     proc.finalize().await.unwrap();
@@ -90,23 +126,46 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
 #[tokio::test]
 async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_refused_at_once() {
     let empty = tempfile::tempdir().unwrap();
-    let client = Client::alone(&places(empty.path()), ClientSettings::default()).await.unwrap();
+    let client = Client::alone(&places(empty.path()), ClientSettings::default())
+        .await
+        .unwrap();
     let me = client.me().clone();
-    assert_eq!(me.to_string(), format!("singleton.{}.{}:0", peal_server::hostname(), std::process::id()));
+    assert_eq!(
+        me.to_string(),
+        format!(
+            "singleton.{}.{}:0",
+            peal_server::hostname(),
+            std::process::id()
+        )
+    );
     assert_eq!((client.server(), client.peers()), (None, Vec::new()));
-    let size = client.get(&Proc::all(me.nspace.clone()), key::PMIX_JOB_SIZE, &[]).await;
+    let size = client
+        .get(&Proc::all(me.nspace.clone()), key::PMIX_JOB_SIZE, &[])
+        .await;
     assert_eq!(size.unwrap(), Value::Uint32(1));
     let word = KeyName("alone.word");
     client.put(Scope::Global, word.into(), Value::string("here"));
     client.commit().await.unwrap();
-    assert_eq!(client.get(&me, word, &[]).await.unwrap(), Value::string("here"));
-    let missing = client.get(&me, KeyName("alone.other"), &[]).await.unwrap_err();
+    assert_eq!(
+        client.get(&me, word, &[]).await.unwrap(),
+        Value::string("here")
+    );
+    let missing = client
+        .get(&me, KeyName("alone.other"), &[])
+        .await
+        .unwrap_err();
     assert_eq!(missing.status(), code::PMIX_ERR_NOT_FOUND, "{missing}");
     client.fence(&[], &[]).await.unwrap();
 
     let (handler, mut hears) = listener();
-    client.register(&[NEWS], everything(), handler).await.unwrap();
-    client.notify(NEWS, Range::ProcLocal, Vec::new()).await.unwrap();
+    client
+        .register(&[NEWS], everything(), handler)
+        .await
+        .unwrap();
+    client
+        .notify(NEWS, Range::ProcLocal, Vec::new())
+        .await
+        .unwrap();
     assert_eq!(next(&mut hears).await.source.as_ref(), Some(&me));
 
     let other = Proc::all(Nspace::new("other").unwrap());
@@ -118,11 +177,19 @@ async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_ref
         client.query(&[]).await.map(drop),
         client.notify(NEWS, Range::Session, Vec::new()).await,
         client.beat().await,
-        client.group_construct("crew", Construct::of(client.peers().as_slice())).await.map(drop),
+        client
+            .group_construct("crew", Construct::of(client.peers().as_slice()))
+            .await
+            .map(drop),
     ];
     for refused in refused {
         let error = refused.unwrap_err();
-        assert!(error.to_string().ends_with("needs a server, and this program runs alone"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .ends_with("needs a server, and this program runs alone"),
+            "{error}"
+        );
         assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
     }
     client.finalize().await.unwrap();
@@ -136,5 +203,10 @@ async fn without_a_server_it_is_said_what_is_missing() {
     assert!(matches!(error, ClientError::NoServer { .. }), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
     let started = Environment::from(|_| None).unwrap_err();
-    assert!(started.to_string().starts_with("PMIX_SERVER_URI41 is not set"), "{started}");
+    assert!(
+        started
+            .to_string()
+            .starts_with("PMIX_SERVER_URI41 is not set"),
+        "{started}"
+    );
 }

@@ -20,7 +20,9 @@ use std::{
 fn limited(settings: &str) -> Place {
     let place = Place::new();
     let path = guest("spawn-limit");
-    place.configure(&format!("[[module]]\nname = \"spawn-limit\"\npath = {path:?}\nconfig = {{ {settings} }}\n"));
+    place.configure(&format!(
+        "[[module]]\nname = \"spawn-limit\"\npath = {path:?}\nconfig = {{ {settings} }}\n"
+    ));
     place
 }
 
@@ -28,7 +30,10 @@ fn limited(settings: &str) -> Place {
 fn witness(place: &Place) -> String {
     let (script, trace) = (place.path("witness"), place.path("trace"));
     fs::write(&script, format!("#!/bin/sh\ntouch {}\n", trace.display())).unwrap();
-    Command::new("chmod").args(["755", script.to_str().unwrap()]).status().unwrap();
+    Command::new("chmod")
+        .args(["755", script.to_str().unwrap()])
+        .status()
+        .unwrap();
     script.to_str().unwrap().to_owned()
 }
 
@@ -51,9 +56,21 @@ fn what_is_denied_is_not_started_and_the_requester_is_told_the_policys_status() 
     ] {
         let done = spawned(&place, &words);
         let done = done.expect_status(0);
-        assert_eq!(sides(&done).0, [format!("rank 0: spawn: {status}")], "{words}");
-        let told = done.stderr.lines().find(|line| line.contains("denies spawn to")).unwrap_or_default();
-        assert!(told.contains("policy \"spawn-limit\"") && told.contains(why), "{}", done.stderr);
+        assert_eq!(
+            sides(&done).0,
+            [format!("rank 0: spawn: {status}")],
+            "{words}"
+        );
+        let told = done
+            .stderr
+            .lines()
+            .find(|line| line.contains("denies spawn to"))
+            .unwrap_or_default();
+        assert!(
+            told.contains("policy \"spawn-limit\"") && told.contains(why),
+            "{}",
+            done.stderr
+        );
     }
     assert!(!Path::new(&place.path("trace")).exists(), "it ran");
     // It would have left its trace.
@@ -70,12 +87,23 @@ fn what_passes_is_started_as_the_policy_amends_it() {
     for rank in 0..2 {
         for line in ["child's directory: /usr", "child's ALL: 1"] {
             let line = format!("[{rank}] rank {rank}: {line}");
-            assert!(done.stdout.lines().any(|printed| printed == line), "{line} in {}", done.stdout);
+            assert!(
+                done.stdout.lines().any(|printed| printed == line),
+                "{line} in {}",
+                done.stdout
+            );
         }
     }
-    assert!(done.stdout.contains(DONE[2]), "what it was asked beside that stays: {}", done.stdout);
+    assert!(
+        done.stdout.contains(DONE[2]),
+        "what it was asked beside that stays: {}",
+        done.stdout
+    );
     let own = spawned(&place, "-- 1 wdir=/tmp @ child");
-    assert_eq!(sides(&own.expect_status(0)).0, ["rank 0: spawn: NO-PERMISSIONS (-23)"]);
+    assert_eq!(
+        sides(&own.expect_status(0)).0,
+        ["rank 0: spawn: NO-PERMISSIONS (-23)"]
+    );
 }
 
 #[needs(libpmix)]
@@ -89,7 +117,12 @@ fn each_user_may_have_so_many_jobs_spawned_in_a_minute() {
     ));
     for status in ["SUCCESS (0)", "RESOURCE-BUSY (-28)"] {
         let done = spawned(&place, "-- 1 /bin/true");
-        assert_eq!(sides(&done).0.first(), Some(&format!("rank 0: spawn: {status}").as_str()), "{}", done.stderr);
+        assert_eq!(
+            sides(&done).0.first(),
+            Some(&format!("rank 0: spawn: {status}").as_str()),
+            "{}",
+            done.stderr
+        );
     }
 }
 
@@ -100,11 +133,21 @@ fn a_server_without_a_launcher_asks_before_it_says_that_it_has_none() {
     let place = limited("procs = 2");
     let server = place.start();
     server.tell(&["job", "register", "team", "-n", "1"]);
-    for (procs, status) in [("3", "INSUFFICIENT RESOURCES (-234)"), ("2", "NOT-SUPPORTED (-47)")] {
+    for (procs, status) in [
+        ("3", "INSUFFICIENT RESOURCES (-234)"),
+        ("2", "NOT-SUPPORTED (-47)"),
+    ] {
         let program = c_program("spawn");
         let mut command = Command::new(program);
-        command.args(["--", procs, "/bin/true"]).envs(server.environment("team", 0));
-        let proc = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command
+            .args(["--", procs, "/bin/true"])
+            .envs(server.environment("team", 0));
+        let proc = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let done = finish(proc).expect_status(0);
         assert_eq!(sides(&done).0, [format!("rank 0: spawn: {status}")]);
     }
@@ -118,8 +161,18 @@ fn an_mpi_program_that_may_not_spawn_ends_with_an_error() {
     for mpi in OpenMpi::both() {
         let program = doing("spawn");
         let done = run(&mut mpi.under_peal(1, &["--config", config.to_str().unwrap()], &program));
-        assert!(done.status.is_some_and(|status| status != 0), "{}: {}", mpi.name, done.stdout);
-        assert!(done.stderr.contains("rank 0 aborted the job"), "{}: {}", mpi.name, done.stderr);
+        assert!(
+            done.status.is_some_and(|status| status != 0),
+            "{}: {}",
+            mpi.name,
+            done.stdout
+        );
+        assert!(
+            done.stderr.contains("rank 0 aborted the job"),
+            "{}: {}",
+            mpi.name,
+            done.stderr
+        );
     }
 }
 
@@ -128,15 +181,36 @@ fn a_client_of_ours_has_a_job_spawned_and_is_told_what_of_such_a_request_is_hono
     let place = limited("procs = 2");
     for (procs, said) in [
         ("2", ["it runs, and ended", "PMIX_SUCCESS (0)"]),
-        ("3", ["it does not run: PMIx_Spawn is refused by the server", "PMIX_ERR_JOB_INSUFFICIENT_RESOURCES (-234)"]),
+        (
+            "3",
+            [
+                "it does not run: PMIx_Spawn is refused by the server",
+                "PMIX_ERR_JOB_INSUFFICIENT_RESOURCES (-234)",
+            ],
+        ),
     ] {
         let mut command = peal(["run", "--config"]);
-        command.arg(place.path("peal.toml")).args(["-n", "1", "--"]).arg(program("peal-spawner")).arg(procs);
+        command
+            .arg(place.path("peal.toml"))
+            .args(["-n", "1", "--"])
+            .arg(program("peal-spawner"))
+            .arg(procs);
         let done = run(&mut command).expect_status(0);
-        let [came_of_it, honoured] = done.stdout.lines().collect::<Vec<_>>()[..] else { panic!("{}", done.stdout) };
+        let [came_of_it, honoured] = done.stdout.lines().collect::<Vec<_>>()[..] else {
+            panic!("{}", done.stdout)
+        };
         let [begins, ends] = said;
-        assert!(came_of_it.starts_with(begins) && came_of_it.ends_with(ends), "{came_of_it}");
-        let keys: Vec<&str> = honoured.trim_start_matches("honoured: ").split(',').collect();
-        assert!(keys.contains(&key::PMIX_WDIR.0) && keys.contains(&key::PMIX_SET_ENVAR.0), "{honoured}");
+        assert!(
+            came_of_it.starts_with(begins) && came_of_it.ends_with(ends),
+            "{came_of_it}"
+        );
+        let keys: Vec<&str> = honoured
+            .trim_start_matches("honoured: ")
+            .split(',')
+            .collect();
+        assert!(
+            keys.contains(&key::PMIX_WDIR.0) && keys.contains(&key::PMIX_SET_ENVAR.0),
+            "{honoured}"
+        );
     }
 }

@@ -26,23 +26,41 @@ fn two_applications_are_one_job_and_each_has_its_own_environment_and_directory()
     let (parent, children) = sides(&done);
     assert_eq!(parent, DONE);
     let of = |rank: u32, application: u32, rest: [&str; 4]| {
-        let known =
-            ["job: uint32 3".to_owned(), format!("application: uint32 {application}"), "parent: other:0".to_owned()];
+        let known = [
+            "job: uint32 3".to_owned(),
+            format!("application: uint32 {application}"),
+            "parent: other:0".to_owned(),
+        ];
         let rest = rest.map(str::to_owned);
-        known.into_iter().chain(rest).map(|line| format!("rank {rank}: child's {line}")).collect::<Vec<_>>()
+        known
+            .into_iter()
+            .chain(rest)
+            .map(|line| format!("rank {rank}: child's {line}"))
+            .collect::<Vec<_>>()
     };
     let first = ["directory: /usr", "ALL: 1", "OWN: a", "PLAIN: b"];
-    let second = ["directory: /var", "ALL: 1", "OWN: not set", "PLAIN: not set"];
-    assert_eq!(children, [of(0, 0, first), of(1, 0, first), of(2, 1, second)].concat());
+    let second = [
+        "directory: /var",
+        "ALL: 1",
+        "OWN: not set",
+        "PLAIN: not set",
+    ];
+    assert_eq!(
+        children,
+        [of(0, 0, first), of(1, 0, first), of(2, 1, second)].concat()
+    );
 }
 
 #[needs(libpmix)]
 #[test]
 fn variables_are_set_added_to_and_taken_away() {
-    let words =
-        "notify set=WAY=x prepend=WAY=a append=WAY=z add=WAY=no add=NEW=yes unset=HOME -- 1 @ child WAY NEW HOME";
+    let words = "notify set=WAY=x prepend=WAY=a append=WAY=z add=WAY=no add=NEW=yes unset=HOME -- 1 @ child WAY NEW HOME";
     let done = spawned(&unpoliced(), words);
-    let said = ["child's WAY: a:x:z", "child's NEW: yes", "child's HOME: not set"];
+    let said = [
+        "child's WAY: a:x:z",
+        "child's NEW: yes",
+        "child's HOME: not set",
+    ];
     for line in said {
         assert!(done.stdout.contains(line), "{line} in {}", done.stdout);
     }
@@ -54,9 +72,10 @@ fn who_has_it_spawned_hears_how_it_ended() {
     // Else the end of what it spawned would be its own.
     let place = Place::new();
     place.configure("[run]\non_abort = \"continue\"\n");
-    for (child, status, code) in
-        [("exit=3", "NON-ZERO TERMINATION (-187)", 3), ("die", "ABORTED BY SIGNAL (-184)", 134)]
-    {
+    for (child, status, code) in [
+        ("exit=3", "NON-ZERO TERMINATION (-187)", 3),
+        ("die", "ABORTED BY SIGNAL (-184)", 134),
+    ] {
         let done = spawned(&place, &format!("notify -- 2 @ child {child}"));
         let done = done.expect_status(code);
         let heard = format!("rank 0: it ended: {status}, exit code {code}");
@@ -72,12 +91,19 @@ fn what_cannot_be_spawned_is_told_by_its_status() {
         ("-- 1 /etc/passwd", "APPLICATION NOT EXECUTABLE (-177)"),
         ("-- 0 @ child", "BAD-PARAM (-27)"),
         ("-- 70000 @ child", "INSUFFICIENT RESOURCES (-234)"),
-        ("wdir=/no/such/directory -- 1 @ child", "WORKING DIRECTORY NOT FOUND (-233)"),
+        (
+            "wdir=/no/such/directory -- 1 @ child",
+            "WORKING DIRECTORY NOT FOUND (-233)",
+        ),
         ("unknown -- 1 @ child", "NOT-SUPPORTED (-47)"),
     ] {
         let done = spawned(&unpoliced(), words);
         let done = done.expect_status(0);
-        assert_eq!(sides(&done).0, [format!("rank 0: spawn: {status}")], "{words}");
+        assert_eq!(
+            sides(&done).0,
+            [format!("rank 0: spawn: {status}")],
+            "{words}"
+        );
     }
 }
 
@@ -86,15 +112,32 @@ fn what_cannot_be_spawned_is_told_by_its_status() {
 fn what_is_pushed_is_read_and_what_is_written_can_be_tagged_and_kept() {
     let done = spawned(&unpoliced(), "notify input -- 1 @ child read");
     let done = done.expect_status(0);
-    for line in ["rank 0: child reads: hello", "rank 0: child reads then: nothing"] {
-        assert!(done.stdout.lines().any(|printed| printed == line), "{line} in {}", done.stdout);
+    for line in [
+        "rank 0: child reads: hello",
+        "rank 0: child reads then: nothing",
+    ] {
+        assert!(
+            done.stdout.lines().any(|printed| printed == line),
+            "{line} in {}",
+            done.stdout
+        );
     }
     let place = unpoliced();
     let kept = place.path("kept");
-    let done = spawned(&place, &format!("notify tag to={} -- 2 @ child", kept.display())).expect_status(0);
+    let done = spawned(
+        &place,
+        &format!("notify tag to={} -- 2 @ child", kept.display()),
+    )
+    .expect_status(0);
     for rank in 0..2 {
         let line = format!("rank {rank}: child's job: uint32 2");
-        assert!(done.stdout.lines().any(|printed| printed == format!("[{rank}] {line}")), "{}", done.stdout);
+        assert!(
+            done.stdout
+                .lines()
+                .any(|printed| printed == format!("[{rank}] {line}")),
+            "{}",
+            done.stdout
+        );
         let file = fs::read_to_string(kept.join(format!("rank.{rank}/stdout"))).unwrap();
         assert!(file.lines().any(|written| written == line), "{file}");
     }
@@ -104,12 +147,23 @@ fn what_is_pushed_is_read_and_what_is_written_can_be_tagged_and_kept() {
 #[test]
 fn those_read_what_is_pushed_whom_the_request_names() {
     for (target, readers) in [("1", &[1][..]), ("all", &[0, 1, 2])] {
-        let done = spawned(&unpoliced(), &format!("notify target={target} -- 3 @ child read"));
+        let done = spawned(
+            &unpoliced(),
+            &format!("notify target={target} -- 3 @ child read"),
+        );
         let done = done.expect_status(0);
         for rank in 0..3 {
-            let read = if readers.contains(&rank) { "hello" } else { "nothing" };
+            let read = if readers.contains(&rank) {
+                "hello"
+            } else {
+                "nothing"
+            };
             let line = format!("rank {rank}: child reads: {read}");
-            assert!(done.stdout.lines().any(|printed| printed == line), "{target}: {line} in {}", done.stdout);
+            assert!(
+                done.stdout.lines().any(|printed| printed == line),
+                "{target}: {line} in {}",
+                done.stdout
+            );
         }
     }
 }
@@ -125,7 +179,11 @@ fn applications_can_be_process_sets() {
         "rank 1: child's first: [own:0, own:1]",
         "rank 2: child's second: [own:2]",
     ] {
-        assert!(done.stdout.lines().any(|printed| printed == line), "{line} in {}", done.stdout);
+        assert!(
+            done.stdout.lines().any(|printed| printed == line),
+            "{line} in {}",
+            done.stdout
+        );
     }
 }
 
@@ -151,7 +209,11 @@ fn what_becomes_of_it_is_logged_as_far_as_the_request_says() {
     ] {
         let words = format!("notify {asked} -- 1 /bin/true -- 1 @ child exit=3");
         let done = spawned(&place, &words);
-        let is_there = |text: &&str| done.stdout.lines().any(|line| line.contains("@2") && line.contains(text));
+        let is_there = |text: &&str| {
+            done.stdout
+                .lines()
+                .any(|line| line.contains("@2") && line.contains(text))
+        };
         let found: Vec<&str> = all.into_iter().filter(|text| is_there(text)).collect();
         assert_eq!(found, logged, "{asked}: {}", done.stdout);
     }
@@ -159,7 +221,14 @@ fn what_becomes_of_it_is_logged_as_far_as_the_request_says() {
 
 fn pipe(path: &Path) {
     let path = CString::new(path.to_str().unwrap()).unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
 }
 
 /// The next line that the parent has not printed.
@@ -200,8 +269,15 @@ fn what_is_spawned_outlives_its_parent_or_does_not() {
             to_child.display()
         );
         fs::write(dir.path().join("waits"), waits).unwrap();
-        let spawn = format!("{} {words} until={}", program.display(), to_parent.display());
-        let script = format!("echo ready; exec {spawn} -- 1 /bin/sh {}", dir.path().join("waits").display());
+        let spawn = format!(
+            "{} {words} until={}",
+            program.display(),
+            to_parent.display()
+        );
+        let script = format!(
+            "echo ready; exec {spawn} -- 1 /bin/sh {}",
+            dir.path().join("waits").display()
+        );
         let mut running = Running::start(1, &[], &script);
         assert_eq!(of_child(&mut running), "up");
         fs::write(&to_parent, "end\n").unwrap();
@@ -211,9 +287,17 @@ fn what_is_spawned_outlives_its_parent_or_does_not() {
                 // Whoever would be ended with the parent has been told so when the parent's job is gone.
                 let is_alone = || {
                     let told = running.ask(&["ps", "--json"]).expect_status(0).stdout;
-                    serde_json::from_str::<Value>(&told).unwrap().as_array().unwrap().len() == 1
+                    serde_json::from_str::<Value>(&told)
+                        .unwrap()
+                        .as_array()
+                        .unwrap()
+                        .len()
+                        == 1
                 };
-                assert!((0..1000).any(|_| is_alone()), "{words}: the parent does not end");
+                assert!(
+                    (0..1000).any(|_| is_alone()),
+                    "{words}: the parent does not end"
+                );
                 fs::write(&to_child, "go on\n").unwrap();
                 assert_eq!(of_child(&mut running), "goes on", "{words}");
             }
@@ -238,7 +322,11 @@ fn who_fails_alone_takes_its_parent_along_unless_they_are_apart() {
         let words = format!("{words}until={} -- 1 @ child exit=3", to_parent.display());
         let done = spawned(&place, &words);
         assert_eq!(done.status, Some(3), "{words}: {}", done.stderr);
-        let finalized = done.stdout.lines().filter(|line| *line == "rank 0: finalize: SUCCESS (0)").count();
+        let finalized = done
+            .stdout
+            .lines()
+            .filter(|line| *line == "rank 0: finalize: SUCCESS (0)")
+            .count();
         assert_eq!(finalized, 1 + goes_on, "{words}: {}", done.stdout);
     }
 }
@@ -251,22 +339,39 @@ fn a_tool_gets_the_output_of_what_it_has_spawned() {
     let running = Running::asleep(1, &[]);
     let tool = |words: &[&str]| {
         let mut command = Command::new(&program);
-        command.arg("tool").args(words).env("PMIX_SYSTEM_TMPDIR", running.dir()).env_remove("PMIX_SERVER_URI41");
+        command
+            .arg("tool")
+            .args(words)
+            .env("PMIX_SYSTEM_TMPDIR", running.dir())
+            .env_remove("PMIX_SERVER_URI41");
         run(&mut command).expect_status(0)
     };
     let failed = tool(&["times=70", "output", "--", "1", "/no/such/program"]);
-    let told = failed.stdout.lines().filter(|line| *line == "rank 0: spawn: EXECUTABLE NOT FOUND (-190)").count();
+    let told = failed
+        .stdout
+        .lines()
+        .filter(|line| *line == "rank 0: spawn: EXECUTABLE NOT FOUND (-190)")
+        .count();
     assert_eq!(told, 70, "{}", failed.stdout);
     let done = tool(&["notify", "output", "--", "1", "/bin/echo", "forwarded"]);
-    assert!(done.stdout.lines().any(|line| line == "forwarded"), "{done:?}");
+    assert!(
+        done.stdout.lines().any(|line| line == "forwarded"),
+        "{done:?}"
+    );
     running.interrupt();
 }
 
 /// A tool that pulls, not started yet.
 fn puller(running: &Running, program: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.arg(running.nspace()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.env("PMIX_SYSTEM_TMPDIR", running.dir()).env_remove("PMIX_SERVER_URI41");
+    command
+        .arg(running.nspace())
+        .args(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+        .env("PMIX_SYSTEM_TMPDIR", running.dir())
+        .env_remove("PMIX_SERVER_URI41");
     command
 }
 
@@ -278,7 +383,11 @@ fn who_pulls_late_gets_the_last_of_what_was_written_before() {
     let script = "echo ready; [ $PMIX_RANK = 1 ] && exec sleep 1000 >&-; exec sleep 1000";
     let running = Running::start(2, &[], script);
     let done = run(&mut puller(&running, &program, &["3"])).expect_status(0);
-    let mut lines: Vec<&str> = done.stdout.lines().filter(|line| *line != "pulls").collect();
+    let mut lines: Vec<&str> = done
+        .stdout
+        .lines()
+        .filter(|line| *line != "pulls")
+        .collect();
     lines.sort_unstable();
     assert_eq!(lines, ["rank 0: ready", "rank 1: ready", "rank 1: the end"]);
     let done = run(&mut puller(&running, &program, &["3", "3"])).expect_status(0);
@@ -290,14 +399,31 @@ fn who_pulls_late_gets_the_last_of_what_was_written_before() {
 #[test]
 fn what_was_written_before_comes_first_unless_the_site_keeps_nothing() {
     let program = c_program("pull");
-    for (setting, lines) in [("16384", &["rank 0: ready", "rank 0: told"][..]), ("0", &["rank 0: told"])] {
+    for (setting, lines) in [
+        ("16384", &["rank 0: ready", "rank 0: told"][..]),
+        ("0", &["rank 0: told"]),
+    ] {
         let script = "trap 'echo told' USR1; echo ready; while :; do sleep 1000 & wait; done";
-        let running = Running::start(1, &["--set", &format!("run.kept_output_bytes={setting}")], script);
-        let mut pulling = puller(&running, &program, &[&lines.len().to_string()]).spawn().unwrap();
-        let mut output = BufReader::new(pulling.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let running = Running::start(
+            1,
+            &["--set", &format!("run.kept_output_bytes={setting}")],
+            script,
+        );
+        let mut pulling = puller(&running, &program, &[&lines.len().to_string()])
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(pulling.stdout.take().unwrap())
+            .lines()
+            .map(Result::unwrap);
         let begun: Vec<String> = output.by_ref().take(lines.len()).collect();
-        running.ask(&["ctl", "signal", "USR1", &running.nspace()]).expect_status(0);
-        let got: Vec<String> = begun.into_iter().chain(output).filter(|line| line != "pulls").collect();
+        running
+            .ask(&["ctl", "signal", "USR1", &running.nspace()])
+            .expect_status(0);
+        let got: Vec<String> = begun
+            .into_iter()
+            .chain(output)
+            .filter(|line| line != "pulls")
+            .collect();
         assert_eq!(got, lines, "{setting}");
         finish(pulling).expect_status(0);
         running.interrupt();

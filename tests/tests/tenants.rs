@@ -5,7 +5,9 @@ use std::path::Path;
 /// What is said of a configuration that is not right.
 fn said(place: &Place, text: &str) -> String {
     place.configure(text);
-    run(peal(["config", "check"]).arg(place.path("peal.toml"))).expect_status(1).stderr
+    run(peal(["config", "check"]).arg(place.path("peal.toml")))
+        .expect_status(1)
+        .stderr
 }
 
 fn module(name: &str, file: &Path, more: &str) -> String {
@@ -15,33 +17,88 @@ fn module(name: &str, file: &Path, more: &str) -> String {
 #[test]
 fn a_user_has_so_many_modules_and_what_all_users_may_be_granted() {
     let place = Place::new();
-    let of_user = |name: &str, more: &str| module(name, &guest("complete"), &format!("scope = \"user:0\"\n{more}"));
-    let text = format!("tenant.modules = 2\n{}{}{}", of_user("a", ""), of_user("b", ""), of_user("c", ""));
+    let of_user = |name: &str, more: &str| {
+        module(
+            name,
+            &guest("complete"),
+            &format!("scope = \"user:0\"\n{more}"),
+        )
+    };
+    let text = format!(
+        "tenant.modules = 2\n{}{}{}",
+        of_user("a", ""),
+        of_user("b", ""),
+        of_user("c", "")
+    );
     let told = said(&place, &text);
-    assert!(told.contains("user 0 has 2 modules, as many as there may be (tenant.modules)"), "{told}");
+    assert!(
+        told.contains("user 0 has 2 modules, as many as there may be (tenant.modules)"),
+        "{told}"
+    );
     assert_eq!(told.matches("tenant.modules").count(), 1, "{told}");
     let told = said(&place, &of_user("a", "grants = [\"sink\"]"));
-    assert!(told.contains("cannot be granted \"sink\"") && told.contains("tenant.grants"), "{told}");
-    let text = format!("tenant.grants = [\"clock\"]\n{}", of_user("a", "grants = [\"logging\"]"));
+    assert!(
+        told.contains("cannot be granted \"sink\"") && told.contains("tenant.grants"),
+        "{told}"
+    );
+    let text = format!(
+        "tenant.grants = [\"clock\"]\n{}",
+        of_user("a", "grants = [\"logging\"]")
+    );
     assert!(said(&place, &text).contains("cannot be granted \"logging\""));
 }
 
 #[test]
 fn directories_of_a_module_are_there_and_granted_and_named_once() {
     let place = Place::new();
-    let files =
-        |grants: &str, files: &str| module("a", &guest("complete"), &format!("grants = [{grants}]\nfiles = [{files}]"));
-    let told = said(&place, &files("\"files\"", "{ name = \"x\", path = \"/no/such/place\" }"));
-    assert!(told.contains("cannot use the directory /no/such/place"), "{told}");
+    let files = |grants: &str, files: &str| {
+        module(
+            "a",
+            &guest("complete"),
+            &format!("grants = [{grants}]\nfiles = [{files}]"),
+        )
+    };
+    let told = said(
+        &place,
+        &files("\"files\"", "{ name = \"x\", path = \"/no/such/place\" }"),
+    );
+    assert!(
+        told.contains("cannot use the directory /no/such/place"),
+        "{told}"
+    );
     let told = said(&place, &files("", "{ name = \"x\", path = \"/tmp\" }"));
-    assert!(told.contains("cannot use module.files: \"files\" is not among its grants"), "{told}");
+    assert!(
+        told.contains("cannot use module.files: \"files\" is not among its grants"),
+        "{told}"
+    );
     let told = said(&place, &files("\"files\"", "{ name = \"x\" }"));
-    assert!(told.contains("a directory needs a name and a path"), "{told}");
-    let told = said(&place, &files("\"files\"", "{ name = \"x\", path = \"/tmp\", mode = \"write\" }"));
-    assert!(told.contains("module.files is \"write\"") && told.contains("read-write"), "{told}");
-    let told = said(&place, &files("\"files\"", "{ name = \"x\", path = \"/tmp\", quota = 1 }"));
-    assert!(told.contains("there is no `quota`; it has name, path, mode and max_bytes"), "{told}");
-    place.configure(&files("\"files\"", "{ name = \"x\", path = \".\", mode = \"read-write\", max_bytes = 5 }"));
+    assert!(
+        told.contains("a directory needs a name and a path"),
+        "{told}"
+    );
+    let told = said(
+        &place,
+        &files(
+            "\"files\"",
+            "{ name = \"x\", path = \"/tmp\", mode = \"write\" }",
+        ),
+    );
+    assert!(
+        told.contains("module.files is \"write\"") && told.contains("read-write"),
+        "{told}"
+    );
+    let told = said(
+        &place,
+        &files("\"files\"", "{ name = \"x\", path = \"/tmp\", quota = 1 }"),
+    );
+    assert!(
+        told.contains("there is no `quota`; it has name, path, mode and max_bytes"),
+        "{told}"
+    );
+    place.configure(&files(
+        "\"files\"",
+        "{ name = \"x\", path = \".\", mode = \"read-write\", max_bytes = 5 }",
+    ));
     run(peal(["config", "check"]).arg(place.path("peal.toml"))).expect_status(0);
 }
 
@@ -56,18 +113,37 @@ fn what_a_job_brings_may_use_what_is_said_of_such() {
         run(command.arg("--").arg(program("peal-example")))
     };
     let done = told(&["brought.call_time_ms=37"]).expect_status(0);
-    assert!(done.stderr.contains("PEAL_ERR_HANDLER_TIMEOUT"), "{}", done.stderr);
-    assert!(done.stderr.contains("the call ran longer than 37ms (limits.call_time_ms)"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("PEAL_ERR_HANDLER_TIMEOUT"),
+        "{}",
+        done.stderr
+    );
+    assert!(
+        done.stderr
+            .contains("the call ran longer than 37ms (limits.call_time_ms)"),
+        "{}",
+        done.stderr
+    );
     let done = told(&["brought.fuel=10000"]).expect_status(0);
-    assert!(done.stderr.contains("PEAL_ERR_HANDLER_FUEL"), "{}", done.stderr);
+    assert!(
+        done.stderr.contains("PEAL_ERR_HANDLER_FUEL"),
+        "{}",
+        done.stderr
+    );
     let done = told(&["brought.memory=65536"]).expect_status(125);
     assert!(
-        done.stderr.contains("of the 65536 there may be") && done.stderr.contains("(limits.memory)"),
+        done.stderr.contains("of the 65536 there may be")
+            && done.stderr.contains("(limits.memory)"),
         "{}",
         done.stderr
     );
     let done = told(&["tenant.modules=0"]).expect_status(125);
-    assert!(done.stderr.contains("has 0 modules, as many as there may be"), "{}", done.stderr);
+    assert!(
+        done.stderr
+            .contains("has 0 modules, as many as there may be"),
+        "{}",
+        done.stderr
+    );
 }
 
 #[test]
@@ -85,6 +161,11 @@ fn what_a_job_brings_is_granted_what_tenants_may_have_but_no_state() {
     };
     told("drawer.wat", &[]).expect_status(125);
     let done = told("worldly.wat", &["tenant.grants=[\"logging\"]"]).expect_status(125);
-    assert!(done.stderr.contains("imports WASI 0.2, which a handler of a job does not have"), "{}", done.stderr);
+    assert!(
+        done.stderr
+            .contains("imports WASI 0.2, which a handler of a job does not have"),
+        "{}",
+        done.stderr
+    );
     told("worldly.wat", &[]).expect_status(0);
 }

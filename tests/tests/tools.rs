@@ -1,7 +1,8 @@
 //! Tools (`pmix-wire.md`, sections 1.4 and 2.3): how they find a server, who may attach one, and what they are told.
 use peal_client::{Attach, Tool, ToolSettings};
 use peal_model::{
-    CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value, code, key,
+    CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value,
+    code, key,
 };
 use peal_needs::needs;
 use peal_server::ServerSettings;
@@ -32,8 +33,15 @@ impl Running {
     /// Starts a job and waits until one of its procs has said that it is ready.
     fn start(dir: TempDir, args: &[&str]) -> Running {
         let mut command = peal(["run"]);
-        command.args(args).env("PMIX_SYSTEM_TMPDIR", dir.path()).env_remove("PMIX_SERVER_TMPDIR");
-        let mut peal = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command
+            .args(args)
+            .env("PMIX_SYSTEM_TMPDIR", dir.path())
+            .env_remove("PMIX_SERVER_TMPDIR");
+        let mut peal = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut output = BufReader::new(peal.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
@@ -52,7 +60,10 @@ impl Running {
     /// A tool that finds this server and no other.
     fn tool(&self, program: impl Into<PathBuf>, args: &[&str]) -> Command {
         let mut command = Command::new(program.into());
-        command.args(args).env("PMIX_SYSTEM_TMPDIR", self.dir.path()).env_remove("PMIX_SERVER_URI41");
+        command
+            .args(args)
+            .env("PMIX_SYSTEM_TMPDIR", self.dir.path())
+            .env_remove("PMIX_SERVER_URI41");
         command
     }
 
@@ -73,8 +84,13 @@ impl Running {
 }
 
 fn files(dir: &TempDir) -> Vec<String> {
-    let session = dir.path().join(format!("peal-{}", rustix::process::geteuid().as_raw()));
-    let names = session.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let session = dir
+        .path()
+        .join(format!("peal-{}", rustix::process::geteuid().as_raw()));
+    let names = session
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with("pmix.")).collect()
 }
 
@@ -84,7 +100,10 @@ fn a_tool_of_the_c_library_learns_what_runs_where() {
     let tool = c_program("tool");
     let running = Running::asleep(&["-n", "2"]);
     let proc = |rank: u32| format!("proc {rank}: sh on this host, with a process, state 5");
-    for (args, name) in [(&[][..], "a tool with a given name"), (&["some.name.7"][..], "some.name.7")] {
+    for (args, name) in [
+        (&[][..], "a tool with a given name"),
+        (&["some.name.7"][..], "some.name.7"),
+    ] {
         let done = run(&mut running.tool(&tool, args)).expect_status(0);
         let lines: Vec<&str> = done.stdout.lines().collect();
         let wanted = [
@@ -110,12 +129,31 @@ async fn a_tool_of_peals_own_client_finds_the_server_by_its_process_and_comes_ba
     settings.places.directory = running.dir.path().to_owned();
     let mut names = Vec::new();
     for attempt in 1..=2 {
-        let tool = soon("a tool connects", Tool::init(settings.clone())).await.unwrap();
+        let tool = soon("a tool connects", Tool::init(settings.clone()))
+            .await
+            .unwrap();
         let keys = vec![Some(key::PMIX_QUERY_NAMESPACES.0.into())];
-        let found = soon("a query", tool.query(&[Query { keys, qualifiers: Vec::new() }])).await.unwrap();
-        let namespaces = found.infos.value_of(key::PMIX_QUERY_NAMESPACES).and_then(Value::as_str).unwrap().to_owned();
+        let found = soon(
+            "a query",
+            tool.query(&[Query {
+                keys,
+                qualifiers: Vec::new(),
+            }]),
+        )
+        .await
+        .unwrap();
+        let namespaces = found
+            .infos
+            .value_of(key::PMIX_QUERY_NAMESPACES)
+            .and_then(Value::as_str)
+            .unwrap()
+            .to_owned();
         assert!(namespaces.ends_with("@1"), "{namespaces}");
-        assert!(tool.me().nspace.as_str().ends_with("-tool-1"), "attempt {attempt}: {}", tool.me());
+        assert!(
+            tool.me().nspace.as_str().ends_with("-tool-1"),
+            "attempt {attempt}: {}",
+            tool.me()
+        );
         // The next time it brings the name that it was given.
         settings.me = Some(tool.me().clone());
         names.push(tool.me().clone());
@@ -129,10 +167,13 @@ async fn a_tool_of_peals_own_client_finds_the_server_by_its_process_and_comes_ba
 #[test]
 fn a_tool_that_a_job_starts_is_its_proc() {
     let tool = c_program("tool");
-    let done =
-        run(peal(["run", "--", tool.to_str().unwrap()]).env("PMIX_SYSTEM_TMPDIR", tempfile::tempdir().unwrap().path()));
+    let done = run(peal(["run", "--", tool.to_str().unwrap()])
+        .env("PMIX_SYSTEM_TMPDIR", tempfile::tempdir().unwrap().path()));
     let first = done.stdout.lines().next().unwrap_or_default();
-    assert!(first.starts_with("I am peal-") && first.ends_with("@1"), "{done:?}");
+    assert!(
+        first.starts_with("I am peal-") && first.ends_with("@1"),
+        "{done:?}"
+    );
     assert!(done.expect_status(0).stdout.ends_with("its size: 1\n"));
 }
 
@@ -151,8 +192,15 @@ fn what_a_killed_server_leaves_the_next_one_removes() {
 
 /// What a tool says first; it is this user's.
 fn greeting(kind: impl FnOnce(User) -> PeerKind) -> Hello {
-    let user = User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-    Hello { peer: kind(user), release: "4.2.2".parse().unwrap(), ..hello(proc("unused", 0)) }
+    let user = User {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    Hello {
+        peer: kind(user),
+        release: "4.2.2".parse().unwrap(),
+        ..hello(proc("unused", 0))
+    }
 }
 
 fn proc(nspace: &str, rank: u32) -> Proc {
@@ -173,16 +221,29 @@ async fn reply(peer: &mut Peer, command: CommandCode, request: &Request) -> Repl
 async fn every_kind_of_tool_is_welcomed_in_its_form() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let server = node.server.uri().proc.clone();
-    let welcome = |name: Option<Proc>| Welcome::Tool { name, server: server.clone(), security: code::PMIX_SUCCESS };
+    let welcome = |name: Option<Proc>| Welcome::Tool {
+        name,
+        server: server.clone(),
+        security: code::PMIX_SUCCESS,
+    };
     let own = |name: &str| Identity::Own(proc(name, 3));
     let started = || Identity::Started(node.proc(1));
     // One that a proc of a job started says the same of a name that it brings.
     let stray = || Identity::Started(proc("a.stray", 3));
     let kinds: [(Hello, Option<Proc>); 7] = [
-        (greeting(|user| PeerKind::Tool(user, Identity::Wanted)), Some(proc("server-tool-1", 0))),
-        (greeting(|user| PeerKind::Launcher(user, Identity::Wanted)), Some(proc("server-tool-2", 0))),
+        (
+            greeting(|user| PeerKind::Tool(user, Identity::Wanted)),
+            Some(proc("server-tool-1", 0)),
+        ),
+        (
+            greeting(|user| PeerKind::Launcher(user, Identity::Wanted)),
+            Some(proc("server-tool-2", 0)),
+        ),
         (greeting(|user| PeerKind::Tool(user, own("a.tool"))), None),
-        (greeting(|user| PeerKind::Launcher(user, own("a.launcher"))), None),
+        (
+            greeting(|user| PeerKind::Launcher(user, own("a.launcher"))),
+            None,
+        ),
         (greeting(|user| PeerKind::Tool(user, stray())), None),
         (greeting(|user| PeerKind::Tool(user, started())), None),
         (greeting(|user| PeerKind::Launcher(user, started())), None),
@@ -194,10 +255,21 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
         connected.push(peer);
     }
     // The last two are clones of a rank, and have its data; the others have their own.
-    for (at, nspace) in
-        ["server-tool-1", "server-tool-2", "a.tool", "a.launcher", "a.stray", "job", "job"].iter().enumerate()
+    for (at, nspace) in [
+        "server-tool-1",
+        "server-tool-2",
+        "a.tool",
+        "a.launcher",
+        "a.stray",
+        "job",
+        "job",
+    ]
+    .iter()
+    .enumerate()
     {
-        let Reply::JobData(info) = reply(&mut connected[at], CommandCode::JobData, &Request::JobData).await else {
+        let Reply::JobData(info) =
+            reply(&mut connected[at], CommandCode::JobData, &Request::JobData).await
+        else {
             panic!("no job data")
         };
         assert_eq!(info.nspace.as_str(), *nspace);
@@ -211,22 +283,64 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
     let client = node.client(0).await;
     let (handler, mut heard) = listener();
     let news = peal_model::Status(-3100);
-    client.register(&[news], everything(), handler).await.unwrap();
-    let mut tool = attach(&node, &greeting(|user| PeerKind::Tool(user, Identity::Wanted))).await.unwrap();
-    tool.request(101, &Request::RegisterEvents { codes: vec![news], infos: Vec::new() }).await;
+    client
+        .register(&[news], everything(), handler)
+        .await
+        .unwrap();
+    let mut tool = attach(
+        &node,
+        &greeting(|user| PeerKind::Tool(user, Identity::Wanted)),
+    )
+    .await
+    .unwrap();
+    tool.request(
+        101,
+        &Request::RegisterEvents {
+            codes: vec![news],
+            infos: Vec::new(),
+        },
+    )
+    .await;
     assert_eq!(tool.status(101).await, code::PMIX_SUCCESS);
-    tool.request(102, &Request::Notify { code: news, range: peal_model::Range::Session, infos: Vec::new() }).await;
+    tool.request(
+        102,
+        &Request::Notify {
+            code: news,
+            range: peal_model::Range::Session,
+            infos: Vec::new(),
+        },
+    )
+    .await;
     assert_eq!(tool.status(102).await, code::PMIX_SUCCESS);
-    assert_eq!(next(&mut heard).await.source, Some(proc("server-tool-1", 0)));
-    client.notify(news, peal_model::Range::Session, Vec::new()).await.unwrap();
+    assert_eq!(
+        next(&mut heard).await.source,
+        Some(proc("server-tool-1", 0))
+    );
+    client
+        .notify(news, peal_model::Range::Session, Vec::new())
+        .await
+        .unwrap();
     let event = tool.next().await.unwrap();
-    assert_eq!(tool.codec.decode_event(&event.payload).unwrap().source, Some(node.proc(0)));
+    assert_eq!(
+        tool.codec.decode_event(&event.payload).unwrap().source,
+        Some(node.proc(0))
+    );
     // What the embedded host does not know is not found, and what nobody serves is said so.
-    let queries = vec![Query { keys: vec![Some(key::PMIX_QUERY_QUEUE_LIST.0.into())], qualifiers: Vec::new() }];
+    let queries = vec![Query {
+        keys: vec![Some(key::PMIX_QUERY_QUEUE_LIST.0.into())],
+        qualifiers: Vec::new(),
+    }];
     tool.request(103, &Request::Query { queries }).await;
     assert_eq!(tool.status(103).await, code::PMIX_ERR_NOT_FOUND);
     // It is alone, and waits for nobody.
-    tool.request(104, &Request::Fence { procs: Vec::new(), infos: Vec::new() }).await;
+    tool.request(
+        104,
+        &Request::Fence {
+            procs: Vec::new(),
+            infos: Vec::new(),
+        },
+    )
+    .await;
     assert_eq!(tool.status(104).await, code::PMIX_SUCCESS);
     tool.request(105, &Request::Finalize).await;
     assert_eq!(tool.status(105).await, code::PMIX_SUCCESS);
@@ -234,15 +348,30 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_taken_once_and_tools_are_counted() {
-    let core = peal_core::server::Settings { max_tools: 2, ..Default::default() };
-    let node = Node::alone(ServerSettings { core, ..ServerSettings::default() }, 1).await;
+    let core = peal_core::server::Settings {
+        max_tools: 2,
+        ..Default::default()
+    };
+    let node = Node::alone(
+        ServerSettings {
+            core,
+            ..ServerSettings::default()
+        },
+        1,
+    )
+    .await;
     let named = |name: &str| greeting(|user| PeerKind::Tool(user, Identity::Own(proc(name, 0))));
     let first = attach(&node, &named("first")).await.expect("a free name");
     for taken in ["first", "job", "server", "server-tool-9"] {
         assert!(attach(&node, &named(taken)).await.is_none(), "{taken}");
     }
-    let _second = attach(&node, &named("second")).await.expect("a second tool");
-    assert!(attach(&node, &named("third")).await.is_none(), "there may be two");
+    let _second = attach(&node, &named("second"))
+        .await
+        .expect("a second tool");
+    assert!(
+        attach(&node, &named("third")).await.is_none(),
+        "there may be two"
+    );
     assert_eq!(node.server.counters().connections_refused.get(), 5);
     drop(first);
     let again = async { while attach(&node, &named("first")).await.is_none() {} };
@@ -254,7 +383,12 @@ fn answer_to(user: u32, port: u16, bytes: &[u8]) -> Done {
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; cat >&3; head -c 4 <&3 | wc -c");
     let mut command = Command::new("bash");
     command.args(["-c", &script]).uid(user).gid(user);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     finish(child)
 }
@@ -267,24 +401,44 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
     let tool = |uid: u32, gid: u32| {
         let user = User { uid, gid };
         let credential = peal_wire::Credential::Native(user);
-        encoded(&Hello { credential, ..greeting(|_| PeerKind::Tool(user, Identity::Wanted)) })
+        encoded(&Hello {
+            credential,
+            ..greeting(|_| PeerKind::Tool(user, Identity::Wanted))
+        })
     };
     let impostors = || node.server.counters().impostors.get();
     let answer = async |bytes: Vec<u8>| {
-        let done = tokio::task::spawn_blocking(move || answer_to(65_534, port, &bytes)).await.unwrap();
+        let done = tokio::task::spawn_blocking(move || answer_to(65_534, port, &bytes))
+            .await
+            .unwrap();
         done.expect_status(0).stdout.trim().to_owned()
     };
-    assert_eq!((answer(tool(65_534, 65_534)).await.as_str(), impostors()), ("0", 0), "no job is theirs");
+    assert_eq!(
+        (answer(tool(65_534, 65_534)).await.as_str(), impostors()),
+        ("0", 0),
+        "no job is theirs"
+    );
     let spec = peal_core::job::JobSpec::new(
         Nspace::new("theirs").unwrap(),
         1,
         "node",
-        peal_model::Identity { uid: 65_534, gid: 65_534 },
+        peal_model::Identity {
+            uid: 65_534,
+            gid: 65_534,
+        },
     );
     node.server.handle().add_job(spec).await.unwrap();
     assert_eq!(answer(tool(65_534, 65_534)).await, "4", "now one is");
-    assert_eq!((answer(tool(0, 65_534)).await.as_str(), impostors()), ("0", 1), "another user");
-    assert_eq!((answer(tool(65_534, 0)).await.as_str(), impostors()), ("0", 2), "another group");
+    assert_eq!(
+        (answer(tool(0, 65_534)).await.as_str(), impostors()),
+        ("0", 1),
+        "another user"
+    );
+    assert_eq!(
+        (answer(tool(65_534, 0)).await.as_str(), impostors()),
+        ("0", 2),
+        "another group"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,7 +449,10 @@ async fn what_another_users_procs_have_put_is_not_told() {
         Nspace::new("theirs").unwrap(),
         1,
         "node",
-        peal_model::Identity { uid: uid + 1, gid: 0 },
+        peal_model::Identity {
+            uid: uid + 1,
+            gid: 0,
+        },
     );
     node.server.handle().add_job(spec).await.unwrap();
     let client = node.client(0).await;
@@ -307,6 +464,12 @@ async fn what_another_users_procs_have_put_is_not_told() {
     }
     client.put(Scope::Global, KeyName("test.key").into(), Value::Bool(true));
     client.commit().await.unwrap();
-    let mine = client.get(client.me(), KeyName("test.key"), &[Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))]).await;
+    let mine = client
+        .get(
+            client.me(),
+            KeyName("test.key"),
+            &[Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))],
+        )
+        .await;
     assert_eq!(mine.unwrap(), Value::Bool(true));
 }

@@ -16,14 +16,22 @@ const NEWS: Status = Status(-3101);
 fn troubles(done: &Done) -> Vec<(String, String)> {
     let status: Value = serde_json::from_str(&done.stdout).unwrap();
     let text = |trouble: &Value, of: &str| trouble[of].as_str().unwrap().to_owned();
-    status["troubles"].as_array().unwrap().iter().map(|one| (text(one, "kind"), text(one, "message"))).collect()
+    status["troubles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (text(one, "kind"), text(one, "message")))
+        .collect()
 }
 
 /// Tells whether a status in words says that the audit trail fails, or failed just before smaller records were written.
 fn tells_of_audit(status: &str) -> bool {
-    ["cannot be written", "could not always be written in the last minute"]
-        .iter()
-        .any(|when| status.contains(&format!("\nTROUBLE      audit: it {when}: ")))
+    [
+        "cannot be written",
+        "could not always be written in the last minute",
+    ]
+    .iter()
+    .any(|when| status.contains(&format!("\nTROUBLE      audit: it {when}: ")))
 }
 
 /// A component with a custom section of two million bytes, which means nothing.
@@ -55,25 +63,47 @@ async fn status_of_full_trail_says_what_follows_once() {
     server.tell(&["job", "register", "job", "-n", "1"]);
     let client = server.client("job", 0).await;
     for _ in 0..20 {
-        assert!(client.notify(NEWS, Range::Namespace, Vec::new()).await.is_err(), "it cannot be recorded");
+        assert!(
+            client
+                .notify(NEWS, Range::Namespace, Vec::new())
+                .await
+                .is_err(),
+            "it cannot be recorded"
+        );
     }
     let told = troubles(&server.ask(&["status", "--json"]).expect_status(1));
-    let [(kind, message)] = &told[..] else { panic!("{told:?}") };
+    let [(kind, message)] = &told[..] else {
+        panic!("{told:?}")
+    };
     assert_eq!(kind, "audit");
-    assert!(message.contains("what policies grant is DENIED") && message.contains("not on record"), "{message}");
+    assert!(
+        message.contains("what policies grant is DENIED") && message.contains("not on record"),
+        "{message}"
+    );
     let text = server.ask(&["status"]).expect_status(1).stdout;
     assert!(tells_of_audit(&text), "{text}");
     drop(client);
     server.tell(&["stop", "--wait"]);
     let said = server.ends().stderr;
-    assert_eq!(said.matches("the audit trail cannot be written").count(), 1, "{said}");
+    assert_eq!(
+        said.matches("the audit trail cannot be written").count(),
+        1,
+        "{said}"
+    );
 }
 
 /// A server that alone sees a small file system on this directory.
 fn serve_on_small_disk(place: &Place, small: &Path) -> Daemon {
     place.start_under(|serve| {
         let mut command = Command::new("unshare");
-        command.args(["-m", "sh", "-c", "mount -t tmpfs -o size=3m tmpfs \"$0\" && exec \"$@\""]).arg(small);
+        command
+            .args([
+                "-m",
+                "sh",
+                "-c",
+                "mount -t tmpfs -o size=3m tmpfs \"$0\" && exec \"$@\"",
+            ])
+            .arg(small);
         wrapped(command, &serve)
     })
 }
@@ -91,22 +121,31 @@ fn full_disk_is_told_in_one_line_of_each_kind() {
     ));
     let server = serve_on_small_disk(&place, &small);
     let seen = format!("/proc/{}/root{}", server.pid(), small.display());
-    assert!(fs::write(Path::new(&seen).join("fill"), vec![0; 4 << 20]).is_err(), "it is small");
+    assert!(
+        fs::write(Path::new(&seen).join("fill"), vec![0; 4 << 20]).is_err(),
+        "it is small"
+    );
     let pid = server.pid().to_string();
     let mut refusals = 0;
     // A full disk still takes a small record where a page has room for it.
     until("six tools are refused", || {
         let mut notify = peal(["event", "notify", "-3001", "--pid", &pid]);
-        notify.env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI41");
+        notify
+            .env("PMIX_SYSTEM_TMPDIR", place.path(""))
+            .env_remove("PMIX_SERVER_URI41");
         let done = run(&mut notify);
         if done.status == Some(125) {
-            let says_where = done.stderr.contains("`peal status` and `peal audit list --outcome denied` tell");
+            let says_where = done
+                .stderr
+                .contains("`peal status` and `peal audit list --outcome denied` tell");
             assert!(says_where, "{}", done.stderr);
             refusals += 1;
         }
         refusals == 6
     });
-    let told = run(peal(["status", "--socket"]).arg(place.socket())).expect_status(1).stdout;
+    let told = run(peal(["status", "--socket"]).arg(place.socket()))
+        .expect_status(1)
+        .stdout;
     assert!(tells_of_audit(&told), "{told}");
     server.signal(Signal::TERM);
     let said = server.ends().stderr;
@@ -139,14 +178,22 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
     server.tell(&["reload"]);
     put(&drop_ins.join("b.toml"), "nmae = \"b\"\n");
     let refused = server.ask(&["reload"]).expect_status(125).stderr;
-    assert!(refused.contains("b.toml:1:1: unknown key \"module.nmae\"; did you mean `name`?"), "{refused}");
+    assert!(
+        refused.contains("b.toml:1:1: unknown key \"module.nmae\"; did you mean `name`?"),
+        "{refused}"
+    );
 
     let config = place.path("peal.toml").display().to_string();
     let ask = |args: &[&str]| run(peal(args).args(["--config", &config]));
     let status = ask(&["status", "--json"]).expect_status(1);
     let told = troubles(&status);
-    let [(kind, message)] = &told[..] else { panic!("{told:?}") };
-    assert!(kind == "configuration" && message.contains("b.toml:1:1: unknown key"), "{message}");
+    let [(kind, message)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(
+        kind == "configuration" && message.contains("b.toml:1:1: unknown key"),
+        "{message}"
+    );
     let all = [
         &["stats"][..],
         &["job", "list"],
@@ -162,7 +209,10 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
         assert!(!done.stdout.is_empty(), "{args:?}");
     }
     let shown = ask(&["config", "show"]);
-    assert!(shown.stdout.contains("watch = false") && shown.stderr.contains("b.toml:1:1: unknown key"), "{shown:?}");
+    assert!(
+        shown.stdout.contains("watch = false") && shown.stderr.contains("b.toml:1:1: unknown key"),
+        "{shown:?}"
+    );
     let unknown = ask(&["job", "record", "nobody"]).expect_status(125).stderr;
     assert!(unknown.contains("no record of job \"nobody\""), "{unknown}");
     // What is wrong with what a command needs is told.
@@ -175,14 +225,24 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
             "job" => vec!["job", "record", "x"],
             verb => vec![verb],
         };
-        let refused = run(peal(args).arg("--config").arg(&wrong)).expect_status(125).stderr;
-        assert!(refused.contains(&format!("wrong.toml:2:1: unknown key \"{section}.path_\"")), "{refused}");
+        let refused = run(peal(args).arg("--config").arg(&wrong))
+            .expect_status(125)
+            .stderr;
+        assert!(
+            refused.contains(&format!("wrong.toml:2:1: unknown key \"{section}.path_\"")),
+            "{refused}"
+        );
     }
     let misspelt = place.path("misspelt.toml");
     fs::write(&misspelt, "[admn]\nsocket = \"x\"\n[colours]\n").unwrap();
-    let refused = run(peal(["status", "--config"]).arg(&misspelt)).expect_status(125).stderr;
+    let refused = run(peal(["status", "--config"]).arg(&misspelt))
+        .expect_status(125)
+        .stderr;
     assert_eq!(refused.lines().count(), 1, "{refused}");
-    assert!(refused.contains("unknown key \"admn\"; did you mean `admin`?"), "{refused}");
+    assert!(
+        refused.contains("unknown key \"admn\"; did you mean `admin`?"),
+        "{refused}"
+    );
 
     put(&drop_ins.join("b.toml"), module("b"));
     server.tell(&["reload"]);
@@ -195,7 +255,10 @@ fn commands_on_server_with_wrong_drop_in_go_on() {
 #[test]
 fn server_on_last_good_modules_says_so() {
     let place = Place::new();
-    let module = format!("[[module]]\nname = \"m\"\npath = {:?}\n", guest("same-user"));
+    let module = format!(
+        "[[module]]\nname = \"m\"\npath = {:?}\n",
+        guest("same-user")
+    );
     let settings = format!("[store]\npath = {:?}\n", place.path("store.db"));
     place.configure(&format!("{settings}{module}"));
     let server = place.start();
@@ -204,23 +267,42 @@ fn server_on_last_good_modules_says_so() {
     place.configure(&format!("{settings}{module}grants = [\"flying\"]\n"));
     let server = place.start();
     let told = troubles(&server.ask(&["status", "--json"]).expect_status(1));
-    let [(kind, message)] = &told[..] else { panic!("{told:?}") };
-    assert!(kind == "configuration" && message.contains("peal.toml:6:"), "{message}");
+    let [(kind, message)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert!(
+        kind == "configuration" && message.contains("peal.toml:6:"),
+        "{message}"
+    );
     place.configure(&format!("{settings}{module}"));
-    until("the right file is taken", || server.ask(&["status"]).status == Some(0));
+    until("the right file is taken", || {
+        server.ask(&["status"]).status == Some(0)
+    });
 }
 
 #[test]
 fn disabled_module_is_said_to_be_disabled() {
     let place = Place::new();
-    place.configure(&format!("[[module]]\nname = \"m\"\npath = {:?}\n", guest("same-user")));
+    place.configure(&format!(
+        "[[module]]\nname = \"m\"\npath = {:?}\n",
+        guest("same-user")
+    ));
     let server = place.start();
     let disabled = server.tell(&["module", "disable", "m"]);
-    assert!(disabled.starts_with("module \"m\" disabled\n"), "{disabled}");
+    assert!(
+        disabled.starts_with("module \"m\" disabled\n"),
+        "{disabled}"
+    );
     let again = server.tell(&["module", "disable", "m"]);
     assert!(again.starts_with("module \"m\" is as it was\n"), "{again}");
     let enabled = server.tell(&["module", "enable", "m"]);
     assert!(enabled.starts_with("module \"m\" enabled\n"), "{enabled}");
-    let unknown = server.ask(&["module", "disable", "n"]).expect_status(125).stderr;
-    assert!(unknown.contains("there is no module \"n\"; did you mean \"m\"?"), "{unknown}");
+    let unknown = server
+        .ask(&["module", "disable", "n"])
+        .expect_status(125)
+        .stderr;
+    assert!(
+        unknown.contains("there is no module \"n\"; did you mean \"m\"?"),
+        "{unknown}"
+    );
 }

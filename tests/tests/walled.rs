@@ -15,11 +15,15 @@ fn threads(daemon: &Daemon) -> Vec<(String, String)> {
     let tasks = PathBuf::from(format!("/proc/{}/task", daemon.pid()));
     let of = |status: &str, key: &str| {
         let line = status.lines().find(|line| line.starts_with(key));
-        line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_default().to_owned()
+        line.and_then(|line| line.split_whitespace().nth(1))
+            .unwrap_or_default()
+            .to_owned()
     };
-    let each =
-        fs::read_dir(tasks).unwrap().map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
-    each.map(|status| (of(&status, "Seccomp:"), of(&status, "NoNewPrivs:"))).collect()
+    let each = fs::read_dir(tasks)
+        .unwrap()
+        .map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap());
+    each.map(|status| (of(&status, "Seccomp:"), of(&status, "NoNewPrivs:")))
+        .collect()
 }
 
 fn module(component: &Path, more: &str) -> String {
@@ -33,7 +37,11 @@ fn reload(place: &Place) -> peal_tests::Done {
 #[needs(landlock)]
 #[test]
 fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads_are() {
-    let (place, elsewhere, known) = (Place::new(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (place, elsewhere, known) = (
+        Place::new(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
     let component = elsewhere.path().join("late.wasm");
     fs::copy(guest("discreet"), &component).unwrap();
     fs::copy(guest("discreet"), known.path().join("known.wasm")).unwrap();
@@ -48,26 +56,51 @@ fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads
     place.configure(&base);
     let daemon = place.start();
     let threads = threads(&daemon);
-    assert!(threads.len() > 3 && threads.iter().all(|found| *found == ("2".into(), "1".into())), "{threads:?}");
+    assert!(
+        threads.len() > 3
+            && threads
+                .iter()
+                .all(|found| *found == ("2".into(), "1".into())),
+        "{threads:?}"
+    );
 
     place.configure(&format!("{base}{}", module(&component, "")));
     let refused = reload(&place).expect_status(125).stderr;
-    assert!(refused.contains("the wall of this server keeps module late from"), "{refused}");
-    assert!(refused.contains("in wall.read if more will come there"), "{refused}");
+    assert!(
+        refused.contains("the wall of this server keeps module late from"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("in wall.read if more will come there"),
+        "{refused}"
+    );
     let lent = format!(
         "grants = [\"files\"]\nfiles = [{{ name = \"in\", path = {:?}, mode = \"read-write\" }}]",
         known.path()
     );
-    place.configure(&format!("{base}{}", module(&known.path().join("known.wasm"), &lent)));
+    place.configure(&format!(
+        "{base}{}",
+        module(&known.path().join("known.wasm"), &lent)
+    ));
     let refused = reload(&place).expect_status(125).stderr;
-    assert!(refused.contains("in wall.write if more will come there"), "{refused}");
-    place.configure(&format!("{base}{}", module(&known.path().join("known.wasm"), "")));
+    assert!(
+        refused.contains("in wall.write if more will come there"),
+        "{refused}"
+    );
+    place.configure(&format!(
+        "{base}{}",
+        module(&known.path().join("known.wasm"), "")
+    ));
     reload(&place).expect_status(0);
 
     // What we do not see beforehand the kernel does, for root as well.
     fs::write(elsewhere.path().join("out.toml"), "").unwrap();
     fs::create_dir(place.path("modules.d")).unwrap();
-    symlink(elsewhere.path().join("out.toml"), place.path("modules.d/out.toml")).unwrap();
+    symlink(
+        elsewhere.path().join("out.toml"),
+        place.path("modules.d/out.toml"),
+    )
+    .unwrap();
     let refused = reload(&place).expect_status(125).stderr;
     assert!(refused.contains("Permission denied"), "{refused}");
 }
@@ -77,5 +110,9 @@ fn a_site_may_do_without() {
     let place = Place::new();
     place.configure("[wall]\nmode = \"off\"\n");
     let daemon = place.start();
-    assert!(threads(&daemon).iter().all(|found| *found == ("0".into(), "0".into())));
+    assert!(
+        threads(&daemon)
+            .iter()
+            .all(|found| *found == ("0".into(), "0".into()))
+    );
 }

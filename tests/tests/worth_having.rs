@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 /// `peal event`, where tools find this place's servers.
 fn event(place: &Place, daemon: &Daemon, args: &[&str]) -> Command {
     let mut command = daemon.verb(&[&["event"], args].concat());
-    command.env("PMIX_SYSTEM_TMPDIR", place.path("")).env_remove("PMIX_SERVER_URI");
+    command
+        .env("PMIX_SYSTEM_TMPDIR", place.path(""))
+        .env_remove("PMIX_SERVER_URI");
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -37,18 +39,28 @@ fn a_quota_holds_for_whoever_connects_and_after_a_restart() {
     drop(daemon);
     let daemon = place.start();
     let refused = notify(&place, &daemon);
-    assert_ne!(refused.status, Some(0), "what was counted is kept: {refused:?}");
+    assert_ne!(
+        refused.status,
+        Some(0),
+        "what was counted is kept: {refused:?}"
+    );
 }
 
 #[test]
 fn a_module_with_bad_settings_keeps_the_server_from_starting_and_says_why() {
     let place = Place::new();
     let path = guest("maintenance-window");
-    let module = format!("[[module]]\nname = \"maintenance\"\npath = {path:?}\ngrants = [\"clock\"]\n");
+    let module =
+        format!("[[module]]\nname = \"maintenance\"\npath = {path:?}\ngrants = [\"clock\"]\n");
     place.configure(&format!("{module}config = {{ weekly = \"Someday\" }}\n"));
     let (mut command, _states) = place.serve("states");
     let done = run(&mut command).expect_status(125);
-    assert!(done.stderr.contains("\"Someday\" in \"weekly\" is no window"), "{}", done.stderr);
+    assert!(
+        done.stderr
+            .contains("\"Someday\" in \"weekly\" is no window"),
+        "{}",
+        done.stderr
+    );
     assert!(done.stderr.contains("peal.toml:5:"), "{}", done.stderr);
 }
 
@@ -58,8 +70,11 @@ fn nobody_comes_in_while_a_node_is_maintained_but_who_is_exempt() {
     for (exempt, may) in [("", false), (uid.as_str(), true)] {
         let place = Place::new();
         let path = guest("maintenance-window");
-        let module = format!("[[module]]\nname = \"maintenance\"\npath = {path:?}\ngrants = [\"clock\"]\n");
-        place.configure(&format!("{module}config = {{ weekly = \"daily 00:00-24:00\", exempt = {exempt:?} }}\n"));
+        let module =
+            format!("[[module]]\nname = \"maintenance\"\npath = {path:?}\ngrants = [\"clock\"]\n");
+        place.configure(&format!(
+            "{module}config = {{ weekly = \"daily 00:00-24:00\", exempt = {exempt:?} }}\n"
+        ));
         let daemon = place.start();
         assert_eq!(notify(&place, &daemon).status == Some(0), may, "{exempt}");
     }
@@ -74,16 +89,33 @@ fn the_same_event_again_and_again_becomes_another_one() {
         guest("escalate"),
     ));
     let daemon = place.start();
-    let mut watch = event(&place, &daemon, &["watch", "-3100", "--json", "--count", "1"]).spawn().unwrap();
+    let mut watch = event(
+        &place,
+        &daemon,
+        &["watch", "-3100", "--json", "--count", "1"],
+    )
+    .spawn()
+    .unwrap();
     // Whoever watches may still be on the way: then the next three are seen.
     until("three events become another", || {
         notify(&place, &daemon).expect_status(0);
         watch.try_wait().unwrap().is_some()
     });
     let seen: Value = serde_json::from_str(&finish(watch).expect_status(0).stdout).unwrap();
-    let info =
-        |key: &str| seen["infos"].as_array().unwrap().iter().find(|info| info["key"] == key).unwrap()["value"].clone();
-    assert_eq!((&seen["code"]["number"], info("peal.escalate.count")), (&(-3100).into(), 3.into()), "{seen}");
+    let info = |key: &str| {
+        seen["infos"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|info| info["key"] == key)
+            .unwrap()["value"]
+            .clone()
+    };
+    assert_eq!(
+        (&seen["code"]["number"], info("peal.escalate.count")),
+        (&(-3100).into(), 3.into()),
+        "{seen}"
+    );
 }
 
 /// The example of each, as its documentation has it, starts.
@@ -102,14 +134,33 @@ fn the_settings_that_are_documented_can_be_used() {
         ("handlers", "mourn"),
         ("handlers", "restart"),
     ] {
-        let source = std::fs::read_to_string(root().join("guests").join(kind).join(name).join("src/lib.rs")).unwrap();
-        let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
-        let example: Vec<&str> =
-            lines.skip_while(|line| *line != "```toml").skip(1).take_while(|line| *line != "```").collect();
-        let text = example.join("\n").replace(&format!("path = \"{name}.wasm\""), &format!("path = {:?}", guest(name)));
+        let source = std::fs::read_to_string(
+            root()
+                .join("guests")
+                .join(kind)
+                .join(name)
+                .join("src/lib.rs"),
+        )
+        .unwrap();
+        let lines = source
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(str::trim_start);
+        let example: Vec<&str> = lines
+            .skip_while(|line| *line != "```toml")
+            .skip(1)
+            .take_while(|line| *line != "```")
+            .collect();
+        let text = example.join("\n").replace(
+            &format!("path = \"{name}.wasm\""),
+            &format!("path = {:?}", guest(name)),
+        );
         assert!(text.contains("[[module]]") && text.contains("/"), "{text}");
         let place = Place::new();
-        place.configure(&format!("store.path = {:?}\n{text}\n", place.path("store.db")));
+        place.configure(&format!(
+            "store.path = {:?}\n{text}\n",
+            place.path("store.db")
+        ));
         drop(place.start());
     }
 }

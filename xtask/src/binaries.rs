@@ -40,7 +40,11 @@ struct Ended {
 ///
 /// # Errors
 /// Names the binaries that failed, once all have run.
-pub fn run_all(root: &Path, binaries: TestBinaries, variables: &[(&str, OsString)]) -> Result<Ignored> {
+pub fn run_all(
+    root: &Path,
+    binaries: TestBinaries,
+    variables: &[(&str, OsString)],
+) -> Result<Ignored> {
     let queue = Mutex::new(binaries.0);
     // Each binary runs as many tests at a time as there are cores, and one binary more keeps the cores busy while tests wait.
     let at_once = thread::available_parallelism().map_or(1, NonZero::get) + 1;
@@ -53,7 +57,10 @@ pub fn run_all(root: &Path, binaries: TestBinaries, variables: &[(&str, OsString
             let (tell, queue, outputs) = (tell.clone(), &queue, &outputs);
             scope.spawn(move || {
                 loop {
-                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let next = queue
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .pop_front();
                     let Some(binary) = next else { break };
                     if tell.send(binary.run(outputs, variables)).is_err() {
                         break;
@@ -62,11 +69,19 @@ pub fn run_all(root: &Path, binaries: TestBinaries, variables: &[(&str, OsString
             });
         }
         drop(tell);
-        for Ended { name, took, output, result } in ended {
+        for Ended {
+            name,
+            took,
+            output,
+            result,
+        } in ended
+        {
             let mut printed = std::io::stdout().lock();
             writeln!(printed, "\nran {name} in {:.1} s", took.as_secs_f32())?;
             printed.write_all(&output)?;
-            output.split(|byte| *byte == b'\n').for_each(|line| ignored.read(&String::from_utf8_lossy(line)));
+            output
+                .split(|byte| *byte == b'\n')
+                .for_each(|line| ignored.read(&String::from_utf8_lossy(line)));
             if let Err(error) = result {
                 writeln!(printed, "{name} failed: {error:#}")?;
                 failed.push(name);
@@ -74,15 +89,27 @@ pub fn run_all(root: &Path, binaries: TestBinaries, variables: &[(&str, OsString
         }
         anyhow::Ok(())
     })?;
-    ensure!(failed.is_empty(), "the tests of {} failed\n{ignored}", failed.join(", "));
+    ensure!(
+        failed.is_empty(),
+        "the tests of {} failed\n{ignored}",
+        failed.join(", ")
+    );
     Ok(ignored)
 }
 
 /// Compiles the binaries with cargo's own progress, and finds them in what it tells.
 pub fn build(root: &Path) -> Result<TestBinaries> {
     let mut command = cargo(root);
-    command.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().context("running cargo test --no-run")?;
+    command.args([
+        "test",
+        "--workspace",
+        "--no-run",
+        "--message-format=json-render-diagnostics",
+    ]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("running cargo test --no-run")?;
     let messages = BufReader::new(child.stdout.take().context("the output is piped")?);
     let mut binaries = VecDeque::new();
     for line in messages.lines() {
@@ -93,7 +120,9 @@ pub fn build(root: &Path) -> Result<TestBinaries> {
     ensure!(status.success(), "the tests cannot be built: {status}");
     ensure!(!binaries.is_empty(), "cargo told of no tests");
     // Cargo tells of them as they are built, which is not the same twice.
-    binaries.make_contiguous().sort_by(|one, other| one.name.cmp(&other.name));
+    binaries
+        .make_contiguous()
+        .sort_by(|one, other| one.name.cmp(&other.name));
     Ok(TestBinaries(binaries))
 }
 
@@ -101,22 +130,35 @@ impl TestBinary {
     /// The binary that a message of cargo tells of, if it tells of one.
     fn of(message: &Value) -> Option<TestBinary> {
         let text = |pointer: &str| message.pointer(pointer)?.as_str();
-        if text("/reason")? != "compiler-artifact" || message.pointer("/profile/test") != Some(&Value::Bool(true)) {
+        if text("/reason")? != "compiler-artifact"
+            || message.pointer("/profile/test") != Some(&Value::Bool(true))
+        {
             return None;
         }
         let program = PathBuf::from(text("/executable")?);
         let package = Path::new(text("/manifest_path")?).parent()?.to_owned();
         let target = text("/target/name")?;
         let crate_name = package.file_name()?.to_string_lossy();
-        Some(TestBinary { name: format!("{crate_name}/{target}"), program, package })
+        Some(TestBinary {
+            name: format!("{crate_name}/{target}"),
+            program,
+            package,
+        })
     }
 
     fn run(&self, outputs: &Path, variables: &[(&str, OsString)]) -> Ended {
         let start = Instant::now();
-        let file = outputs.join(self.name.replace('/', "-")).with_extension("txt");
+        let file = outputs
+            .join(self.name.replace('/', "-"))
+            .with_extension("txt");
         let result = self.run_into(&file, variables);
         let output = fs::read(&file).unwrap_or_default();
-        Ended { name: self.name.clone(), took: start.elapsed(), output, result }
+        Ended {
+            name: self.name.clone(),
+            took: start.elapsed(),
+            output,
+            result,
+        }
     }
 
     /// Runs it, in the search path for libraries that cargo gave us, with its output in a file. A pipe would have to be read to its end,
@@ -124,10 +166,16 @@ impl TestBinary {
     fn run_into(&self, file: &Path, variables: &[(&str, OsString)]) -> Result<()> {
         let output = File::create(file).with_context(|| format!("creating {}", file.display()))?;
         let mut command = Command::new(&self.program);
-        command.current_dir(&self.package).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command
+            .current_dir(&self.package)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output);
         command.env("CARGO_MANIFEST_DIR", &self.package);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
-        let status = command.status().with_context(|| format!("running {}", self.program.display()))?;
+        let status = command
+            .status()
+            .with_context(|| format!("running {}", self.program.display()))?;
         ensure!(status.success(), "it ended with {status}");
         Ok(())
     }

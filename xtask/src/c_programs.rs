@@ -18,28 +18,51 @@ pub const HELLO: &str = "hello";
 
 /// Compiles what is newer than its program and returns the directory of the programs; none where there is no `libpmix`.
 pub fn build(root: &Path) -> Result<Option<PathBuf>> {
-    let Some(flags) = flags() else { return Ok(None) };
+    let Some(flags) = flags() else {
+        return Ok(None);
+    };
     let programs = root.join("target/c");
     compile(&root.join("tests/c"), &programs, &flags, |_| true)?;
-    compile(&root.join("tests/c/bench"), &programs.join("bench"), &flags, |_| true)?;
+    compile(
+        &root.join("tests/c/bench"),
+        &programs.join("bench"),
+        &flags,
+        |_| true,
+    )?;
     Ok(Some(programs))
 }
 
 /// Compiles [`HELLO`] alone. Whether there is a `libpmix` to link it with.
 pub fn build_hello(root: &Path) -> Result<bool> {
-    let Some(flags) = flags() else { return Ok(false) };
-    compile(&root.join("tests/c"), &root.join("target/c"), &flags, |name| name == HELLO)?;
+    let Some(flags) = flags() else {
+        return Ok(false);
+    };
+    compile(
+        &root.join("tests/c"),
+        &root.join("target/c"),
+        &flags,
+        |name| name == HELLO,
+    )?;
     Ok(true)
 }
 
 /// What is linked into other programs by `LD_PRELOAD`, and is no program itself.
 const PRELOADED: &str = "nodelay";
 
-fn compile(from: &Path, programs: &Path, flags: &str, is_wanted: impl Fn(&OsStr) -> bool) -> Result<()> {
+fn compile(
+    from: &Path,
+    programs: &Path,
+    flags: &str,
+    is_wanted: impl Fn(&OsStr) -> bool,
+) -> Result<()> {
     fs::create_dir_all(programs).with_context(|| format!("creating {}", programs.display()))?;
     let files = files(from)?;
-    let (sources, rest): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.extension() == Some(OsStr::new("c")));
-    let headers = rest.into_iter().filter(|file| file.extension() == Some(OsStr::new("h")));
+    let (sources, rest): (Vec<_>, Vec<_>) = files
+        .iter()
+        .partition(|file| file.extension() == Some(OsStr::new("c")));
+    let headers = rest
+        .into_iter()
+        .filter(|file| file.extension() == Some(OsStr::new("h")));
     let newest_header = headers.map(|header| changed(header)).max().flatten();
     for source in sources {
         let name = source.file_stem().unwrap_or_default();
@@ -47,13 +70,17 @@ fn compile(from: &Path, programs: &Path, flags: &str, is_wanted: impl Fn(&OsStr)
             continue;
         }
         let is_preloaded = name == PRELOADED;
-        let program = programs.join(name).with_extension(if is_preloaded { "so" } else { "" });
+        let program = programs
+            .join(name)
+            .with_extension(if is_preloaded { "so" } else { "" });
         if changed(&program) > changed(source).max(newest_header) {
             continue;
         }
         println!("compiling {}", source.display());
         let mut cc = Command::new("cc");
-        cc.args(["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o"]).arg(&program).arg(source);
+        cc.args(["-O1", "-g", "-Wall", "-Wextra", "-pthread", "-o"])
+            .arg(&program)
+            .arg(source);
         if is_preloaded {
             cc.args(["-shared", "-fPIC", "-ldl"]);
         }
@@ -70,9 +97,10 @@ fn flags() -> Option<String> {
     };
     ask().or_else(|| {
         if peal_build::apt_is_available() {
-            peal_build::apt_install(&["libpmix-dev", "gcc", "libc6-dev", "pkg-config"], &mut |words| {
-                println!("{words}")
-            })
+            peal_build::apt_install(
+                &["libpmix-dev", "gcc", "libc6-dev", "pkg-config"],
+                &mut |words| println!("{words}"),
+            )
             .ok()?;
         }
         ask()
@@ -84,9 +112,14 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
-    let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+    let entries =
+        fs::read_dir(directory).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let entries = entries.with_context(|| format!("reading {}", directory.display()))?;
-    let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect();
+    let mut files: Vec<PathBuf> = entries
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
     files.sort();
     Ok(files)
 }

@@ -11,7 +11,9 @@ pub fn cargo(dir: &Path) -> Command {
 
 /// Runs a command that speaks for itself.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("running `{}`", shown(command)))?;
+    let status = command
+        .status()
+        .with_context(|| format!("running `{}`", shown(command)))?;
     if !status.success() {
         bail!("`{}` failed: {status}", shown(command));
     }
@@ -20,18 +22,30 @@ pub fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command whose words matter only when it fails, and returns what it wrote to its standard output.
 pub fn run_quietly(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("running `{}`", shown(command)))?;
+    let output = command
+        .output()
+        .with_context(|| format!("running `{}`", shown(command)))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        bail!("`{}` failed: {}\n{}", shown(command), output.status, said.trim_end());
+        bail!(
+            "`{}` failed: {}\n{}",
+            shown(command),
+            output.status,
+            said.trim_end()
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The command as a person would type it.
 fn shown(command: &Command) -> String {
-    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
-    let words: Vec<_> = std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
+    let name = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
+    let words: Vec<_> = std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect();
     words.join(" ")
 }
 

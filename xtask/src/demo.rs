@@ -17,8 +17,16 @@ impl Scene<'_> {
     fn play(&self, root: &Path) -> Result<()> {
         println!("\n{}\n\n$ peal {}", self.intro, self.words);
         let mut peal = Command::new(root.join("target/debug/peal"));
-        let status = peal.current_dir(root).args(self.words.split(' ')).status().context("starting peal")?;
-        ensure!(status.code() == Some(self.status), "peal ended with {status}, and not with status {}", self.status);
+        let status = peal
+            .current_dir(root)
+            .args(self.words.split(' '))
+            .status()
+            .context("starting peal")?;
+        ensure!(
+            status.code() == Some(self.status),
+            "peal ended with {status}, and not with status {}",
+            self.status
+        );
         Ok(())
     }
 }
@@ -34,19 +42,27 @@ pub fn run(root: &Path) -> Result<()> {
     graphs::build_programs(root)?;
     // What the scenes show, and no more: components in other languages and the other C programs are for the tests.
     guests::build_rust(root)?;
-    let job = if c_programs::build_hello(root)? { c_job() } else { own_job() };
+    let job = if c_programs::build_hello(root)? {
+        c_job()
+    } else {
+        own_job()
+    };
 
     let wasm = "target/guests";
     let scenes = [
         Scene {
             intro: "Four processes start under Peal, exchange data and raise events. Each event passes a chain of two\n\
                     sandboxed handlers: `report` logs what it sees, `complete` then ends the chain.",
-            words: format!("run -n 4 --events --handler {wasm}/report.wasm --handler {wasm}/complete.wasm -- {job}"),
+            words: format!(
+                "run -n 4 --events --handler {wasm}/report.wasm --handler {wasm}/complete.wasm -- {job}"
+            ),
             status: 0,
         },
         Scene {
             intro: "The same with a handler that fails. It is dropped, the chain goes on, and the job does not notice.",
-            words: format!("run -n 2 --events --handler {wasm}/trap.wasm --handler {wasm}/complete.wasm -- {job}"),
+            words: format!(
+                "run -n 2 --events --handler {wasm}/trap.wasm --handler {wasm}/complete.wasm -- {job}"
+            ),
             status: 0,
         },
         Scene {
@@ -66,7 +82,9 @@ pub fn run(root: &Path) -> Result<()> {
     match mpi::program(root)? {
         Some(_) => mourning().iter().try_for_each(|scene| scene.play(root)),
         None => {
-            println!("\nWith Open MPI (mpicc) here there would be an MPI job to see, one rank of which dies.");
+            println!(
+                "\nWith Open MPI (mpicc) here there would be an MPI job to see, one rank of which dies."
+            );
             Ok(())
         }
     }
@@ -74,7 +92,8 @@ pub fn run(root: &Path) -> Result<()> {
 
 /// An MPI job of which a rank dies, twice.
 fn mourning() -> [Scene<'static>; 2] {
-    let attach = "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
+    let attach =
+        "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
     [
         Scene {
             intro: "An MPI job of four ranks, of which one is killed. The site's component `mourn` sees that event, has it logged by\n\
@@ -86,7 +105,9 @@ fn mourning() -> [Scene<'static>; 2] {
         Scene {
             intro: "The same where `mourn` wishes the job's end (docs/demo-terminate.toml). Whoever started it would let the others\n\
                     go on, but the site decides: nobody works on.",
-            words: format!("run -n 4 --on-abort continue --config docs/demo-terminate.toml -- {attach} 60"),
+            words: format!(
+                "run -n 4 --on-abort continue --config docs/demo-terminate.toml -- {attach} 60"
+            ),
             status: 137,
         },
     ]
@@ -101,6 +122,9 @@ fn c_job() -> String {
 
 /// The program to run where there is no `libpmix`: one that uses Peal's own client.
 fn own_job() -> String {
-    println!("\nThe job uses Peal's own client. One in C with the real libpmix is {}.", c_programs::NOT_AVAILABLE);
+    println!(
+        "\nThe job uses Peal's own client. One in C with the real libpmix is {}.",
+        c_programs::NOT_AVAILABLE
+    );
     "target/debug/peal-example".to_owned()
 }

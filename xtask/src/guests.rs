@@ -20,7 +20,10 @@ pub fn target_dir(root: &Path) -> PathBuf {
 
 /// Where the tools of other languages are put: what is asked of the user's own is never changed.
 pub fn tools(root: &Path) -> Tools {
-    Tools { dir: root.join("target/tools"), install: Install::Allowed }
+    Tools {
+        dir: root.join("target/tools"),
+        install: Install::Allowed,
+    }
 }
 
 /// Builds all guests and returns the directory of the components. What has not changed stays untouched. Those in languages whose
@@ -36,7 +39,8 @@ pub fn build(root: &Path) -> Result<PathBuf> {
 /// Builds the guests in Rust alone, and returns the directory of the components.
 pub fn build_rust(root: &Path) -> Result<PathBuf> {
     let components = root.join("target/guests");
-    fs::create_dir_all(&components).with_context(|| format!("creating {}", components.display()))?;
+    fs::create_dir_all(&components)
+        .with_context(|| format!("creating {}", components.display()))?;
     let toolchain = rust::find(&tools(root), &mut |words| println!("{words}"))?;
     let built = target_dir(root).join(TARGET).join("release");
     let mut cargo = toolchain.cargo(&root.join("guests"));
@@ -47,7 +51,11 @@ pub fn build_rust(root: &Path) -> Result<PathBuf> {
     } else {
         println!("building the guests (first time: up to a minute on two cores)");
     }
-    command::run(cargo.args(toolchain.build_args()).env("CARGO_TARGET_DIR", target_dir(root)))?;
+    command::run(
+        cargo
+            .args(toolchain.build_args())
+            .env("CARGO_TARGET_DIR", target_dir(root)),
+    )?;
     for dir in guests(&root.join("guests"), "Cargo.toml")? {
         let name = name(&dir);
         let module = built.join(format!("peal_{}.wasm", name.replace('-', "_")));
@@ -63,13 +71,20 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
     let project = Project::open(dir)?.with_target(work.clone());
     let component = components.join(format!("{}.wasm", project.manifest.name));
     let (built, stamp) = (work.join("built.wasm"), work.join("stamp"));
-    let now = fingerprint(&[dir, &root.join("sdk").join(project.manifest.language.name()), &root.join("wit")])?;
+    let now = fingerprint(&[
+        dir,
+        &root.join("sdk").join(project.manifest.language.name()),
+        &root.join("wit"),
+    ])?;
     if fs::read_to_string(&stamp).is_ok_and(|then| then == now)
         && let Ok(bytes) = fs::read(&built)
     {
         return write_if_changed(&component, &bytes);
     }
-    println!("building {}, in {}", project.manifest.name, project.manifest.language);
+    println!(
+        "building {}, in {}",
+        project.manifest.name, project.manifest.language
+    );
     match project.build(&tools(root), &mut |words| println!("{words}")) {
         Ok(bytes) => {
             fs::write(&built, &bytes).with_context(|| format!("writing {}", built.display()))?;
@@ -79,7 +94,8 @@ fn build_other(root: &Path, dir: &Path, components: &Path) -> Result<()> {
         Err(error) if tools_are_missing(&error) => {
             println!("left out: {error}");
             if component.exists() {
-                fs::remove_file(&component).with_context(|| format!("removing {}", component.display()))?;
+                fs::remove_file(&component)
+                    .with_context(|| format!("removing {}", component.display()))?;
             }
             Ok(())
         }
@@ -92,9 +108,9 @@ fn tools_are_missing(error: &peal_build::BuildError) -> bool {
     use peal_build::BuildError as Error;
     match error {
         Error::Missing { .. } | Error::Unstarted { .. } => true,
-        Error::Failed { command, .. } => {
-            ["pip ", "npm ", "apt-get ", "python3 -m venv"].iter().any(|installs| command.starts_with(installs))
-        }
+        Error::Failed { command, .. } => ["pip ", "npm ", "apt-get ", "python3 -m venv"]
+            .iter()
+            .any(|installs| command.starts_with(installs)),
         _ => false,
     }
 }
@@ -115,11 +131,17 @@ fn fingerprint(dirs: &[&Path]) -> Result<String> {
 
 fn fingerprint_dir(dir: &Path, hash: &mut DefaultHasher) -> Result<()> {
     let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
-    let mut paths: Vec<PathBuf> =
-        entries.with_context(|| format!("reading {}", dir.display()))?.into_iter().map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> = entries
+        .with_context(|| format!("reading {}", dir.display()))?
+        .into_iter()
+        .map(|entry| entry.path())
+        .collect();
     paths.sort();
     for path in paths {
-        if path.file_name().is_some_and(|name| name == "__pycache__" || name == "target") {
+        if path
+            .file_name()
+            .is_some_and(|name| name == "__pycache__" || name == "target")
+        {
             continue;
         }
         // Not where it is: a copy of the sources may share what was built.
@@ -127,7 +149,9 @@ fn fingerprint_dir(dir: &Path, hash: &mut DefaultHasher) -> Result<()> {
         if path.is_dir() {
             fingerprint_dir(&path, hash)?;
         } else {
-            fs::read(&path).with_context(|| format!("reading {}", path.display()))?.hash(hash);
+            fs::read(&path)
+                .with_context(|| format!("reading {}", path.display()))?
+                .hash(hash);
         }
     }
     Ok(())
@@ -137,20 +161,31 @@ fn fingerprint_dir(dir: &Path, hash: &mut DefaultHasher) -> Result<()> {
 fn guests(guests: &Path, file: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for kind in directories(guests)? {
-        found.extend(directories(&kind)?.into_iter().filter(|guest| guest.join(file).exists()));
+        found.extend(
+            directories(&kind)?
+                .into_iter()
+                .filter(|guest| guest.join(file).exists()),
+        );
     }
     found.sort();
     Ok(found)
 }
 
 fn name(dir: &Path) -> String {
-    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    dir.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn directories(parent: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(parent).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
     let entries = entries.with_context(|| format!("reading {}", parent.display()))?;
-    Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
+    Ok(entries
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect())
 }
 
 fn write_if_changed(file: &Path, bytes: &[u8]) -> Result<()> {

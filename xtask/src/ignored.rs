@@ -15,11 +15,21 @@ pub struct Ignored(BTreeMap<String, usize>);
 impl Ignored {
     /// Runs tests, prints what they print, and counts. Fails when they do, having said what was ignored.
     pub fn count(tests: &mut Command) -> Result<Ignored> {
-        let mut child = tests.stdout(Stdio::piped()).spawn().with_context(|| format!("running {tests:?}"))?;
+        let mut child = tests
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("running {tests:?}"))?;
         let mut output = BufReader::new(child.stdout.take().context("the output is piped")?);
-        let (mut ignored, mut line, mut printed) = (Ignored::default(), Vec::new(), std::io::stdout().lock());
-        while output.read_until(b'\n', &mut line).context("reading what the tests print")? > 0 {
-            printed.write_all(&line).context("printing what the tests print")?;
+        let (mut ignored, mut line, mut printed) =
+            (Ignored::default(), Vec::new(), std::io::stdout().lock());
+        while output
+            .read_until(b'\n', &mut line)
+            .context("reading what the tests print")?
+            > 0
+        {
+            printed
+                .write_all(&line)
+                .context("printing what the tests print")?;
             ignored.read(&String::from_utf8_lossy(&line));
             line.clear();
         }
@@ -32,12 +42,17 @@ impl Ignored {
 
     /// Tells whether some were ignored because nobody had looked yet for what they need.
     pub fn has_unrecorded_needs(&self) -> bool {
-        self.0.keys().any(|reason| reason.contains("run `cargo xtask test`"))
+        self.0
+            .keys()
+            .any(|reason| reason.contains("run `cargo xtask test`"))
     }
 
     /// Counts a line such as `test groups::form ... ignored, needs root`.
     pub fn read(&mut self, line: &str) {
-        let Some((_, end)) = line.trim_end().strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ignored"))
+        let Some((_, end)) = line
+            .trim_end()
+            .strip_prefix("test ")
+            .and_then(|rest| rest.rsplit_once(" ... ignored"))
         else {
             return;
         };
@@ -48,14 +63,19 @@ impl Ignored {
 
 impl AddAssign for Ignored {
     fn add_assign(&mut self, other: Ignored) {
-        other.0.into_iter().for_each(|(reason, count)| *self.0.entry(reason).or_default() += count);
+        other
+            .0
+            .into_iter()
+            .for_each(|(reason, count)| *self.0.entry(reason).or_default() += count);
     }
 }
 
 impl Display for Ignored {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} tests were ignored", self.0.values().sum::<usize>())?;
-        self.0.iter().try_for_each(|(reason, count)| write!(f, "\n{count:5} {reason}"))
+        self.0
+            .iter()
+            .try_for_each(|(reason, count)| write!(f, "\n{count:5} {reason}"))
     }
 }
 
@@ -76,6 +96,9 @@ mod tests {
         ] {
             ignored.read(line);
         }
-        assert_eq!(ignored.to_string(), "3 tests were ignored\n    2 needs root\n    1 without a reason");
+        assert_eq!(
+            ignored.to_string(),
+            "3 tests were ignored\n    2 needs root\n    1 without a reason"
+        );
     }
 }

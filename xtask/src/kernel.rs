@@ -1,6 +1,8 @@
 //! Asks the kernel of this machine what it can.
 use landlock::{ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -10,7 +12,9 @@ use std::{
 pub fn confines() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.handle_access(AccessFs::from_all(ABI::V5));
-    let rules = rules.and_then(|rules| rules.handle_access(AccessNet::ConnectTcp)).and_then(Ruleset::create);
+    let rules = rules
+        .and_then(|rules| rules.handle_access(AccessNet::ConnectTcp))
+        .and_then(Ruleset::create);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     rules.is_ok() && status.contains("\nSeccomp:")
 }
@@ -25,17 +29,36 @@ pub fn tells_of_sockets() -> bool {
     const FAMILY: [u8; 4] = [2, 6, 0, 0];
     const LISTEN: u32 = 1 << 10;
     const ERROR: u16 = 2;
-    let header = [&72_u32.to_ne_bytes()[..], &KIND.to_ne_bytes(), &FLAGS.to_ne_bytes(), &[0; 8]];
-    let request = [&header.concat()[..], &FAMILY, &LISTEN.to_ne_bytes(), &[0; 48]].concat();
+    let header = [
+        &72_u32.to_ne_bytes()[..],
+        &KIND.to_ne_bytes(),
+        &FLAGS.to_ne_bytes(),
+        &[0; 8],
+    ];
+    let request = [
+        &header.concat()[..],
+        &FAMILY,
+        &LISTEN.to_ne_bytes(),
+        &[0; 48],
+    ]
+    .concat();
     let mut answer = [0_u8; 4096];
     let netlink = Some(netlink::SOCK_DIAG);
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, netlink);
+    let socket = socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        netlink,
+    );
     let answered = socket.and_then(|socket| {
         send(&socket, &request, SendFlags::empty())?;
         recv(&socket, &mut answer, RecvFlags::empty())
     });
     // Behind the length stands the kind of the answer.
-    answered.is_ok() && answer.get(4..6).is_some_and(|kind| kind != ERROR.to_ne_bytes())
+    answered.is_ok()
+        && answer
+            .get(4..6)
+            .is_some_and(|kind| kind != ERROR.to_ne_bytes())
 }
 
 /// Whether it has control groups of version 2, and lets this process make one below its own.
@@ -51,7 +74,9 @@ pub fn has_control_groups() -> bool {
 /// The directory of this process's control group.
 fn control_group() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let mut mounts = mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>());
     let at = mounts.find_map(|fields| match fields[..] {
         [_, at, "cgroup2", ..] => Some(Path::new(at).to_owned()),
         _ => None,

@@ -22,6 +22,14 @@ fn format(root: &Path) -> Result<()> {
 
 fn lints(root: &Path) -> Result<()> {
     let deny = ["--", "-D", "warnings"];
-    command::run(cargo(root).args(["clippy", "--workspace", "--all-targets"]).args(deny))?;
-    command::run(guests::cargo_on_host(root).args(["clippy", "--quiet", "--workspace", "--all-targets"]).args(deny))
+    command::run(
+        cargo(root)
+            .args(["clippy", "--workspace", "--all-targets"])
+            .args(deny),
+    )?;
+    command::run(
+        guests::cargo_on_host(root)
+            .args(["clippy", "--quiet", "--workspace", "--all-targets"])
+            .args(deny),
+    )
 }

@@ -96,8 +96,11 @@ fn main() -> ExitCode {
 
 fn run(chore: Chore) -> Result<()> {
     // As cargo says it now: the same program may have been built for another checkout that shares its target directory.
-    let xtask = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
-    let root = Path::new(&xtask).parent().context("xtask lies in no workspace")?;
+    let xtask =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&xtask)
+        .parent()
+        .context("xtask lies in no workspace")?;
     match chore {
         Chore::Demo => demo::run(root),
         Chore::Test { args } => test::run(root, &args),

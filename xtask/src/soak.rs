@@ -36,42 +36,113 @@ impl Soak {
             run(cargo(root).args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
         }
         for (package, example) in [("peal-wire", "seeds"), ("peal-relay", "relay_seeds")] {
-            run(cargo(root).args(["run", "--quiet", "--package", package, "--example", example, "--", CORPUS]))?;
+            run(cargo(root).args([
+                "run",
+                "--quiet",
+                "--package",
+                package,
+                "--example",
+                example,
+                "--",
+                CORPUS,
+            ]))?;
         }
         for target in FUZZ_TARGETS {
             println!("\n== fuzzing {target} for {} s, seed {seed}", self.seconds);
             let mut fuzz = cargo(root);
             // The sanitizers are for nightly compilers; this lets any other one use them.
-            fuzz.env("RUSTC_BOOTSTRAP", "1").args(["fuzz", "run", "--fuzz-dir", "tests/fuzz", target, "--"]);
-            run(fuzz.args([format!("-max_total_time={}", self.seconds), format!("-seed={seed}")]))?;
+            fuzz.env("RUSTC_BOOTSTRAP", "1").args([
+                "fuzz",
+                "run",
+                "--fuzz-dir",
+                "tests/fuzz",
+                target,
+                "--",
+            ]);
+            run(fuzz.args([
+                format!("-max_total_time={}", self.seconds),
+                format!("-seed={seed}"),
+            ]))?;
         }
         println!("\n== fuzzed requests for {} s, seed {seed}", self.seconds);
         let mut requests = cargo(root);
-        requests.env("PEAL_FUZZ_SECONDS", self.seconds.to_string()).env("PEAL_FUZZ_SEED", seed.to_string());
-        run(requests.args(["test", "--package", "peal-tests", "--test", "fuzzed_requests"]))?;
+        requests
+            .env("PEAL_FUZZ_SECONDS", self.seconds.to_string())
+            .env("PEAL_FUZZ_SEED", seed.to_string());
+        run(requests.args([
+            "test",
+            "--package",
+            "peal-tests",
+            "--test",
+            "fuzzed_requests",
+        ]))?;
         let programs = c_programs::build(root)?;
         needs::record(root)?;
         if let Some(programs) = programs {
             println!("\n== {FLOOD} events before a proc that they are for connects");
             let mut flood = cargo(root);
-            flood.env("PEAL_FLOOD", FLOOD.to_string()).env("PEAL_C_PROGRAMS", programs);
-            run(flood.args(["test", "--package", "peal-tests", "--test", "events", "--", "--nocapture", "flood"]))?;
+            flood
+                .env("PEAL_FLOOD", FLOOD.to_string())
+                .env("PEAL_C_PROGRAMS", programs);
+            run(flood.args([
+                "test",
+                "--package",
+                "peal-tests",
+                "--test",
+                "events",
+                "--",
+                "--nocapture",
+                "flood",
+            ]))?;
         }
         println!("\n== {KILLS} servers with an audit trail killed at any moment, seed {seed}");
         let mut kills = cargo(root);
-        kills.env("PEAL_KILLS", KILLS.to_string()).env("PEAL_KILL_SEED", seed.to_string());
-        run(kills.args(["test", "--package", "peal-tests", "--test", "audited", "--", "--nocapture", "killed"]))?;
+        kills
+            .env("PEAL_KILLS", KILLS.to_string())
+            .env("PEAL_KILL_SEED", seed.to_string());
+        run(kills.args([
+            "test",
+            "--package",
+            "peal-tests",
+            "--test",
+            "audited",
+            "--",
+            "--nocapture",
+            "killed",
+        ]))?;
         println!("\n== {GROUPS} simulations of groups in which procs and servers die, seed {seed}");
         let mut groups = cargo(root);
-        groups.env("PEAL_GROUP_CASES", GROUPS.div_ceil(3).to_string()).env("PEAL_GROUP_SEED", seed.to_string());
-        run(groups.args(["test", "--package", "peal-core", "--test", "group", "--", "whoever"]))?;
+        groups
+            .env("PEAL_GROUP_CASES", GROUPS.div_ceil(3).to_string())
+            .env("PEAL_GROUP_SEED", seed.to_string());
+        run(groups.args([
+            "test",
+            "--package",
+            "peal-core",
+            "--test",
+            "group",
+            "--",
+            "whoever",
+        ]))?;
         println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
         let mut mpi = cargo(root);
-        mpi.env("PEAL_MPI_WHOLE", "1").env("PEAL_PEERS", peers::get(root)?);
-        run(mpi.args(["test", "--package", "peal-tests", "--test", "mpi", "--", "--test-threads", "1"]))?;
+        mpi.env("PEAL_MPI_WHOLE", "1")
+            .env("PEAL_PEERS", peers::get(root)?);
+        run(mpi.args([
+            "test",
+            "--package",
+            "peal-tests",
+            "--test",
+            "mpi",
+            "--",
+            "--test-threads",
+            "1",
+        ]))?;
         println!("\n== property tests, {CASES} cases each, seed {seed}");
         let mut properties = cargo(root);
-        properties.env("PROPTEST_CASES", CASES.to_string()).env("PROPTEST_RNG_SEED", seed.to_string());
+        properties
+            .env("PROPTEST_CASES", CASES.to_string())
+            .env("PROPTEST_RNG_SEED", seed.to_string());
         run(properties.args(["test", "--package", "peal-wire", "--package", "peal-core"]))?;
         println!("\nnothing found; seed {seed}");
         Ok(())
@@ -80,6 +151,8 @@ impl Soak {
 
 /// Never zero, which libFuzzer takes for "any".
 fn seed_of_the_moment() -> Result<u32> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock stands before 1970")?;
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .context("the clock stands before 1970")?;
     Ok(now.subsec_nanos() | 1)
 }

@@ -15,12 +15,18 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let components = step("components", || guests::build(root))?;
     let programs = step("C programs", || c_programs::build(root))?;
     step("programs of others", || {
-        provide("chromium-headless-shell", &["chromium-headless-shell", "chromium"]);
+        provide(
+            "chromium-headless-shell",
+            &["chromium-headless-shell", "chromium"],
+        );
         provide("libpmix-bin", &["pattrs"]);
         Ok(())
     })?;
     let peers = step("peers", || peers::get(root))?;
-    let mut variables = vec![("PEAL_GUESTS", components.into_os_string()), ("PEAL_PEERS", peers.into_os_string())];
+    let mut variables = vec![
+        ("PEAL_GUESTS", components.into_os_string()),
+        ("PEAL_PEERS", peers.into_os_string()),
+    ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
     // Before any test is compiled: what is missing decides then which tests are ignored.
     step("what tests need", || needs::record(root))?;
@@ -28,7 +34,12 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     if !args.is_empty() {
         let ignored = step("tests of the host", || {
             // One run tells of all that fails.
-            Ignored::count(cargo(root).args(["test", "--workspace", "--no-fail-fast"]).args(args).envs(variables))
+            Ignored::count(
+                cargo(root)
+                    .args(["test", "--workspace", "--no-fail-fast"])
+                    .args(args)
+                    .envs(variables),
+            )
         })?;
         tell_end(&ignored, start);
         return Ok(());
@@ -37,21 +48,35 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
     step("tests of the SDK and the guests", || {
         command::run(guests::cargo_on_host(root).args(["test", "--quiet", "--workspace"]))
     })?;
-    let mut ignored = step("tests of the host", || binaries::run_all(root, binaries, &variables))?;
-    ignored +=
-        step("examples in documentation", || Ignored::count(cargo(root).args(["test", "--workspace", "--doc"])))?;
-    ensure!(!ignored.has_unrecorded_needs(), "tests were compiled before it was recorded what they need\n{ignored}");
+    let mut ignored = step("tests of the host", || {
+        binaries::run_all(root, binaries, &variables)
+    })?;
+    ignored += step("examples in documentation", || {
+        Ignored::count(cargo(root).args(["test", "--workspace", "--doc"]))
+    })?;
+    ensure!(
+        !ignored.has_unrecorded_needs(),
+        "tests were compiled before it was recorded what they need\n{ignored}"
+    );
     tell_end(&ignored, start);
     Ok(())
 }
 
 fn tell_end(ignored: &Ignored, start: Instant) {
-    println!("\n{ignored}\nall others passed in {} s", start.elapsed().as_secs());
+    println!(
+        "\n{ignored}\nall others passed in {} s",
+        start.elapsed().as_secs()
+    );
 }
 
 /// A package that has one of these programs. Without it the tests that need one are ignored.
 fn provide(package: &str, programs: &[&str]) {
-    let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success());
+    let is_there = |name: &&str| {
+        Command::new(name)
+            .arg("--version")
+            .output()
+            .is_ok_and(|said| said.status.success())
+    };
     if programs.iter().any(is_there) {
         return;
     }

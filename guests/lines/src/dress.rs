@@ -13,7 +13,10 @@ pub struct Dress {
 impl Dress {
     /// What a request asks for, of the channel of this name.
     pub fn asked(wishes: &Wishes, name: &str) -> Dress {
-        Dress { time: wishes.dated.then_some(wishes.timestamp), tag: wishes.tagged.then(|| name.to_owned()) }
+        Dress {
+            time: wishes.dated.then_some(wishes.timestamp),
+            tag: wishes.tagged.then(|| name.to_owned()),
+        }
     }
 
     /// What stands before each line, if anything.
@@ -32,7 +35,9 @@ impl Dress {
     /// A text's lines, each dressed and ended.
     pub fn render(&self, text: &str) -> String {
         let prefix = self.prefix();
-        lines(text).map(|line| format!("{prefix}{}\n", visible(line))).collect()
+        lines(text)
+            .map(|line| format!("{prefix}{}\n", visible(line)))
+            .collect()
     }
 }
 
@@ -57,15 +62,25 @@ mod tests {
 
     #[test]
     fn every_line_is_dressed() {
-        let dress = Dress { time: Some(Some(0)), tag: Some("stdout".to_owned()) };
-        let lines = "1970-01-01T00:00:00Z <stdout>: one\n1970-01-01T00:00:00Z <stdout>: <stderr>: two\n";
+        let dress = Dress {
+            time: Some(Some(0)),
+            tag: Some("stdout".to_owned()),
+        };
+        let lines =
+            "1970-01-01T00:00:00Z <stdout>: one\n1970-01-01T00:00:00Z <stdout>: <stderr>: two\n";
         assert_eq!(dress.render("one\n<stderr>: two"), lines);
     }
 
     #[test]
     fn a_time_that_nobody_knows_has_its_place() {
-        let wishes = Wishes { dated: true, ..Wishes::default() };
+        let wishes = Wishes {
+            dated: true,
+            ..Wishes::default()
+        };
         assert_eq!(Dress::asked(&wishes, "stdout").render("one"), "- one\n");
-        assert_eq!(Dress::asked(&Wishes::default(), "stdout").render("one"), "one\n");
+        assert_eq!(
+            Dress::asked(&Wishes::default(), "stdout").render("one"),
+            "one\n"
+        );
     }
 }

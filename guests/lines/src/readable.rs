@@ -11,7 +11,10 @@ pub fn readable(value: &Value) -> String {
         Value::Text(text) | Value::Nspace(text) => text.clone(),
         Value::Float32(number) => number.to_string(),
         Value::Float64(number) => number.to_string(),
-        Value::Timeval { seconds, microseconds } => format!("{seconds}.{microseconds:06}"),
+        Value::Timeval {
+            seconds,
+            microseconds,
+        } => format!("{seconds}.{microseconds:06}"),
         Value::Time(seconds) => shown(*seconds),
         Value::Proc(proc) => proc.to_string(),
         Value::Range(range) => format!("{range:?}").to_lowercase().replace("range::", ""),
@@ -51,13 +54,25 @@ mod tests {
             (Value::from(-5i8), "-5"),
             (Value::Status(-25), "-25"),
             (Value::from(0.5), "0.5"),
-            (Value::Timeval { seconds: 1, microseconds: 50 }, "1.000050"),
+            (
+                Value::Timeval {
+                    seconds: 1,
+                    microseconds: 50,
+                },
+                "1.000050",
+            ),
             (Value::Time(0), "1970-01-01T00:00:00Z"),
             (Value::from(Proc::new("a", 3)), "a:3"),
             (Value::from(Range::Namespace), "namespace"),
             (Value::from(vec![0u8, 255]), "00ff"),
-            (Value::from(vec![Proc::new("a", 0), Proc::new("b", 1)]), "[a:0, b:1]"),
-            (Value::from(vec![Value::from(1i32), Value::from(2i32)]), "[1, 2]"),
+            (
+                Value::from(vec![Proc::new("a", 0), Proc::new("b", 1)]),
+                "[a:0, b:1]",
+            ),
+            (
+                Value::from(vec![Value::from(1i32), Value::from(2i32)]),
+                "[1, 2]",
+            ),
         ] {
             assert_eq!(readable(&value), text, "{value:?}");
         }
@@ -65,7 +80,13 @@ mod tests {
 
     #[test]
     fn a_tree_is_read_in_a_line() {
-        let inner = vec![Info::new("leaf", "x"), Info::new("list", vec![Value::from("y")])];
-        assert_eq!(readable(&vec![Info::new("tree", inner)].into()), "{tree: {leaf: x, list: [y]}}");
+        let inner = vec![
+            Info::new("leaf", "x"),
+            Info::new("list", vec![Value::from("y")]),
+        ];
+        assert_eq!(
+            readable(&vec![Info::new("tree", inner)].into()),
+            "{tree: {leaf: x, list: [y]}}"
+        );
     }
 }

@@ -37,7 +37,10 @@ impl Texts {
 
     /// All of it, the payload in words behind its keys.
     pub fn all(&self) -> impl Iterator<Item = String> {
-        let payload = self.payload.iter().map(|info| format!("{}: {}", info.key, crate::readable(&info.value)));
+        let payload = self
+            .payload
+            .iter()
+            .map(|info| format!("{}: {}", info.key, crate::readable(&info.value)));
         self.messages.iter().cloned().chain(payload)
     }
 
@@ -56,7 +59,11 @@ pub fn read(request: &LogRequest) -> Result<(Wishes, Texts), i32> {
     let data = request.data();
     let wishes = Wishes::of(request, &data)?;
     let texts = Texts::of(data, request.channel())?;
-    if texts.is_empty() { Err(status::PMIX_ERR_BAD_PARAM) } else { Ok((wishes, texts)) }
+    if texts.is_empty() {
+        Err(status::PMIX_ERR_BAD_PARAM)
+    } else {
+        Ok((wishes, texts))
+    }
 }
 
 /// The Standard says that it is bytes, and not what they are; channels write text.
@@ -89,22 +96,40 @@ mod tests {
         let texts = texts(&request).unwrap();
         assert_eq!(texts.messages, ["first", "blob", "second"]);
         assert_eq!(texts.payload, [Info::new("site.load", 5u32)]);
-        assert_eq!(texts.all().collect::<Vec<_>>(), ["first", "blob", "second", "site.load: 5"]);
+        assert_eq!(
+            texts.all().collect::<Vec<_>>(),
+            ["first", "blob", "second", "site.load: 5"]
+        );
     }
 
     #[test]
     fn a_boolean_stands_for_the_payload() {
         let request = || LogRequest::for_test(OWN).with(OWN, true);
-        assert!(texts(&request().with("site.load", 5u32)).unwrap().messages.is_empty());
+        assert!(
+            texts(&request().with("site.load", 5u32))
+                .unwrap()
+                .messages
+                .is_empty()
+        );
         assert_eq!(texts(&request()), Err(status::PMIX_ERR_BAD_PARAM));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_with_all_the_rest() {
         let request = || LogRequest::for_test(OWN).with(OWN, "fine");
-        for (key, value) in [(OWN, Value::from(1u64)), (OWN, Value::Undef), (key::PMIX_LOG_MSG, vec![0xffu8].into())] {
-            assert_eq!(texts(&request().with(key, value)), Err(status::PMIX_ERR_BAD_PARAM));
+        for (key, value) in [
+            (OWN, Value::from(1u64)),
+            (OWN, Value::Undef),
+            (key::PMIX_LOG_MSG, vec![0xffu8].into()),
+        ] {
+            assert_eq!(
+                texts(&request().with(key, value)),
+                Err(status::PMIX_ERR_BAD_PARAM)
+            );
         }
-        assert_eq!(texts(&LogRequest::for_test(OWN)), Err(status::PMIX_ERR_BAD_PARAM));
+        assert_eq!(
+            texts(&LogRequest::for_test(OWN)),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
     }
 }

@@ -27,12 +27,18 @@ mod tests {
     #[test]
     fn nothing_in_a_text_controls_a_terminal() {
         let text = "\u{1b}[2J\u{9b}31m\r\u{7f}\u{0}\tgr\u{fc}\u{df}e \\";
-        assert_eq!(visible(text), "\\u{1b}[2J\\u{9b}31m\\r\\u{7f}\\u{0}\tgr\u{fc}\u{df}e \\");
+        assert_eq!(
+            visible(text),
+            "\\u{1b}[2J\\u{9b}31m\\r\\u{7f}\\u{0}\tgr\u{fc}\u{df}e \\"
+        );
     }
 
     #[test]
     fn nothing_in_a_text_ends_a_line_or_turns_it_around() {
-        assert_eq!(visible("a\nb\u{2028}c\u{85}\u{202e}d"), "a\\nb\\u{2028}c\\u{85}\\u{202e}d");
+        assert_eq!(
+            visible("a\nb\u{2028}c\u{85}\u{202e}d"),
+            "a\\nb\\u{2028}c\\u{85}\\u{202e}d"
+        );
         assert_eq!(visible("שלום العربية"), "שלום العربية");
     }
 }

@@ -26,7 +26,8 @@ impl Wishes {
         let mut asked = [false; 2];
         for info in request.directives() {
             let is_known = wishes.take(&info.key, &info.value, &mut asked)?;
-            let must_be = info.key.starts_with(RESERVED) || info.flags.contains(InfoFlags::REQUIRED);
+            let must_be =
+                info.key.starts_with(RESERVED) || info.flags.contains(InfoFlags::REQUIRED);
             if must_be && !is_known {
                 return Err(status::PMIX_ERR_NOT_SUPPORTED);
             }
@@ -47,7 +48,9 @@ impl Wishes {
             key::PMIX_LOG_XML_OUTPUT => self.xml = flag(value)?,
             key::PMIX_LOG_GENERATE_TIMESTAMP => *generate = flag(value)?,
             key::PMIX_LOG_TIMESTAMP_OUTPUT => *output = flag(value)?,
-            key::PMIX_LOG_TIMESTAMP => self.timestamp = Some(value.as_u64().ok_or(status::PMIX_ERR_BAD_PARAM)?),
+            key::PMIX_LOG_TIMESTAMP => {
+                self.timestamp = Some(value.as_u64().ok_or(status::PMIX_ERR_BAD_PARAM)?)
+            }
             other => return Ok(is_of_others(other)),
         }
         Ok(true)
@@ -58,14 +61,23 @@ impl Wishes {
     /// # Errors
     /// [`status::PMIX_ERR_NOT_SUPPORTED`] where it is.
     pub fn no_xml(self) -> Result<Wishes, i32> {
-        if self.xml { Err(status::PMIX_ERR_NOT_SUPPORTED) } else { Ok(self) }
+        if self.xml {
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        } else {
+            Ok(self)
+        }
     }
 }
 
 /// What the host minds, or a channel that reads it itself; all others have nothing to do with it.
 fn is_of_others(key: &str) -> bool {
-    const HOST: [&str; 5] =
-        [key::PMIX_LOG_ONCE, key::PMIX_LOG_AGG, key::PMIX_LOG_KEY, key::PMIX_LOG_VAL, key::PMIX_LOG_SOURCE];
+    const HOST: [&str; 5] = [
+        key::PMIX_LOG_ONCE,
+        key::PMIX_LOG_AGG,
+        key::PMIX_LOG_KEY,
+        key::PMIX_LOG_VAL,
+        key::PMIX_LOG_SOURCE,
+    ];
     const CHANNELS: [&str; 7] = [
         key::PMIX_LOG_SYSLOG_PRI,
         key::PMIX_LOG_EMAIL_ADDR,
@@ -111,21 +123,45 @@ mod tests {
             .with_directive("pmix.timeout", 1i32)
             .with(key::PMIX_LOG_XML_OUTPUT, false)
             .with(key::PMIX_LOG_TIMESTAMP_OUTPUT, false);
-        let wanted = Wishes { tagged: true, dated: true, xml: false, timestamp: Some(5) };
+        let wanted = Wishes {
+            tagged: true,
+            dated: true,
+            xml: false,
+            timestamp: Some(5),
+        };
         assert_eq!(wishes(&asked), Ok(wanted));
-        assert_eq!(wishes(&asked.at(7)), Ok(Wishes { timestamp: Some(7), ..wanted }));
+        assert_eq!(
+            wishes(&asked.at(7)),
+            Ok(Wishes {
+                timestamp: Some(7),
+                ..wanted
+            })
+        );
         assert_eq!(wishes(&request()), Ok(Wishes::default()));
     }
 
     #[test]
     fn what_nobody_knows_and_what_makes_no_sense_are_refused() {
         let with = |key: &str, value: Value| wishes(&request().with_directive(key, value));
-        assert_eq!(with("pmix.log.colour", true.into()), Err(status::PMIX_ERR_NOT_SUPPORTED));
+        assert_eq!(
+            with("pmix.log.colour", true.into()),
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        );
         for key in [key::PMIX_LOG_TAG_OUTPUT, key::PMIX_LOG_TIMESTAMP] {
-            assert_eq!(with(key, "yes".into()), Err(status::PMIX_ERR_BAD_PARAM), "{key}");
+            assert_eq!(
+                with(key, "yes".into()),
+                Err(status::PMIX_ERR_BAD_PARAM),
+                "{key}"
+            );
         }
-        assert_eq!(wishes(&request().with(key::PMIX_LOG_XML_OUTPUT, 1i32)), Err(status::PMIX_ERR_BAD_PARAM));
+        assert_eq!(
+            wishes(&request().with(key::PMIX_LOG_XML_OUTPUT, 1i32)),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
         let xml = request().with_directive(key::PMIX_LOG_XML_OUTPUT, true);
-        assert_eq!(wishes(&xml).and_then(Wishes::no_xml), Err(status::PMIX_ERR_NOT_SUPPORTED));
+        assert_eq!(
+            wishes(&xml).and_then(Wishes::no_xml),
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        );
     }
 }

@@ -13,12 +13,19 @@ impl Pattern {
         let prefix = text.strip_suffix('*');
         let word = prefix.unwrap_or(text);
         let is_pattern = !text.is_empty() && !word.contains('*');
-        is_pattern.then(|| Pattern { word: word.to_owned(), is_prefix: prefix.is_some() })
+        is_pattern.then(|| Pattern {
+            word: word.to_owned(),
+            is_prefix: prefix.is_some(),
+        })
     }
 
     /// Whether this name is meant.
     pub fn is_for(&self, name: &str) -> bool {
-        if self.is_prefix { name.starts_with(&self.word) } else { name == self.word }
+        if self.is_prefix {
+            name.starts_with(&self.word)
+        } else {
+            name == self.word
+        }
     }
 }
 
@@ -36,7 +43,11 @@ mod tests {
             ("crew-*", "crew", false),
             ("*", "", true),
         ] {
-            assert_eq!(Pattern::read(pattern).map(|read| read.is_for(name)), Some(is_meant), "{pattern} for {name}");
+            assert_eq!(
+                Pattern::read(pattern).map(|read| read.is_for(name)),
+                Some(is_meant),
+                "{pattern} for {name}"
+            );
         }
         for wrong in ["", "*crew", "a*b", "**"] {
             assert_eq!(Pattern::read(wrong), None);

@@ -1,6 +1,7 @@
 //! The trail as those see it who have something to record.
 use crate::{
-    AuditError, AuditSettings, Decision, Denial, Entry, GapReason, Health, Keys, OnFailure, WriteFailure,
+    AuditError, AuditSettings, Decision, Denial, Entry, GapReason, Health, Keys, OnFailure,
+    WriteFailure,
     chain::{FIRST, Link},
     entry::kind,
     journal::{Journal, Left, boot, has_restarted},
@@ -73,28 +74,60 @@ impl Audit {
     /// changed.
     pub fn open(settings: AuditSettings) -> Result<Audit, AuditError> {
         let keys = Arc::new(Keys::open(&settings.key)?);
-        let AuditSettings { max_bytes, durability, .. } = settings;
-        let kept = TrailSettings { max_bytes, durability, lasting: &kind::LASTING };
+        let AuditSettings {
+            max_bytes,
+            durability,
+            ..
+        } = settings;
+        let kept = TrailSettings {
+            max_bytes,
+            durability,
+            lasting: &kind::LASTING,
+        };
         let trail = Trail::open(&settings.path, kept)?;
         // From here on nobody else writes.
         let journal = Journal::open(trail.path(), kept, keys.clone())?;
         let head = trail.seal(SealKind::Head)?;
         let last = trail.last_rows(&Filter::default(), 1)?.pop();
-        let found = (last.as_ref().map_or(0, |row| row.seq), last.as_ref().map_or(FIRST, |row| row.hash));
-        let head = head.as_ref().map_or((0, FIRST), |head| (head.seq, head.hash));
+        let found = (
+            last.as_ref().map_or(0, |row| row.seq),
+            last.as_ref().map_or(FIRST, |row| row.hash),
+        );
+        let head = head
+            .as_ref()
+            .map_or((0, FIRST), |head| (head.seq, head.hash));
         if found != head {
-            return Err(AuditError::Broken { path: settings.path, left: head.0, found: found.0 });
+            return Err(AuditError::Broken {
+                path: settings.path,
+                left: head.0,
+                found: found.0,
+            });
         }
         let boot = boot();
-        let rows = left(&journal, &trail, head, &keys, settings.durability, boot.as_deref())?;
+        let rows = left(
+            &journal,
+            &trail,
+            head,
+            &keys,
+            settings.durability,
+            boot.as_deref(),
+        )?;
         let head = rows.last().map_or(head, |row| (row.seq, row.hash));
         let crashed = rows
             .last()
             .or(last.as_ref())
             .filter(|row| row.kind != kind::ENDED)
-            .map(|_| Entry::Gap { calls: None, reason: GapReason::Crash });
+            .map(|_| Entry::Gap {
+                calls: None,
+                reason: GapReason::Crash,
+            });
         let (server, key) = (settings.server.clone(), keys.public().to_string());
-        let began = Entry::Began { server, key, handlers: settings.handlers, boot };
+        let began = Entry::Began {
+            server,
+            key,
+            handlers: settings.handlers,
+            boot,
+        };
         let shared = Arc::new(Shared {
             run: head.0 + 1 + u64::from(crashed.is_some()),
             handlers: settings.handlers,
@@ -106,16 +139,40 @@ impl Audit {
         });
         let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
         let ledger = Arc::new(Mutex::new(Ledger::new(trail, keys.clone(), rows)));
-        let mut writer = Writer::new(&settings, keys, shared.clone(), (journal, ledger.clone()), head);
+        let mut writer = Writer::new(
+            &settings,
+            keys,
+            shared.clone(),
+            (journal, ledger.clone()),
+            head,
+        );
         // What was left goes before them.
-        writer.group(crashed.into_iter().chain([began]).map(Pending::new).collect())?;
-        let (writer, queue) = (Arc::new(Mutex::new(writer)), Arc::new(Queue::new(settings.queue.max(1))));
-        let (theirs, patience) = ((writer.clone(), ledger, queue.clone()), settings.checkpoint_time);
+        writer.group(
+            crashed
+                .into_iter()
+                .chain([began])
+                .map(Pending::new)
+                .collect(),
+        )?;
+        let (writer, queue) = (
+            Arc::new(Mutex::new(writer)),
+            Arc::new(Queue::new(settings.queue.max(1))),
+        );
+        let (theirs, patience) = (
+            (writer.clone(), ledger, queue.clone()),
+            settings.checkpoint_time,
+        );
         let started = thread::Builder::new()
             .name("peal-audit".into())
             .spawn(move || keep_writing(&theirs.0, &theirs.1, &theirs.2, patience));
         let thread = Mutex::new(Some(started.map_err(AuditError::Thread)?));
-        Ok(Audit(Arc::new(Inner { queue, scrubber, writer, shared, thread })))
+        Ok(Audit(Arc::new(Inner {
+            queue,
+            scrubber,
+            writer,
+            shared,
+            thread,
+        })))
     }
 
     /// The record at which this run began.
@@ -131,13 +188,20 @@ impl Audit {
     /// How recording goes.
     pub fn health(&self) -> Health {
         let health = *self.0.shared.health();
-        Health { lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed), ..health }
+        Health {
+            lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed),
+            ..health
+        }
     }
 
     /// Why the trail cannot be written; nothing while it can.
     pub fn failure(&self) -> Option<WriteFailure> {
         let is_failing = self.0.shared.health().is_failing;
-        self.0.shared.last_failed().filter(|_| is_failing).map(|last| self.0.shared.failure(last))
+        self.0
+            .shared
+            .last_failed()
+            .filter(|_| is_failing)
+            .map(|last| self.0.shared.failure(last))
     }
 
     /// Why the trail could not be written at some time in this long before now, although it can be now. A full disk still takes small
@@ -172,18 +236,30 @@ impl Audit {
 
     /// An entry on its way. Secrets are taken out of it here: nobody waits for that but the caller.
     pub(crate) fn pending(&self, entry: Entry) -> Pending {
-        Pending { scrubbed: self.0.scrubber.scrubbed(&entry), ..Pending::new(entry) }
+        Pending {
+            scrubbed: self.0.scrubber.scrubbed(&entry),
+            ..Pending::new(entry)
+        }
     }
 
     /// Records a decision, and says whether what was granted may be: not before it is written. That is here and now if the
     /// caller can take the time and nobody else is writing, else on another thread.
     pub fn decide(&self, decision: Decision, by: By, done: impl FnOnce(Safe) + Send + 'static) {
-        if decision.refused_connection().is_some_and(|denial| self.counts(&denial.bounded())) {
+        if decision
+            .refused_connection()
+            .is_some_and(|denial| self.counts(&denial.bounded()))
+        {
             return done(Safe::Yes);
         }
         let done: Option<Done> = Some(Box::new(done));
         let Inner { queue, writer, .. } = &*self.0;
-        queue.insist(Pending { done, ..self.pending(Entry::Decision(decision)) }, by);
+        queue.insist(
+            Pending {
+                done,
+                ..self.pending(Entry::Decision(decision))
+            },
+            by,
+        );
         // Whoever lets go of the writer looks again, for those who came meanwhile and found it taken.
         while by == By::Caller && queue.is_awaited() {
             match writer.try_lock() {
@@ -211,7 +287,12 @@ impl Drop for Inner {
     /// What waits is written, and that it was the end.
     fn drop(&mut self) {
         self.queue.close();
-        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(thread) = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             // It tells of its failures itself.
             drop(thread.join());
         }
@@ -225,15 +306,22 @@ impl Shared {
 
     /// Keeps what went wrong with a write.
     pub(crate) fn fails(&self, error: String, at: Instant) {
-        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(FailedWrite { error, at });
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(FailedWrite { error, at });
     }
 
     fn last_failed(&self) -> Option<FailedWrite> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.failed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn failure(&self, last: FailedWrite) -> WriteFailure {
-        WriteFailure { error: last.error, on_failure: self.on_failure }
+        WriteFailure {
+            error: last.error,
+            on_failure: self.on_failure,
+        }
     }
 }
 
@@ -248,7 +336,9 @@ fn left(
     boot: Option<&str>,
 ) -> Result<Vec<TrailRow>, AuditError> {
     let Left { rows, fault } = Left::read(trail, head, keys)?;
-    let Some((frame, fault)) = fault else { return Ok(rows) };
+    let Some((frame, fault)) = fault else {
+        return Ok(rows);
+    };
     let path = journal.path().to_owned();
     if durability == Durability::Machine || !has_restarted(trail, boot)? {
         return Err(AuditError::Journal { path, frame, fault });
@@ -279,34 +369,69 @@ mod tests {
             body,
             hash,
         };
-        TrailRow { hash: hash_of(&hash, &row), ..row }
+        TrailRow {
+            hash: hash_of(&hash, &row),
+            ..row
+        }
     }
 
     #[test]
     fn only_where_the_machine_went_down_the_journal_may_miss_what_comes_before_it() {
         let dir = tempfile::tempdir().unwrap();
         let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
-        let settings = TrailSettings { max_bytes: 1 << 30, durability: Durability::Process, lasting: &[] };
+        let settings = TrailSettings {
+            max_bytes: 1 << 30,
+            durability: Durability::Process,
+            lasting: &[],
+        };
         let trail = Trail::open(&path, settings).unwrap();
         let handlers = NonZeroU32::MIN;
-        let began = Entry::Began { server: "test".into(), key: String::new(), handlers, boot: Some("then".into()) };
+        let began = Entry::Began {
+            server: "test".into(),
+            key: String::new(),
+            handlers,
+            boot: Some("then".into()),
+        };
         let first = row((0, FIRST), &began);
         let head = (1, first.hash);
-        trail.append([&first], &[], &Statement::sealed(SealKind::Head, head, 0, &keys), None).unwrap();
+        trail
+            .append(
+                [&first],
+                &[],
+                &Statement::sealed(SealKind::Head, head, 0, &keys),
+                None,
+            )
+            .unwrap();
         // Of record 2 the disk knew nothing yet.
         let mut journal = Journal::open(&path, settings, keys.clone()).unwrap();
         journal.clear();
-        journal.add((2, [2; 32]), vec![row((2, [2; 32]), &Entry::Ended)]).unwrap();
+        journal
+            .add((2, [2; 32]), vec![row((2, [2; 32]), &Entry::Ended)])
+            .unwrap();
         let left = |durability, boot| left(&journal, &trail, head, &keys, durability, boot);
         assert_eq!(left(Durability::Process, Some("now")).unwrap(), []);
-        for (durability, boot) in
-            [(Durability::Process, Some("then")), (Durability::Process, None), (Durability::Machine, Some("now"))]
-        {
+        for (durability, boot) in [
+            (Durability::Process, Some("then")),
+            (Durability::Process, None),
+            (Durability::Machine, Some("now")),
+        ] {
             let error = left(durability, boot).unwrap_err();
-            let wanted = Fault::Elsewhere { wanted: 1, found: 2 };
-            assert!(matches!(&error, AuditError::Journal { frame: 1, fault, .. } if *fault == wanted), "{error}");
-            assert!(error.to_string().contains("should go on from record 1"), "{error}");
+            let wanted = Fault::Elsewhere {
+                wanted: 1,
+                found: 2,
+            };
+            assert!(
+                matches!(&error, AuditError::Journal { frame: 1, fault, .. } if *fault == wanted),
+                "{error}"
+            );
+            assert!(
+                error.to_string().contains("should go on from record 1"),
+                "{error}"
+            );
         }
-        assert!(Tail::read(&path, 1).unwrap().len() == 1, "it is left as it is");
+        assert!(
+            Tail::read(&path, 1).unwrap().len() == 1,
+            "it is left as it is"
+        );
     }
 }

@@ -13,7 +13,17 @@ pub(crate) const FIRST: [u8; 32] = [0; 32];
 
 /// What the hash of a row is, behind a row of that hash. What the row says it is does not matter.
 pub fn hash_of(before: &[u8; 32], row: &TrailRow) -> [u8; 32] {
-    let TrailRow { seq, at, kind, module, job, uid, outcome, body, hash: _ } = row;
+    let TrailRow {
+        seq,
+        at,
+        kind,
+        module,
+        job,
+        uid,
+        outcome,
+        body,
+        hash: _,
+    } = row;
     let mut hasher = Sha256::new();
     hasher.update(before);
     hasher.update(seq.to_le_bytes());
@@ -46,14 +56,22 @@ pub struct Statement {
 impl Statement {
     /// Seals a row of this hash.
     pub(crate) fn sealed(kind: SealKind, (seq, hash): Link, at: u64, keys: &Keys) -> Seal {
-        let seal = Seal { seq, at, hash, signature: Vec::new() };
+        let seal = Seal {
+            seq,
+            at,
+            hash,
+            signature: Vec::new(),
+        };
         let signature = keys.sign(&text(word(kind), &seal));
         Seal { signature, ..seal }
     }
 
     /// A seal of this kind.
     pub fn of(kind: SealKind, seal: Seal) -> Statement {
-        Statement { what: word(kind), seal }
+        Statement {
+            what: word(kind),
+            seal,
+        }
     }
 
     /// Whether it is of this kind.
@@ -74,7 +92,12 @@ impl Statement {
 
 impl fmt::Display for Statement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", text(self.what, &self.seal), STANDARD.encode(&self.seal.signature))
+        write!(
+            f,
+            "{} {}",
+            text(self.what, &self.seal),
+            STANDARD.encode(&self.seal.signature)
+        )
     }
 }
 
@@ -83,15 +106,34 @@ impl FromStr for Statement {
     /// Finds one in a line, whatever stands before it: syslog puts a time and a host there.
     fn from_str(line: &str) -> Result<Statement, ()> {
         let begin = line.find("peal-audit 1 ").ok_or(())?;
-        let mut words = line.get(begin..).unwrap_or_default().split_ascii_whitespace().skip(2);
+        let mut words = line
+            .get(begin..)
+            .unwrap_or_default()
+            .split_ascii_whitespace()
+            .skip(2);
         let what = words.next().ok_or(())?;
-        let what =
-            [SealKind::Head, SealKind::Anchor, SealKind::Checkpoint].map(word).into_iter().find(|known| *known == what);
-        let mut number = || words.next().and_then(|number| number.parse().ok()).ok_or(());
+        let what = [SealKind::Head, SealKind::Anchor, SealKind::Checkpoint]
+            .map(word)
+            .into_iter()
+            .find(|known| *known == what);
+        let mut number = || {
+            words
+                .next()
+                .and_then(|number| number.parse().ok())
+                .ok_or(())
+        };
         let (seq, at) = (number()?, number()?);
         let hash: peal_sandbox::Digest = words.next().ok_or(())?.parse().map_err(drop)?;
         let signature = STANDARD.decode(words.next().ok_or(())?).map_err(drop)?;
-        Ok(Statement { what: what.ok_or(())?, seal: Seal { seq, at, hash: hash.0, signature } })
+        Ok(Statement {
+            what: what.ok_or(())?,
+            seal: Seal {
+                seq,
+                at,
+                hash: hash.0,
+                signature,
+            },
+        })
     }
 }
 
@@ -105,5 +147,8 @@ fn word(kind: SealKind) -> &'static str {
 
 /// What is signed.
 fn text(what: &str, Seal { seq, at, hash, .. }: &Seal) -> String {
-    format!("peal-audit 1 {what} {seq} {at} {}", peal_sandbox::Digest(*hash))
+    format!(
+        "peal-audit 1 {what} {seq} {at} {}",
+        peal_sandbox::Digest(*hash)
+    )
 }

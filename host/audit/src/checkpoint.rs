@@ -49,7 +49,12 @@ impl Destinations {
 
 fn append(path: &Path, checkpoint: &Statement) -> std::io::Result<()> {
     let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    let mut file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let mut file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)?;
     file.write_all(format!("{checkpoint}\n").as_bytes())
 }
 
@@ -57,5 +62,7 @@ fn log(checkpoint: &Statement) -> std::io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     // Who reads the log may be slow; the trail does not wait.
     socket.set_nonblocking(true)?;
-    socket.send_to(format!("<{PRIORITY}>peal: {checkpoint}").as_bytes(), SYSLOG).map(drop)
+    socket
+        .send_to(format!("<{PRIORITY}>peal: {checkpoint}").as_bytes(), SYSLOG)
+        .map(drop)
 }

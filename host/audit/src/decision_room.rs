@@ -18,14 +18,22 @@ pub(crate) struct DecisionRoom {
 impl DecisionRoom {
     pub(crate) fn new(retention: Retention, most: u64) -> DecisionRoom {
         let share = Retention::share(retention.user_percent, most);
-        DecisionRoom { share, used: BTreeMap::new(), supply: Supply::Ample }
+        DecisionRoom {
+            share,
+            used: BTreeMap::new(),
+            supply: Supply::Ample,
+        }
     }
 
     /// True if there is room for a decision. For those about root and about the user of the server there is as long as there is any.
     pub(crate) fn admits(&self, decision: &Decision) -> bool {
-        let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else { return true };
+        let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else {
+            return true;
+        };
         let is_site = uid == 0 || uid == decision.asked.server.uid;
-        self.supply == Supply::Ample || is_site || self.used.get(&uid).is_none_or(|bytes| *bytes < self.share)
+        self.supply == Supply::Ample
+            || is_site
+            || self.used.get(&uid).is_none_or(|bytes| *bytes < self.share)
     }
 
     /// A record that stays was written about this user.
@@ -38,7 +46,9 @@ impl DecisionRoom {
     /// Takes over how much of the trail each user has.
     pub(crate) fn set(&mut self, used: &[UsedBytes], supply: Supply) {
         let lasting = used.iter().filter(|used| used.class == RowClass::Lasting);
-        self.used = lasting.filter_map(|used| Some((used.uid?, used.bytes))).collect();
+        self.used = lasting
+            .filter_map(|used| Some((used.uid?, used.bytes)))
+            .collect();
         self.supply = supply;
     }
 }

@@ -21,14 +21,23 @@ pub struct DropSummary {
 impl DropSummary {
     /// Adds a record that is dropped.
     pub(crate) fn add(summary: &mut Option<DropSummary>, row: &Outline) {
-        let first = || DropSummary { from: row.seq, to: row.seq, since: row.at, until: row.at, kinds: BTreeMap::new() };
+        let first = || DropSummary {
+            from: row.seq,
+            to: row.seq,
+            since: row.at,
+            until: row.at,
+            kinds: BTreeMap::new(),
+        };
         let summary = summary.get_or_insert_with(first);
         (summary.to, summary.until) = (row.seq, row.at);
         *summary.kinds.entry(row.kind.clone()).or_default() += 1;
     }
 
     /// Both as one.
-    pub(crate) fn both(one: Option<DropSummary>, other: Option<DropSummary>) -> Option<DropSummary> {
+    pub(crate) fn both(
+        one: Option<DropSummary>,
+        other: Option<DropSummary>,
+    ) -> Option<DropSummary> {
         match (one, other) {
             (Some(mut one), Some(other)) => {
                 for (kind, count) in other.kinds {
@@ -55,6 +64,9 @@ impl DropSummary {
 
 /// The number of records of each kind, in words.
 pub(crate) fn of_kinds(kinds: &BTreeMap<String, u64>) -> String {
-    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{count} of kind {kind}")).collect();
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{count} of kind {kind}"))
+        .collect();
     kinds.join(", ")
 }

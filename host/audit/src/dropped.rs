@@ -45,14 +45,24 @@ impl DroppedRange {
     /// The range of these rows, which follow `before`, until so many bytes are dropped; none where there are no rows.
     pub(crate) fn of(before: Link, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
         let (mut last, mut bytes) = (Digest(before.1), 0);
-        let mut range =
-            DroppedRange { from: rows.first()?.seq, to: before.0, end: last, kinds: BTreeMap::new(), runs: Vec::new() };
+        let mut range = DroppedRange {
+            from: rows.first()?.seq,
+            to: before.0,
+            end: last,
+            kinds: BTreeMap::new(),
+            runs: Vec::new(),
+        };
         for row in rows {
             let hash = Digest(row.hash);
             if row.class == RowClass::Passing {
                 match range.runs.last_mut() {
                     Some(run) if run.to + 1 == row.seq => (run.to, run.hash) = (row.seq, hash),
-                    _ => range.runs.push(DroppedRun { from: row.seq, to: row.seq, before: last, hash }),
+                    _ => range.runs.push(DroppedRun {
+                        from: row.seq,
+                        to: row.seq,
+                        before: last,
+                        hash,
+                    }),
                 }
                 *range.kinds.entry(row.kind.clone()).or_default() += 1;
                 bytes += row.bytes;
@@ -71,7 +81,12 @@ impl DroppedRange {
         if self.to + 1 != other.from || self.runs.len() + other.runs.len() > RUNS_ADDED_TO {
             return Successor::Beside(other);
         }
-        let DroppedRange { from, mut kinds, mut runs, .. } = self;
+        let DroppedRange {
+            from,
+            mut kinds,
+            mut runs,
+            ..
+        } = self;
         for (kind, count) in other.kinds {
             *kinds.entry(kind).or_default() += count;
         }
@@ -81,20 +96,32 @@ impl DroppedRange {
                 _ => runs.push(run),
             }
         }
-        Successor::Joined(DroppedRange { from, to: other.to, end: other.end, kinds, runs })
+        Successor::Joined(DroppedRange {
+            from,
+            to: other.to,
+            end: other.end,
+            kinds,
+            runs,
+        })
     }
 
     /// The statement, signed.
     pub(crate) fn signed(&self, keys: &Keys) -> Result<DroppedRows, EntryError> {
         let body = to_cbor(self)?;
         let signature = keys.sign(&text(self.to, &body));
-        Ok(DroppedRows { last: self.to, body, signature })
+        Ok(DroppedRows {
+            last: self.to,
+            body,
+            signature,
+        })
     }
 
     /// The content of a statement, if it is signed by the owner of this key.
     pub(crate) fn by(key: &PublicKey, rows: &DroppedRows) -> Option<DroppedRange> {
         let is_signed = key.has_signed(&text(rows.last, &rows.body), &rows.signature);
-        DroppedRange::read(rows).ok().filter(|range| is_signed && range.to == rows.last)
+        DroppedRange::read(rows)
+            .ok()
+            .filter(|range| is_signed && range.to == rows.last)
     }
 
     /// The content of a statement of this writer's own.
@@ -125,7 +152,11 @@ mod tests {
             seq,
             at: 0,
             kind: "call".to_owned(),
-            class: if class == 'x' { RowClass::Passing } else { RowClass::Lasting },
+            class: if class == 'x' {
+                RowClass::Passing
+            } else {
+                RowClass::Lasting
+            },
             bytes: 10,
             hash: [seq as u8; 32],
         };
@@ -140,9 +171,18 @@ mod tests {
     fn runs_are_what_was_dropped_and_name_their_neighbours() {
         let range = DroppedRange::of((0, [9; 32]), &rows("xx-x--xx", 1), 1000).unwrap();
         assert_eq!(runs(&range), [(1, 2), (4, 4), (7, 8)]);
-        assert_eq!((range.runs[0].before, range.runs[0].hash), (Digest([9; 32]), Digest([2; 32])));
-        assert_eq!((range.runs[1].before, range.runs[1].hash), (Digest([3; 32]), Digest([4; 32])));
-        assert_eq!((range.from, range.to, range.end, range.kinds["call"]), (1, 8, Digest([8; 32]), 5));
+        assert_eq!(
+            (range.runs[0].before, range.runs[0].hash),
+            (Digest([9; 32]), Digest([2; 32]))
+        );
+        assert_eq!(
+            (range.runs[1].before, range.runs[1].hash),
+            (Digest([3; 32]), Digest([4; 32]))
+        );
+        assert_eq!(
+            (range.from, range.to, range.end, range.kinds["call"]),
+            (1, 8, Digest([8; 32]), 5)
+        );
         let cut = DroppedRange::of((0, [9; 32]), &rows("xx-x--xx", 1), 30).unwrap();
         assert_eq!((cut.to, runs(&cut)), (4, vec![(1, 2), (4, 4)]));
     }
@@ -151,8 +191,11 @@ mod tests {
     fn unbroken_run_is_one_however_often_it_is_added_to() {
         let mut all = DroppedRange::of((0, [0; 32]), &rows("xxx", 1), 1000).unwrap();
         for number in 1..100 {
-            let next = DroppedRange::of((number * 3, [1; 32]), &rows("xxx", number * 3 + 1), 1000).unwrap();
-            let Successor::Joined(joined) = all.followed_by(next) else { panic!("{number}") };
+            let next = DroppedRange::of((number * 3, [1; 32]), &rows("xxx", number * 3 + 1), 1000)
+                .unwrap();
+            let Successor::Joined(joined) = all.followed_by(next) else {
+                panic!("{number}")
+            };
             all = joined;
         }
         assert_eq!((runs(&all), all.kinds["call"]), (vec![(1, 300)], 300));
@@ -164,7 +207,13 @@ mod tests {
         let range = DroppedRange::of((0, [0; 32]), &rows("x-x", 1), 1000).unwrap();
         let signed = range.signed(&keys).unwrap();
         assert_eq!(DroppedRange::by(&keys.public(), &signed), Some(range));
-        assert_eq!(DroppedRange::by(&Keys::of(&[8; 32]).public(), &signed), None);
-        assert_eq!(DroppedRange::by(&keys.public(), &DroppedRows { last: 4, ..signed }), None);
+        assert_eq!(
+            DroppedRange::by(&Keys::of(&[8; 32]).public(), &signed),
+            None
+        );
+        assert_eq!(
+            DroppedRange::by(&keys.public(), &DroppedRows { last: 4, ..signed }),
+            None
+        );
     }
 }

@@ -204,7 +204,8 @@ pub enum EntryError {
 /// Anything in CBOR.
 pub(crate) fn to_cbor<T: Serialize>(value: &T) -> Result<Vec<u8>, EntryError> {
     let mut bytes = Vec::new();
-    ciborium::into_writer(value, &mut bytes).map_err(|error| EntryError::Unwritable(error.to_string()))?;
+    ciborium::into_writer(value, &mut bytes)
+        .map_err(|error| EntryError::Unwritable(error.to_string()))?;
     Ok(bytes)
 }
 
@@ -229,8 +230,19 @@ pub mod kind {
     /// [`super::Entry::Deployed`].
     pub const DEPLOYED: &str = "deployed";
     /// All of them.
-    pub const ALL: [&str; 11] =
-        [CALL, DECISION, "denied", "refusals", DEPLOYED, "refused", "quarantined", "gap", DROPPED, BEGAN, ENDED];
+    pub const ALL: [&str; 11] = [
+        CALL,
+        DECISION,
+        "denied",
+        "refusals",
+        DEPLOYED,
+        "refused",
+        "quarantined",
+        "gap",
+        DROPPED,
+        BEGAN,
+        ENDED,
+    ];
     /// Those that stay where there is no room for others. Nobody but administrators makes many of them, decisions excepted.
     pub(crate) const LASTING: [&str; 5] = [DECISION, BEGAN, ENDED, DEPLOYED, DROPPED];
 }
@@ -281,23 +293,43 @@ impl Entry {
                     outcome: Some(outcome(&record.end).into_owned()),
                 }
             }
-            Entry::Decision(Decision { asked, ruling, policy, .. }) => Columns {
+            Entry::Decision(Decision {
+                asked,
+                ruling,
+                policy,
+                ..
+            }) => Columns {
                 module: policy.clone(),
-                job: asked.requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+                job: asked
+                    .requester
+                    .as_ref()
+                    .map(|proc| proc.nspace.as_str().to_owned()),
                 uid: asked.identity.map(|identity| identity.uid),
                 outcome: Some(match ruling {
                     Ruling::Granted => "granted".to_owned(),
                     Ruling::Denied(status) => format!("denied:{status}"),
                 }),
             },
-            Entry::Denied(Denial { uid, job, status, .. }) => {
-                let outcome = status.map_or("denied".to_owned(), |status| format!("denied:{status}"));
-                Columns { job: job.clone(), uid: *uid, outcome: Some(outcome), ..none }
+            Entry::Denied(Denial {
+                uid, job, status, ..
+            }) => {
+                let outcome =
+                    status.map_or("denied".to_owned(), |status| format!("denied:{status}"));
+                Columns {
+                    job: job.clone(),
+                    uid: *uid,
+                    outcome: Some(outcome),
+                    ..none
+                }
             }
-            Entry::Refusals(RefusalGroup { uid, example, .. }) => {
-                Columns { uid: *uid, ..Entry::Denied(example.clone()).columns(module) }
-            }
-            Entry::Quarantined { module, .. } => Columns { module: Some(module.clone()), ..none },
+            Entry::Refusals(RefusalGroup { uid, example, .. }) => Columns {
+                uid: *uid,
+                ..Entry::Denied(example.clone()).columns(module)
+            },
+            Entry::Quarantined { module, .. } => Columns {
+                module: Some(module.clone()),
+                ..none
+            },
             Entry::Began { .. }
             | Entry::Ended
             | Entry::Dropped(_)
@@ -317,29 +349,60 @@ impl Decision {
         };
         let (ruling, by, reasons) = match verdict {
             Verdict::Granted { by, .. } => (Ruling::Granted, by, Vec::new()),
-            Verdict::Denied { by, status, reasons } => (Ruling::Denied(*status), by, reasons.clone()),
+            Verdict::Denied {
+                by,
+                status,
+                reasons,
+            } => (Ruling::Denied(*status), by, reasons.clone()),
         };
         let handshake = HandshakeFacts::of(&asked);
         let (asked, reasons) = match handshake {
-            Some(_) => (handshake::kept_request(&asked), handshake::kept_reasons(&reasons)),
+            Some(_) => (
+                handshake::kept_request(&asked),
+                handshake::kept_reasons(&reasons),
+            ),
             None => (asked, reasons),
         };
-        let policy = if let DecidedBy::Policy(name) = by { Some(name.clone()) } else { None };
-        Decision { request, hook: hook.to_owned(), asked, ruling, by: by.to_string(), policy, reasons, handshake }
+        let policy = if let DecidedBy::Policy(name) = by {
+            Some(name.clone())
+        } else {
+            None
+        };
+        Decision {
+            request,
+            hook: hook.to_owned(),
+            asked,
+            ruling,
+            by: by.to_string(),
+            policy,
+            reasons,
+            handshake,
+        }
     }
 
     /// The denial, if a connection was refused.
     pub(crate) fn refused_connection(&self) -> Option<Denial> {
-        let (true, Ruling::Denied(status)) = (self.handshake.is_some(), self.ruling) else { return None };
+        let (true, Ruling::Denied(status)) = (self.handshake.is_some(), self.ruling) else {
+            return None;
+        };
         let reason = reasons(&self.reasons);
-        Some(Denial { status: Some(status), by: Some(self.by.clone()), reason, ..self.as_denial() })
+        Some(Denial {
+            status: Some(status),
+            by: Some(self.by.clone()),
+            reason,
+            ..self.as_denial()
+        })
     }
 
     /// A denial of what was asked.
     pub(crate) fn as_denial(&self) -> Denial {
         Denial {
             uid: self.asked.identity.map(|identity| identity.uid),
-            job: self.asked.requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+            job: self
+                .asked
+                .requester
+                .as_ref()
+                .map(|proc| proc.nspace.as_str().to_owned()),
             hook: Some(self.hook.clone()),
             ..Denial::default()
         }
@@ -348,7 +411,14 @@ impl Decision {
     /// What was granted is denied: what led to it could not be recorded.
     pub(crate) fn withdraw(&mut self) {
         if self.ruling == Ruling::Granted {
-            let Verdict::Denied { by, status, reasons } = Verdict::unrecorded() else { return };
+            let Verdict::Denied {
+                by,
+                status,
+                reasons,
+            } = Verdict::unrecorded()
+            else {
+                return;
+            };
             (self.ruling, self.by, self.policy) = (Ruling::Denied(status), by.to_string(), None);
             self.reasons = reasons;
         }
@@ -359,7 +429,15 @@ impl Denial {
     /// This entry with bounded texts.
     pub(crate) fn bounded(mut self) -> Denial {
         self.reason = shortened(&self.reason);
-        for text in [&mut self.job, &mut self.hook, &mut self.by, &mut self.from, &mut self.cause].into_iter().flatten()
+        for text in [
+            &mut self.job,
+            &mut self.hook,
+            &mut self.by,
+            &mut self.from,
+            &mut self.cause,
+        ]
+        .into_iter()
+        .flatten()
         {
             *text = shortened(text);
         }
@@ -375,5 +453,8 @@ fn caused_by(subject: &Subject) -> (Option<String>, Option<u32>) {
         Subject::Log(call) => (call.request.source.as_ref(), call.request.identity),
         Subject::None | Subject::Settings(_) => (None, None),
     };
-    (source.map(|proc| proc.nspace.as_str().to_owned()), identity.map(|identity| identity.uid))
+    (
+        source.map(|proc| proc.nspace.as_str().to_owned()),
+        identity.map(|identity| identity.uid),
+    )
 }

@@ -34,7 +34,9 @@ pub enum ExportError {
         source: io::Error,
     },
     /// A line makes no sense.
-    #[error("{path:?}, line {line}: {what}; neither a database of an audit trail nor what `peal audit export` writes")]
+    #[error(
+        "{path:?}, line {line}: {what}; neither a database of an audit trail nor what `peal audit export` writes"
+    )]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -58,9 +60,16 @@ pub struct Exported {
 #[serde(rename_all = "kebab-case")]
 enum Line {
     Record(Record),
-    Blob { digest: Digest, bytes: String },
+    Blob {
+        digest: Digest,
+        bytes: String,
+    },
     Seal(String),
-    Dropped { last: u64, body: String, signature: String },
+    Dropped {
+        last: u64,
+        body: String,
+        signature: String,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -83,7 +92,10 @@ struct Record {
 /// Writes the records that are wanted with what they refer to, and the seals. How many records that were.
 pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<u64, AuditError> {
     let path = PathBuf::from("the output");
-    let io = |source| ExportError::Io { path: path.clone(), source };
+    let io = |source| ExportError::Io {
+        path: path.clone(),
+        source,
+    };
     let mut line = |line: &Line| -> Result<(), AuditError> {
         serde_json::to_writer(&mut *out, line).map_err(|error| io(error.into()))?;
         out.write_all(b"\n").map_err(io)?;
@@ -101,20 +113,55 @@ pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<
             if known.insert(digest)
                 && let Some(bytes) = source.blob(&digest)?
             {
-                line(&Line::Blob { digest, bytes: STANDARD.encode(bytes) })?;
+                line(&Line::Blob {
+                    digest,
+                    bytes: STANDARD.encode(bytes),
+                })?;
             }
         }
-        let TrailRow { seq, at, kind, module, job, uid, outcome, body, hash } = row;
+        let TrailRow {
+            seq,
+            at,
+            kind,
+            module,
+            job,
+            uid,
+            outcome,
+            body,
+            hash,
+        } = row;
         let (body, hash) = (STANDARD.encode(body), Digest(hash));
-        line(&Line::Record(Record { seq, at, kind, module, job, uid, outcome, body, hash }))
+        line(&Line::Record(Record {
+            seq,
+            at,
+            kind,
+            module,
+            job,
+            uid,
+            outcome,
+            body,
+            hash,
+        }))
     })?;
     let seals = [SealKind::Anchor, SealKind::Head].map(|kind| source.seal(kind));
     for seal in seals {
         seal?.map_or(Ok(()), |seal| line(&Line::Seal(seal.to_string())))?;
     }
-    source.checkpoints()?.iter().try_for_each(|seal| line(&Line::Seal(seal.to_string())))?;
-    for DroppedRows { last, body, signature } in source.dropped()? {
-        line(&Line::Dropped { last, body: STANDARD.encode(body), signature: STANDARD.encode(signature) })?;
+    source
+        .checkpoints()?
+        .iter()
+        .try_for_each(|seal| line(&Line::Seal(seal.to_string())))?;
+    for DroppedRows {
+        last,
+        body,
+        signature,
+    } in source.dropped()?
+    {
+        line(&Line::Dropped {
+            last,
+            body: STANDARD.encode(body),
+            signature: STANDARD.encode(signature),
+        })?;
     }
     Ok(count)
 }
@@ -124,25 +171,70 @@ impl Exported {
     pub(crate) fn read(mut from: impl BufRead, path: &Path) -> Result<Exported, AuditError> {
         let mut exported = Exported::default();
         for number in 1.. {
-            let wrong = |what: String| ExportError::Malformed { path: path.to_owned(), line: number, what };
+            let wrong = |what: String| ExportError::Malformed {
+                path: path.to_owned(),
+                line: number,
+                what,
+            };
             let mut text = Vec::new();
             let limited = io::Read::take(&mut from, MAX_LINE).read_until(b'\n', &mut text);
-            if limited.map_err(|source| ExportError::Io { path: path.to_owned(), source })? == 0 {
+            if limited.map_err(|source| ExportError::Io {
+                path: path.to_owned(),
+                source,
+            })? == 0
+            {
                 break;
             }
             let line = serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))?;
-            let bytes = |text: &str| STANDARD.decode(text).map_err(|error| wrong(error.to_string()));
+            let bytes = |text: &str| {
+                STANDARD
+                    .decode(text)
+                    .map_err(|error| wrong(error.to_string()))
+            };
             match line {
-                Line::Record(Record { seq, at, kind, module, job, uid, outcome, body, hash }) => {
+                Line::Record(Record {
+                    seq,
+                    at,
+                    kind,
+                    module,
+                    job,
+                    uid,
+                    outcome,
+                    body,
+                    hash,
+                }) => {
                     let body = bytes(&body)?;
-                    exported.rows.push(TrailRow { seq, at, kind, module, job, uid, outcome, body, hash: hash.0 });
+                    exported.rows.push(TrailRow {
+                        seq,
+                        at,
+                        kind,
+                        module,
+                        job,
+                        uid,
+                        outcome,
+                        body,
+                        hash: hash.0,
+                    });
                 }
-                Line::Dropped { last, body, signature } => {
-                    exported.dropped.push(DroppedRows { last, body: bytes(&body)?, signature: bytes(&signature)? });
+                Line::Dropped {
+                    last,
+                    body,
+                    signature,
+                } => {
+                    exported.dropped.push(DroppedRows {
+                        last,
+                        body: bytes(&body)?,
+                        signature: bytes(&signature)?,
+                    });
                 }
-                Line::Blob { digest, bytes: text } => drop(exported.blobs.insert(digest, bytes(&text)?)),
+                Line::Blob {
+                    digest,
+                    bytes: text,
+                } => drop(exported.blobs.insert(digest, bytes(&text)?)),
                 Line::Seal(text) => {
-                    let seal = text.parse().map_err(|()| wrong(format!("{text:?} is no seal")))?;
+                    let seal = text
+                        .parse()
+                        .map_err(|()| wrong(format!("{text:?} is no seal")))?;
                     exported.seals.push(seal);
                 }
             }
@@ -151,7 +243,10 @@ impl Exported {
     }
 
     /// The rows that are wanted, in their order.
-    pub(crate) fn rows<'a>(&'a self, filter: &'a Filter) -> impl DoubleEndedIterator<Item = &'a TrailRow> {
+    pub(crate) fn rows<'a>(
+        &'a self,
+        filter: &'a Filter,
+    ) -> impl DoubleEndedIterator<Item = &'a TrailRow> {
         self.rows.iter().filter(|row| filter.wants(row))
     }
 }

@@ -32,7 +32,11 @@ impl Gist {
 
     /// What it is about with the jobs of these procs, so that what is the same reads the same.
     pub(crate) fn about_jobs(&self) -> String {
-        let jobs: BTreeSet<&str> = self.targets.iter().map(|proc| proc.nspace.as_str()).collect();
+        let jobs: BTreeSet<&str> = self
+            .targets
+            .iter()
+            .map(|proc| proc.nspace.as_str())
+            .collect();
         match named(jobs.into_iter().map(str::to_owned).collect()) {
             jobs if jobs.is_empty() => self.what.clone(),
             jobs => format!("{} of {jobs}", self.what),
@@ -49,28 +53,63 @@ impl Entry {
             Entry::Denied(denial) => denial.gist(),
             Entry::Refusals(group) => group.gist(),
             Entry::Dropped(dropped) => Gist {
-                what: format!("{} from {} to {}", counted(dropped.count(), "record"), dropped.from, dropped.to),
+                what: format!(
+                    "{} from {} to {}",
+                    counted(dropped.count(), "record"),
+                    dropped.from,
+                    dropped.to
+                ),
                 why: dropped.of_kinds(),
                 ..Gist::default()
             },
-            Entry::Began { server, .. } => Gist { what: shortened(server), ..Gist::default() },
-            Entry::Ended => Gist { what: "in good order".to_owned(), ..Gist::default() },
-            Entry::Deployed { version, cause, changes } => {
-                let (what, why) = (shortened(&format!("version {version}, {cause}")), joined(changes));
-                Gist { what, why, ..Gist::default() }
+            Entry::Began { server, .. } => Gist {
+                what: shortened(server),
+                ..Gist::default()
+            },
+            Entry::Ended => Gist {
+                what: "in good order".to_owned(),
+                ..Gist::default()
+            },
+            Entry::Deployed {
+                version,
+                cause,
+                changes,
+            } => {
+                let (what, why) = (
+                    shortened(&format!("version {version}, {cause}")),
+                    joined(changes),
+                );
+                Gist {
+                    what,
+                    why,
+                    ..Gist::default()
+                }
             }
-            Entry::Refused { reasons } => {
-                Gist { what: "modules of the configuration".to_owned(), why: joined(reasons), ..Gist::default() }
-            }
-            Entry::Quarantined { module, failures, last, .. } => Gist {
+            Entry::Refused { reasons } => Gist {
+                what: "modules of the configuration".to_owned(),
+                why: joined(reasons),
+                ..Gist::default()
+            },
+            Entry::Quarantined {
+                module,
+                failures,
+                last,
+                ..
+            } => Gist {
                 what: format!("after {}", counted(*failures, "failure")),
                 by: module.clone(),
                 why: shortened(&last.reason),
                 ..Gist::default()
             },
             Entry::Gap { calls, reason } => {
-                let what = calls.map_or("an unknown number of calls".to_owned(), |calls| counted(calls, "call"));
-                Gist { what, why: reason.words().to_owned(), ..Gist::default() }
+                let what = calls.map_or("an unknown number of calls".to_owned(), |calls| {
+                    counted(calls, "call")
+                });
+                Gist {
+                    what,
+                    why: reason.words().to_owned(),
+                    ..Gist::default()
+                }
             }
         }
     }
@@ -83,13 +122,25 @@ impl Decision {
             (Ruling::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
             (Ruling::Denied(_), reasons) => reasons,
         };
-        Gist { by: decided_by(&self.by), why, ..asked(&self.hook, &self.asked) }
+        Gist {
+            by: decided_by(&self.by),
+            why,
+            ..asked(&self.hook, &self.asked)
+        }
     }
 }
 
 impl Denial {
     pub(crate) fn gist(&self) -> Gist {
-        let Denial { hook, by, status, targets, reason, cause, .. } = self;
+        let Denial {
+            hook,
+            by,
+            status,
+            targets,
+            reason,
+            cause,
+            ..
+        } = self;
         let why = match (shortened(reason), status, cause) {
             (reason, _, Some(cause)) if reason.is_empty() => cause.clone(),
             (reason, Some(status), None) if reason.is_empty() => status.to_string(),
@@ -106,10 +157,19 @@ impl Denial {
 
 impl RefusalGroup {
     pub(crate) fn gist(&self) -> Gist {
-        let RefusalGroup { count, first, last, .. } = self;
+        let RefusalGroup {
+            count, first, last, ..
+        } = self;
         let gist = self.example.gist();
         let seconds = last.saturating_sub(*first).div_ceil(1000).max(1);
-        Gist { why: format!("{count} times within {}: {}", counted(seconds, "second"), gist.why), ..gist }
+        Gist {
+            why: format!(
+                "{count} times within {}: {}",
+                counted(seconds, "second"),
+                gist.why
+            ),
+            ..gist
+        }
     }
 }
 
@@ -127,12 +187,26 @@ impl GapReason {
 fn of_call(call: &Call, module: Option<&str>) -> Gist {
     let about = match &call.record.subject {
         Subject::None | Subject::Settings(_) => Gist::default(),
-        Subject::Event(call) => Gist { what: format!("event {}", call.event.code), ..Gist::default() },
+        Subject::Event(call) => Gist {
+            what: format!("event {}", call.event.code),
+            ..Gist::default()
+        },
         Subject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
-        Subject::Log(_) => Gist { what: "log".to_owned(), ..Gist::default() },
+        Subject::Log(_) => Gist {
+            what: "log".to_owned(),
+            ..Gist::default()
+        },
     };
-    let why = if let End::Failed(failure) = &call.record.end { shortened(&failure.reason) } else { String::new() };
-    Gist { by: module.unwrap_or_default().to_owned(), why, ..about }
+    let why = if let End::Failed(failure) = &call.record.end {
+        shortened(&failure.reason)
+    } else {
+        String::new()
+    };
+    Gist {
+        by: module.unwrap_or_default().to_owned(),
+        why,
+        ..about
+    }
 }
 
 /// What was asked, and about whom.
@@ -142,15 +216,31 @@ fn asked(hook: &str, request: &PolicyRequest) -> Gist {
         what.push_str(&format!(" {code}"));
     }
     if !request.codes.is_empty() {
-        what.push_str(&format!(" for {}", named(request.codes.iter().map(ToString::to_string).collect())));
+        what.push_str(&format!(
+            " for {}",
+            named(request.codes.iter().map(ToString::to_string).collect())
+        ));
     }
-    let targets = request.targets.iter().map(|target| target.proc.clone()).collect();
-    Gist { what: shortened(&what), targets, ..Gist::default() }
+    let targets = request
+        .targets
+        .iter()
+        .map(|target| target.proc.clone())
+        .collect();
+    Gist {
+        what: shortened(&what),
+        targets,
+        ..Gist::default()
+    }
 }
 
 /// The first of these names, and how many there are beside.
 fn named(names: Vec<String>) -> String {
-    let shown = names.iter().take(NAMED).map(|name| shortened(name)).collect::<Vec<_>>().join(", ");
+    let shown = names
+        .iter()
+        .take(NAMED)
+        .map(|name| shortened(name))
+        .collect::<Vec<_>>()
+        .join(", ");
     match names.len().saturating_sub(NAMED) {
         0 => shown,
         more => format!("{shown} and {more} more"),
@@ -164,11 +254,22 @@ fn decided_by(by: &str) -> String {
 
 /// Reasons in words; of what is no text the key.
 pub fn reasons(infos: &[Info]) -> String {
-    joined(infos.iter().map(|info| info.value.as_str().unwrap_or(info.key.as_str())))
+    joined(
+        infos
+            .iter()
+            .map(|info| info.value.as_str().unwrap_or(info.key.as_str())),
+    )
 }
 
 fn joined(lines: impl IntoIterator<Item = impl Display>) -> String {
-    shortened(&lines.into_iter().take(LINES).map(|line| line.to_string()).collect::<Vec<_>>().join("; "))
+    shortened(
+        &lines
+            .into_iter()
+            .take(LINES)
+            .map(|line| line.to_string())
+            .collect::<Vec<_>>()
+            .join("; "),
+    )
 }
 
 /// A text, if it is long its beginning.

@@ -35,14 +35,19 @@ pub struct InfoFacts {
 impl HandshakeFacts {
     /// Those of a request, if it is about a connection.
     pub(crate) fn of(request: &PolicyRequest) -> Option<HandshakeFacts> {
-        let Matter::Connection(_) = request.matter else { return None };
+        let Matter::Connection(_) = request.matter else {
+            return None;
+        };
         let facts = |info: &Info| InfoFacts {
             key: info.key.as_str().chars().take(CHARACTERS).collect(),
             bytes: Size::of_info(info).bytes as u64,
         };
         let infos = request.infos.iter().chain(&request.directives);
         let others = infos.clone().count().saturating_sub(INFOS) as u64;
-        Some(HandshakeFacts { infos: infos.take(INFOS).map(facts).collect(), others })
+        Some(HandshakeFacts {
+            infos: infos.take(INFOS).map(facts).collect(),
+            others,
+        })
     }
 
     /// True if the handshake had no infos, so that all of it is kept.
@@ -53,8 +58,16 @@ impl HandshakeFacts {
 
 /// A request about a connection as it is kept.
 pub(crate) fn kept_request(request: &PolicyRequest) -> Arc<PolicyRequest> {
-    let PolicyRequest { matter, server, identity, .. } = *request;
-    let peer = |peer: &Peer| Peer { pid: peer.pid, release: peer.release.chars().take(CHARACTERS).collect() };
+    let PolicyRequest {
+        matter,
+        server,
+        identity,
+        ..
+    } = *request;
+    let peer = |peer: &Peer| Peer {
+        pid: peer.pid,
+        release: peer.release.chars().take(CHARACTERS).collect(),
+    };
     Arc::new(PolicyRequest {
         matter,
         requester: request.requester.clone(),
@@ -75,7 +88,10 @@ pub(crate) fn kept_request(request: &PolicyRequest) -> Arc<PolicyRequest> {
 /// The reasons of a policy as they are kept: it may repeat what a handshake said.
 pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
     let kept = |info: &Info| match info.value.as_str() {
-        Some(text) => Some(Info { value: Value::string(&shortened(text)), ..info.clone() }),
+        Some(text) => Some(Info {
+            value: Value::string(&shortened(text)),
+            ..info.clone()
+        }),
         None => (Size::of_info(info).bytes <= REASON_BYTES).then(|| info.clone()),
     };
     reasons.iter().take(REASONS).filter_map(kept).collect()
@@ -83,13 +99,18 @@ pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
 
 /// Takes from the record of a call what a handshake said, also what the guest made of it; tells what is kept instead.
 pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
-    let Subject::Policy(call) = &mut record.subject else { return None };
+    let Subject::Policy(call) = &mut record.subject else {
+        return None;
+    };
     let facts = HandshakeFacts::of(&call.request)?;
     call.request = kept_request(&call.request);
     if facts.is_whole() {
         return Some(facts);
     }
-    let step = |step: &Step| Step { infos: Vec::new(), ..step.clone() };
+    let step = |step: &Step| Step {
+        infos: Vec::new(),
+        ..step.clone()
+    };
     call.steps = Arc::new(call.steps.iter().map(step).collect());
     record.host_calls.clear();
     match &mut record.end {
@@ -101,10 +122,17 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
 
 /// The status with which a policy refused a connection in this call; none where it did not.
 pub(crate) fn refusal(record: &CallRecord) -> Option<Status> {
-    let Subject::Policy(call) = &record.subject else { return None };
-    let Matter::Connection(_) = call.request.matter else { return None };
+    let Subject::Policy(call) = &record.subject else {
+        return None;
+    };
+    let Matter::Connection(_) = call.request.matter else {
+        return None;
+    };
     match &record.end {
-        End::Returned { answer: peal_sandbox::Returned::Outcome(outcome), .. } => match outcome {
+        End::Returned {
+            answer: peal_sandbox::Returned::Outcome(outcome),
+            ..
+        } => match outcome {
             peal_model::PolicyOutcome::Deny(status) => Some(*status),
             peal_model::PolicyOutcome::Pass | peal_model::PolicyOutcome::Grant => None,
         },

@@ -44,7 +44,9 @@ pub enum KeyError {
         mode: u32,
     },
     /// It is something else.
-    #[error("{what} is no key of an audit trail: those begin with \"{begins}\" and go on with 32 bytes in base64")]
+    #[error(
+        "{what} is no key of an audit trail: those begin with \"{begins}\" and go on with 32 bytes in base64"
+    )]
     Malformed {
         /// Where it was.
         what: String,
@@ -74,7 +76,12 @@ fn write_anew(path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.write_all(text.as_bytes())
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(path)?
+        .write_all(text.as_bytes())
 }
 
 /// The key by which anybody can see who sealed.
@@ -84,10 +91,18 @@ pub struct PublicKey(VerifyingKey);
 impl Keys {
     /// Reads a key, or makes one where there is none. Beside it, its public key is written, with `.pub` behind the name.
     pub fn open(path: &Path) -> Result<Keys, KeyError> {
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        match OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+        {
             Ok(file) => Keys::make(path, file),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Keys::read(path),
-            Err(source) => Err(KeyError::Io { path: path.to_owned(), source }),
+            Err(source) => Err(KeyError::Io {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 
@@ -99,34 +114,60 @@ impl Keys {
             let path = path.to_owned();
             |source| KeyError::Io { path, source }
         };
-        writeln!(file, "{SECRET}{}", STANDARD.encode(seed)).and_then(|()| file.sync_all()).map_err(io(path))?;
+        writeln!(file, "{SECRET}{}", STANDARD.encode(seed))
+            .and_then(|()| file.sync_all())
+            .map_err(io(path))?;
         let beside = path.with_added_extension("pub");
         write_anew(&beside, &format!("{}\n", keys.public())).map_err(io(&beside))?;
         Ok(keys)
     }
 
     fn read(path: &Path) -> Result<Keys, KeyError> {
-        let io = |source| KeyError::Io { path: path.to_owned(), source };
+        let io = |source| KeyError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let flags = rustix::fs::OFlags::NOFOLLOW.bits();
         let options = i32::try_from(flags).unwrap_or_default();
-        let file = OpenOptions::new().read(true).custom_flags(options).open(path).map_err(io)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(options)
+            .open(path)
+            .map_err(io)?;
         let found = file.metadata().map_err(io)?;
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
         let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
         if !is_ours || mode & 0o077 != 0 {
-            return Err(KeyError::Exposed { path: path.to_owned(), owner, mode });
+            return Err(KeyError::Exposed {
+                path: path.to_owned(),
+                owner,
+                mode,
+            });
         }
         let mut text = String::new();
         file.take(1024).read_to_string(&mut text).map_err(io)?;
-        let malformed = || KeyError::Malformed { what: format!("{path:?}"), begins: SECRET };
+        let malformed = || KeyError::Malformed {
+            what: format!("{path:?}"),
+            begins: SECRET,
+        };
         Ok(Keys::of(&decoded(&text, SECRET).ok_or_else(malformed)?))
     }
 
     /// The key that follows from these bytes.
     pub fn of(seed: &[u8; 32]) -> Keys {
-        let digests = Sha256::new().chain_update(b"peal audit digests").chain_update(seed).finalize();
-        let codes = keyed(seed).chain_update(b"peal audit journal 1").finalize().into_bytes();
-        Keys { signing: SigningKey::from_bytes(seed), digests: keyed(&digests.into()), codes: keyed(&codes.into()) }
+        let digests = Sha256::new()
+            .chain_update(b"peal audit digests")
+            .chain_update(seed)
+            .finalize();
+        let codes = keyed(seed)
+            .chain_update(b"peal audit journal 1")
+            .finalize()
+            .into_bytes();
+        Keys {
+            signing: SigningKey::from_bytes(seed),
+            digests: keyed(&digests.into()),
+            codes: keyed(&codes.into()),
+        }
     }
 
     /// The public key.
@@ -140,7 +181,12 @@ impl Keys {
 
     /// A digest of what is secret, of which nobody without the key can tell what it is of.
     pub(crate) fn digest(&self, secret: &[u8]) -> [u8; 32] {
-        self.digests.clone().chain_update(secret).finalize().into_bytes().into()
+        self.digests
+            .clone()
+            .chain_update(secret)
+            .finalize()
+            .into_bytes()
+            .into()
     }
 
     /// What only the owner of the key can say of these bytes: far quicker than a signature, and nobody else can tell.
@@ -154,7 +200,9 @@ impl Keys {
     }
 
     fn coded(&self, parts: &[&[u8]]) -> Code {
-        parts.iter().fold(self.codes.clone(), |code, part| code.chain_update(part))
+        parts
+            .iter()
+            .fold(self.codes.clone(), |code, part| code.chain_update(part))
     }
 }
 
@@ -166,7 +214,8 @@ fn keyed(key: &[u8; 32]) -> Code {
 
 impl PublicKey {
     pub(crate) fn has_signed(&self, text: &str, signature: &[u8]) -> bool {
-        Signature::from_slice(signature).is_ok_and(|signature| self.0.verify(text.as_bytes(), &signature).is_ok())
+        Signature::from_slice(signature)
+            .is_ok_and(|signature| self.0.verify(text.as_bytes(), &signature).is_ok())
     }
 }
 
@@ -187,12 +236,19 @@ impl FromStr for PublicKey {
     fn from_str(text: &str) -> Result<PublicKey, KeyError> {
         let key = decoded(text, PUBLIC).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
         let shown = || text.chars().take(80).collect::<String>();
-        key.map(PublicKey).ok_or_else(|| KeyError::Malformed { what: format!("{:?}", shown()), begins: PUBLIC })
+        key.map(PublicKey).ok_or_else(|| KeyError::Malformed {
+            what: format!("{:?}", shown()),
+            begins: PUBLIC,
+        })
     }
 }
 
 fn decoded(text: &str, begins: &str) -> Option<[u8; 32]> {
-    STANDARD.decode(text.trim().strip_prefix(begins)?).ok()?.try_into().ok()
+    STANDARD
+        .decode(text.trim().strip_prefix(begins)?)
+        .ok()?
+        .try_into()
+        .ok()
 }
 
 #[cfg(test)]
@@ -202,7 +258,10 @@ mod tests {
     #[test]
     fn digests_are_what_they_were_when_records_were_written() {
         let digest = peal_sandbox::Digest(Keys::of(&[7; 32]).digest(b"correct horse")).to_string();
-        assert_eq!(digest, "83d7ca323395ec8ca1d7d335f0562a9175f4ca9ecf9200b6096802403a5a92c1");
+        assert_eq!(
+            digest,
+            "83d7ca323395ec8ca1d7d335f0562a9175f4ca9ecf9200b6096802403a5a92c1"
+        );
     }
 
     #[test]

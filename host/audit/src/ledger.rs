@@ -1,6 +1,7 @@
 //! The database's side of the trail: what is in it, and what is in the journal and not yet here.
 use crate::{
-    AuditError, DropSummary, Keys, Retention, Statement, chain::Link, decision_room::DecisionRoom, now, retention::Need,
+    AuditError, DropSummary, Keys, Retention, Statement, chain::Link, decision_room::DecisionRoom,
+    now, retention::Need,
 };
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, Trail, TrailRow};
 use std::{
@@ -30,7 +31,12 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(trail: Trail, keys: Arc<Keys>, owed: Vec<TrailRow>) -> Ledger {
-        Ledger { trail, keys, owed, failures: TraceRateLimit::new(BETWEEN_LINES) }
+        Ledger {
+            trail,
+            keys,
+            owed,
+            failures: TraceRateLimit::new(BETWEEN_LINES),
+        }
     }
 
     /// These are in the journal.
@@ -52,20 +58,25 @@ impl Ledger {
         checkpoint: Option<&Seal>,
     ) -> Result<(), StoreError> {
         let head = Statement::sealed(SealKind::Head, head, now(), &self.keys);
-        self.trail.append(self.owed.iter().chain(rows), blobs, &head, checkpoint)?;
+        self.trail
+            .append(self.owed.iter().chain(rows), blobs, &head, checkpoint)?;
         self.owed.clear();
         Ok(())
     }
 
     /// Writes what is owed.
     pub(crate) fn settle(&mut self) -> Result<Settled, StoreError> {
-        let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else { return Ok(Settled::Nothing) };
-        self.write(&[], &[], (seq, hash), None).map(|()| Settled::Moved)
+        let Some((seq, hash)) = self.owed.last().map(|row| (row.seq, row.hash)) else {
+            return Ok(Settled::Nothing);
+        };
+        self.write(&[], &[], (seq, hash), None)
+            .map(|()| Settled::Moved)
     }
 
     /// Drops what is to go now; tells what went.
     pub(crate) fn drop_old(&self, retention: Retention, need: Need) -> Option<DropSummary> {
-        self.told(retention.apply(&self.trail, &self.keys, need)).flatten()
+        self.told(retention.apply(&self.trail, &self.keys, need))
+            .flatten()
     }
 
     /// Tells what users have of the room, and whether there is enough.

@@ -3,7 +3,9 @@ use peal_sandbox::{End, Returned};
 use std::borrow::Cow;
 
 /// The first words of all outcomes: of decisions and denials, of policies, of other calls.
-pub const OUTCOMES: [&str; 9] = ["granted", "denied", "pass", "grant", "deny", "status", "done", "init", "failed"];
+pub const OUTCOMES: [&str; 9] = [
+    "granted", "denied", "pass", "grant", "deny", "status", "done", "init", "failed",
+];
 
 /// How a call ended, in a word or two.
 pub(crate) fn outcome(end: &End) -> Cow<'static, str> {

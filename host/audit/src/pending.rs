@@ -15,7 +15,13 @@ pub(crate) struct Pending {
 impl Pending {
     /// An entry without secrets.
     pub(crate) fn new(entry: Entry) -> Pending {
-        Pending { at: now(), entry, scrubbed: None, held: None, done: None }
+        Pending {
+            at: now(),
+            entry,
+            scrubbed: None,
+            held: None,
+            done: None,
+        }
     }
 
     /// True if somebody waits for it.
@@ -24,12 +30,17 @@ impl Pending {
     }
 
     pub(crate) fn about(self, held: Arc<Held>) -> Pending {
-        Pending { held: Some(held), ..self }
+        Pending {
+            held: Some(held),
+            ..self
+        }
     }
 
     /// Denies what was granted: what led to it could not be recorded.
     pub(crate) fn withdraw(&mut self) {
-        let Entry::Decision(decision) = &mut self.entry else { return };
+        let Entry::Decision(decision) = &mut self.entry else {
+            return;
+        };
         decision.withdraw();
         if let Some(Ok(body)) = &self.scrubbed {
             self.scrubbed = Some(Entry::read(body).and_then(|mut entry| {
@@ -43,6 +54,8 @@ impl Pending {
 
     /// The body as it is kept.
     pub(crate) fn body(&self) -> Result<Vec<u8>, EntryError> {
-        self.scrubbed.clone().unwrap_or_else(|| to_cbor(&self.entry))
+        self.scrubbed
+            .clone()
+            .unwrap_or_else(|| to_cbor(&self.entry))
     }
 }

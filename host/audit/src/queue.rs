@@ -65,7 +65,12 @@ pub(crate) enum Ready {
 
 impl Queue {
     pub(crate) fn new(most: usize) -> Queue {
-        Queue { most, state: Mutex::default(), filled: Condvar::new(), emptied: Condvar::new() }
+        Queue {
+            most,
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -77,7 +82,10 @@ impl Queue {
         let mut state = self.lock();
         while state.waiting.len() >= self.most {
             self.filled.notify_one();
-            state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .emptied
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         self.put(&mut state, pending, by);
     }
@@ -155,8 +163,10 @@ impl Queue {
         let gathered = state.due.map_or(later, |due| due.min(later));
         loop {
             let left = gathered.saturating_duration_since(Instant::now());
-            let is_ripe =
-                state.is_closed || left.is_zero() || state.waiting.len() >= enough.min(self.most) || state.awaited > 0;
+            let is_ripe = state.is_closed
+                || left.is_zero()
+                || state.waiting.len() >= enough.min(self.most)
+                || state.awaited > 0;
             if is_ripe {
                 return Ready::Entries;
             }
@@ -164,9 +174,17 @@ impl Queue {
         }
     }
 
-    fn sleep<'a>(&self, mut state: MutexGuard<'a, State>, doing: Thread, at_most: Duration) -> MutexGuard<'a, State> {
+    fn sleep<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        doing: Thread,
+        at_most: Duration,
+    ) -> MutexGuard<'a, State> {
         state.thread = doing;
-        let (mut state, _) = self.filled.wait_timeout(state, at_most).unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = self
+            .filled
+            .wait_timeout(state, at_most)
+            .unwrap_or_else(PoisonError::into_inner);
         state.thread = Thread::Busy;
         state
     }

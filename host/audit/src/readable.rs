@@ -14,12 +14,18 @@ pub fn shown_time(at: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(at));
     // A time in no calendar, as somebody may have put it there, is a number.
     let shown = time.map(|time| write!(text, "{}", humantime::format_rfc3339_millis(time)));
-    if matches!(shown, Some(Ok(()))) { text } else { format!("{at} ms") }
+    if matches!(shown, Some(Ok(()))) {
+        text
+    } else {
+        format!("{at} ms")
+    }
 }
 
 /// The body of a record as JSON. Bytes that are no text are in base64, behind `base64:`; numbers that JSON lacks are text.
 pub fn readable(body: &[u8]) -> Result<Json, AuditError> {
-    Ok(json(crate::entry::from_cbor(body).map_err(AuditError::from)?))
+    Ok(json(
+        crate::entry::from_cbor(body).map_err(AuditError::from)?,
+    ))
 }
 
 fn json(tree: Cbor) -> Json {
@@ -35,15 +41,19 @@ fn json(tree: Cbor) -> Json {
             Ok(text) => Json::String(text),
             Err(error) => Json::String(format!("base64:{}", STANDARD.encode(error.as_bytes()))),
         },
-        Cbor::Float(number) => {
-            serde_json::Number::from_f64(number).map_or_else(|| Json::String(number.to_string()), Json::Number)
-        }
+        Cbor::Float(number) => serde_json::Number::from_f64(number)
+            .map_or_else(|| Json::String(number.to_string()), Json::Number),
         Cbor::Text(text) => Json::String(text),
         Cbor::Bool(truth) => Json::Bool(truth),
         Cbor::Array(items) => Json::Array(items.into_iter().map(json).collect()),
         Cbor::Map(entries) => {
             let name = |key: Cbor| key.into_text().unwrap_or_else(|other| format!("{other:?}"));
-            Json::Object(entries.into_iter().map(|(key, value)| (name(key), json(value))).collect::<Map<_, _>>())
+            Json::Object(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| (name(key), json(value)))
+                    .collect::<Map<_, _>>(),
+            )
         }
         Cbor::Tag(_, inner) => json(*inner),
         _ => Json::Null,

@@ -25,13 +25,21 @@ pub(crate) struct Held {
 impl Held {
     /// What its records refer to.
     pub(crate) fn blobs(&self) -> [([u8; 32], &[u8]); 2] {
-        [(self.digest.0, &self.facts), (self.component.0.0, &self.component.1)]
+        [
+            (self.digest.0, &self.facts),
+            (self.component.0.0, &self.component.1),
+        ]
     }
 
     fn new(facts: &Facts, component: Arc<[u8]>) -> Result<Held, EntryError> {
         let bytes = to_cbor(facts)?;
         let component = (facts.digest, component);
-        Ok(Held { name: facts.name.clone(), digest: Digest::of(&bytes), facts: bytes, component })
+        Ok(Held {
+            name: facts.name.clone(),
+            digest: Digest::of(&bytes),
+            facts: bytes,
+            component,
+        })
     }
 }
 
@@ -42,15 +50,25 @@ struct OfModule {
 
 impl Audit {
     /// What takes the calls of a module.
-    pub fn recorder(&self, facts: &Facts, component: Arc<[u8]>) -> Result<Arc<dyn Recorder>, EntryError> {
-        Ok(Arc::new(OfModule { audit: self.clone(), held: Arc::new(Held::new(facts, component)?) }))
+    pub fn recorder(
+        &self,
+        facts: &Facts,
+        component: Arc<[u8]>,
+    ) -> Result<Arc<dyn Recorder>, EntryError> {
+        Ok(Arc::new(OfModule {
+            audit: self.clone(),
+            held: Arc::new(Held::new(facts, component)?),
+        }))
     }
 }
 
 impl OfModule {
     /// True if a policy refused a connection in this call as it did just before, so that it is counted.
     fn is_counted(&self, record: &CallRecord) -> bool {
-        let (Some(status), Subject::Policy(call)) = (handshake::refusal(record), &record.subject) else { return false };
+        let (Some(status), Subject::Policy(call)) = (handshake::refusal(record), &record.subject)
+        else {
+            return false;
+        };
         self.audit.counts(&Denial {
             uid: call.request.identity.map(|identity| identity.uid),
             hook: Some(Hook::Connection.name().to_owned()),
@@ -77,8 +95,17 @@ impl Recorder for OfModule {
         }
         let is_policy = matches!(record.subject, Subject::Policy(_));
         let handshake = handshake::abridge(&mut record);
-        let entry = Entry::Call(Box::new(Call { run: self.audit.run(), facts: self.held.digest, record, handshake }));
+        let entry = Entry::Call(Box::new(Call {
+            run: self.audit.run(),
+            facts: self.held.digest,
+            record,
+            handshake,
+        }));
         let pending = self.audit.pending(entry).about(self.held.clone());
-        if is_policy { self.audit.insist(pending) } else { self.audit.offer(pending) }
+        if is_policy {
+            self.audit.insist(pending)
+        } else {
+            self.audit.offer(pending)
+        }
     }
 }

@@ -44,8 +44,19 @@ enum Cause {
 
 impl Cause {
     fn of(denial: &Denial) -> Cause {
-        let Denial { hook, by, status, cause, .. } = denial.clone();
-        Cause::Known { hook, by, status, cause }
+        let Denial {
+            hook,
+            by,
+            status,
+            cause,
+            ..
+        } = denial.clone();
+        Cause::Known {
+            hook,
+            by,
+            status,
+            cause,
+        }
     }
 }
 
@@ -74,7 +85,10 @@ pub(crate) struct Refusals {
 
 impl Refusals {
     pub(crate) fn new(interval: Duration) -> Refusals {
-        Refusals { interval, users: Mutex::default() }
+        Refusals {
+            interval,
+            users: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<u32>, BTreeMap<Cause, Window>>> {
@@ -101,13 +115,25 @@ impl Refusals {
             cause = Cause::Others;
         }
         if let Some(window) = windows.get_mut(&cause) {
-            let first = || RefusalGroup { uid, count: 0, first: at, last: at, example: denial.clone() };
+            let first = || RefusalGroup {
+                uid,
+                count: 0,
+                first: at,
+                last: at,
+                example: denial.clone(),
+            };
             let group = window.counted.get_or_insert_with(first);
             group.count += 1;
             group.last = at;
             return Noted::Counted;
         }
-        windows.insert(cause, Window { until: now + self.interval, counted: None });
+        windows.insert(
+            cause,
+            Window {
+                until: now + self.interval,
+                counted: None,
+            },
+        );
         Noted::First
     }
 
@@ -135,13 +161,20 @@ impl Refusals {
     pub(crate) fn rest(&self) -> Vec<Entry> {
         let users = std::mem::take(&mut *self.lock());
         let windows = users.into_values().flat_map(BTreeMap::into_values);
-        windows.filter_map(|window| window.counted).map(Entry::Refusals).collect()
+        windows
+            .filter_map(|window| window.counted)
+            .map(Entry::Refusals)
+            .collect()
     }
 
     /// The time after which a group is due; none where nothing is counted.
     pub(crate) fn due_within(&self, now: Instant) -> Option<Duration> {
         let users = self.lock();
-        let next = users.values().flat_map(BTreeMap::values).map(|window| window.until).min();
+        let next = users
+            .values()
+            .flat_map(BTreeMap::values)
+            .map(|window| window.until)
+            .min();
         next.map(|until| until.saturating_duration_since(now))
     }
 }
@@ -153,7 +186,11 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn denial(uid: u32, cause: &str) -> Denial {
-        Denial { uid: Some(uid), cause: Some(cause.to_owned()), ..Denial::default() }
+        Denial {
+            uid: Some(uid),
+            cause: Some(cause.to_owned()),
+            ..Denial::default()
+        }
     }
 
     #[test]
@@ -164,7 +201,9 @@ mod tests {
         for tick in 0..60_000_u32 {
             let now = start + SECOND / 12_000 * tick;
             for uid in [1, 2] {
-                alone += u32::from(refusals.note(&denial(uid, "malformed"), tick.into(), now) == Noted::First);
+                alone += u32::from(
+                    refusals.note(&denial(uid, "malformed"), tick.into(), now) == Noted::First,
+                );
             }
             entries.extend(refusals.due(now));
         }
@@ -181,18 +220,38 @@ mod tests {
     #[test]
     fn refusal_after_a_quiet_interval_is_recorded_by_itself() {
         let (refusals, start) = (Refusals::new(SECOND), Instant::now());
-        assert_eq!(refusals.note(&denial(1, "malformed"), 0, start), Noted::First);
-        assert_eq!(refusals.note(&denial(1, "malformed"), 1, start), Noted::Counted);
-        assert_eq!(refusals.note(&denial(1, "slow"), 1, start), Noted::First, "for another cause");
+        assert_eq!(
+            refusals.note(&denial(1, "malformed"), 0, start),
+            Noted::First
+        );
+        assert_eq!(
+            refusals.note(&denial(1, "malformed"), 1, start),
+            Noted::Counted
+        );
+        assert_eq!(
+            refusals.note(&denial(1, "slow"), 1, start),
+            Noted::First,
+            "for another cause"
+        );
         assert_eq!(refusals.due_within(start), Some(SECOND));
         assert_eq!(refusals.due(start + SECOND / 2), []);
         assert_eq!(refusals.due(start + SECOND).len(), 1);
-        assert_eq!(refusals.note(&denial(1, "slow"), 2, start + SECOND), Noted::First);
-        assert_eq!(refusals.note(&denial(1, "malformed"), 2, start + SECOND), Noted::Counted, "just after a group");
+        assert_eq!(
+            refusals.note(&denial(1, "slow"), 2, start + SECOND),
+            Noted::First
+        );
+        assert_eq!(
+            refusals.note(&denial(1, "malformed"), 2, start + SECOND),
+            Noted::Counted,
+            "just after a group"
+        );
         assert_eq!(refusals.due(start + 2 * SECOND).len(), 1);
         assert_eq!(refusals.due(start + 3 * SECOND), []);
         assert_eq!(refusals.due_within(start), None, "nothing is remembered");
-        assert_eq!(refusals.note(&denial(1, "malformed"), 3, start + 3 * SECOND), Noted::First);
+        assert_eq!(
+            refusals.note(&denial(1, "malformed"), 3, start + 3 * SECOND),
+            Noted::First
+        );
     }
 
     #[test]
@@ -204,7 +263,9 @@ mod tests {
             }
         }
         let users = refusals.lock();
-        assert!(users.len() <= USERS + 1 && users.values().all(|windows| windows.len() <= CAUSES + 1));
+        assert!(
+            users.len() <= USERS + 1 && users.values().all(|windows| windows.len() <= CAUSES + 1)
+        );
         drop(users);
         assert!(refusals.rest().len() <= (USERS + 1) * (CAUSES + 1));
     }

@@ -7,7 +7,9 @@ use crate::{
     secret::MARK,
     source::call_of,
 };
-use peal_sandbox::{CallRecord, Digest, End, Engine, HostCall, Limit, LoadError, Replay, ReplayInstance};
+use peal_sandbox::{
+    CallRecord, Digest, End, Engine, HostCall, Limit, LoadError, Replay, ReplayInstance,
+};
 use peal_store::Filter;
 use serde::Serialize;
 use std::{collections::BTreeMap, fmt};
@@ -118,27 +120,48 @@ impl<'a> Replayer<'a> {
     ///
     /// The engine has to count fuel for all.
     pub fn new(source: &'a Source, engine: Engine, instead: Option<Vec<u8>>) -> Replayer<'a> {
-        Replayer { source, engine, instead, modules: BTreeMap::new() }
+        Replayer {
+            source,
+            engine,
+            instead,
+            modules: BTreeMap::new(),
+        }
     }
 
     /// Replays the calls that are wanted, instance by instance, and tells of each.
-    pub fn replay(&mut self, filter: &Filter, mut tell: impl FnMut(Replayed)) -> Result<(), ReplayError> {
-        let wanted = Filter { kinds: vec![kind::CALL.to_owned()], ..filter.clone() };
+    pub fn replay(
+        &mut self,
+        filter: &Filter,
+        mut tell: impl FnMut(Replayed),
+    ) -> Result<(), ReplayError> {
+        let wanted = Filter {
+            kinds: vec![kind::CALL.to_owned()],
+            ..filter.clone()
+        };
         // Of which instances, and where these may begin.
         let mut instances: BTreeMap<(u64, u64), Calls> = BTreeMap::new();
         let mut seqs = std::collections::BTreeSet::new();
         let mut last = 0;
         self.source.each::<ReplayError>(&wanted, |row| {
             if let Some(call) = call_of(&row)? {
-                instances.entry((call.run, call.record.instance)).or_default();
+                instances
+                    .entry((call.run, call.record.instance))
+                    .or_default();
                 seqs.insert(row.seq);
                 last = row.seq;
             }
             Ok(())
         })?;
-        let Some(first_run) = instances.keys().map(|(run, _)| *run).min() else { return Ok(()) };
+        let Some(first_run) = instances.keys().map(|(run, _)| *run).min() else {
+            return Ok(());
+        };
         let calls = vec![kind::CALL.to_owned()];
-        let all = Filter { from: Some(first_run), to: Some(last), kinds: calls, ..Filter::default() };
+        let all = Filter {
+            from: Some(first_run),
+            to: Some(last),
+            kinds: calls,
+            ..Filter::default()
+        };
         self.source.each::<ReplayError>(&all, |row| {
             if let Some(call) = call_of(&row)?
                 && let Some(seqs) = instances.get_mut(&(call.run, call.record.instance))
@@ -158,38 +181,69 @@ impl<'a> Replayer<'a> {
     }
 
     /// Replays one instance.
-    fn instance(&mut self, number: u64, calls: &[u64], tell: &mut dyn FnMut(Replayed)) -> Result<(), ReplayError> {
+    fn instance(
+        &mut self,
+        number: u64,
+        calls: &[u64],
+        tell: &mut dyn FnMut(Replayed),
+    ) -> Result<(), ReplayError> {
         let mut running: Running<'_> = Running::NotYet;
-        let Some(first) = calls.first().map(|seq| self.read(*seq)).transpose()?.flatten() else { return Ok(()) };
+        let Some(first) = calls
+            .first()
+            .map(|seq| self.read(*seq))
+            .transpose()?
+            .flatten()
+        else {
+            return Ok(());
+        };
         self.load(&first.2)?;
-        let Some((facts, replay)) = self.modules.get(&first.2.facts).and_then(Option::as_ref) else {
+        let Some((facts, replay)) = self.modules.get(&first.2.facts).and_then(Option::as_ref)
+        else {
             for seq in calls {
                 if let Some((seq, _, call)) = self.read(*seq)? {
                     let was = outcome(&call.record.end).into_owned();
                     let why = Outcome::Not("what its module was is not kept any more");
-                    tell(Replayed { seq, module: String::new(), was, outcome: why });
+                    tell(Replayed {
+                        seq,
+                        module: String::new(),
+                        was,
+                        outcome: why,
+                    });
                 }
             }
             return Ok(());
         };
         let is_itself = self.instead.is_none();
         for seq in calls {
-            let Some((seq, at, call)) = self.read(*seq)? else { continue };
+            let Some((seq, at, call)) = self.read(*seq)? else {
+                continue;
+            };
             let record = &call.record;
             let outcome_was = outcome(&record.end).into_owned();
             let done = if number == 0 {
                 Outcome::Not("nothing was called")
             } else {
                 let is_whole = call.handshake.as_ref().is_none_or(HandshakeFacts::is_whole);
-                if is_whole { running.step(replay, record, at, is_itself)? } else { running.skip() }
+                if is_whole {
+                    running.step(replay, record, at, is_itself)?
+                } else {
+                    running.skip()
+                }
             };
-            tell(Replayed { seq, module: facts.name.clone(), was: outcome_was, outcome: done });
+            tell(Replayed {
+                seq,
+                module: facts.name.clone(),
+                was: outcome_was,
+                outcome: done,
+            });
         }
         Ok(())
     }
 
     fn read(&self, seq: u64) -> Result<Option<(u64, u64, Call)>, ReplayError> {
-        let Some(row) = self.source.row(seq)? else { return Ok(None) };
+        let Some(row) = self.source.row(seq)? else {
+            return Ok(None);
+        };
         Ok(call_of(&row)?.map(|call| (row.seq, row.at, call)))
     }
 
@@ -206,7 +260,13 @@ impl<'a> Replayer<'a> {
         };
         let loaded = match (facts, component) {
             (Some(facts), Some(component)) => {
-                let replay = Replay::load(&self.engine, &facts.name, &component, &facts.grants, facts.limits)?;
+                let replay = Replay::load(
+                    &self.engine,
+                    &facts.name,
+                    &component,
+                    &facts.grants,
+                    facts.limits,
+                )?;
                 Some((facts, replay))
             }
             _ => None,
@@ -251,14 +311,22 @@ impl<'a> Running<'a> {
                 return Ok(Outcome::Not(FROM_THE_FIRST));
             }
             let (again, instance) = replay.start(record, at);
-            *self = instance.map_or(Running::No(GONE), |instance| Running::Yes(Box::new(instance), Trust::Full, 1));
+            *self = instance.map_or(Running::No(GONE), |instance| {
+                Running::Yes(Box::new(instance), Trust::Full, 1)
+            });
             return self.compared(record, again, is_itself);
         }
         match std::mem::replace(self, Running::No(GONE)) {
-            Running::Yes(instance, trust, _) if matches!(record.subject, peal_sandbox::Subject::None) => {
+            Running::Yes(instance, trust, _)
+                if matches!(record.subject, peal_sandbox::Subject::None) =>
+            {
                 let again = instance.stop(record, at);
                 let compared = self.compared(record, again, is_itself)?;
-                Ok(if trust == Trust::Blinded && compared != Outcome::Same { Outcome::Not(BLINDED) } else { compared })
+                Ok(if trust == Trust::Blinded && compared != Outcome::Same {
+                    Outcome::Not(BLINDED)
+                } else {
+                    compared
+                })
             }
             Running::Yes(mut instance, trust, next) => {
                 let again = instance.call(record, at);
@@ -268,7 +336,11 @@ impl<'a> Running<'a> {
                 if !matches!(record.end, End::Failed(_)) {
                     *self = Running::Yes(instance, trust, record.number + 1);
                 }
-                Ok(if trust == Trust::Blinded && compared != Outcome::Same { Outcome::Not(BLINDED) } else { compared })
+                Ok(if trust == Trust::Blinded && compared != Outcome::Same {
+                    Outcome::Not(BLINDED)
+                } else {
+                    compared
+                })
             }
             Running::No(why) => {
                 *self = Running::No(why);
@@ -286,17 +358,34 @@ impl<'a> Running<'a> {
         Outcome::Not(HANDSHAKE)
     }
 
-    fn compared(&self, was: &CallRecord, is: Option<CallRecord>, is_itself: bool) -> Result<Outcome, ReplayError> {
-        let Some(is) = is else { return Ok(Outcome::Not("this component has no such role")) };
-        let differences = if is_itself { all_differences(was, &is)? } else { outcome_differences(was, &is)? };
-        Ok(if differences.is_empty() { Outcome::Same } else { Outcome::Differs(differences) })
+    fn compared(
+        &self,
+        was: &CallRecord,
+        is: Option<CallRecord>,
+        is_itself: bool,
+    ) -> Result<Outcome, ReplayError> {
+        let Some(is) = is else {
+            return Ok(Outcome::Not("this component has no such role"));
+        };
+        let differences = if is_itself {
+            all_differences(was, &is)?
+        } else {
+            outcome_differences(was, &is)?
+        };
+        Ok(if differences.is_empty() {
+            Outcome::Same
+        } else {
+            Outcome::Differs(differences)
+        })
     }
 }
 
 /// Whether what is secret was taken out of a record.
 fn has_secret(record: &CallRecord) -> Result<bool, ReplayError> {
     let bytes = to_cbor(record)?;
-    Ok(bytes.windows(MARK.len()).any(|window| window == MARK.as_bytes()))
+    Ok(bytes
+        .windows(MARK.len())
+        .any(|window| window == MARK.as_bytes()))
 }
 
 /// In what its end differs.
@@ -308,7 +397,10 @@ fn outcome_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Differen
     Ok(vec![if before == now {
         Difference::Output
     } else {
-        Difference::End { was: before.into_owned(), is: now.into_owned() }
+        Difference::End {
+            was: before.into_owned(),
+            is: now.into_owned(),
+        }
     }])
 }
 
@@ -320,7 +412,11 @@ fn all_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Difference>,
         let (before, now) = (was.host_calls.get(at), is.host_calls.get(at));
         if !same(&before, &now)? {
             let shown = |call: Option<&HostCall>| call.map(|call| call.ask.name().to_owned());
-            differences.push(Difference::HostCall { number: at + 1, was: shown(before), is: shown(now) });
+            differences.push(Difference::HostCall {
+                number: at + 1,
+                was: shown(before),
+                is: shown(now),
+            });
             break;
         }
     }
@@ -331,8 +427,16 @@ fn all_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Difference>,
                 differences.push(Difference::Usage { what, was, is });
             }
         };
-        used("fuel", was.usage.fuel.unwrap_or_default(), is.usage.fuel.unwrap_or_default());
-        used("host calls", was.usage.host_calls.into(), is.usage.host_calls.into());
+        used(
+            "fuel",
+            was.usage.fuel.unwrap_or_default(),
+            is.usage.fuel.unwrap_or_default(),
+        );
+        used(
+            "host calls",
+            was.usage.host_calls.into(),
+            is.usage.host_calls.into(),
+        );
         used("output", was.usage.output as u64, is.usage.output as u64);
         used("memory", was.memory, is.memory);
     }
@@ -349,7 +453,9 @@ fn same_end(was: &CallRecord, is: &CallRecord) -> Result<bool, ReplayError> {
         (End::Failed(before), End::Failed(now)) => Ok(match (before.limit, now.limit) {
             (Some(Limit::CallTime), Some(Limit::Fuel | Limit::CallTime)) => true,
             (Some(Limit::HostTime), limit) => limit == Some(Limit::HostTime),
-            _ => before.kind == now.kind && before.limit == now.limit && before.reason == now.reason,
+            _ => {
+                before.kind == now.kind && before.limit == now.limit && before.reason == now.reason
+            }
         }),
         (before, now) => same(before, now),
     }

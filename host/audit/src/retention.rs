@@ -36,7 +36,12 @@ pub struct Retention {
 impl Default for Retention {
     fn default() -> Retention {
         let week = Duration::from_secs(7 * 86_400);
-        Retention { keep: None, decision_age: week, decision_percent: 50, user_percent: 25 }
+        Retention {
+            keep: None,
+            decision_age: week,
+            decision_percent: 50,
+            user_percent: 25,
+        }
     }
 }
 
@@ -67,7 +72,12 @@ fn long_ago(age: Duration) -> u64 {
 }
 
 fn used(trail: &Trail, class: RowClass) -> Result<u64, AuditError> {
-    Ok(trail.used()?.iter().filter(|used| used.class == class).map(|used| used.bytes).sum())
+    Ok(trail
+        .used()?
+        .iter()
+        .filter(|used| used.class == class)
+        .map(|used| used.bytes)
+        .sum())
 }
 
 impl Retention {
@@ -77,10 +87,20 @@ impl Retention {
     }
 
     /// Drops what is to go now, but never the last record; tells what went.
-    pub(crate) fn apply(self, trail: &Trail, keys: &Keys, need: Need) -> Result<Option<DropSummary>, AuditError> {
+    pub(crate) fn apply(
+        self,
+        trail: &Trail,
+        keys: &Keys,
+        need: Need,
+    ) -> Result<Option<DropSummary>, AuditError> {
         let room = trail.room()?;
         let newest = trail.seal(SealKind::Head)?.map_or(0, |head| head.seq);
-        let cut = Cut { trail, keys, newest, most_bytes: room.most / PARTS };
+        let cut = Cut {
+            trail,
+            keys,
+            newest,
+            most_bytes: room.most / PARTS,
+        };
         if let Some(limit) = self.keep.map(long_ago)
             && let Some(gone) = cut.oldest(limit)?
         {
@@ -106,8 +126,15 @@ impl Retention {
         let room = trail.room()?;
         let is_scarce = is_full(room)
             && used(trail, RowClass::Passing)? < room.most / SCARCE_PARTS
-            && trail.outlines(0, 1)?.iter().all(|oldest| oldest.at >= long_ago(self.decision_age));
-        Ok(if is_scarce { Supply::Scarce } else { Supply::Ample })
+            && trail
+                .outlines(0, 1)?
+                .iter()
+                .all(|oldest| oldest.at >= long_ago(self.decision_age));
+        Ok(if is_scarce {
+            Supply::Scarce
+        } else {
+            Supply::Ample
+        })
     }
 }
 
@@ -130,7 +157,10 @@ impl Cut<'_> {
         }
         let rows = self.trail.outlines(0, AT_ONCE)?;
         let (mut gone, mut bytes, mut last) = (None, 0, None);
-        for row in rows.iter().take_while(|row| row.at < limit && row.seq < self.newest) {
+        for row in rows
+            .iter()
+            .take_while(|row| row.at < limit && row.seq < self.newest)
+        {
             DropSummary::add(&mut gone, row);
             (bytes, last) = (bytes + row.bytes, Some((row.seq, row.hash)));
             if bytes >= self.most_bytes {
@@ -138,32 +168,52 @@ impl Cut<'_> {
             }
         }
         let Some(last) = last else { return Ok(None) };
-        self.trail.drop_to(&Statement::sealed(SealKind::Anchor, last, now(), self.keys))?;
-        tracing::debug!(up_to = last.0, "the oldest records of the audit trail are dropped");
+        self.trail
+            .drop_to(&Statement::sealed(SealKind::Anchor, last, now(), self.keys))?;
+        tracing::debug!(
+            up_to = last.0,
+            "the oldest records of the audit trail are dropped"
+        );
         Ok(gone)
     }
 
     /// Drops the oldest records between those that stay.
     fn passing(&self) -> Result<Option<DropSummary>, AuditError> {
         for _ in 0..RANGES {
-            let previous = self.trail.last_dropped()?.map(|rows| DroppedRange::read(&rows)).transpose()?;
+            let previous = self
+                .trail
+                .last_dropped()?
+                .map(|rows| DroppedRange::read(&rows))
+                .transpose()?;
             let before = self.thinned_to(previous.as_ref())?;
             let rows: Vec<Outline> = self.trail.outlines(before.0, AT_ONCE)?;
-            let rows: Vec<Outline> = rows.into_iter().take_while(|row| row.seq < self.newest).collect();
-            let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else { return Ok(None) };
+            let rows: Vec<Outline> = rows
+                .into_iter()
+                .take_while(|row| row.seq < self.newest)
+                .collect();
+            let Some(range) = DroppedRange::of(before, &rows, self.most_bytes) else {
+                return Ok(None);
+            };
             let (from, to) = (range.from, range.to);
             let mut gone = None;
-            let passing = rows.iter().filter(|row| row.seq <= to && row.class == RowClass::Passing);
+            let passing = rows
+                .iter()
+                .filter(|row| row.seq <= to && row.class == RowClass::Passing);
             passing.for_each(|row| DropSummary::add(&mut gone, row));
             let replaced = previous.as_ref().map(|previous| previous.to);
-            let (range, replaced) = match previous.map(|previous| previous.followed_by(range.clone())) {
-                Some(Successor::Joined(joined)) => (joined, replaced),
-                Some(Successor::Beside(range)) => (range, None),
-                None => (range, None),
-            };
+            let (range, replaced) =
+                match previous.map(|previous| previous.followed_by(range.clone())) {
+                    Some(Successor::Joined(joined)) => (joined, replaced),
+                    Some(Successor::Beside(range)) => (range, None),
+                    None => (range, None),
+                };
             self.trail.thin(from, &range.signed(self.keys)?, replaced)?;
             if gone.is_some() {
-                tracing::debug!(from, to, "calls and refusals in the audit trail are dropped");
+                tracing::debug!(
+                    from,
+                    to,
+                    "calls and refusals in the audit trail are dropped"
+                );
                 return Ok(gone);
             }
         }
@@ -172,7 +222,13 @@ impl Cut<'_> {
 
     /// The record up to which there is nothing between those that stay.
     fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<Link, AuditError> {
-        let anchor = self.trail.seal(SealKind::Anchor)?.map_or((0, FIRST), |anchor| (anchor.seq, anchor.hash));
-        Ok(previous.map(|range| (range.to, range.end.0)).filter(|end| end.0 > anchor.0).unwrap_or(anchor))
+        let anchor = self
+            .trail
+            .seal(SealKind::Anchor)?
+            .map_or((0, FIRST), |anchor| (anchor.seq, anchor.hash));
+        Ok(previous
+            .map(|range| (range.to, range.end.0))
+            .filter(|end| end.0 > anchor.0)
+            .unwrap_or(anchor))
     }
 }

@@ -20,7 +20,16 @@ const SOUGHT: usize = 32;
 /// The bytes of a secret by which copies are sought, the first. A copy of a longer one begins with them.
 const SOUGHT_BYTES: usize = 256;
 /// Fields that hold texts that somebody wrote and that can be any text. All other texts of records are names.
-const FREE_TEXTS: [&str; 8] = ["reason", "message", "command", "arguments", "environment", "directory", "path", "Err"];
+const FREE_TEXTS: [&str; 8] = [
+    "reason",
+    "message",
+    "command",
+    "arguments",
+    "environment",
+    "directory",
+    "path",
+    "Err",
+];
 /// The field of a mail, in which all texts can be any text.
 const MAIL: &str = "mail";
 
@@ -31,7 +40,11 @@ pub struct Secrets(BTreeSet<String>);
 impl Default for Secrets {
     /// Credentials, and keys of encryption and of networks.
     fn default() -> Secrets {
-        let keys = [key::PMIX_CREDENTIAL, key::PMIX_CRYPTO_KEY, key::PMIX_ALLOC_NETWORK_SEC_KEY];
+        let keys = [
+            key::PMIX_CREDENTIAL,
+            key::PMIX_CRYPTO_KEY,
+            key::PMIX_ALLOC_NETWORK_SEC_KEY,
+        ];
         Secrets(keys.iter().map(|key| key.0.to_owned()).collect())
     }
 }
@@ -65,9 +78,15 @@ impl Scrubber {
         let mut sought = BTreeSet::new();
         self.replace_values(&mut tree, &mut sought);
         if !sought.is_empty() {
-            let search = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(&sought);
+            let search = AhoCorasick::builder()
+                .kind(Some(AhoCorasickKind::ContiguousNFA))
+                .build(&sought);
             let search = search.map_err(|error| unwritable(error.to_string()))?;
-            Copies { search, keys: &self.keys }.replace(&mut tree, Position::Name);
+            Copies {
+                search,
+                keys: &self.keys,
+            }
+            .replace(&mut tree, Position::Name);
         }
         to_cbor(&tree)
     }
@@ -82,14 +101,27 @@ impl Scrubber {
                     Subject::Settings(settings) => self.any(settings),
                     Subject::Event(call) => self.any(&call.event.infos) || self.steps(&call.steps),
                     Subject::Policy(call) => {
-                        self.any(&call.request.infos) || self.any(&call.request.directives) || self.steps(&call.steps)
+                        self.any(&call.request.infos)
+                            || self.any(&call.request.directives)
+                            || self.steps(&call.steps)
                     }
                     Subject::Log(call) => {
-                        self.any(&call.request.data) || self.any(&call.request.directives) || self.steps(&call.steps)
+                        self.any(&call.request.data)
+                            || self.any(&call.request.directives)
+                            || self.steps(&call.steps)
                     }
                 };
-                let told = record.host_calls.iter().filter_map(|call| call.answer.as_ref());
-                let told = told.filter_map(|answer| if let Answer::Infos(infos) = answer { Some(infos) } else { None });
+                let told = record
+                    .host_calls
+                    .iter()
+                    .filter_map(|call| call.answer.as_ref());
+                let told = told.filter_map(|answer| {
+                    if let Answer::Infos(infos) = answer {
+                        Some(infos)
+                    } else {
+                        None
+                    }
+                });
                 subject
                     || told.into_iter().any(|infos| self.any(infos))
                     || matches!(&record.end, End::Returned { output, .. } if self.output(output))
@@ -102,14 +134,25 @@ impl Scrubber {
     }
 
     fn output(&self, output: &Output) -> bool {
-        let amended =
-            [&output.amendment.infos, &output.amendment.data].into_iter().flatten().any(|infos| self.any(infos));
+        let amended = [&output.amendment.infos, &output.amendment.data]
+            .into_iter()
+            .flatten()
+            .any(|infos| self.any(infos));
         let both = |one: &[Info], other: &[Info]| self.any(one) || self.any(other);
         amended
             || self.any(&output.infos)
-            || output.notifications.iter().any(|raised| self.any(&raised.infos))
-            || output.controls.iter().any(|asked| self.any(&asked.directives))
-            || output.reports.iter().any(|report| both(&report.data, &report.directives))
+            || output
+                .notifications
+                .iter()
+                .any(|raised| self.any(&raised.infos))
+            || output
+                .controls
+                .iter()
+                .any(|asked| self.any(&asked.directives))
+            || output
+                .reports
+                .iter()
+                .any(|report| both(&report.data, &report.directives))
     }
 
     fn steps(&self, steps: &[Step]) -> bool {
@@ -129,8 +172,12 @@ impl Scrubber {
             Value::Info(info) => self.info(info),
             Value::DataArray(array) => array.items().iter().any(|item| self.value(item)),
             Value::Value(value) => self.value(value),
-            Value::Kval(kval) => self.secrets.0.contains(kval.key.as_str()) || self.value(&kval.value),
-            Value::Pdata(data) => self.secrets.0.contains(data.key.as_str()) || self.value(&data.value),
+            Value::Kval(kval) => {
+                self.secrets.0.contains(kval.key.as_str()) || self.value(&kval.value)
+            }
+            Value::Pdata(data) => {
+                self.secrets.0.contains(data.key.as_str()) || self.value(&data.value)
+            }
             Value::App(app) => self.any(&app.infos),
             _ => false,
         }
@@ -139,26 +186,35 @@ impl Scrubber {
     /// Replaces the values of secret infos, and collects of what copies are sought.
     fn replace_values(&self, tree: &mut Cbor, sought: &mut BTreeSet<Vec<u8>>) {
         match tree {
-            Cbor::Array(items) => items.iter_mut().for_each(|item| self.replace_values(item, sought)),
+            Cbor::Array(items) => items
+                .iter_mut()
+                .for_each(|item| self.replace_values(item, sought)),
             Cbor::Tag(_, inner) => self.replace_values(inner, sought),
             Cbor::Map(entries) => {
                 let is_secret = entries.iter().any(|(name, key)| {
-                    name.as_text() == Some("key") && key.as_text().is_some_and(|key| self.secrets.0.contains(key))
+                    name.as_text() == Some("key")
+                        && key
+                            .as_text()
+                            .is_some_and(|key| self.secrets.0.contains(key))
                 });
                 // That of an info, which is a map of its type: a guest's state has keys as well, and bytes.
-                let value = entries
-                    .iter_mut()
-                    .find(|(name, value)| name.as_text() == Some("value") && (value.is_map() || value.is_text()));
+                let value = entries.iter_mut().find(|(name, value)| {
+                    name.as_text() == Some("value") && (value.is_map() || value.is_text())
+                });
                 if let (true, Some((_, value))) = (is_secret, value) {
                     collect(value, sought);
                     let digest = match text_of(value) {
                         // As it is where a guest hands it over again.
                         Some(text) => digest(&self.keys, text),
-                        None => to_cbor(value).map(|bytes| digest(&self.keys, &bytes)).unwrap_or_default(),
+                        None => to_cbor(value)
+                            .map(|bytes| digest(&self.keys, &bytes))
+                            .unwrap_or_default(),
                     };
                     *value = Cbor::Map(vec![("String".into(), Cbor::Bytes(digest.into_bytes()))]);
                 }
-                entries.iter_mut().for_each(|(_, value)| self.replace_values(value, sought));
+                entries
+                    .iter_mut()
+                    .for_each(|(_, value)| self.replace_values(value, sought));
             }
             _ => {}
         }
@@ -210,14 +266,18 @@ impl Copies<'_> {
     /// Replaces whatever holds a secret, as a whole.
     fn replace(&self, tree: &mut Cbor, position: Position) {
         match tree {
-            Cbor::Text(text) if position != Position::Name && self.search.is_match(text.as_str()) => {
+            Cbor::Text(text)
+                if position != Position::Name && self.search.is_match(text.as_str()) =>
+            {
                 *text = digest(self.keys, text.as_bytes());
             }
             // Strings and byte objects; neither names nor numbers are kept so.
             Cbor::Bytes(bytes) if !is_digest(bytes) && self.search.is_match(bytes.as_slice()) => {
                 *bytes = digest(self.keys, bytes).into_bytes();
             }
-            Cbor::Array(items) => items.iter_mut().for_each(|item| self.replace(item, position)),
+            Cbor::Array(items) => items
+                .iter_mut()
+                .for_each(|item| self.replace(item, position)),
             Cbor::Tag(_, inner) => self.replace(inner, position),
             Cbor::Map(entries) => {
                 for (name, value) in entries {
@@ -231,7 +291,10 @@ impl Copies<'_> {
 
 /// The bytes of a value that is a string.
 fn text_of(value: &Cbor) -> Option<&[u8]> {
-    let (_, text) = value.as_map()?.iter().find(|(name, _)| name.as_text() == Some("String"))?;
+    let (_, text) = value
+        .as_map()?
+        .iter()
+        .find(|(name, _)| name.as_text() == Some("String"))?;
     text.as_bytes().map(Vec::as_slice)
 }
 

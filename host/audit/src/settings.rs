@@ -17,8 +17,12 @@ impl OnFailure {
     /// What follows while the trail cannot be written.
     pub(crate) fn consequence(self) -> &'static str {
         match self {
-            OnFailure::Deny => "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")",
-            OnFailure::Continue => "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")",
+            OnFailure::Deny => {
+                "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")"
+            }
+            OnFailure::Continue => {
+                "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")"
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where records are read from: the database of a server, which may be writing it, or a file that was exported.
 use crate::{
-    AuditError, Call, Entry, ExportError, Exported, Facts, Statement, Waiting, entry::from_cbor, journal::waiting,
+    AuditError, Call, Entry, ExportError, Exported, Facts, Statement, Waiting, entry::from_cbor,
+    journal::waiting,
 };
 use peal_sandbox::Digest;
 use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
@@ -22,8 +23,14 @@ impl Source {
     pub fn open(path: &Path) -> Result<Source, AuditError> {
         match Trail::open_to_read(path) {
             Ok(trail) => Ok(Source::Trail(Box::new(trail))),
-            Err(StoreError::Foreign { what: "not a database of SQLite", .. }) => {
-                let io = |source| ExportError::Io { path: path.to_owned(), source };
+            Err(StoreError::Foreign {
+                what: "not a database of SQLite",
+                ..
+            }) => {
+                let io = |source| ExportError::Io {
+                    path: path.to_owned(),
+                    source,
+                };
                 let file = std::fs::File::open(path).map_err(io)?;
                 Ok(Source::File(Exported::read(BufReader::new(file), path)?))
             }
@@ -43,7 +50,9 @@ impl Source {
                 let mut filter = filter.clone();
                 loop {
                     let page = trail.rows(&filter, PAGE).map_err(AuditError::from)?;
-                    let Some(last) = page.last().map(|row| row.seq) else { return Ok(()) };
+                    let Some(last) = page.last().map(|row| row.seq) else {
+                        return Ok(());
+                    };
                     let is_last = page.len() < PAGE as usize;
                     page.into_iter().try_for_each(&mut work)?;
                     if is_last {
@@ -59,7 +68,12 @@ impl Source {
     pub fn last(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, AuditError> {
         let mut rows: Vec<TrailRow> = match self {
             Source::Trail(trail) => trail.last_rows(filter, most)?,
-            Source::File(exported) => exported.rows(filter).rev().take(most as usize).cloned().collect(),
+            Source::File(exported) => exported
+                .rows(filter)
+                .rev()
+                .take(most as usize)
+                .cloned()
+                .collect(),
         };
         rows.reverse();
         Ok(rows)
@@ -67,7 +81,11 @@ impl Source {
 
     /// One row.
     pub fn row(&self, seq: u64) -> Result<Option<TrailRow>, AuditError> {
-        let filter = Filter { from: Some(seq), to: Some(seq), ..Filter::default() };
+        let filter = Filter {
+            from: Some(seq),
+            to: Some(seq),
+            ..Filter::default()
+        };
         Ok(self.last(&filter, 1)?.pop())
     }
 
@@ -75,7 +93,11 @@ impl Source {
     pub fn seal(&self, kind: SealKind) -> Result<Option<Statement>, AuditError> {
         match self {
             Source::Trail(trail) => Ok(trail.seal(kind)?.map(|seal| Statement::of(kind, seal))),
-            Source::File(exported) => Ok(exported.seals.iter().rfind(|seal| seal.is_of(kind)).cloned()),
+            Source::File(exported) => Ok(exported
+                .seals
+                .iter()
+                .rfind(|seal| seal.is_of(kind))
+                .cloned()),
         }
     }
 
@@ -83,10 +105,17 @@ impl Source {
     pub fn checkpoints(&self) -> Result<Vec<Statement>, AuditError> {
         let kind = SealKind::Checkpoint;
         match self {
-            Source::Trail(trail) => {
-                Ok(trail.checkpoints()?.into_iter().map(|seal| Statement::of(kind, seal)).collect())
-            }
-            Source::File(exported) => Ok(exported.seals.iter().filter(|seal| seal.is_of(kind)).cloned().collect()),
+            Source::Trail(trail) => Ok(trail
+                .checkpoints()?
+                .into_iter()
+                .map(|seal| Statement::of(kind, seal))
+                .collect()),
+            Source::File(exported) => Ok(exported
+                .seals
+                .iter()
+                .filter(|seal| seal.is_of(kind))
+                .cloned()
+                .collect()),
         }
     }
 
@@ -116,7 +145,10 @@ impl Source {
 
     /// What is known of the module of a call.
     pub fn facts(&self, call: &Call) -> Result<Option<Facts>, AuditError> {
-        Ok(self.blob(&call.facts)?.map(|bytes| from_cbor(&bytes)).transpose()?)
+        Ok(self
+            .blob(&call.facts)?
+            .map(|bytes| from_cbor(&bytes))
+            .transpose()?)
     }
 }
 

@@ -89,14 +89,25 @@ impl fmt::Display for Finding {
             Finding::Altered { seq } => write!(f, "record {seq} was altered"),
             Finding::Removed { from, to } if from == to => write!(f, "record {from} was removed"),
             Finding::Removed { from, to } => write!(f, "records {from} to {to} were removed"),
-            Finding::Reordered { seq, to } => write!(f, "record {seq} was reordered: it stands at {to}"),
+            Finding::Reordered { seq, to } => {
+                write!(f, "record {seq} was reordered: it stands at {to}")
+            }
             Finding::Inserted { seq } => write!(f, "record {seq} was inserted"),
             Finding::Rewritten { after, to } => {
-                write!(f, "records were rewritten with their hashes, somewhere from {} to {to}", after + 1)
+                write!(
+                    f,
+                    "records were rewritten with their hashes, somewhere from {} to {to}",
+                    after + 1
+                )
             }
-            Finding::Unsealed { seq, what } => write!(f, "the {what} at record {seq} is not signed by this key"),
+            Finding::Unsealed { seq, what } => {
+                write!(f, "the {what} at record {seq} is not signed by this key")
+            }
             Finding::Bytes { seq, digest } => {
-                write!(f, "record {seq} refers to {digest}, and that is missing or something else")
+                write!(
+                    f,
+                    "record {seq} refers to {digest}, and that is missing or something else"
+                )
             }
         }
     }
@@ -144,12 +155,21 @@ impl DroppedRecords {
 impl fmt::Display for DroppedRecords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let DroppedRecords { from, to, kinds } = self;
-        write!(f, "of records {from} to {to} the server dropped {}: {}", self.count(), of_kinds(kinds))
+        write!(
+            f,
+            "of records {from} to {to} the server dropped {}: {}",
+            self.count(),
+            of_kinds(kinds)
+        )
     }
 }
 
 /// Verifies all records, with checkpoints that were kept elsewhere.
-pub fn verify(source: &Source, key: &PublicKey, elsewhere: &[Statement]) -> Result<Verified, AuditError> {
+pub fn verify(
+    source: &Source,
+    key: &PublicKey,
+    elsewhere: &[Statement],
+) -> Result<Verified, AuditError> {
     let mut check = Check::new(key);
     let anchor = source.seal(SealKind::Anchor)?;
     if let Some(anchor) = &anchor {
@@ -161,11 +181,21 @@ pub fn verify(source: &Source, key: &PublicKey, elsewhere: &[Statement]) -> Resu
     for rows in source.dropped()? {
         match DroppedRange::by(key, &rows) {
             Some(range) => check.expect_dropped(range, begins),
-            None => check.found(Finding::Unsealed { seq: rows.last, what: "statement of what was dropped" }),
+            None => check.found(Finding::Unsealed {
+                seq: rows.last,
+                what: "statement of what was dropped",
+            }),
         }
     }
-    source.checkpoints()?.into_iter().for_each(|seal| check.expect(seal));
-    elsewhere.iter().filter(|seal| seal.row().0 > begins).cloned().for_each(|seal| check.expect(seal));
+    source
+        .checkpoints()?
+        .into_iter()
+        .for_each(|seal| check.expect(seal));
+    elsewhere
+        .iter()
+        .filter(|seal| seal.row().0 > begins)
+        .cloned()
+        .for_each(|seal| check.expect(seal));
     let mut waiting: VecDeque<TrailRow> = VecDeque::new();
     source.each::<AuditError>(&Filter::default(), |row| {
         check.bytes(source, &row)?;
@@ -205,7 +235,15 @@ struct Check<'a> {
 impl<'a> Check<'a> {
     fn new(key: &'a PublicKey) -> Check<'a> {
         let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Check { key, last: (0, FIRST), sealed: 0, expected, dropped, bytes, verified: Verified::default() }
+        Check {
+            key,
+            last: (0, FIRST),
+            sealed: 0,
+            expected,
+            dropped,
+            bytes,
+            verified: Verified::default(),
+        }
     }
 
     fn found(&mut self, finding: Finding) {
@@ -218,23 +256,41 @@ impl<'a> Check<'a> {
         if seal.is_by(self.key) {
             self.expected.entry(seq).or_default().push(seal);
         } else {
-            self.found(Finding::Unsealed { seq, what: seal.what });
+            self.found(Finding::Unsealed {
+                seq,
+                what: seal.what,
+            });
         }
     }
 
     /// A range of which some were dropped, behind this record.
     fn expect_dropped(&mut self, range: DroppedRange, begins: u64) {
-        let DroppedRange { from, to, kinds, runs, .. } = range;
+        let DroppedRange {
+            from,
+            to,
+            kinds,
+            runs,
+            ..
+        } = range;
         if to > begins && !kinds.is_empty() {
             match self.verified.dropped.last_mut() {
                 Some(before) if before.to + 1 == from => {
                     before.to = to;
-                    kinds.into_iter().for_each(|(kind, count)| *before.kinds.entry(kind).or_default() += count);
+                    kinds
+                        .into_iter()
+                        .for_each(|(kind, count)| *before.kinds.entry(kind).or_default() += count);
                 }
-                _ => self.verified.dropped.push(DroppedRecords { from, to, kinds }),
+                _ => self
+                    .verified
+                    .dropped
+                    .push(DroppedRecords { from, to, kinds }),
             }
         }
-        self.dropped.extend(runs.into_iter().filter(|run| run.from > begins).map(|run| (run.from, run)));
+        self.dropped.extend(
+            runs.into_iter()
+                .filter(|run| run.from > begins)
+                .map(|run| (run.from, run)),
+        );
     }
 
     /// Follows the chain across runs that were dropped, as far as the record before this one. What is missing else was removed.
@@ -245,8 +301,15 @@ impl<'a> Check<'a> {
                 self.cross(&run);
                 continue;
             }
-            let next = self.dropped.range(wanted..seq).next().map(|(_, run)| (run.from - 1, run.before.0));
-            self.found(Finding::Removed { from: wanted, to: next.map_or(seq - 1, |(to, _)| to) });
+            let next = self
+                .dropped
+                .range(wanted..seq)
+                .next()
+                .map(|(_, run)| (run.from - 1, run.before.0));
+            self.found(Finding::Removed {
+                from: wanted,
+                to: next.map_or(seq - 1, |(to, _)| to),
+            });
             match next {
                 Some(before) => self.last = before,
                 None => return,
@@ -256,13 +319,21 @@ impl<'a> Check<'a> {
 
     fn cross(&mut self, run: &DroppedRun) {
         if run.before.0 != self.last.1 {
-            self.found(Finding::Rewritten { after: self.sealed, to: self.last.0 });
+            self.found(Finding::Rewritten {
+                after: self.sealed,
+                to: self.last.0,
+            });
         }
         // Of seals that were kept elsewhere only that of the last record can be compared.
         let later = self.expected.split_off(&(run.to + 1));
-        let seals = std::mem::replace(&mut self.expected, later).remove(&run.to).unwrap_or_default();
+        let seals = std::mem::replace(&mut self.expected, later)
+            .remove(&run.to)
+            .unwrap_or_default();
         if seals.iter().any(|seal| seal.row().1 != run.hash.0) {
-            self.found(Finding::Rewritten { after: self.sealed, to: run.to });
+            self.found(Finding::Rewritten {
+                after: self.sealed,
+                to: run.to,
+            });
         }
         self.verified.seals += seals.len() as u64;
         (self.last, self.sealed) = ((run.to, run.hash.0), run.to);
@@ -270,7 +341,9 @@ impl<'a> Check<'a> {
 
     /// The oldest of those that wait.
     fn next(&mut self, waiting: &mut VecDeque<TrailRow>) {
-        let Some(row) = waiting.pop_front() else { return };
+        let Some(row) = waiting.pop_front() else {
+            return;
+        };
         self.verified.records += 1;
         self.verified.first.get_or_insert(row.seq);
         self.verified.last = Some(row.seq);
@@ -279,13 +352,18 @@ impl<'a> Check<'a> {
         if row.seq < wanted {
             self.found(Finding::Inserted { seq: row.seq });
         } else if row.seq == wanted && hash_of(&self.last.1, &row) != row.hash {
-            let finding = self.displaced(&row, waiting).unwrap_or(Finding::Altered { seq: row.seq });
+            let finding = self
+                .displaced(&row, waiting)
+                .unwrap_or(Finding::Altered { seq: row.seq });
             self.found(finding);
         }
         self.last = (row.seq, row.hash);
         let seals = self.expected.remove(&row.seq).unwrap_or_default();
         if seals.iter().any(|seal| seal.row().1 != row.hash) {
-            self.found(Finding::Rewritten { after: self.sealed, to: row.seq });
+            self.found(Finding::Rewritten {
+                after: self.sealed,
+                to: row.seq,
+            });
         }
         if !seals.is_empty() {
             self.sealed = row.seq;
@@ -295,13 +373,40 @@ impl<'a> Check<'a> {
 
     /// Whether what should stand here stands further on.
     fn displaced(&self, row: &TrailRow, waiting: &VecDeque<TrailRow>) -> Option<Finding> {
-        let here = |other: &TrailRow| hash_of(&self.last.1, &TrailRow { seq: row.seq, ..other.clone() }) == other.hash;
+        let here = |other: &TrailRow| {
+            hash_of(
+                &self.last.1,
+                &TrailRow {
+                    seq: row.seq,
+                    ..other.clone()
+                },
+            ) == other.hash
+        };
         let to = waiting.iter().find(|other| here(other))?.seq;
         // If this one fits where that one is, they were exchanged.
-        let before = waiting.iter().find(|other| other.seq + 1 == to).map_or(&row.hash, |other| &other.hash);
-        let there = |before: &[u8; 32]| hash_of(before, &TrailRow { seq: to, ..row.clone() }) == row.hash;
-        let fits = waiting.iter().map(|other| &other.hash).chain([before]).any(there);
-        Some(if fits { Finding::Reordered { seq: row.seq, to } } else { Finding::Inserted { seq: row.seq } })
+        let before = waiting
+            .iter()
+            .find(|other| other.seq + 1 == to)
+            .map_or(&row.hash, |other| &other.hash);
+        let there = |before: &[u8; 32]| {
+            hash_of(
+                before,
+                &TrailRow {
+                    seq: to,
+                    ..row.clone()
+                },
+            ) == row.hash
+        };
+        let fits = waiting
+            .iter()
+            .map(|other| &other.hash)
+            .chain([before])
+            .any(there);
+        Some(if fits {
+            Finding::Reordered { seq: row.seq, to }
+        } else {
+            Finding::Inserted { seq: row.seq }
+        })
     }
 
     /// Where it is known which record is not as it was, that there is one between two seals goes without saying.
@@ -310,7 +415,12 @@ impl<'a> Check<'a> {
             .verified
             .findings
             .iter()
-            .filter(|finding| !matches!(finding, Finding::Rewritten { .. } | Finding::Unsealed { .. }))
+            .filter(|finding| {
+                !matches!(
+                    finding,
+                    Finding::Rewritten { .. } | Finding::Unsealed { .. }
+                )
+            })
             .map(Finding::seq)
             .collect();
         self.verified.findings.retain(|finding| match finding {
@@ -322,7 +432,9 @@ impl<'a> Check<'a> {
     /// Whether what a record refers to is what it was.
     fn bytes(&mut self, source: &Source, row: &TrailRow) -> Result<(), AuditError> {
         // One that cannot be read was altered, and is found so.
-        let Ok(Some(call)) = call_of(row) else { return Ok(()) };
+        let Ok(Some(call)) = call_of(row) else {
+            return Ok(());
+        };
         if !self.bytes.insert(call.facts) {
             return Ok(());
         }
@@ -331,8 +443,14 @@ impl<'a> Check<'a> {
             wanted.push(facts.digest);
         }
         for digest in wanted {
-            if source.blob(&digest)?.is_none_or(|bytes| Digest::of(&bytes) != digest) {
-                self.found(Finding::Bytes { seq: row.seq, digest });
+            if source
+                .blob(&digest)?
+                .is_none_or(|bytes| Digest::of(&bytes) != digest)
+            {
+                self.found(Finding::Bytes {
+                    seq: row.seq,
+                    digest,
+                });
             }
         }
         Ok(())
@@ -341,20 +459,37 @@ impl<'a> Check<'a> {
     /// No row follows.
     fn end(&mut self, head: Option<Statement>) {
         let (last, hash) = self.last;
-        let missing = self.expected.keys().copied().filter(|seq| *seq > last).max();
+        let missing = self
+            .expected
+            .keys()
+            .copied()
+            .filter(|seq| *seq > last)
+            .max();
         match head {
-            None if last > 0 => self.found(Finding::Unsealed { seq: last, what: "seal of the last record" }),
+            None if last > 0 => self.found(Finding::Unsealed {
+                seq: last,
+                what: "seal of the last record",
+            }),
             None => {}
-            Some(head) if !head.is_by(self.key) => self.found(Finding::Unsealed { seq: head.row().0, what: head.what }),
+            Some(head) if !head.is_by(self.key) => self.found(Finding::Unsealed {
+                seq: head.row().0,
+                what: head.what,
+            }),
             Some(head) => match head.row() {
                 (seq, sealed) if seq == last => {
                     self.verified.seals += 1;
                     if sealed != hash {
-                        self.found(Finding::Rewritten { after: self.sealed, to: last });
+                        self.found(Finding::Rewritten {
+                            after: self.sealed,
+                            to: last,
+                        });
                     }
                 }
                 (seq, _) if seq < last => self.found(Finding::Inserted { seq: seq + 1 }),
-                (seq, _) => self.found(Finding::Removed { from: last + 1, to: seq }),
+                (seq, _) => self.found(Finding::Removed {
+                    from: last + 1,
+                    to: seq,
+                }),
             },
         }
         if let Some(to) = missing {

@@ -5,7 +5,8 @@
 //! journal has before it. Whoever holds the writer may take the ledger as well, never the other way round; so the thread can
 //! move what is journalled while the writer takes decisions.
 use crate::{
-    AuditError, AuditSettings, Denial, DropSummary, Entry, GapReason, Keys, OnFailure, Retention, Safe, Statement,
+    AuditError, AuditSettings, Denial, DropSummary, Entry, GapReason, Keys, OnFailure, Retention,
+    Safe, Statement,
     audit::Shared,
     chain::{Link, hash_of},
     checkpoint::Destinations,
@@ -152,20 +153,29 @@ impl Writer {
     pub(crate) fn group(&mut self, group: Vec<Pending>) -> Result<(), AuditError> {
         let mut dones = Vec::new();
         let withdraws = self.unproved && self.on_failure == OnFailure::Deny;
-        let (mut entries, without_room): (Vec<Pending>, Vec<Pending>) =
-            group.into_iter().partition(|pending| self.has_room(pending));
+        let (mut entries, without_room): (Vec<Pending>, Vec<Pending>) = group
+            .into_iter()
+            .partition(|pending| self.has_room(pending));
         if entries.is_empty() && !without_room.is_empty() {
-            without_room.into_iter().for_each(|pending| self.refuse(pending));
+            without_room
+                .into_iter()
+                .for_each(|pending| self.refuse(pending));
             return Ok(());
         }
-        without_room.into_iter().for_each(|pending| self.refuse(pending));
+        without_room
+            .into_iter()
+            .for_each(|pending| self.refuse(pending));
         for pending in &mut entries {
             if withdraws {
                 pending.withdraw();
             }
             dones.extend(pending.done.take());
         }
-        let urgency = if dones.is_empty() { Urgency::Unhurried } else { Urgency::Awaited };
+        let urgency = if dones.is_empty() {
+            Urgency::Unhurried
+        } else {
+            Urgency::Awaited
+        };
         let written = self.write_with_room(&entries, urgency);
         match &written {
             Ok(()) => {
@@ -183,17 +193,32 @@ impl Writer {
 
     /// True if there is room for an entry.
     fn has_room(&self, pending: &Pending) -> bool {
-        if let Entry::Decision(decision) = &pending.entry { self.decisions.admits(decision) } else { true }
+        if let Entry::Decision(decision) = &pending.entry {
+            self.decisions.admits(decision)
+        } else {
+            true
+        }
     }
 
     /// A decision is not recorded, since its user has taken their share of the room.
     fn refuse(&self, pending: Pending) {
-        let Entry::Decision(decision) = pending.entry else { return };
+        let Entry::Decision(decision) = pending.entry else {
+            return;
+        };
         // The first one of them is counted as well.
-        let denial = Denial { cause: Some(NO_ROOM.to_owned()), ..decision.as_denial() };
-        self.shared.refusals.count(&denial, pending.at, Instant::now());
+        let denial = Denial {
+            cause: Some(NO_ROOM.to_owned()),
+            ..decision.as_denial()
+        };
+        self.shared
+            .refusals
+            .count(&denial, pending.at, Instant::now());
         self.shared.health().undone += 1;
-        let safe = if self.on_failure == OnFailure::Continue { Safe::Yes } else { Safe::No };
+        let safe = if self.on_failure == OnFailure::Continue {
+            Safe::Yes
+        } else {
+            Safe::No
+        };
         pending.done.into_iter().for_each(|done| done(safe));
     }
 
@@ -203,7 +228,10 @@ impl Writer {
             match self.write(entries, urgency) {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
                     if self.drop_old(Need::Room) == Dropped::Nothing {
-                        return Err(AuditError::NothingToDrop { full, age: self.retention.decision_age });
+                        return Err(AuditError::NothingToDrop {
+                            full,
+                            age: self.retention.decision_age,
+                        });
                     }
                 }
                 written => return written,
@@ -214,7 +242,12 @@ impl Writer {
 
     fn write(&mut self, entries: &[Pending], urgency: Urgency) -> Result<(), AuditError> {
         let left_out = self.shared.left_out.swap(0, Ordering::Relaxed);
-        let gap = |calls: u64, reason| (calls > 0).then_some(Entry::Gap { calls: Some(calls), reason });
+        let gap = |calls: u64, reason| {
+            (calls > 0).then_some(Entry::Gap {
+                calls: Some(calls),
+                reason,
+            })
+        };
         let is_told = self.told_gone.is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
         let gone = if is_told { self.gone.take() } else { None };
         let first: Vec<Pending> = gap(left_out, GapReason::Overload)
@@ -224,9 +257,14 @@ impl Writer {
             .map(Pending::new)
             .collect();
         let all = || first.iter().chain(entries);
-        let held = all().filter_map(|pending| pending.held.as_deref()).flat_map(Held::blobs).collect();
+        let held = all()
+            .filter_map(|pending| pending.held.as_deref())
+            .flat_map(Held::blobs)
+            .collect();
         let before = self.head.0;
-        let written = self.rows(all()).and_then(|rows| self.keep(rows, &held, urgency));
+        let written = self
+            .rows(all())
+            .and_then(|rows| self.keep(rows, &held, urgency));
         let mut health = self.shared.health();
         match written {
             Ok(()) => {
@@ -246,11 +284,16 @@ impl Writer {
     }
 
     /// Entries as they are kept, behind the last record.
-    fn rows<'a>(&self, entries: impl Iterator<Item = &'a Pending>) -> Result<Vec<TrailRow>, AuditError> {
+    fn rows<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a Pending>,
+    ) -> Result<Vec<TrailRow>, AuditError> {
         let (mut seq, mut hash) = self.head;
         entries
             .map(|pending| {
-                let columns = pending.entry.columns(pending.held.as_ref().map(|held| held.name.as_str()));
+                let columns = pending
+                    .entry
+                    .columns(pending.held.as_ref().map(|held| held.name.as_str()));
                 seq += 1;
                 let row = TrailRow {
                     seq,
@@ -270,13 +313,22 @@ impl Writer {
     }
 
     /// Puts records behind the last one: into the journal where somebody waits for them and they are all there is to write.
-    fn keep(&mut self, rows: Vec<TrailRow>, held: &HeldFor<'_>, urgency: Urgency) -> Result<(), AuditError> {
+    fn keep(
+        &mut self,
+        rows: Vec<TrailRow>,
+        held: &HeldFor<'_>,
+        urgency: Urgency,
+    ) -> Result<(), AuditError> {
         let head = rows.last().map_or(self.head, |row| (row.seq, row.hash));
         let decisions = rows.iter().filter(|row| row.kind == kind::DECISION);
         self.since_drop += rows.iter().map(|row| row.body.len() as u64).sum::<u64>();
-        let bytes: Vec<(Option<u32>, u64)> = decisions.map(|row| (row.uid, row.body.len() as u64)).collect();
+        let bytes: Vec<(Option<u32>, u64)> = decisions
+            .map(|row| (row.uid, row.body.len() as u64))
+            .collect();
         self.put(rows, held, (urgency, head))?;
-        bytes.into_iter().for_each(|(uid, bytes)| self.decisions.add(uid, bytes));
+        bytes
+            .into_iter()
+            .for_each(|(uid, bytes)| self.decisions.add(uid, bytes));
         Ok(())
     }
 
@@ -287,19 +339,26 @@ impl Writer {
         (urgency, head): (Urgency, Link),
     ) -> Result<(), AuditError> {
         let blobs = self.due(held, head.0);
-        let is_due = head.0 - self.sealed.0 >= self.every.0 || self.sealed.1.elapsed() >= self.every.1;
+        let is_due =
+            head.0 - self.sealed.0 >= self.every.0 || self.sealed.1.elapsed() >= self.every.1;
         let is_short = urgency == Urgency::Awaited && blobs.is_empty() && !is_due;
-        let rows = match if is_short { self.journal.add(self.head, rows) } else { Err(rows) } {
+        let rows = match if is_short {
+            self.journal.add(self.head, rows)
+        } else {
+            Err(rows)
+        } {
             Ok(()) => {
                 self.head = head;
                 return Ok(());
             }
             Err(rows) => rows,
         };
-        let checkpoint = is_due.then(|| Statement::sealed(SealKind::Checkpoint, head, now(), &self.keys));
+        let checkpoint =
+            is_due.then(|| Statement::sealed(SealKind::Checkpoint, head, now(), &self.keys));
         self.write_through(&rows, &blobs, head, checkpoint)?;
         self.head = head;
-        self.known.extend(blobs.iter().map(|blob| (blob.digest, blob.until)));
+        self.known
+            .extend(blobs.iter().map(|blob| (blob.digest, blob.until)));
         self.drop_at_times();
         Ok(())
     }
@@ -322,7 +381,8 @@ impl Writer {
         self.journal.clear();
         if let Some(checkpoint) = checkpoint {
             self.sealed = (head.0, Instant::now());
-            self.destinations.send(&Statement::of(SealKind::Checkpoint, checkpoint));
+            self.destinations
+                .send(&Statement::of(SealKind::Checkpoint, checkpoint));
         }
         Ok(())
     }
@@ -353,14 +413,21 @@ impl Writer {
         let until = seq + KEEP_AHEAD;
         let blob = |(digest, bytes): (&[u8; 32], &&'a [u8])| match self.known.get(digest) {
             Some(kept) if *kept >= seq => None,
-            known => Some(Blob { digest: *digest, bytes: known.is_none().then_some(*bytes), until }),
+            known => Some(Blob {
+                digest: *digest,
+                bytes: known.is_none().then_some(*bytes),
+                until,
+            }),
         };
         held.iter().filter_map(blob).collect()
     }
 
     /// Counts what could not be written, and says so the first time.
     fn failed(&mut self, entries: &[Pending], decisions: usize, error: &AuditError) {
-        let calls = entries.iter().filter(|pending| matches!(pending.entry, Entry::Call(_))).count() as u64;
+        let calls = entries
+            .iter()
+            .filter(|pending| matches!(pending.entry, Entry::Call(_)))
+            .count() as u64;
         self.not_written += calls;
         let is_of_policy = |pending: &Pending| matches!(&pending.entry, Entry::Call(call) if matches!(call.record.subject, Subject::Policy(_)));
         self.unproved |= entries.iter().any(is_of_policy);
@@ -387,7 +454,12 @@ impl Writer {
         let (lost, undone) = (health.lost, health.undone);
         drop(health);
         if let Some(left_out) = self.recoveries.allow(Instant::now()) {
-            tracing::warn!(lost, undone, left_out, "the audit trail can be written again");
+            tracing::warn!(
+                lost,
+                undone,
+                left_out,
+                "the audit trail can be written again"
+            );
         }
     }
 
@@ -410,7 +482,9 @@ impl Writer {
     }
 
     fn drop_at_times(&mut self) {
-        let Some(dropped_at) = self.dropped_at else { return };
+        let Some(dropped_at) = self.dropped_at else {
+            return;
+        };
         if self.head.0 - dropped_at >= BETWEEN_DROPS || self.since_drop >= self.between_drops {
             (self.dropped_at, self.since_drop) = (Some(self.head.0), 0);
             self.drop_old(Need::Usual);
@@ -422,7 +496,9 @@ impl Writer {
         let gone = ledger.drop_old(self.retention, need);
         ledger.measure(self.retention, &mut self.decisions);
         drop(ledger);
-        let Some(gone) = gone else { return Dropped::Nothing };
+        let Some(gone) = gone else {
+            return Dropped::Nothing;
+        };
         self.known.clear();
         self.gone = DropSummary::both(self.gone.take(), Some(gone));
         Dropped::Some

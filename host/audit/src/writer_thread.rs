@@ -13,11 +13,19 @@ use std::{
 };
 
 /// Runs the thread, until there is nothing more to come.
-pub(crate) fn keep_writing(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue, patience: Duration) {
+pub(crate) fn keep_writing(
+    writer: &Mutex<Writer>,
+    ledger: &Mutex<Ledger>,
+    queue: &Queue,
+    patience: Duration,
+) {
     let shared = locked(writer).shared.clone();
     loop {
         write_refusals(writer, &shared.refusals);
-        let until_due = shared.refusals.due_within(Instant::now()).unwrap_or(patience);
+        let until_due = shared
+            .refusals
+            .due_within(Instant::now())
+            .unwrap_or(patience);
         match queue.wait(patience.min(until_due), GROUP) {
             Ready::Entries => locked(writer).drain(queue),
             Ready::Journal => settle(writer, ledger, queue),

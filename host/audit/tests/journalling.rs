@@ -1,8 +1,14 @@
 //! The journal: whenever a server ends, what it told is in the trail; and who changes the journal is found out.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_audit::{
-    Audit, AuditError, AuditSettings, By, Decision, Entry, Fault, GapReason, Retention, Safe, Source, verify,
+    Audit, AuditError, AuditSettings, By, Decision, Entry, Fault, GapReason, Retention, Safe,
+    Source, verify,
 };
 use peal_model::{Info, Key, Matter, Value};
 use peal_store::{Durability, Filter};
@@ -24,7 +30,10 @@ const MANY: u64 = 2000;
 
 /// Never sealed on the way, which would be written at once.
 fn settings(place: &Place) -> AuditSettings {
-    AuditSettings { checkpoint_records: 1_000_000, ..place.settings() }
+    AuditSettings {
+        checkpoint_records: 1_000_000,
+        ..place.settings()
+    }
 }
 
 fn open(place: &Place) -> Result<Audit, AuditError> {
@@ -44,7 +53,10 @@ fn held(place: &Place) -> Connection {
 }
 
 fn decide(audit: &Audit, number: u64, bytes: usize) -> Safe {
-    let infos = vec![Info::new(Key::new("test.bytes").unwrap(), Value::ByteObject(vec![7; bytes].into()))];
+    let infos = vec![Info::new(
+        Key::new("test.bytes").unwrap(),
+        Value::ByteObject(vec![7; bytes].into()),
+    )];
     let (tell, told) = mpsc::channel();
     let decision = Decision::new(number, request(Matter::JobControl, infos), &granted());
     audit.decide(decision, By::Caller, move |safe| tell.send(safe).unwrap());
@@ -64,17 +76,31 @@ fn killed(place: &Place, decisions: u64) -> Place {
 }
 
 fn entries(place: &Place) -> Vec<Entry> {
-    let rows = Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), u32::MAX).unwrap();
-    rows.iter().map(|row| Entry::read(&row.body).unwrap()).collect()
+    let rows = Source::open(&place.path("audit.db"))
+        .unwrap()
+        .last(&Filter::default(), u32::MAX)
+        .unwrap();
+    rows.iter()
+        .map(|row| Entry::read(&row.body).unwrap())
+        .collect()
 }
 
 fn decided(entries: &[Entry]) -> Vec<u64> {
-    let number = |entry: &Entry| if let Entry::Decision(decision) = entry { Some(decision.request) } else { None };
+    let number = |entry: &Entry| {
+        if let Entry::Decision(decision) = entry {
+            Some(decision.request)
+        } else {
+            None
+        }
+    };
     entries.iter().filter_map(number).collect()
 }
 
 fn verified(place: &Place) -> peal_audit::Verified {
-    let key = fs::read_to_string(place.path("audit.key.pub")).unwrap().parse().unwrap();
+    let key = fs::read_to_string(place.path("audit.key.pub"))
+        .unwrap()
+        .parse()
+        .unwrap();
     verify(&Source::open(&place.path("audit.db")).unwrap(), &key, &[]).unwrap()
 }
 
@@ -85,8 +111,20 @@ fn is_taken_over(place: &Place, decisions: impl IntoIterator<Item = u64>) {
     let found = entries(place);
     assert_eq!(decided(&found), decisions.into_iter().collect::<Vec<_>>());
     let end = &found[found.len() - 3..];
-    assert!(matches!(end[0], Entry::Gap { calls: None, reason: GapReason::Crash }), "{found:?}");
-    assert!(matches!((&end[1], &end[2]), (Entry::Began { .. }, Entry::Ended)), "{found:?}");
+    assert!(
+        matches!(
+            end[0],
+            Entry::Gap {
+                calls: None,
+                reason: GapReason::Crash
+            }
+        ),
+        "{found:?}"
+    );
+    assert!(
+        matches!((&end[1], &end[2]), (Entry::Began { .. }, Entry::Ended)),
+        "{found:?}"
+    );
     let verified = verified(place);
     assert_eq!((verified.findings, verified.waiting), (Vec::new(), None));
     assert_eq!(tail(place), b"");
@@ -97,9 +135,25 @@ fn is_refused(place: &Place, bytes: &[u8], frame: u64) -> Fault {
     fs::write(place.path("audit.db-tail"), bytes).unwrap();
     let before = entries(place).len();
     let error = open(place).err().unwrap();
-    assert!(error.to_string().contains("audit.db-tail\", which holds what is on its way"), "{error}");
-    let AuditError::Journal { frame: found, fault, .. } = error else { panic!("{error}") };
-    assert_eq!((found, tail(place).as_slice(), entries(place).len()), (frame, bytes, before), "nothing is changed");
+    assert!(
+        error
+            .to_string()
+            .contains("audit.db-tail\", which holds what is on its way"),
+        "{error}"
+    );
+    let AuditError::Journal {
+        frame: found,
+        fault,
+        ..
+    } = error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!(
+        (found, tail(place).as_slice(), entries(place).len()),
+        (frame, bytes, before),
+        "nothing is changed"
+    );
     fault
 }
 
@@ -133,8 +187,14 @@ fn who_decides_does_not_wait_for_the_database_and_the_journal_has_an_end() {
     });
     assert!(tail(&place).len() as u64 <= MOST);
     drop(audit);
-    assert_eq!(decided(&entries(&place)), (1..=told + 1).collect::<Vec<_>>());
-    assert_eq!((tail(&place), verified(&place).findings), (Vec::new(), Vec::new()));
+    assert_eq!(
+        decided(&entries(&place)),
+        (1..=told + 1).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        (tail(&place), verified(&place).findings),
+        (Vec::new(), Vec::new())
+    );
 }
 
 #[test]
@@ -144,10 +204,23 @@ fn what_was_journalled_and_not_moved_is_taken_over() {
         let copy = killed(&place, 5);
         assert!(decided(&entries(&copy)).is_empty());
         let waiting = verified(&copy).waiting.unwrap();
-        assert_eq!((waiting.records, waiting.bytes), (5, tail(&copy).len() as u64));
-        drop(Audit::open(AuditSettings { durability, ..settings(&copy) }).unwrap());
+        assert_eq!(
+            (waiting.records, waiting.bytes),
+            (5, tail(&copy).len() as u64)
+        );
+        drop(
+            Audit::open(AuditSettings {
+                durability,
+                ..settings(&copy)
+            })
+            .unwrap(),
+        );
         assert_eq!(decided(&entries(&copy)), [1, 2, 3, 4, 5]);
-        assert_eq!(decided(&entries(&place)), [1, 2, 3, 4, 5], "the one that was not killed");
+        assert_eq!(
+            decided(&entries(&place)),
+            [1, 2, 3, 4, 5],
+            "the one that was not killed"
+        );
     }
     is_taken_over(&killed(&Place::new(), 5), 1..=5);
 }
@@ -168,7 +241,11 @@ fn what_was_moved_while_the_journal_was_not_emptied_is_there_once() {
     assert_eq!(verified(&copy).waiting.unwrap().records, 0);
     is_taken_over(&copy, 1..=5);
     // Where another server went on from the first two, the others come too late.
-    fs::write(early.path("audit.db-tail"), frames(&journalled)[..2].concat()).unwrap();
+    fs::write(
+        early.path("audit.db-tail"),
+        frames(&journalled)[..2].concat(),
+    )
+    .unwrap();
     is_taken_over(&early, 1..=2);
     assert_eq!(is_refused(&early, &journalled, 3), Fault::Other { seq: 4 });
     drop(audit);
@@ -194,7 +271,13 @@ fn who_changes_the_journal_is_found_out() {
     let bytes = tail(&copy);
     let pieces = frames(&bytes);
     let second = pieces[0].len();
-    for at in [second, second + 4, second + 8, second + 100, second + pieces[1].len() - 1] {
+    for at in [
+        second,
+        second + 4,
+        second + 8,
+        second + 100,
+        second + pieces[1].len() - 1,
+    ] {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
         let fault = is_refused(&copy, &changed, 2);
@@ -204,15 +287,45 @@ fn who_changes_the_journal_is_found_out() {
         };
         assert!(is_told, "{at}: {fault}");
     }
-    let order = |order: &[usize]| order.iter().flat_map(|at| pieces[*at].clone()).collect::<Vec<u8>>();
+    let order = |order: &[usize]| {
+        order
+            .iter()
+            .flat_map(|at| pieces[*at].clone())
+            .collect::<Vec<u8>>()
+    };
     let elsewhere = |wanted, found| Fault::Elsewhere { wanted, found };
-    assert_eq!(is_refused(&copy, &order(&[1, 2, 3]), 1), elsewhere(1, 2), "without the first");
-    assert_eq!(is_refused(&copy, &order(&[0, 2, 3]), 2), elsewhere(2, 3), "without the second");
-    assert_eq!(is_refused(&copy, &order(&[0, 2, 1, 3]), 2), elsewhere(2, 3), "exchanged");
-    assert_eq!(is_refused(&copy, &order(&[0, 1, 1, 2]), 3), elsewhere(3, 2), "twice");
-    assert_eq!(is_refused(&copy, &[0; 600], 1), Fault::Length { length: 0, again: u32::MAX });
+    assert_eq!(
+        is_refused(&copy, &order(&[1, 2, 3]), 1),
+        elsewhere(1, 2),
+        "without the first"
+    );
+    assert_eq!(
+        is_refused(&copy, &order(&[0, 2, 3]), 2),
+        elsewhere(2, 3),
+        "without the second"
+    );
+    assert_eq!(
+        is_refused(&copy, &order(&[0, 2, 1, 3]), 2),
+        elsewhere(2, 3),
+        "exchanged"
+    );
+    assert_eq!(
+        is_refused(&copy, &order(&[0, 1, 1, 2]), 3),
+        elsewhere(3, 2),
+        "twice"
+    );
+    assert_eq!(
+        is_refused(&copy, &[0; 600], 1),
+        Fault::Length {
+            length: 0,
+            again: u32::MAX
+        }
+    );
     let long = [bytes.as_slice(), &vec![0; MOST as usize]].concat();
-    assert!(matches!(is_refused(&copy, &long, 5), Fault::Length { .. }), "what is there makes no sense first");
+    assert!(
+        matches!(is_refused(&copy, &long, 5), Fault::Length { .. }),
+        "what is there makes no sense first"
+    );
     // That of another trail, and of this one with another key.
     let other = killed(&Place::new(), 4);
     assert_eq!(is_refused(&copy, &tail(&other), 1), Fault::Code);
@@ -227,7 +340,9 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
     let audit = open(&place).unwrap();
     let other = Connection::open(place.path("audit.db")).unwrap();
     other.busy_timeout(Duration::from_secs(60)).unwrap();
-    other.execute_batch("alter table record rename to elsewhere").unwrap();
+    other
+        .execute_batch("alter table record rename to elsewhere")
+        .unwrap();
     assert_eq!(decide(&audit, 1, 100), Safe::Yes, "nobody can know yet");
     while !audit.health().is_failing {
         thread::yield_now();
@@ -235,21 +350,35 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
     assert_eq!(decide(&audit, 2, 100), Safe::No);
     // Killed now, the next one has what was told.
     let copy = place.as_if_killed();
-    other.execute_batch("alter table elsewhere rename to record").unwrap();
+    other
+        .execute_batch("alter table elsewhere rename to record")
+        .unwrap();
     assert_eq!(decide(&audit, 3, 100), Safe::Yes);
     assert!(!audit.health().is_failing, "{:?}", audit.health());
     // Also where it is found out by what nobody waits for.
-    other.execute_batch("alter table record rename to elsewhere").unwrap();
-    audit.note(Entry::Refused { reasons: Vec::new() });
+    other
+        .execute_batch("alter table record rename to elsewhere")
+        .unwrap();
+    audit.note(Entry::Refused {
+        reasons: Vec::new(),
+    });
     while !audit.health().is_failing {
         thread::yield_now();
     }
     assert_eq!(decide(&audit, 4, 100), Safe::No);
-    other.execute_batch("alter table elsewhere rename to record").unwrap();
+    other
+        .execute_batch("alter table elsewhere rename to record")
+        .unwrap();
     drop(audit);
-    assert_eq!((decided(&entries(&place)), tail(&place)), (vec![1, 3], Vec::new()));
+    assert_eq!(
+        (decided(&entries(&place)), tail(&place)),
+        (vec![1, 3], Vec::new())
+    );
     assert_eq!(verified(&place).findings, []);
-    Connection::open(copy.path("audit.db")).unwrap().execute_batch("alter table elsewhere rename to record").unwrap();
+    Connection::open(copy.path("audit.db"))
+        .unwrap()
+        .execute_batch("alter table elsewhere rename to record")
+        .unwrap();
     is_taken_over(&copy, [1]);
 }
 
@@ -257,15 +386,26 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
 fn where_there_is_no_room_the_oldest_go_for_what_is_journalled_as_well() {
     let place = Place::new();
     // Decisions may go as soon as there is no room.
-    let retention = Retention { decision_age: Duration::ZERO, ..Retention::default() };
-    let audit = Audit::open(AuditSettings { max_bytes: 1 << 18, retention, ..settings(&place) }).unwrap();
+    let retention = Retention {
+        decision_age: Duration::ZERO,
+        ..Retention::default()
+    };
+    let audit = Audit::open(AuditSettings {
+        max_bytes: 1 << 18,
+        retention,
+        ..settings(&place)
+    })
+    .unwrap();
     for number in 1..=400 {
         assert_eq!(decide(&audit, number, 2000), Safe::Yes, "{number}");
     }
     assert_eq!((audit.health().lost, audit.health().undone), (0, 0));
     drop(audit);
     let found = decided(&entries(&place));
-    assert!(found.first().unwrap() > &1 && found.last() == Some(&400), "{found:?}");
+    assert!(
+        found.first().unwrap() > &1 && found.last() == Some(&400),
+        "{found:?}"
+    );
     assert_eq!(verified(&place).findings, []);
 }
 
@@ -291,13 +431,20 @@ fn what_many_decide_at_once_is_there_whenever_it_ends() {
             }
             // No checkpoint of SQLite's while its files are copied.
             let reader = Connection::open(place.path("audit.db")).unwrap();
-            reader.execute_batch("begin; select count(*) from seal").unwrap();
+            reader
+                .execute_batch("begin; select count(*) from seal")
+                .unwrap();
             let so_far = told.lock().unwrap().clone();
             copies.push((so_far, place.as_if_killed()));
         }
     });
     drop(audit);
-    assert_eq!(decided(&entries(&place)).into_iter().collect::<BTreeSet<_>>(), (0..MANY).collect());
+    assert_eq!(
+        decided(&entries(&place))
+            .into_iter()
+            .collect::<BTreeSet<_>>(),
+        (0..MANY).collect()
+    );
     for (told, copy) in copies {
         drop(open(&copy).unwrap());
         let found: BTreeSet<u64> = decided(&entries(&copy)).into_iter().collect();

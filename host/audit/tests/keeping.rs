@@ -1,10 +1,15 @@
 //! Tests of retention: the records that go where there is no room, those that stay, and how both are told.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 
 use peal_audit::{
-    Audit, AuditSettings, By, Decision, Denial, Entry, Finding, PublicKey, Report, Retention, Ruling, Safe, Source,
-    Verified, export, hash_of, verify,
+    Audit, AuditSettings, By, Decision, Denial, Entry, Finding, PublicKey, Report, Retention,
+    Ruling, Safe, Source, Verified, export, hash_of, verify,
 };
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{ConnectionKind, Identity, Info, Key, Matter, PolicyRequest, Value, code, key};
@@ -23,20 +28,37 @@ const SMALL: u64 = 1 << 20;
 const DECISIONS: u64 = 20;
 
 fn settings(place: &Place) -> AuditSettings {
-    AuditSettings { max_bytes: SMALL, queue: 100_000, ..place.settings() }
+    AuditSettings {
+        max_bytes: SMALL,
+        queue: 100_000,
+        ..place.settings()
+    }
 }
 
 fn key_of(place: &Place) -> PublicKey {
-    std::fs::read_to_string(place.path("audit.key.pub")).unwrap().parse().unwrap()
+    std::fs::read_to_string(place.path("audit.key.pub"))
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn verified(place: &Place) -> Verified {
-    verify(&Source::open(&place.path("audit.db")).unwrap(), &key_of(place), &[]).unwrap()
+    verify(
+        &Source::open(&place.path("audit.db")).unwrap(),
+        &key_of(place),
+        &[],
+    )
+    .unwrap()
 }
 
 fn entries(place: &Place) -> Vec<Entry> {
-    let rows = Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), u32::MAX).unwrap();
-    rows.iter().map(|row| Entry::read(&row.body).unwrap()).collect()
+    let rows = Source::open(&place.path("audit.db"))
+        .unwrap()
+        .last(&Filter::default(), u32::MAX)
+        .unwrap();
+    rows.iter()
+        .map(|row| Entry::read(&row.body).unwrap())
+        .collect()
 }
 
 /// The decisions that are there, with these numbers.
@@ -51,7 +73,11 @@ fn decided(place: &Place, numbers: impl Fn(u64) -> bool) -> Vec<u64> {
 /// Denials of root's, each between others, and then far more of what may go than there is room for.
 fn flooded(place: &Place) {
     let audit = Audit::open(settings(place)).unwrap();
-    let junk = || audit.note(Entry::Refused { reasons: vec!["x".repeat(1000)] });
+    let junk = || {
+        audit.note(Entry::Refused {
+            reasons: vec!["x".repeat(1000)],
+        })
+    };
     for number in 0..DECISIONS {
         decide(&audit, number, &denied());
         junk();
@@ -63,44 +89,94 @@ fn flooded(place: &Place) {
 }
 
 fn sql(place: &Place, text: &str) {
-    Connection::open(place.path("audit.db")).unwrap().execute_batch(text).unwrap();
+    Connection::open(place.path("audit.db"))
+        .unwrap()
+        .execute_batch(text)
+        .unwrap();
 }
 
 #[test]
 fn decisions_stay_while_others_go_and_what_went_is_told() {
     let place = Place::new();
     flooded(&place);
-    assert_eq!(decided(&place, |_| true), (0..DECISIONS).collect::<Vec<_>>());
+    assert_eq!(
+        decided(&place, |_| true),
+        (0..DECISIONS).collect::<Vec<_>>()
+    );
     let found = verified(&place);
-    assert_eq!((&found.findings[..], found.begins_after), (&[][..], 0), "{found:?}");
+    assert_eq!(
+        (&found.findings[..], found.begins_after),
+        (&[][..], 0),
+        "{found:?}"
+    );
     let gone: u64 = found.dropped.iter().map(|dropped| dropped.count()).sum();
     assert_eq!(found.records + gone, found.last.unwrap(), "{found:?}");
-    assert!(gone > 4000 && found.dropped[0].to_string().contains(" of kind refused"), "{:?}", found.dropped);
+    assert!(
+        gone > 4000 && found.dropped[0].to_string().contains(" of kind refused"),
+        "{:?}",
+        found.dropped
+    );
     let told = entries(&place).into_iter().filter_map(|entry| match entry {
         Entry::Dropped(dropped) => Some(dropped.count()),
         _ => None,
     });
     assert_eq!(told.sum::<u64>(), gone, "the records tell the same");
-    let report = Report::of(&Source::open(&place.path("audit.db")).unwrap(), &Filter::default()).unwrap();
-    assert!(report.count("dropped") >= 1 && peal_audit::page(&report, "test", "").contains(" of kind refused"));
+    let report = Report::of(
+        &Source::open(&place.path("audit.db")).unwrap(),
+        &Filter::default(),
+    )
+    .unwrap();
+    assert!(
+        report.count("dropped") >= 1
+            && peal_audit::page(&report, "test", "").contains(" of kind refused")
+    );
 }
 
 #[test]
 fn removed_record_is_told_apart_from_dropped_ones() {
     for (what, edit, wanted) in [
-        ("a decision", "delete from record where seq = 4", "record 4 was removed"),
-        ("another", "delete from record where seq between 6 and 8", "record 6 was removed"),
-        ("one altered", "update record set outcome = 'granted' where seq = 4", "record 4 was altered"),
-        ("the statement", "delete from dropped", "record 1 was removed"),
-        ("a statement of one's own", "update dropped set body = x'a0'", "is not signed by this key"),
-        ("one without its signature", "update dropped set signature = zeroblob(64)", "is not signed by this key"),
+        (
+            "a decision",
+            "delete from record where seq = 4",
+            "record 4 was removed",
+        ),
+        (
+            "another",
+            "delete from record where seq between 6 and 8",
+            "record 6 was removed",
+        ),
+        (
+            "one altered",
+            "update record set outcome = 'granted' where seq = 4",
+            "record 4 was altered",
+        ),
+        (
+            "the statement",
+            "delete from dropped",
+            "record 1 was removed",
+        ),
+        (
+            "a statement of one's own",
+            "update dropped set body = x'a0'",
+            "is not signed by this key",
+        ),
+        (
+            "one without its signature",
+            "update dropped set signature = zeroblob(64)",
+            "is not signed by this key",
+        ),
     ] {
         let place = Place::new();
         flooded(&place);
         sql(&place, edit);
         let findings = verified(&place).findings;
-        let all = format!("{:?}", findings.iter().map(ToString::to_string).collect::<Vec<_>>());
-        let is_found = findings.iter().any(|finding| finding.to_string().contains(wanted))
+        let all = format!(
+            "{:?}",
+            findings.iter().map(ToString::to_string).collect::<Vec<_>>()
+        );
+        let is_found = findings
+            .iter()
+            .any(|finding| finding.to_string().contains(wanted))
             || wanted == "record 1 was removed" && matches!(findings[0], Finding::Removed { .. });
         assert!(is_found, "{what}: {all}");
     }
@@ -113,13 +189,24 @@ fn decisions_between_dropped_ones_cannot_be_rewritten() {
     // The hash of a decision that stays is written anew with it.
     let seq = {
         let trail = Trail::open_to_read(&place.path("audit.db")).unwrap();
-        let filter = Filter { kinds: vec!["decision".to_owned()], ..Filter::default() };
+        let filter = Filter {
+            kinds: vec!["decision".to_owned()],
+            ..Filter::default()
+        };
         trail.rows(&filter, 10).unwrap()[3].seq
     };
-    sql(&place, &format!("update record set outcome = 'granted' where seq = {seq}"));
+    sql(
+        &place,
+        &format!("update record set outcome = 'granted' where seq = {seq}"),
+    );
     rehash(&place.path("audit.db"), seq, &place);
     let findings = verified(&place).findings;
-    assert!(findings.iter().any(|finding| matches!(finding, Finding::Rewritten { .. })), "{findings:?}");
+    assert!(
+        findings
+            .iter()
+            .any(|finding| matches!(finding, Finding::Rewritten { .. })),
+        "{findings:?}"
+    );
 }
 
 /// Writes the hash of a record anew, from that of the dropped one before.
@@ -129,14 +216,30 @@ fn rehash(path: &Path, seq: u64, place: &Place) {
         let trail = Trail::open_to_read(path).unwrap();
         trail.dropped().unwrap()
     };
-    let text = statement().iter().map(|rows| peal_audit::readable(&rows.body).unwrap()).collect::<Vec<_>>();
-    let mut runs = text.iter().flat_map(|range| range["runs"].as_array().unwrap().clone());
-    let run = runs.rfind(|run| run["to"].as_u64() == Some(seq - 1)).unwrap();
+    let text = statement()
+        .iter()
+        .map(|rows| peal_audit::readable(&rows.body).unwrap())
+        .collect::<Vec<_>>();
+    let mut runs = text
+        .iter()
+        .flat_map(|range| range["runs"].as_array().unwrap().clone());
+    let run = runs
+        .rfind(|run| run["to"].as_u64() == Some(seq - 1))
+        .unwrap();
     let before: peal_sandbox::Digest = run["hash"].as_str().unwrap().parse().unwrap();
-    let row = Source::open(&place.path("audit.db")).unwrap().row(seq).unwrap().unwrap();
+    let row = Source::open(&place.path("audit.db"))
+        .unwrap()
+        .row(seq)
+        .unwrap()
+        .unwrap();
     let hash = hash_of(&before.0, &row);
     let connection = Connection::open(path).unwrap();
-    connection.execute("update record set hash = ?1 where seq = ?2", (hash.as_slice(), seq as i64)).unwrap();
+    connection
+        .execute(
+            "update record set hash = ?1 where seq = ?2",
+            (hash.as_slice(), seq as i64),
+        )
+        .unwrap();
 }
 
 #[test]
@@ -144,7 +247,12 @@ fn exported_trail_tells_what_was_dropped() {
     let place = Place::new();
     flooded(&place);
     let mut text = Vec::new();
-    export(&Source::open(&place.path("audit.db")).unwrap(), &Filter::default(), &mut text).unwrap();
+    export(
+        &Source::open(&place.path("audit.db")).unwrap(),
+        &Filter::default(),
+        &mut text,
+    )
+    .unwrap();
     let exported = place.path("trail.jsonl");
     std::fs::write(&exported, &text).unwrap();
     let elsewhere = verify(&Source::open(&exported).unwrap(), &key_of(&place), &[]).unwrap();
@@ -153,13 +261,20 @@ fn exported_trail_tells_what_was_dropped() {
 
 /// A decision about a request of this user, of some size.
 fn decide_for(audit: &Audit, uid: u32, number: u64) -> Safe {
-    let infos = vec![Info::new(Key::new("test.bytes").unwrap(), Value::ByteObject(vec![7; 8000].into()))];
+    let infos = vec![Info::new(
+        Key::new("test.bytes").unwrap(),
+        Value::ByteObject(vec![7; 8000].into()),
+    )];
     let asked = PolicyRequest {
         identity: Some(Identity { uid, gid: 100 }),
         ..PolicyRequest::clone(&request(Matter::JobControl, infos))
     };
     let (tell, told) = mpsc::channel();
-    audit.decide(Decision::new(number, Arc::new(asked), &granted()), By::Caller, move |safe| tell.send(safe).unwrap());
+    audit.decide(
+        Decision::new(number, Arc::new(asked), &granted()),
+        By::Caller,
+        move |safe| tell.send(safe).unwrap(),
+    );
     told.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
@@ -168,32 +283,63 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
     let place = Place::new();
     let audit = Audit::open(settings(&place)).unwrap();
     let first_denied = (0..2000).find(|number| decide_for(&audit, 0, *number) == Safe::No);
-    assert!(first_denied.is_some_and(|number| number > 50), "{first_denied:?}");
+    assert!(
+        first_denied.is_some_and(|number| number > 50),
+        "{first_denied:?}"
+    );
     let failure = audit.failure().unwrap().to_string();
-    assert!(failure.contains("decisions stay for 7days (audit.decision_days)"), "{failure}");
+    assert!(
+        failure.contains("decisions stay for 7days (audit.decision_days)"),
+        "{failure}"
+    );
     assert_eq!(decide_for(&audit, 0, 1_000_000), Safe::No);
     drop(audit);
     let found = verified(&place);
-    assert_eq!((&found.findings[..], found.begins_after), (&[][..], 0), "no decision went");
+    assert_eq!(
+        (&found.findings[..], found.begins_after),
+        (&[][..], 0),
+        "no decision went"
+    );
     // Where decisions need not stay so long, it goes on.
-    let retention = Retention { decision_age: Duration::ZERO, ..Retention::default() };
-    let audit = Audit::open(AuditSettings { retention, ..settings(&place) }).unwrap();
+    let retention = Retention {
+        decision_age: Duration::ZERO,
+        ..Retention::default()
+    };
+    let audit = Audit::open(AuditSettings {
+        retention,
+        ..settings(&place)
+    })
+    .unwrap();
     assert_eq!(decide_for(&audit, 0, 1_000_001), Safe::Yes);
     drop(audit);
     let found = verified(&place);
-    assert!(found.findings.is_empty() && found.begins_after > 0, "{found:?}");
+    assert!(
+        found.findings.is_empty() && found.begins_after > 0,
+        "{found:?}"
+    );
 }
 
 #[test]
 fn user_who_fills_the_room_of_decisions_is_denied_and_others_are_not() {
     let place = Place::new();
     // Large beside the journal, so that there is something left when it is seen that it is full.
-    let audit = Audit::open(AuditSettings { max_bytes: 8 * SMALL, ..settings(&place) }).unwrap();
+    let audit = Audit::open(AuditSettings {
+        max_bytes: 8 * SMALL,
+        ..settings(&place)
+    })
+    .unwrap();
     let is_denied = |number: &u64| decide_for(&audit, 1000, *number) == Safe::No;
-    assert!((0..3000).any(|number| is_denied(&number)), "the user may take all of the room");
+    assert!(
+        (0..3000).any(|number| is_denied(&number)),
+        "the user may take all of the room"
+    );
     assert_eq!(audit.failure(), None, "the trail can be written");
     for uid in [1001, 0] {
-        assert_eq!(decide_for(&audit, uid, 5000 + u64::from(uid)), Safe::Yes, "user {uid}");
+        assert_eq!(
+            decide_for(&audit, uid, 5000 + u64::from(uid)),
+            Safe::Yes,
+            "user {uid}"
+        );
     }
     assert_eq!(decide_for(&audit, 1000, 6000), Safe::No);
     drop(audit);
@@ -208,8 +354,11 @@ fn user_who_fills_the_room_of_decisions_is_denied_and_others_are_not() {
 fn flood_of_refusals_is_counted_and_costs_few_records() {
     const REFUSALS: u64 = 50_000;
     let place = Place::new();
-    let audit =
-        Audit::open(AuditSettings { refusal_interval: Duration::from_millis(100), ..settings(&place) }).unwrap();
+    let audit = Audit::open(AuditSettings {
+        refusal_interval: Duration::from_millis(100),
+        ..settings(&place)
+    })
+    .unwrap();
     for number in 0..REFUSALS {
         audit.refuse(Denial {
             uid: Some(1000),
@@ -228,16 +377,26 @@ fn flood_of_refusals_is_counted_and_costs_few_records() {
             1
         }
         Entry::Refusals(group) => {
-            assert!((group.uid, group.first <= group.last) == (Some(1000), true), "{group:?}");
+            assert!(
+                (group.uid, group.first <= group.last) == (Some(1000), true),
+                "{group:?}"
+            );
             group.count
         }
         _ => 0,
     });
     assert_eq!(counts.sum::<u64>(), REFUSALS);
-    let report = Report::of(&Source::open(&place.path("audit.db")).unwrap(), &Filter::default()).unwrap();
+    let report = Report::of(
+        &Source::open(&place.path("audit.db")).unwrap(),
+        &Filter::default(),
+    )
+    .unwrap();
     assert_eq!(report.timeline.sum().denied, REFUSALS);
     // One in an interval, of which there are as many as the machine takes.
-    let bytes: usize = found.iter().filter(|entry| matches!(entry, Entry::Refusals(_))).count();
+    let bytes: usize = found
+        .iter()
+        .filter(|entry| matches!(entry, Entry::Refusals(_)))
+        .count();
     assert!((bytes as u64) < REFUSALS / 100, "{bytes} records");
 }
 
@@ -248,32 +407,67 @@ fn what_a_handshake_says_is_neither_kept_nor_a_secret() {
     let audit = place.audit();
     let infos = vec![
         Info::new(key::PMIX_CREDENTIAL, Value::string(SAID)),
-        Info::new(Key::new("test.large").unwrap(), Value::string(&SAID.repeat(10_000))),
+        Info::new(
+            Key::new("test.large").unwrap(),
+            Value::string(&SAID.repeat(10_000)),
+        ),
     ];
     let asked = |matter| PolicyRequest::clone(&request(matter, infos.clone()));
-    let reasons = vec![Info::new(Key::new("why").unwrap(), Value::string(&"no".repeat(10_000)))];
+    let reasons = vec![Info::new(
+        Key::new("why").unwrap(),
+        Value::string(&"no".repeat(10_000)),
+    )];
     let by = DecidedBy::Policy("gate".to_owned());
-    let no = Verdict::Denied { by, status: code::PMIX_ERR_NO_PERMISSIONS, reasons };
+    let no = Verdict::Denied {
+        by,
+        status: code::PMIX_ERR_NO_PERMISSIONS,
+        reasons,
+    };
     for (number, verdict) in [(1, &granted()), (2, &no), (3, &no), (4, &no)] {
         let (tell, told) = mpsc::channel();
-        let decision = Decision::new(number, Arc::new(asked(Matter::Connection(ConnectionKind::Tool))), verdict);
+        let decision = Decision::new(
+            number,
+            Arc::new(asked(Matter::Connection(ConnectionKind::Tool))),
+            verdict,
+        );
         audit.decide(decision, By::Caller, move |safe| tell.send(safe).unwrap());
         assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(Safe::Yes));
     }
     drop(audit);
-    let rows = Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), 100).unwrap();
+    let rows = Source::open(&place.path("audit.db"))
+        .unwrap()
+        .last(&Filter::default(), 100)
+        .unwrap();
     for row in &rows {
-        assert!(row.body.len() < 2000 && !row.body.windows(SAID.len()).any(|part| part == SAID.as_bytes()), "{row:?}");
+        assert!(
+            row.body.len() < 2000
+                && !row
+                    .body
+                    .windows(SAID.len())
+                    .any(|part| part == SAID.as_bytes()),
+            "{row:?}"
+        );
     }
     let found = entries(&place);
     let decisions: Vec<&Decision> = found
         .iter()
-        .filter_map(|entry| if let Entry::Decision(decision) = entry { Some(decision) } else { None })
+        .filter_map(|entry| {
+            if let Entry::Decision(decision) = entry {
+                Some(decision)
+            } else {
+                None
+            }
+        })
         .collect();
     assert_eq!((decisions.len(), decisions[0].ruling), (2, Ruling::Granted));
     let facts = decisions[1].handshake.as_ref().unwrap();
     assert_eq!(facts.infos[1].key, "test.large");
-    assert!(facts.infos[1].bytes > 200_000 && facts.others == 0, "{facts:?}");
-    let again = found.iter().any(|entry| matches!(entry, Entry::Refusals(group) if group.count == 2));
+    assert!(
+        facts.infos[1].bytes > 200_000 && facts.others == 0,
+        "{facts:?}"
+    );
+    let again = found
+        .iter()
+        .any(|entry| matches!(entry, Entry::Refusals(group) if group.count == 2));
     assert!(again, "{found:?}");
 }

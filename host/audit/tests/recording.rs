@@ -1,7 +1,14 @@
 //! What is recorded, and what happens where it cannot be.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
-use peal_audit::{Audit, AuditSettings, By, Decision, Entry, GapReason, OnFailure, Ruling, Safe, Source};
+use peal_audit::{
+    Audit, AuditSettings, By, Decision, Entry, GapReason, OnFailure, Ruling, Safe, Source,
+};
 use peal_model::{DataArray, Info, Key, Matter, Value, key};
 use peal_sandbox::{Ask, CallRecord, Limits, PolicyCall, Services};
 use peal_store::{Filter, TrailRow};
@@ -11,15 +18,27 @@ use std::time::Duration;
 use support::{Place, component, decide, denied, event, granted, limits, recorded, request};
 
 fn rows(place: &Place) -> Vec<TrailRow> {
-    Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), 100_000).unwrap()
+    Source::open(&place.path("audit.db"))
+        .unwrap()
+        .last(&Filter::default(), 100_000)
+        .unwrap()
 }
 
 fn entries(place: &Place) -> Vec<Entry> {
-    rows(place).iter().map(|row| Entry::read(&row.body).unwrap()).collect()
+    rows(place)
+        .iter()
+        .map(|row| Entry::read(&row.body).unwrap())
+        .collect()
 }
 
 fn calls(place: &Place) -> Vec<CallRecord> {
-    let call = |entry| if let Entry::Call(call) = entry { Some(call.record) } else { None };
+    let call = |entry| {
+        if let Entry::Call(call) = entry {
+            Some(call.record)
+        } else {
+            None
+        }
+    };
     entries(place).into_iter().filter_map(call).collect()
 }
 
@@ -31,23 +50,56 @@ fn info(key: &str, value: Value) -> Info {
 fn a_call_is_recorded_with_all_that_one_looks_for() {
     let place = Place::new();
     let audit = place.audit();
-    let module = recorded(&audit, "echo", &component("echo"), limits(), Services::default());
-    let wanted = event(-1, vec![info("test.a", Value::Uint64(u64::MAX)), info("test.b", Value::Double(f64::NAN))]);
+    let module = recorded(
+        &audit,
+        "echo",
+        &component("echo"),
+        limits(),
+        Services::default(),
+    );
+    let wanted = event(
+        -1,
+        vec![
+            info("test.a", Value::Uint64(u64::MAX)),
+            info("test.b", Value::Double(f64::NAN)),
+        ],
+    );
     let result = module.handle(&wanted);
     assert_eq!(result.failure, None);
     drop((module, audit));
     let found = rows(&place);
     let kinds: Vec<&str> = found.iter().map(|row| row.kind.as_str()).collect();
-    assert_eq!(kinds, ["began", "call", "call", "ended"], "the start of its instance, then the call");
+    assert_eq!(
+        kinds,
+        ["began", "call", "call", "ended"],
+        "the start of its instance, then the call"
+    );
     let row = &found[2];
-    assert_eq!((row.module.as_deref(), row.job.as_deref(), row.uid), (Some("echo"), Some("job"), Some(1000)));
+    assert_eq!(
+        (row.module.as_deref(), row.job.as_deref(), row.uid),
+        (Some("echo"), Some("job"), Some(1000))
+    );
     assert!(row.body.len() < 1024, "{} bytes", row.body.len());
     let records = calls(&place);
-    assert_eq!((records[0].number, records[1].number, records[0].instance), (0, 1, records[1].instance));
-    let peal_sandbox::Subject::Event(call) = &records[1].subject else { panic!("{records:?}") };
-    assert_eq!((call.registration, call.event.infos[0].value.clone()), (1, Value::Uint64(u64::MAX)));
+    assert_eq!(
+        (records[0].number, records[1].number, records[0].instance),
+        (0, 1, records[1].instance)
+    );
+    let peal_sandbox::Subject::Event(call) = &records[1].subject else {
+        panic!("{records:?}")
+    };
+    assert_eq!(
+        (call.registration, call.event.infos[0].value.clone()),
+        (1, Value::Uint64(u64::MAX))
+    );
     assert!(matches!(call.event.infos[1].value, Value::Double(number) if number.is_nan()));
-    assert!(records[1].host_calls.iter().any(|call| call.ask == Ask::Infos), "{records:?}");
+    assert!(
+        records[1]
+            .host_calls
+            .iter()
+            .any(|call| call.ask == Ask::Infos),
+        "{records:?}"
+    );
     assert!(records[1].usage.fuel.unwrap() > 0);
 }
 
@@ -56,11 +108,24 @@ fn a_small_call_takes_a_kibibyte_of_the_database_at_most() {
     let place = Place::new();
     let made = 5000;
     let size_after = |calls: u64| {
-        let audit =
-            Audit::open(AuditSettings { queue: 100_000, checkpoint_records: 1000, ..place.settings() }).unwrap();
-        let module = recorded(&audit, "echo", &component("echo"), limits(), Services::default());
+        let audit = Audit::open(AuditSettings {
+            queue: 100_000,
+            checkpoint_records: 1000,
+            ..place.settings()
+        })
+        .unwrap();
+        let module = recorded(
+            &audit,
+            "echo",
+            &component("echo"),
+            limits(),
+            Services::default(),
+        );
         for _ in 0..calls {
-            let infos = vec![info("test.a", Value::Uint64(7)), info("test.b", Value::string("small"))];
+            let infos = vec![
+                info("test.a", Value::Uint64(7)),
+                info("test.b", Value::string("small")),
+            ];
             assert_eq!(module.handle(&event(-1, infos)).failure, None);
         }
         assert_eq!(audit.health().lost, 0);
@@ -80,27 +145,52 @@ fn secrets_are_nowhere_in_the_database_wherever_a_guest_carries_them() {
     const SECRET: &str = "correct horse battery staple";
     let place = Place::new();
     let audit = place.audit();
-    let module = recorded(&audit, "echo", &component("echo"), limits(), Services::default());
+    let module = recorded(
+        &audit,
+        "echo",
+        &component("echo"),
+        limits(),
+        Services::default(),
+    );
     let credential = || Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET));
     let nested = DataArray::infos([Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))]);
     for infos in [
         vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))],
         vec![info("test.nested", Value::DataArray(nested))],
         // Under another name, within something longer.
-        vec![credential(), info("test.other", Value::string(&format!("it is {SECRET}!")))],
-        vec![info("test.bytes", Value::ByteObject(SECRET.as_bytes().into())), credential()],
+        vec![
+            credential(),
+            info("test.other", Value::string(&format!("it is {SECRET}!"))),
+        ],
+        vec![
+            info("test.bytes", Value::ByteObject(SECRET.as_bytes().into())),
+            credential(),
+        ],
     ] {
         assert_eq!(module.handle(&event(-1, infos)).failure, None);
     }
-    let carried = request(Matter::JobControl, vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))]);
+    let carried = request(
+        Matter::JobControl,
+        vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))],
+    );
     let (tell, told) = mpsc::channel();
-    audit.decide(Decision::new(1, carried, &granted()), By::Thread, move |safe| tell.send(safe).unwrap());
+    audit.decide(
+        Decision::new(1, carried, &granted()),
+        By::Thread,
+        move |safe| tell.send(safe).unwrap(),
+    );
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(Safe::Yes));
     drop((module, audit));
     for file in std::fs::read_dir(place.0.path()).unwrap() {
         let path = file.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
-        assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()), "{}", path.display());
+        assert!(
+            !bytes
+                .windows(SECRET.len())
+                .any(|window| window == SECRET.as_bytes()),
+            "{}",
+            path.display()
+        );
     }
     let text = format!("{:?}", calls(&place));
     assert!(text.matches("secret:").count() >= 6, "{text}");
@@ -115,14 +205,36 @@ fn a_run_that_does_not_end_leaves_a_gap() {
     drop(audit);
     drop(copy.audit());
     let found = entries(&copy);
-    assert!(matches!(found[2], Entry::Gap { calls: None, reason: GapReason::Crash }), "{found:?}");
-    assert!(matches!((&found[3], &found[4]), (Entry::Began { .. }, Entry::Ended)), "{found:?}");
-    assert!(!entries(&place).iter().any(|entry| matches!(entry, Entry::Gap { .. })), "this one ended in good order");
+    assert!(
+        matches!(
+            found[2],
+            Entry::Gap {
+                calls: None,
+                reason: GapReason::Crash
+            }
+        ),
+        "{found:?}"
+    );
+    assert!(
+        matches!((&found[3], &found[4]), (Entry::Began { .. }, Entry::Ended)),
+        "{found:?}"
+    );
+    assert!(
+        !entries(&place)
+            .iter()
+            .any(|entry| matches!(entry, Entry::Gap { .. })),
+        "this one ended in good order"
+    );
 }
 
 /// In a database that is too small for the component, calls of its module cannot be recorded.
 fn too_small(place: &Place, on_failure: OnFailure) -> (Audit, peal_sandbox::Module) {
-    let audit = Audit::open(AuditSettings { max_bytes: 1 << 17, on_failure, ..place.settings() }).unwrap();
+    let audit = Audit::open(AuditSettings {
+        max_bytes: 1 << 17,
+        on_failure,
+        ..place.settings()
+    })
+    .unwrap();
     // A custom section makes it large.
     let mut bytes = component("judge");
     let padding = vec![0; 1 << 20];
@@ -130,7 +242,11 @@ fn too_small(place: &Place, on_failure: OnFailure) -> (Audit, peal_sandbox::Modu
     let mut size = (padding.len() + 2) as u32;
     loop {
         let rest = size >> 7;
-        bytes.push(if rest > 0 { (size & 0x7f) as u8 | 0x80 } else { size as u8 });
+        bytes.push(if rest > 0 {
+            (size & 0x7f) as u8 | 0x80
+        } else {
+            size as u8
+        });
         size = rest;
         if size == 0 {
             break;
@@ -144,39 +260,76 @@ fn too_small(place: &Place, on_failure: OnFailure) -> (Audit, peal_sandbox::Modu
 
 #[test]
 fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
-    for (on_failure, safe) in [(OnFailure::Deny, Safe::No), (OnFailure::Continue, Safe::Yes)] {
+    for (on_failure, safe) in [
+        (OnFailure::Deny, Safe::No),
+        (OnFailure::Continue, Safe::Yes),
+    ] {
         let place = Place::new();
         let (audit, module) = too_small(&place, on_failure);
-        let call = PolicyCall { number: 1, request: request(Matter::JobControl, Vec::new()), steps: Arc::default() };
+        let call = PolicyCall {
+            number: 1,
+            request: request(Matter::JobControl, Vec::new()),
+            steps: Arc::default(),
+        };
         module.decide(&call);
         // The decision itself could be recorded; that a policy was called could not.
         assert_eq!(decide(&audit, 1, &granted()), safe, "{on_failure:?}");
         // Whether it was this one's call that is missing need not be known at once.
         decide(&audit, 2, &granted());
-        assert_eq!(decide(&audit, 3, &granted()), Safe::Yes, "{on_failure:?}: no call is missing for this one");
+        assert_eq!(
+            decide(&audit, 3, &granted()),
+            Safe::Yes,
+            "{on_failure:?}: no call is missing for this one"
+        );
         assert!(audit.health().lost >= 1, "{:?}", audit.health());
         drop((module, audit));
         let found = entries(&place);
-        let gap =
-            found.iter().any(|entry| matches!(entry, Entry::Gap { calls: Some(1..), reason: GapReason::NotWritten }));
+        let gap = found.iter().any(|entry| {
+            matches!(
+                entry,
+                Entry::Gap {
+                    calls: Some(1..),
+                    reason: GapReason::NotWritten
+                }
+            )
+        });
         assert!(gap, "{found:?}");
         let rulings: Vec<bool> = found
             .iter()
-            .filter_map(|entry| if let Entry::Decision(decision) = entry { Some(decision.ruling) } else { None })
+            .filter_map(|entry| {
+                if let Entry::Decision(decision) = entry {
+                    Some(decision.ruling)
+                } else {
+                    None
+                }
+            })
             .map(|ruling| ruling == Ruling::Granted)
             .collect();
         assert_eq!(rulings.last(), Some(&true));
         // One whose write failed as a whole is not there at all.
         let as_told = rulings.iter().filter(|granted| !**granted).count();
-        assert!(on_failure == OnFailure::Continue || as_told <= 2, "{rulings:?}");
+        assert!(
+            on_failure == OnFailure::Continue || as_told <= 2,
+            "{rulings:?}"
+        );
     }
 }
 
 #[test]
 fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
     let place = Place::new();
-    let audit = Audit::open(AuditSettings { queue: 1, ..place.settings() }).unwrap();
-    let module = recorded(&audit, "echo", &component("echo"), limits(), Services::default());
+    let audit = Audit::open(AuditSettings {
+        queue: 1,
+        ..place.settings()
+    })
+    .unwrap();
+    let module = recorded(
+        &audit,
+        "echo",
+        &component("echo"),
+        limits(),
+        Services::default(),
+    );
     let big = || vec![info("test.big", Value::ByteObject(vec![7; 20_000].into()))];
     let made = 400;
     for _ in 0..made {
@@ -187,7 +340,10 @@ fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
     let missing: u64 = entries(&place)
         .iter()
         .filter_map(|entry| match entry {
-            Entry::Gap { calls, reason: GapReason::Overload } => *calls,
+            Entry::Gap {
+                calls,
+                reason: GapReason::Overload,
+            } => *calls,
             _ => None,
         })
         .sum();
@@ -199,27 +355,58 @@ fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
 #[test]
 fn of_handlers_one_instance_in_so_many_is_recorded_whole_and_of_policies_every_one() {
     let place = Place::new();
-    let audit = Audit::open(AuditSettings { handlers: 4.try_into().unwrap(), ..place.settings() }).unwrap();
-    let limits = Limits { max_calls: 3, ..limits() };
-    let handler = recorded(&audit, "echo", &component("echo"), limits, Services::default());
-    let policy = recorded(&audit, "judge", &component("judge"), limits, Services::default());
+    let audit = Audit::open(AuditSettings {
+        handlers: 4.try_into().unwrap(),
+        ..place.settings()
+    })
+    .unwrap();
+    let limits = Limits {
+        max_calls: 3,
+        ..limits()
+    };
+    let handler = recorded(
+        &audit,
+        "echo",
+        &component("echo"),
+        limits,
+        Services::default(),
+    );
+    let policy = recorded(
+        &audit,
+        "judge",
+        &component("judge"),
+        limits,
+        Services::default(),
+    );
     for number in 1..=240 {
         assert_eq!(handler.handle(&event(-1, Vec::new())).failure, None);
         let asked = request(Matter::JobControl, Vec::new());
-        policy.decide(&PolicyCall { number, request: asked, steps: Arc::default() });
+        policy.decide(&PolicyCall {
+            number,
+            request: asked,
+            steps: Arc::default(),
+        });
     }
     drop((handler, policy, audit));
     let (mut handlers, mut policies): (BTreeMap<u64, Vec<u64>>, u64) = Default::default();
     for row in rows(&place) {
-        let Entry::Call(call) = Entry::read(&row.body).unwrap() else { continue };
+        let Entry::Call(call) = Entry::read(&row.body).unwrap() else {
+            continue;
+        };
         let record = &call.record;
         match row.module.as_deref() {
-            Some("echo") => handlers.entry(record.instance).or_default().push(record.number),
+            Some("echo") => handlers
+                .entry(record.instance)
+                .or_default()
+                .push(record.number),
             _ => policies += u64::from(record.number > 0),
         }
     }
     assert_eq!(policies, 240);
     // 80 instances served the handler.
     assert!((10..40).contains(&handlers.len()), "{}", handlers.len());
-    assert!(handlers.values().all(|numbers| *numbers == [0, 1, 2, 3]), "{handlers:?}");
+    assert!(
+        handlers.values().all(|numbers| *numbers == [0, 1, 2, 3]),
+        "{handlers:?}"
+    );
 }

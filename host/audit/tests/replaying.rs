@@ -1,5 +1,10 @@
 //! Whatever a guest does, it does again.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_audit::{Difference, Outcome, Replayed, Replayer, Source};
 use peal_model::{Info, Key, Matter, Status, Value};
@@ -21,7 +26,10 @@ impl State for Drawer {
     }
 
     fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
-        self.0.lock().unwrap().insert(key.to_owned(), value.to_vec());
+        self.0
+            .lock()
+            .unwrap()
+            .insert(key.to_owned(), value.to_vec());
         Ok(())
     }
 
@@ -31,7 +39,14 @@ impl State for Drawer {
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.0.lock().unwrap().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+        Ok(self
+            .0
+            .lock()
+            .unwrap()
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect())
     }
 }
 
@@ -42,13 +57,17 @@ fn info(key: &str, value: Value) -> Info {
 fn replayed(place: &Place, filter: &Filter, with: Option<Vec<u8>>) -> Vec<Replayed> {
     let source = Source::open(&place.path("audit.db")).unwrap();
     let mut all = Vec::new();
-    Replayer::new(&source, engine().clone(), with).replay(filter, |replayed| all.push(replayed)).unwrap();
+    Replayer::new(&source, engine().clone(), with)
+        .replay(filter, |replayed| all.push(replayed))
+        .unwrap();
     all
 }
 
 /// What differs; nothing may be left out.
 fn different(all: &[Replayed]) -> Vec<&Replayed> {
-    all.iter().filter(|replayed| replayed.outcome != Outcome::Same).collect()
+    all.iter()
+        .filter(|replayed| replayed.outcome != Outcome::Same)
+        .collect()
 }
 
 fn handle(module: &Module, codes: impl IntoIterator<Item = i32>, infos: &[Info]) {
@@ -61,38 +80,83 @@ fn handle(module: &Module, codes: impl IntoIterator<Item = i32>, infos: &[Info])
 fn what_modules_did_they_do_again() {
     let place = Place::new();
     let audit = place.audit();
-    let load = |name: &str, limits: Limits, services| recorded(&audit, name, &component(name), limits, services);
+    let load = |name: &str, limits: Limits, services| {
+        recorded(&audit, name, &component(name), limits, services)
+    };
     let infos = [
         info("test.key", Value::string("k")),
         info("test.value", Value::ByteObject(b"v".as_slice().into())),
-        info("test.nan", Value::Double(f64::from_bits(0x7ff8_0000_0000_1234))),
+        info(
+            "test.nan",
+            Value::Double(f64::from_bits(0x7ff8_0000_0000_1234)),
+        ),
         info("test.single", Value::Float(f32::NAN)),
         info("test.none", Value::String(None)),
     ];
-    handle(&load("echo", limits(), Services::default()), [-1, -1, -2], &infos);
+    handle(
+        &load("echo", limits(), Services::default()),
+        [-1, -1, -2],
+        &infos,
+    );
     handle(&load("clock", limits(), Services::default()), [-1, -1], &[]);
-    handle(&load("worldly", limits(), Services::default()), [-1, 0, -2, 0], &[]);
-    handle(&load("notify", limits(), Services::default()), [-2, -1, -2], &infos);
+    handle(
+        &load("worldly", limits(), Services::default()),
+        [-1, 0, -2, 0],
+        &[],
+    );
+    handle(
+        &load("notify", limits(), Services::default()),
+        [-2, -1, -2],
+        &infos,
+    );
     let state: Arc<dyn State> = Arc::new(Drawer::default());
-    let services = || Services { state: Some(state.clone()), ..Services::default() };
-    let (one, other) = (load("keeper", limits(), services()), load("keeper", limits(), services()));
+    let services = || Services {
+        state: Some(state.clone()),
+        ..Services::default()
+    };
+    let (one, other) = (
+        load("keeper", limits(), services()),
+        load("keeper", limits(), services()),
+    );
     handle(&one, [-1, -2, -1, -4], &infos);
     handle(&other, [-1, -3, -1], &infos);
     handle(&one, [-1, -5, -1], &infos);
     // Each way to fail: a trap, memory, output, host calls, recursion, more at once than may be.
-    let tight = Limits { output: 20_000, host_calls: 500, ..limits() };
-    handle(&load("moody", tight, Services::default()), [0, -1, 0, 0, -3, 0, -4, -5, 0, -7, -8, 0], &[]);
+    let tight = Limits {
+        output: 20_000,
+        host_calls: 500,
+        ..limits()
+    };
+    handle(
+        &load("moody", tight, Services::default()),
+        [0, -1, 0, 0, -3, 0, -4, -5, 0, -7, -8, 0],
+        &[],
+    );
     // Memory that is refused because of what others use, which the guest survives.
-    let scarce = Limits { memory_total: 1 << 18, ..limits() };
-    handle(&load("moody", scarce, Services::default()), [-6, 0, -6, 0], &[]);
+    let scarce = Limits {
+        memory_total: 1 << 18,
+        ..limits()
+    };
+    handle(
+        &load("moody", scarce, Services::default()),
+        [-6, 0, -6, 0],
+        &[],
+    );
     // What a clock ends, fuel ends.
-    let hasty = Limits { call_time: Duration::from_millis(20), ..limits() };
+    let hasty = Limits {
+        call_time: Duration::from_millis(20),
+        ..limits()
+    };
     handle(&load("moody", hasty, Services::default()), [0, -2, 0], &[]);
     handle(&load("hoarder", hasty, Services::default()), [-1], &infos);
     let judge = load("judge", limits(), Services::default());
     for ask in [0, 1, 2, 4, 7, 8, 9, 10, 11, 13, 14, 15] {
         let asked = info("test.ask", Value::Uint64(ask));
-        let call = PolicyCall { number: 1, request: request(Matter::JobControl, vec![asked]), steps: Arc::default() };
+        let call = PolicyCall {
+            number: 1,
+            request: request(Matter::JobControl, vec![asked]),
+            steps: Arc::default(),
+        };
         judge.decide(&call);
     }
     drop((one, other, judge, audit));
@@ -105,7 +169,13 @@ fn what_modules_did_they_do_again() {
 fn another_version_is_caught_where_it_does_something_else() {
     let place = Place::new();
     let audit = place.audit();
-    let module = recorded(&audit, "moody", &component("moody"), limits(), Services::default());
+    let module = recorded(
+        &audit,
+        "moody",
+        &component("moody"),
+        limits(),
+        Services::default(),
+    );
     handle(&module, [0, 0, -1, 0, 0, 0], &[]);
     drop((module, audit));
     // The same but for one constant: its third call traps no more.
@@ -117,8 +187,13 @@ fn another_version_is_caught_where_it_does_something_else() {
     // The record of the trap; those behind it were of another instance, which did not trap.
     assert_eq!(differ.len(), 1, "{differ:?}");
     assert!(differ[0].was.starts_with("failed"), "{differ:?}");
-    let Outcome::Differs(differences) = &differ[0].outcome else { panic!("{differ:?}") };
-    assert!(matches!(&differences[0], Difference::End { is, .. } if is.starts_with("status")), "{differences:?}");
+    let Outcome::Differs(differences) = &differ[0].outcome else {
+        panic!("{differ:?}")
+    };
+    assert!(
+        matches!(&differences[0], Difference::End { is, .. } if is.starts_with("status")),
+        "{differences:?}"
+    );
     let echo = replayed(&place, &Filter::default(), Some(component("echo")));
     assert!(different(&echo).len() > 3, "another component altogether");
 }
@@ -127,18 +202,47 @@ fn another_version_is_caught_where_it_does_something_else() {
 fn one_call_or_a_range_is_replayed_from_the_first_call_of_its_instance() {
     let place = Place::new();
     let audit = place.audit();
-    let module = recorded(&audit, "moody", &component("moody"), limits(), Services::default());
+    let module = recorded(
+        &audit,
+        "moody",
+        &component("moody"),
+        limits(),
+        Services::default(),
+    );
     handle(&module, [0; 20], &[]);
     drop((module, audit));
-    let one = |from, to| replayed(&place, &Filter { from: Some(from), to: Some(to), ..Filter::default() }, None);
+    let one = |from, to| {
+        replayed(
+            &place,
+            &Filter {
+                from: Some(from),
+                to: Some(to),
+                ..Filter::default()
+            },
+            None,
+        )
+    };
     assert_eq!(one(12, 12).len(), 1);
-    assert_eq!(one(12, 15).iter().map(|replayed| replayed.seq).collect::<Vec<_>>(), [12, 13, 14, 15]);
+    assert_eq!(
+        one(12, 15)
+            .iter()
+            .map(|replayed| replayed.seq)
+            .collect::<Vec<_>>(),
+        [12, 13, 14, 15]
+    );
     assert_eq!(different(&one(12, 15)), Vec::<&Replayed>::new());
     // It counts its calls: without those before it would say something else.
     let connection = rusqlite::Connection::open(place.path("audit.db")).unwrap();
-    connection.execute("delete from record where seq < 5", []).unwrap();
+    connection
+        .execute("delete from record where seq < 5", [])
+        .unwrap();
     let cut = one(12, 12);
-    assert_eq!(cut[0].outcome, Outcome::Not("the first call of its instance is not kept any more"));
-    connection.execute("delete from blob where length(bytes) > 1000", []).unwrap();
+    assert_eq!(
+        cut[0].outcome,
+        Outcome::Not("the first call of its instance is not kept any more")
+    );
+    connection
+        .execute("delete from blob where length(bytes) > 1000", [])
+        .unwrap();
     assert!(matches!(one(12, 12)[0].outcome, Outcome::Not(_)));
 }

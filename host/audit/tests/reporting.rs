@@ -1,5 +1,10 @@
 //! The page that shows a trail: all of it is there, and whatever somebody chose is text on it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_audit::{Audit, By, Decision, Denial, Entry, Facts, Report, Source, page};
 use peal_core::policy::{DecidedBy, Verdict, reason};
@@ -10,7 +15,8 @@ use std::{collections::BTreeSet, sync::Arc, sync::mpsc, time::Duration};
 use support::{Place, component, engine, event, limits, proc, request};
 
 /// What somebody may call things who means us ill. It closes what it could stand in, and reads backwards.
-const EVIL: &str = "x'\"></td></title></style><script>alert(1)</script><img src=x onerror=alert(1)>&lt;\u{202e}\\";
+const EVIL: &str =
+    "x'\"></td></title></style><script>alert(1)</script><img src=x onerror=alert(1)>&lt;\u{202e}\\";
 
 fn evil(what: &str) -> String {
     format!("{what}{EVIL}")
@@ -26,7 +32,11 @@ fn report(place: &Place, filter: &Filter) -> Report {
 }
 
 fn shown(place: &Place) -> String {
-    page(&report(place, &Filter::default()), &evil("file"), &evil("filter"))
+    page(
+        &report(place, &Filter::default()),
+        &evil("file"),
+        &evil("filter"),
+    )
 }
 
 /// A module all of whose names are chosen by somebody.
@@ -43,35 +53,67 @@ fn load(audit: &Audit, name: &str, kind: &str, limits: Limits) -> Module {
         directories: vec![evil("directory")],
     };
     let recorder = Some(audit.recorder(&facts, bytes.as_slice().into()).unwrap());
-    Module::load(engine(), name, &bytes, &Grants::all(), limits, Services { recorder, ..Services::default() }).unwrap()
+    Module::load(
+        engine(),
+        name,
+        &bytes,
+        &Grants::all(),
+        limits,
+        Services {
+            recorder,
+            ..Services::default()
+        },
+    )
+    .unwrap()
 }
 
 fn decide(audit: &Audit, asked: PolicyRequest, verdict: &Verdict) {
     let (tell, told) = mpsc::channel();
-    audit.decide(Decision::new(1, Arc::new(asked), verdict), By::Caller, move |safe| tell.send(safe).unwrap());
+    audit.decide(
+        Decision::new(1, Arc::new(asked), verdict),
+        By::Caller,
+        move |safe| tell.send(safe).unwrap(),
+    );
     told.recv_timeout(Duration::from_secs(60)).unwrap();
 }
 
 /// A trail in which everything that has a name has an evil one.
 fn fill(place: &Place) {
     let audit = place.audit();
-    let tight = Limits { output: 20_000, ..limits() };
+    let tight = Limits {
+        output: 20_000,
+        ..limits()
+    };
     let module = load(&audit, "module", "moody", tight);
     for code in [0, -1, 0, -3, -4] {
         module.handle(&event(code, Vec::new()));
     }
-    let denied = |by| Verdict::Denied { by, status: Status(-77), reasons: vec![reason(evil("reason"))] };
+    let denied = |by| Verdict::Denied {
+        by,
+        status: Status(-77),
+        reasons: vec![reason(evil("reason"))],
+    };
     let requester = Some(proc(&evil_name("job"), 1));
-    let target = Target { proc: proc(&evil_name("target"), 0), owner: Some(Identity { uid: 1, gid: 1 }) };
+    let target = Target {
+        proc: proc(&evil_name("target"), 0),
+        owner: Some(Identity { uid: 1, gid: 1 }),
+    };
     let asked = |matter| PolicyRequest {
         requester: requester.clone(),
         targets: vec![target.clone()],
         ..PolicyRequest::clone(&request(matter, Vec::new()))
     };
     for _ in 0..3 {
-        decide(&audit, asked(Matter::JobControl), &denied(DecidedBy::Policy(evil("policy"))));
+        decide(
+            &audit,
+            asked(Matter::JobControl),
+            &denied(DecidedBy::Policy(evil("policy"))),
+        );
     }
-    let news = Matter::Event { code: code::PMIX_ERR_PROC_ABORTED, range: Range::Session };
+    let news = Matter::Event {
+        code: code::PMIX_ERR_PROC_ABORTED,
+        range: Range::Session,
+    };
     decide(&audit, asked(news), &denied(DecidedBy::Default));
     decide(&audit, asked(Matter::JobControl), &support::granted());
     audit.mention(Entry::Denied(Denial {
@@ -81,8 +123,14 @@ fn fill(place: &Place) {
         ..Denial::default()
     }));
     let (version, cause) = (7, evil("cause"));
-    audit.note(Entry::Deployed { version, cause, changes: (0..99).map(|n| evil(&format!("change{n}"))).collect() });
-    audit.note(Entry::Refused { reasons: vec![evil("refused")] });
+    audit.note(Entry::Deployed {
+        version,
+        cause,
+        changes: (0..99).map(|n| evil(&format!("change{n}"))).collect(),
+    });
+    audit.note(Entry::Refused {
+        reasons: vec![evil("refused")],
+    });
 }
 
 /// The names of elements and of their attributes, where all of the page is as it should be.
@@ -94,7 +142,11 @@ fn markup(page: &str) -> (BTreeSet<String>, BTreeSet<String>) {
         rest = &rest[at + tag.len() + 2..];
         let mut parts = tag.trim_end_matches('/').splitn(2, ' ');
         tags.insert(parts.next().unwrap().trim_start_matches('/').to_owned());
-        let mut values = parts.next().filter(|_| !tag.starts_with('!')).unwrap_or_default().split('"');
+        let mut values = parts
+            .next()
+            .filter(|_| !tag.starts_with('!'))
+            .unwrap_or_default()
+            .split('"');
         while let (Some(name), Some(_value)) = (values.next(), values.next()) {
             attributes.insert(name.trim().trim_end_matches('=').to_owned());
         }
@@ -126,18 +178,34 @@ fn whatever_somebody_chose_is_text() {
         "refused",
     ] {
         let is_name = ["job", "target"].contains(&what);
-        let text = if is_name { text.replace("\\u{202e}", "") } else { text.to_owned() };
-        assert!(page.contains(&format!("{what}{text}")), "{what} is not there as it should be");
+        let text = if is_name {
+            text.replace("\\u{202e}", "")
+        } else {
+            text.to_owned()
+        };
+        assert!(
+            page.contains(&format!("{what}{text}")),
+            "{what} is not there as it should be"
+        );
     }
     // A policy's name is quoted already.
-    assert!(page.contains("policy &quot;policyx&#39;\\&quot;&gt;&lt;/td&gt;"), "{page}");
+    assert!(
+        page.contains("policy &quot;policyx&#39;\\&quot;&gt;&lt;/td&gt;"),
+        "{page}"
+    );
     let (tags, attributes) = markup(&page);
     let expected = "!doctype b body caption code desc details div figcaption figure footer h1 h2 head header html li line \
                     link main meta p rect span style summary svg table tbody td text th thead title tr ul";
-    assert_eq!(tags, expected.split_whitespace().map(str::to_owned).collect());
+    assert_eq!(
+        tags,
+        expected.split_whitespace().map(str::to_owned).collect()
+    );
     let expected = "aria-labelledby charset class content height href http-equiv id lang name rel role scope text-anchor \
                     viewBox width x x1 x2 y y1 y2";
-    assert_eq!(attributes, expected.split_whitespace().map(str::to_owned).collect());
+    assert_eq!(
+        attributes,
+        expected.split_whitespace().map(str::to_owned).collect()
+    );
 }
 
 #[test]
@@ -148,7 +216,9 @@ fn a_page_needs_nothing_else() {
     let policy = "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"";
     assert!(page.find(policy).unwrap() < page.find("<style>").unwrap());
     // The trail's key may have two slashes in a row.
-    for outside in ["src=", "url(", "@import", "http:", "https:", "\"//", "'//", "=//", "(//"] {
+    for outside in [
+        "src=", "url(", "@import", "http:", "https:", "\"//", "'//", "=//", "(//",
+    ] {
         // Names contain the first, as text.
         let found = page.replace("img src=x", "").contains(outside);
         assert!(!found, "{outside}");
@@ -165,22 +235,49 @@ fn what_modules_reach_and_who_was_denied_is_there() {
     assert_eq!((sum.granted, sum.denied), (1, 5));
     assert!(sum.calls >= 5 && sum.failures >= 2, "{sum:?}");
     assert_eq!(sum.failures, found.failures.values().sum::<u64>());
-    assert_eq!(found.limits.keys().map(|limit| limit.name()).collect::<Vec<_>>(), ["memory", "output"], "{found:?}");
+    assert_eq!(
+        found
+            .limits
+            .keys()
+            .map(|limit| limit.name())
+            .collect::<Vec<_>>(),
+        ["memory", "output"],
+        "{found:?}"
+    );
     let page = shown(&place);
     let digest = Digest::of(&component("moody")).to_string();
     assert!(page.contains(&digest));
     let all = "logging, clock, notify, registration, sink, state, random, files, control, report, usage, wasi";
-    assert!(page.contains(all) && page.contains("output 20000"), "{page}");
+    assert!(
+        page.contains(all) && page.contains("output 20000"),
+        "{page}"
+    );
     assert!(page.contains("event PMIX_ERR_PROC_ABORTED (-"), "{page}");
-    for section in ["modules", "decisions", "denials", "limits", "failures", "changes"] {
-        assert!(page.contains(&format!("<h2 id=\"{section}\">")), "{section}");
+    for section in [
+        "modules",
+        "decisions",
+        "denials",
+        "limits",
+        "failures",
+        "changes",
+    ] {
+        assert!(
+            page.contains(&format!("<h2 id=\"{section}\">")),
+            "{section}"
+        );
     }
     assert_eq!(page.matches("<svg role=\"img\"").count(), 4);
     assert_eq!(page.matches("<desc id=").count(), 4);
     assert!(page.contains("1 granted and 5 denied from "), "{page}");
-    assert!(page.contains("and 80 more"), "lines of one record are bounded");
+    assert!(
+        page.contains("and 80 more"),
+        "lines of one record are bounded"
+    );
     // Only what is wanted.
-    let wanted = Filter { uid: Some(4711), ..Filter::default() };
+    let wanted = Filter {
+        uid: Some(4711),
+        ..Filter::default()
+    };
     assert_eq!(report(&place, &wanted).records(), 0);
 }
 
@@ -195,7 +292,9 @@ fn a_page_has_an_end_however_much_there_is() {
             reason: "x".repeat(10_000),
             ..Denial::default()
         }));
-        audit.note(Entry::Refused { reasons: vec!["y".repeat(10_000); 100] });
+        audit.note(Entry::Refused {
+            reasons: vec!["y".repeat(10_000); 100],
+        });
     }
     drop(audit);
     let page = shown(&place);
@@ -208,9 +307,18 @@ fn a_trail_that_somebody_altered_is_shown_all_the_same() {
     let place = Place::new();
     fill(&place);
     let file = rusqlite::Connection::open(place.path("audit.db")).unwrap();
-    let changed = file.execute("UPDATE record SET body = x'ff', at = 9223372036854775807 WHERE seq = 3", []).unwrap();
+    let changed = file
+        .execute(
+            "UPDATE record SET body = x'ff', at = 9223372036854775807 WHERE seq = 3",
+            [],
+        )
+        .unwrap();
     assert_eq!(changed, 1);
-    file.execute("UPDATE record SET at = 9223372036854775807 WHERE seq > 3 AND seq % 2 = 0", []).unwrap();
+    file.execute(
+        "UPDATE record SET at = 9223372036854775807 WHERE seq > 3 AND seq % 2 = 0",
+        [],
+    )
+    .unwrap();
     drop(file);
     assert_eq!(report(&place, &Filter::default()).unreadable, 1);
     let page = shown(&place);

@@ -1,5 +1,10 @@
 //! Every kind of edit to the database is found, and named; and what was not edited is not accused.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_audit::{Finding, Keys, PublicKey, Source, Statement, Verified, hash_of, verify};
 use peal_store::{Filter, Trail};
@@ -8,17 +13,31 @@ use std::path::Path;
 use support::{Place, decide, granted, run};
 
 fn key(place: &Place) -> PublicKey {
-    std::fs::read_to_string(place.path("audit.key.pub")).unwrap().parse().unwrap()
+    std::fs::read_to_string(place.path("audit.key.pub"))
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn verified(place: &Place, elsewhere: &[Statement]) -> Verified {
-    verify(&Source::open(&place.path("audit.db")).unwrap(), &key(place), elsewhere).unwrap()
+    verify(
+        &Source::open(&place.path("audit.db")).unwrap(),
+        &key(place),
+        elsewhere,
+    )
+    .unwrap()
 }
 
 fn checkpoints(place: &Place) -> Vec<Statement> {
     let text = std::fs::read_to_string(place.path("checkpoints")).unwrap();
     // As syslog would have it.
-    text.lines().map(|line| format!("Nov 22 10:00:00 node peal: {line}").parse().unwrap()).collect()
+    text.lines()
+        .map(|line| {
+            format!("Nov 22 10:00:00 node peal: {line}")
+                .parse()
+                .unwrap()
+        })
+        .collect()
 }
 
 fn sql(path: &Path, text: &str) {
@@ -35,9 +54,19 @@ fn rehash(path: &Path) {
     let mut hash = [0; 32];
     for row in rows {
         hash = hash_of(&hash, &row);
-        connection.execute("update record set hash = ?1 where seq = ?2", (hash.as_slice(), row.seq as i64)).unwrap();
+        connection
+            .execute(
+                "update record set hash = ?1 where seq = ?2",
+                (hash.as_slice(), row.seq as i64),
+            )
+            .unwrap();
     }
-    connection.execute("update seal set hash = ?1 where kind = 'head'", [hash.as_slice()]).unwrap();
+    connection
+        .execute(
+            "update seal set hash = ?1 where kind = 'head'",
+            [hash.as_slice()],
+        )
+        .unwrap();
 }
 
 /// What is done, what is found first, and of which record.
@@ -113,7 +142,10 @@ fn every_edit_is_found() {
         }
         sql(&other.path("audit.db"), edit);
         let findings = verified(&other, &[]).findings;
-        let first = findings.first().unwrap_or_else(|| panic!("{what}: nothing is found")).to_string();
+        let first = findings
+            .first()
+            .unwrap_or_else(|| panic!("{what}: nothing is found"))
+            .to_string();
         assert!(first.contains(wanted), "{what}: {first}; {findings:?}");
     }
 }
@@ -122,14 +154,33 @@ fn every_edit_is_found() {
 fn who_writes_the_hashes_anew_is_found_by_the_seals() {
     let place = Place::new();
     run(&place);
-    sql(&place.path("audit.db"), "update record set outcome = 'granted' where seq = 12");
+    sql(
+        &place.path("audit.db"),
+        "update record set outcome = 'granted' where seq = 12",
+    );
     rehash(&place.path("audit.db"));
     let findings = verified(&place, &[]).findings;
-    let rewritten: Vec<&Finding> =
-        findings.iter().filter(|finding| matches!(finding, Finding::Rewritten { .. })).collect();
+    let rewritten: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| matches!(finding, Finding::Rewritten { .. }))
+        .collect();
     // Where seals stand depends on the groups in which records were written.
-    assert!(matches!(rewritten[0], Finding::Rewritten { after: ..12, to: 12.. }), "{findings:?}");
-    assert!(findings.iter().any(|finding| matches!(finding, Finding::Unsealed { what: "head", .. })), "{findings:?}");
+    assert!(
+        matches!(
+            rewritten[0],
+            Finding::Rewritten {
+                after: ..12,
+                to: 12..
+            }
+        ),
+        "{findings:?}"
+    );
+    assert!(
+        findings
+            .iter()
+            .any(|finding| matches!(finding, Finding::Unsealed { what: "head", .. })),
+        "{findings:?}"
+    );
 }
 
 #[test]
@@ -144,14 +195,22 @@ fn who_has_the_key_as_well_is_found_by_checkpoints_kept_elsewhere() {
     run(&place);
     assert_eq!(verified(&place, &[]).findings, []);
     let findings = verified(&place, &elsewhere).findings;
-    assert!(matches!(findings.first(), Some(Finding::Rewritten { after: 0, .. })), "{findings:?}");
+    assert!(
+        matches!(findings.first(), Some(Finding::Rewritten { after: 0, .. })),
+        "{findings:?}"
+    );
     // Or one that ends earlier.
     for name in ["audit.db", "audit.db-wal", "audit.db-shm"] {
         let _ = std::fs::remove_file(place.path(name));
     }
     drop(place.audit());
     let findings = verified(&place, &elsewhere).findings;
-    assert!(findings.iter().any(|finding| matches!(finding, Finding::Removed { .. })), "{findings:?}");
+    assert!(
+        findings
+            .iter()
+            .any(|finding| matches!(finding, Finding::Removed { .. })),
+        "{findings:?}"
+    );
 }
 
 #[test]
@@ -161,7 +220,12 @@ fn a_trail_of_somebody_else_is_not_taken_for_ones_own() {
     let other = Keys::of(&[7; 32]).public();
     let source = Source::open(&place.path("audit.db")).unwrap();
     let findings = verify(&source, &other, &[]).unwrap().findings;
-    assert!(findings.iter().all(|finding| matches!(finding, Finding::Unsealed { .. })), "{findings:?}");
+    assert!(
+        findings
+            .iter()
+            .all(|finding| matches!(finding, Finding::Unsealed { .. })),
+        "{findings:?}"
+    );
     assert!(findings.len() > 3);
 }
 
@@ -170,7 +234,10 @@ fn a_trail_that_was_cut_off_is_not_gone_on_with() {
     let place = Place::new();
     run(&place);
     sql(&place.path("audit.db"), "delete from record where seq > 10");
-    let error = peal_audit::Audit::open(place.settings()).err().unwrap().to_string();
+    let error = peal_audit::Audit::open(place.settings())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("ends with 10"), "{error}");
 }
 
@@ -183,16 +250,29 @@ fn what_was_exported_verifies_and_is_found_out_as_well() {
     peal_audit::export(&source, &Filter::default(), &mut text).unwrap();
     let exported = place.path("trail.jsonl");
     std::fs::write(&exported, &text).unwrap();
-    let whole = verify(&Source::open(&exported).unwrap(), &key(&place), &checkpoints(&place)).unwrap();
+    let whole = verify(
+        &Source::open(&exported).unwrap(),
+        &key(&place),
+        &checkpoints(&place),
+    )
+    .unwrap();
     assert_eq!(whole, verified(&place, &checkpoints(&place)));
     let text = String::from_utf8(text).unwrap();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("\"seq\":9,")).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.contains("\"seq\":9,"))
+        .collect();
     std::fs::write(&exported, lines.join("\n")).unwrap();
-    let findings = verify(&Source::open(&exported).unwrap(), &key(&place), &[]).unwrap().findings;
+    let findings = verify(&Source::open(&exported).unwrap(), &key(&place), &[])
+        .unwrap()
+        .findings;
     assert_eq!(findings, [Finding::Removed { from: 9, to: 9 }]);
     std::fs::write(&exported, "{\"seal\":\"nonsense\"}").unwrap();
     let error = Source::open(&exported).err().unwrap().to_string();
-    assert!(error.contains("line 1") && error.contains("no seal"), "{error}");
+    assert!(
+        error.contains("line 1") && error.contains("no seal"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -213,8 +293,17 @@ fn a_trail_goes_on_where_it_ended_and_the_oldest_go() {
     drop(audit);
     let kept = verified(&place, &[]);
     assert_eq!(kept.findings, []);
-    assert!(kept.first.unwrap() > before && kept.records < 1200, "{kept:?}");
+    assert!(
+        kept.first.unwrap() > before && kept.records < 1200,
+        "{kept:?}"
+    );
     // An anchor of one's own is not believed.
-    sql(&place.path("audit.db"), "delete from record where seq < (select min(seq) from record) + 5");
-    assert!(matches!(verified(&place, &[]).findings[..], [Finding::Removed { .. }]));
+    sql(
+        &place.path("audit.db"),
+        "delete from record where seq < (select min(seq) from record) + 5",
+    );
+    assert!(matches!(
+        verified(&place, &[]).findings[..],
+        [Finding::Removed { .. }]
+    ));
 }

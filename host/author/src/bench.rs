@@ -23,7 +23,10 @@ pub struct Effort {
 impl Default for Effort {
     /// 10,000 calls or two seconds.
     fn default() -> Effort {
-        Effort { calls: 10_000, time: Duration::from_secs(2) }
+        Effort {
+            calls: 10_000,
+            time: Duration::from_secs(2),
+        }
     }
 }
 
@@ -88,7 +91,10 @@ fn microseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error
     to.serialize_f64(time.as_secs_f64() * 1e6)
 }
 
-fn microseconds_if_measured<S: Serializer>(time: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+fn microseconds_if_measured<S: Serializer>(
+    time: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     match time {
         Some(time) => microseconds(time, to),
         None => to.serialize_none(),
@@ -126,7 +132,11 @@ pub fn measure(
     effort: Effort,
     mut tell: impl FnMut(&str),
 ) -> Result<Measured, BenchError> {
-    let BenchedComponent { name, bytes, limits } = component;
+    let BenchedComponent {
+        name,
+        bytes,
+        limits,
+    } = component;
     let own;
     let cases = match cases {
         Some(cases) => cases,
@@ -136,9 +146,24 @@ pub fn measure(
         }
     };
     let sinks = ["stdout".to_owned(), "stderr".to_owned()];
-    let of = Candidate { engine: engines.timing, name, bytes, sinks: &sinks, limits };
-    let limits = Limits { call_time: limits.call_time.saturating_mul(COUNTING), ..limits };
-    let counted = Candidate { engine: engines.counting, name, bytes, sinks: &sinks, limits };
+    let of = Candidate {
+        engine: engines.timing,
+        name,
+        bytes,
+        sinks: &sinks,
+        limits,
+    };
+    let limits = Limits {
+        call_time: limits.call_time.saturating_mul(COUNTING),
+        ..limits
+    };
+    let counted = Candidate {
+        engine: engines.counting,
+        name,
+        bytes,
+        sinks: &sinks,
+        limits,
+    };
     let mut compile = Duration::ZERO;
     let mut measured = Vec::new();
     let mut last = None;
@@ -151,7 +176,10 @@ pub fn measure(
         }
         tell(&format!("calling: {}", case.name()));
         let mut of_case = timed(&run, case, effort);
-        tell(&format!("compiling again, to count instructions, and calling: {}", case.name()));
+        tell(&format!(
+            "compiling again, to count instructions, and calling: {}",
+            case.name()
+        ));
         count.ready(case)?;
         // The first call of an instance may do what later ones find done.
         let twice = count.again(case).and_then(|()| {
@@ -174,7 +202,11 @@ pub fn measure(
         }
     }
     starts.sort();
-    Ok(Measured { compile, start: quantile(&starts, 50), cases: measured })
+    Ok(Measured {
+        compile,
+        start: quantile(&starts, 50),
+        cases: measured,
+    })
 }
 
 fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
@@ -188,7 +220,8 @@ fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     let mut failure: Option<Failure> = done.err();
     let mut again = |most: usize, time: Duration| {
         let (mut times, end) = (Vec::new(), Instant::now() + time);
-        while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end) {
+        while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end)
+        {
             let (time, done) = call();
             match done {
                 Ok(()) => times.push(time),
@@ -223,13 +256,19 @@ fn quantile(sorted: &[Duration], percent: usize) -> Option<Duration> {
 
 /// What modules without cases are called with, by their roles.
 const USUAL: [(Role, &str); 10] = [
-    (Role::EventHandler, "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }"),
+    (
+        Role::EventHandler,
+        "event = { code = -3001, source = \"solver:0\", user = 1000, infos = [\"site.load=5\"] }",
+    ),
     (
         Role::ConnectionPolicy,
         "request = { hook = \"connection\", kind = \"client\", requester = \"solver:0\", user = 1000, \
          targets = [{ proc = \"solver:0\", owner = 1000 }] }",
     ),
-    (Role::EventPolicy, "request = { hook = \"event\", code = -3001, requester = \"solver:0\", user = 1000 }"),
+    (
+        Role::EventPolicy,
+        "request = { hook = \"event\", code = -3001, requester = \"solver:0\", user = 1000 }",
+    ),
     (
         Role::JobControlPolicy,
         "request = { hook = \"job-control\", requester = \"solver:0\", user = 1000, \
@@ -268,10 +307,21 @@ const USUAL: [(Role, &str); 10] = [
 fn usual(bytes: &[u8]) -> Result<Cases, BenchError> {
     let roles = inspect(bytes)?.roles;
     let cases = USUAL.iter().filter(|(role, _)| roles.contains(role));
-    let text: String = cases.map(|(role, case)| format!("[[case]]\nname = \"{}\"\n{case}\n", role.name())).collect();
-    let none = || BenchError::NoCases { roles: roles.iter().map(|role| role.name()).collect::<Vec<_>>().join(", ") };
+    let text: String = cases
+        .map(|(role, case)| format!("[[case]]\nname = \"{}\"\n{case}\n", role.name()))
+        .collect();
+    let none = || BenchError::NoCases {
+        roles: roles
+            .iter()
+            .map(|role| role.name())
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
     // They are as they must be; a test says so.
-    Cases::parse(Path::new("built-in"), &text).ok().filter(|cases| !cases.is_empty()).ok_or_else(none)
+    Cases::parse(Path::new("built-in"), &text)
+        .ok()
+        .filter(|cases| !cases.is_empty())
+        .ok_or_else(none)
 }
 
 #[cfg(test)]
@@ -283,7 +333,9 @@ mod tests {
         for (role, case) in USUAL {
             let text = format!("[[case]]\nname = \"{}\"\n{case}\n", role.name());
             assert_eq!(
-                Cases::parse(Path::new("built-in"), &text).map(|cases| cases.len()).map_err(|error| error.to_string()),
+                Cases::parse(Path::new("built-in"), &text)
+                    .map(|cases| cases.len())
+                    .map_err(|error| error.to_string()),
                 Ok(1)
             );
         }
@@ -294,6 +346,9 @@ mod tests {
         let times: Vec<Duration> = (1..=100).map(Duration::from_micros).collect();
         let at = |percent| quantile(&times, percent).unwrap().as_micros();
         assert_eq!((at(50), at(95), at(99)), (50, 95, 99));
-        assert_eq!((quantile(&times[..1], 99), quantile(&[], 50)), (Some(Duration::from_micros(1)), None));
+        assert_eq!(
+            (quantile(&times[..1], 99), quantile(&[], 50)),
+            (Some(Duration::from_micros(1)), None)
+        );
     }
 }

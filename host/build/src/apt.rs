@@ -4,7 +4,8 @@ use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command};
 
 /// Whether packages can be installed: there is an apt, and we are root.
 pub fn is_available() -> bool {
-    Path::new("/usr/bin/apt-get").exists() && fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+    Path::new("/usr/bin/apt-get").exists()
+        && fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
 /// Installs packages.
@@ -12,6 +13,11 @@ pub fn install(packages: &[&str], say: Say<'_>) -> Result<(), BuildError> {
     say(&format!("installing {} (once)", packages.join(" ")));
     run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
     let mut install = Command::new("apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive").args(["-q", "install", "-y", "--no-install-recommends"]);
+    install.env("DEBIAN_FRONTEND", "noninteractive").args([
+        "-q",
+        "install",
+        "-y",
+        "--no-install-recommends",
+    ]);
     run_quietly(install.args(packages)).map(drop)
 }

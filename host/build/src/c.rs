@@ -9,10 +9,17 @@ use crate::{
 use std::{env, fs, path::PathBuf, process::Command};
 
 /// Debian's packages.
-const DEBIAN_PACKAGES: [&str; 4] = ["clang-19", "lld-19", "wasi-libc", "libclang-rt-19-dev-wasm32"];
+const DEBIAN_PACKAGES: [&str; 4] = [
+    "clang-19",
+    "lld-19",
+    "wasi-libc",
+    "libclang-rt-19-dev-wasm32",
+];
 
 /// Compilers that may be there, the newest of Debian's first.
-const CANDIDATES: [&str; 7] = ["clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang", "zig"];
+const CANDIDATES: [&str; 7] = [
+    "clang-19", "clang-22", "clang-21", "clang-20", "clang-18", "clang", "zig",
+];
 
 /// A compiler that was tried.
 pub(crate) struct Compiler(PathBuf);
@@ -31,11 +38,19 @@ impl Compiler {
 
     /// Whether it makes a module of a program that needs the C library.
     fn works(&self) -> bool {
-        let Ok(scratch) = Scratch::new() else { return false };
+        let Ok(scratch) = Scratch::new() else {
+            return false;
+        };
         let source = scratch.0.join("probe.c");
         let text = "#include <stdlib.h>\nvoid *probe(void) { return malloc(1); }\n";
         fs::write(&source, text).is_ok()
-            && run_quietly(self.command().arg("-o").arg(scratch.0.join("probe.wasm")).arg(&source)).is_ok()
+            && run_quietly(
+                self.command()
+                    .arg("-o")
+                    .arg(scratch.0.join("probe.wasm"))
+                    .arg(&source),
+            )
+            .is_ok()
     }
 }
 
@@ -64,17 +79,30 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     let core = project.target().join("core.wasm");
     say("compiling");
     let mut command = compiler.command();
-    command.args(["-O2", "-Wall", "-Wextra", "-Wl,--strip-debug", "-Wl,-z,stack-size=65536"]);
+    command.args([
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Wl,--strip-debug",
+        "-Wl,-z,stack-size=65536",
+    ]);
     // Files are named from the project on, in messages of `assert` and wherever else their names are kept.
     command.arg(format!("-fmacro-prefix-map={}/=", project.dir.display()));
-    command.arg("-I").arg(&sdk).arg("-o").arg(&core).args(sources(&project.dir)?);
+    command
+        .arg("-I")
+        .arg(&sdk)
+        .arg("-o")
+        .arg(&core)
+        .args(sources(&project.dir)?);
     run(command.args(sources(&sdk)?))?;
     encode::encode_with(&core, &wit)
 }
 
 /// The C files in a directory, by name.
 fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
-    let entries = fs::read_dir(dir).and_then(|entries| entries.collect::<Result<Vec<_>, _>>()).map_err(of_file(dir))?;
+    let entries = fs::read_dir(dir)
+        .and_then(|entries| entries.collect::<Result<Vec<_>, _>>())
+        .map_err(of_file(dir))?;
     let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "c"));
     files.sort();

@@ -7,12 +7,17 @@ static CARRIED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/carried.rs
 pub fn carried(language: crate::Language) -> impl Iterator<Item = (&'static str, String)> {
     let sdk = format!("sdk/{}/", language.name());
     let wanted = move |path: &str| path.starts_with(&sdk) || path.starts_with("wit/");
-    CARRIED.iter().filter(move |(path, _)| wanted(path)).map(|(path, text)| (*path, standing_alone(path, text)))
+    CARRIED
+        .iter()
+        .filter(move |(path, _)| wanted(path))
+        .map(|(path, text)| (*path, standing_alone(path, text)))
 }
 
 /// What it takes a grant for, by the contract: WASI is asked for by languages, not by authors.
 pub fn capabilities() -> impl Iterator<Item = &'static str> {
-    let file = CARRIED.iter().find(|(path, _)| *path == "wit/capabilities.wit");
+    let file = CARRIED
+        .iter()
+        .find(|(path, _)| *path == "wit/capabilities.wit");
     let lines = file.into_iter().flat_map(|(_, text)| text.lines());
     lines.filter_map(|line| line.strip_prefix("interface ")?.strip_suffix(" {"))
 }
@@ -22,8 +27,17 @@ fn standing_alone(path: &str, text: &str) -> String {
     if path != "sdk/rust/Cargo.toml" {
         return text.to_owned();
     }
-    let lines = text.lines().filter(|line| !line.starts_with("workspace = \"../")).collect::<Vec<_>>().join("\n");
-    lines.split("\n[lints]").next().unwrap_or_default().to_owned() + "\n"
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with("workspace = \"../"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    lines
+        .split("\n[lints]")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+        + "\n"
 }
 
 #[cfg(test)]
@@ -41,15 +55,25 @@ mod tests {
             (Language::Js, "sdk/js/peal.js"),
         ] {
             let files: Vec<&str> = carried(language).map(|(path, _)| path).collect();
-            assert!(files.contains(&file) && files.contains(&"wit/worlds.wit"), "{language:?}: {files:?}");
+            assert!(
+                files.contains(&file) && files.contains(&"wit/worlds.wit"),
+                "{language:?}: {files:?}"
+            );
             let foreign = files.iter().filter(|path| path.starts_with("sdk/"));
-            assert!(foreign.into_iter().all(|path| path.starts_with(&format!("sdk/{}/", language.name()))));
+            assert!(
+                foreign
+                    .into_iter()
+                    .all(|path| path.starts_with(&format!("sdk/{}/", language.name())))
+            );
         }
     }
 
     #[test]
     fn the_rust_sdk_stands_alone() {
-        let manifest = carried(Language::Rust).find(|(path, _)| *path == "sdk/rust/Cargo.toml").unwrap().1;
+        let manifest = carried(Language::Rust)
+            .find(|(path, _)| *path == "sdk/rust/Cargo.toml")
+            .unwrap()
+            .1;
         assert!(!manifest.contains("workspace"), "{manifest}");
         assert!(manifest.contains("wit-bindgen = {"), "{manifest}");
     }

@@ -4,32 +4,56 @@ use std::{path::Path, process::Command};
 
 /// Runs a command that speaks for itself.
 pub(crate) fn run(command: &mut Command) -> Result<(), BuildError> {
-    let status = command.status().map_err(|reason| BuildError::Unstarted { command: shown(command), reason })?;
+    let status = command.status().map_err(|reason| BuildError::Unstarted {
+        command: shown(command),
+        reason,
+    })?;
     if status.success() {
         return Ok(());
     }
-    Err(BuildError::Failed { command: shown(command), how: status.to_string() })
+    Err(BuildError::Failed {
+        command: shown(command),
+        how: status.to_string(),
+    })
 }
 
 /// Runs a command whose words matter only when it fails, and returns what it wrote to its standard output.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<String, BuildError> {
-    let output = command.output().map_err(|reason| BuildError::Unstarted { command: shown(command), reason })?;
+    let output = command.output().map_err(|reason| BuildError::Unstarted {
+        command: shown(command),
+        reason,
+    })?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(BuildError::Failed { command: shown(command), how: format!("{}\n{}", output.status, said.trim_end()) })
+    Err(BuildError::Failed {
+        command: shown(command),
+        how: format!("{}\n{}", output.status, said.trim_end()),
+    })
 }
 
 /// Runs a command of which only errors matter: what it wrote to its standard error if it failed.
 pub(crate) fn run_captured(command: &mut Command) -> Result<Result<(), String>, BuildError> {
-    let output = command.output().map_err(|reason| BuildError::Unstarted { command: shown(command), reason })?;
-    Ok(if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) })
+    let output = command.output().map_err(|reason| BuildError::Unstarted {
+        command: shown(command),
+        reason,
+    })?;
+    Ok(if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    })
 }
 
 /// The command as a person would type it.
 fn shown(command: &Command) -> String {
-    let name = Path::new(command.get_program()).file_name().unwrap_or_default();
-    let words: Vec<_> = std::iter::once(name).chain(command.get_args()).map(|word| word.to_string_lossy()).collect();
+    let name = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or_default();
+    let words: Vec<_> = std::iter::once(name)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy())
+        .collect();
     words.join(" ")
 }

@@ -13,19 +13,30 @@ pub fn encode(file: &Path) -> Result<Vec<u8>, BuildError> {
 /// The same for one without types; they are those of the world in a directory.
 pub(crate) fn encode_with(file: &Path, wit: &Path) -> Result<Vec<u8>, BuildError> {
     let mut core = fs::read(file).map_err(crate::error::of_file(file))?;
-    embed(&mut core, wit).and_then(|()| component(&core)).map_err(unfit(file))
+    embed(&mut core, wit)
+        .and_then(|()| component(&core))
+        .map_err(unfit(file))
 }
 
 fn embed(core: &mut Vec<u8>, wit: &Path) -> Result<(), String> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_dir(wit).map_err(|error| format!("{error:#}"))?;
-    let world = resolve.select_world(&[package], Some(WORLD)).map_err(|error| format!("{error:#}"))?;
-    embed_component_metadata(core, &resolve, world, StringEncoding::UTF8).map_err(|error| format!("{error:#}"))
+    let (package, _) = resolve
+        .push_dir(wit)
+        .map_err(|error| format!("{error:#}"))?;
+    let world = resolve
+        .select_world(&[package], Some(WORLD))
+        .map_err(|error| format!("{error:#}"))?;
+    embed_component_metadata(core, &resolve, world, StringEncoding::UTF8)
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn component(core: &[u8]) -> Result<Vec<u8>, String> {
     let mut encoder = ComponentEncoder::default();
-    encoder.validate(true).module(core).and_then(|encoder| encoder.encode()).map_err(|error| format!("{error:#}"))
+    encoder
+        .validate(true)
+        .module(core)
+        .and_then(|encoder| encoder.encode())
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn unfit(file: &Path) -> impl FnOnce(String) -> BuildError {

@@ -53,7 +53,10 @@ pub enum BuildError {
         said: String,
     },
     /// A role of the manifest is not filled.
-    #[error("{} has the role {role}, and {file} does not export it: {remedy}", MANIFEST)]
+    #[error(
+        "{} has the role {role}, and {file} does not export it: {remedy}",
+        MANIFEST
+    )]
     NoExport {
         /// Which role.
         role: String,

@@ -20,21 +20,38 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     let tool = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
-    let target = project.target().canonicalize().map_err(of_file(&project.target()))?;
+    let target = project
+        .target()
+        .canonicalize()
+        .map_err(of_file(&project.target()))?;
     let (file, entry) = (project.dir.join("module.js"), target.join("entry.js"));
-    fs::write(&entry, entry_text(&project.manifest.roles, &relative(&file, &target))).map_err(of_file(&entry))?;
+    fs::write(
+        &entry,
+        entry_text(&project.manifest.roles, &relative(&file, &target)),
+    )
+    .map_err(of_file(&entry))?;
     say("packing the module with a JavaScript engine (some seconds)");
     let mut command = Command::new(tool);
-    command.arg("--wit").arg(&wit).args(["--world", world::WORLD, "--stub-wasi", "--sync"]);
-    command.arg("--js").arg(&entry).arg("--module-root").arg(project.root());
-    run_captured(command.arg("--output").arg(&out))?.map_err(|said| explain(&project.manifest.roles, file, &said))?;
+    command
+        .arg("--wit")
+        .arg(&wit)
+        .args(["--world", world::WORLD, "--stub-wasi", "--sync"]);
+    command
+        .arg("--js")
+        .arg(&entry)
+        .arg("--module-root")
+        .arg(project.root());
+    run_captured(command.arg("--output").arg(&out))?
+        .map_err(|said| explain(&project.manifest.roles, file, &said))?;
     fs::read(&out).map_err(of_file(&out))
 }
 
 /// A module that exports what the one at `path` exports for these roles, and fails to be evaluated where something is missing. The
 /// engine would make a component all the same, whose calls fail.
 fn entry_text(roles: &[String], path: &str) -> String {
-    let exports = roles.iter().map(|role| format!("export const {0} = filled({0:?});\n", export(role)));
+    let exports = roles
+        .iter()
+        .map(|role| format!("export const {0} = filled({0:?});\n", export(role)));
     format!(
         "import * as module from {path:?};\n\n\
          const filled = (name) => {{\n  \
@@ -60,16 +77,25 @@ fn export(role: &str) -> String {
 
 /// The path of a file as seen from a directory, both absolute.
 fn relative(file: &Path, from: &Path) -> String {
-    let common = file.components().zip(from.components()).take_while(|(one, other)| one == other).count();
+    let common = file
+        .components()
+        .zip(from.components())
+        .take_while(|(one, other)| one == other)
+        .count();
     let up = from.components().skip(common).map(|_| "..".into());
-    let down = file.components().skip(common).map(|part| part.as_os_str().to_string_lossy());
+    let down = file
+        .components()
+        .skip(common)
+        .map(|part| part.as_os_str().to_string_lossy());
     let path: Vec<Cow<'_, str>> = up.chain(down).collect();
     format!("./{}", path.join("/"))
 }
 
 /// What is wrong with the author's module, by what the tool wrote.
 fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
-    let missing = said.split_once(MISSING).and_then(|(_, rest)| rest.split_once('.'));
+    let missing = said
+        .split_once(MISSING)
+        .and_then(|(_, rest)| rest.split_once('.'));
     let role = missing.and_then(|(name, _)| roles.iter().find(|role| export(role) == name));
     if let Some(role) = role {
         let name = export(role);
@@ -82,10 +108,19 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
     // What the tool was doing stands before, in several layers, and its own name for an exception.
     let errors = said.lines().skip_while(|line| !line.starts_with("Error: "));
     let text = errors.collect::<Vec<_>>().join("\n");
-    let own = text.split_once(" JavaScript module: Error: ").or_else(|| text.split_once(" module evaluation: Error: "));
+    let own = text
+        .split_once(" JavaScript module: Error: ")
+        .or_else(|| text.split_once(" module evaluation: Error: "));
     let own = own.map_or(if text.is_empty() { said } else { &text }, |(_, own)| own);
     // The engine names files from the root of modules on.
-    BuildError::Source { file, said: own.replace("(/", "(").replace("at /", "at ").trim().to_owned() }
+    BuildError::Source {
+        file,
+        said: own
+            .replace("(/", "(")
+            .replace("at /", "at ")
+            .trim()
+            .to_owned(),
+    }
 }
 
 /// The tool, installed if it is missing and may be.
@@ -101,12 +136,27 @@ pub(crate) fn find(tools: &Tools, say: Say<'_>) -> Result<PathBuf, BuildError> {
     if !tools.may_install() {
         return Err(missing());
     }
-    say(&format!("installing componentize-qjs {VERSION} into {} (once, 40 MB)", prefix.display()));
+    say(&format!(
+        "installing componentize-qjs {VERSION} into {} (once, 40 MB)",
+        prefix.display()
+    ));
     fs::create_dir_all(&prefix).map_err(of_file(&prefix))?;
     let mut npm = Command::new("npm");
-    npm.args(["install", "--no-fund", "--no-audit", "--loglevel", "error", "--prefix"]).arg(&prefix);
+    npm.args([
+        "install",
+        "--no-fund",
+        "--no-audit",
+        "--loglevel",
+        "error",
+        "--prefix",
+    ])
+    .arg(&prefix);
     run(npm.arg(format!("componentize-qjs@{VERSION}")))?;
-    if tools::is_program(&own) { Ok(own) } else { Err(missing()) }
+    if tools::is_program(&own) {
+        Ok(own)
+    } else {
+        Err(missing())
+    }
 }
 
 fn missing() -> BuildError {
@@ -127,7 +177,10 @@ mod tests {
         let said = "Error: : Failed to evaluate user JavaScript module: Failed to declare JavaScript module: Error: unexpected \
                     token in expression: ';'\n    at /module.js:3:13\n";
         let error = explain(&[], PathBuf::from("module.js"), said).to_string();
-        assert_eq!(error, "module.js does not build:\nunexpected token in expression: ';'\n    at module.js:3:13");
+        assert_eq!(
+            error,
+            "module.js does not build:\nunexpected token in expression: ';'\n    at module.js:3:13"
+        );
     }
 
     #[test]
@@ -146,15 +199,24 @@ mod tests {
             "Error: : Failed to evaluate: Error: {MISSING}logChannel.\n    at filled (/target/entry.js:5:81)\n"
         );
         let error = explain(&roles, PathBuf::from("module.js"), &said).to_string();
-        assert!(error.contains("has the role log-channel, and module.js does not export it"), "{error}");
-        assert!(error.contains("`export const logChannel = peal.logChannel(...)`"), "{error}");
+        assert!(
+            error.contains("has the role log-channel, and module.js does not export it"),
+            "{error}"
+        );
+        assert!(
+            error.contains("`export const logChannel = peal.logChannel(...)`"),
+            "{error}"
+        );
     }
 
     #[test]
     fn path_of_the_module_is_relative_to_the_entry() {
         let from_target = relative(Path::new("/a/mine/module.js"), Path::new("/a/mine/target"));
         assert_eq!(from_target, "./../module.js");
-        let from_afar = relative(Path::new("/a/guests/js/echo/module.js"), Path::new("/a/target/work/echo"));
+        let from_afar = relative(
+            Path::new("/a/guests/js/echo/module.js"),
+            Path::new("/a/target/work/echo"),
+        );
         assert_eq!(from_afar, "./../../../guests/js/echo/module.js");
     }
 }

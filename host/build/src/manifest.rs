@@ -51,8 +51,12 @@ impl FromStr for Language {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Language, String> {
-        let known = Language::ALL.into_iter().find(|language| language.name() == text);
-        known.ok_or_else(|| format!("there is no SDK for {text:?}; there is one for rust, c, python and js"))
+        let known = Language::ALL
+            .into_iter()
+            .find(|language| language.name() == text);
+        known.ok_or_else(|| {
+            format!("there is no SDK for {text:?}; there is one for rust, c, python and js")
+        })
     }
 }
 
@@ -85,12 +89,19 @@ fn is_default_sdk(sdk: &PathBuf) -> bool {
 impl Manifest {
     /// One for a new project.
     pub fn new(name: &str, language: Language, roles: Vec<String>) -> Manifest {
-        Manifest { name: name.to_owned(), language, roles, capabilities: Vec::new(), sdk: default_sdk() }
+        Manifest {
+            name: name.to_owned(),
+            language,
+            roles,
+            capabilities: Vec::new(),
+            sdk: default_sdk(),
+        }
     }
 
     /// Reads one. What is wrong is said in words, with what would be right.
     pub fn parse(text: &str) -> Result<Manifest, String> {
-        let manifest: Manifest = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+        let manifest: Manifest =
+            toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
         if !is_name(&manifest.name) {
             return Err(format!("name = {:?}: {NAME_RULE}", manifest.name));
         }
@@ -100,9 +111,15 @@ impl Manifest {
                 manifest.language
             ));
         }
-        if let Some(unknown) = manifest.capabilities.iter().find(|name| capabilities().all(|known| known != *name)) {
+        if let Some(unknown) = manifest
+            .capabilities
+            .iter()
+            .find(|name| capabilities().all(|known| known != *name))
+        {
             let known = capabilities().collect::<Vec<_>>().join(", ");
-            return Err(format!("capabilities: there is no {unknown:?}; there are {known}"));
+            return Err(format!(
+                "capabilities: there is no {unknown:?}; there are {known}"
+            ));
         }
         if manifest.roles.is_empty() {
             return Err("roles = []: name at least one, such as \"event-handler\"".to_owned());
@@ -112,14 +129,17 @@ impl Manifest {
 }
 
 /// What may be a name.
-pub(crate) const NAME_RULE: &str =
-    "a name has small letters, digits and single dashes, begins with a letter, and has at most 64 of them";
+pub(crate) const NAME_RULE: &str = "a name has small letters, digits and single dashes, begins with a letter, and has at most 64 of them";
 
 /// Whether a project may be called this.
 pub fn is_name(name: &str) -> bool {
     let parts = || name.split('-');
     name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_lowercase())
-        && parts()
-            .all(|part| !part.is_empty() && part.chars().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit()))
+        && parts().all(|part| {
+            !part.is_empty()
+                && part
+                    .chars()
+                    .all(|one| one.is_ascii_lowercase() || one.is_ascii_digit())
+        })
 }

@@ -1,5 +1,7 @@
 //! A project: a directory with a manifest, sources, an SDK and the contract.
-use crate::{BuildError, Language, MANIFEST, Manifest, Say, Tools, c, error::of_file, js, python, rust};
+use crate::{
+    BuildError, Language, MANIFEST, Manifest, Say, Tools, c, error::of_file, js, python, rust,
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,13 +22,20 @@ impl Project {
     pub fn open(dir: &Path) -> Result<Project, BuildError> {
         let file = dir.join(MANIFEST);
         if !file.is_file() {
-            return Err(BuildError::NoProject { dir: dir.to_owned() });
+            return Err(BuildError::NoProject {
+                dir: dir.to_owned(),
+            });
         }
         let dir = dir.canonicalize().map_err(of_file(dir))?;
         let text = fs::read_to_string(&file).map_err(of_file(&file))?;
-        let manifest = Manifest::parse(&text).map_err(|reason| BuildError::Manifest { file, reason })?;
+        let manifest =
+            Manifest::parse(&text).map_err(|reason| BuildError::Manifest { file, reason })?;
         let target = dir.join("target");
-        Ok(Project { dir, manifest, target })
+        Ok(Project {
+            dir,
+            manifest,
+            target,
+        })
     }
 
     /// The same, with what comes about on the way put elsewhere.
@@ -59,7 +68,9 @@ impl Project {
 
     /// What holds the SDKs, and the contract beside them.
     pub(crate) fn root(&self) -> PathBuf {
-        self.sdk().parent().map_or_else(|| self.dir.clone(), Path::to_owned)
+        self.sdk()
+            .parent()
+            .map_or_else(|| self.dir.clone(), Path::to_owned)
     }
 
     /// Where the contract is.

@@ -21,35 +21,84 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     let out = project.target().join("component.wasm");
     say("packing the module with a Python interpreter (some 20 to 60 s)");
     let mut command = Command::new(tool);
-    command.args(["-d"]).arg(&wit).args(["-w", world::WORLD, "componentize", "module", "--stub-wasi"]);
-    command.arg("-p").arg(&project.dir).arg("-p").arg(project.sdk().join("python")).arg("-o").arg(&out);
+    command.args(["-d"]).arg(&wit).args([
+        "-w",
+        world::WORLD,
+        "componentize",
+        "module",
+        "--stub-wasi",
+    ]);
+    command
+        .arg("-p")
+        .arg(&project.dir)
+        .arg("-p")
+        .arg(project.sdk().join("python"))
+        .arg("-o")
+        .arg(&out);
     // Else it looks for packages of whatever environment it is called from.
-    command.env_remove("VIRTUAL_ENV").env("PYTHONDONTWRITEBYTECODE", "1");
-    run_captured(&mut command)?
-        .map_err(|said| explain(&project.manifest.roles, project.dir.join("module.py"), &said))?;
+    command
+        .env_remove("VIRTUAL_ENV")
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    run_captured(&mut command)?.map_err(|said| {
+        explain(
+            &project.manifest.roles,
+            project.dir.join("module.py"),
+            &said,
+        )
+    })?;
     fs::read(&out).map_err(of_file(&out))
 }
 
 /// The class that the tool looks for in a module that fills a role: `EventHandler` for `event-handler`.
 fn class(role: &str) -> String {
     let initial = |word: &str| word.chars().next().map(|first| first.to_ascii_uppercase());
-    role.split('-').map(|word| initial(word).into_iter().chain(word.chars().skip(1)).collect::<String>()).collect()
+    role.split('-')
+        .map(|word| {
+            initial(word)
+                .into_iter()
+                .chain(word.chars().skip(1))
+                .collect::<String>()
+        })
+        .collect()
 }
 
 /// What is wrong with the author's module, by what the tool wrote: Python's own words stand between those of the tool about itself and
 /// the functions of the tool that were running.
 fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
-    let own = said.split_once("\nAssertionError: ").map_or(said, |(_, own)| own);
-    let own =
-        own.split("\n\nCaused by:").next().unwrap_or(own).split("\nStack backtrace:").next().unwrap_or(own).trim_end();
-    let missing = |role: &&String| own.ends_with(&format!("module 'module' has no attribute '{}'", class(role)));
+    let own = said
+        .split_once("\nAssertionError: ")
+        .map_or(said, |(_, own)| own);
+    let own = own
+        .split("\n\nCaused by:")
+        .next()
+        .unwrap_or(own)
+        .split("\nStack backtrace:")
+        .next()
+        .unwrap_or(own)
+        .trim_end();
+    let missing = |role: &&String| {
+        own.ends_with(&format!(
+            "module 'module' has no attribute '{}'",
+            class(role)
+        ))
+    };
     if let Some(role) = roles.iter().find(missing) {
-        let remedy = format!("decorate a function with `@peal.{}`", role.replace('-', "_"));
-        return BuildError::NoExport { role: role.clone(), file, remedy };
+        let remedy = format!(
+            "decorate a function with `@peal.{}`",
+            role.replace('-', "_")
+        );
+        return BuildError::NoExport {
+            role: role.clone(),
+            file,
+            remedy,
+        };
     }
     // The tool numbers the directories of modules: the project's and the SDK's.
     let said = own.replace("\"/0/", "\"").replace("\"/1/", "\"sdk/python/");
-    BuildError::Source { file, said: said.trim_start_matches('\n').to_owned() }
+    BuildError::Source {
+        file,
+        said: said.trim_start_matches('\n').to_owned(),
+    }
 }
 
 /// The tool, installed if it is missing and may be.
@@ -64,15 +113,24 @@ pub(crate) fn find(tools: &Tools, say: Say<'_>) -> Result<PathBuf, BuildError> {
     if !tools.may_install() {
         return Err(missing());
     }
-    say(&format!("installing componentize-py {VERSION} into {} (once, 50 MB)", tools.dir.join("python").display()));
+    say(&format!(
+        "installing componentize-py {VERSION} into {} (once, 50 MB)",
+        tools.dir.join("python").display()
+    ));
     install(&tools.dir.join("python"))?;
-    if tools::is_program(&own) { Ok(own) } else { Err(missing()) }
+    if tools::is_program(&own) {
+        Ok(own)
+    } else {
+        Err(missing())
+    }
 }
 
 fn install(into: &Path) -> Result<(), BuildError> {
     run(Command::new("python3").args(["-m", "venv"]).arg(into))?;
     let pip = into.join("bin/pip");
-    run(Command::new(pip).args(["install", "--quiet"]).arg(format!("componentize-py=={VERSION}")))
+    run(Command::new(pip)
+        .args(["install", "--quiet"])
+        .arg(format!("componentize-py=={VERSION}")))
 }
 
 fn missing() -> BuildError {
@@ -98,9 +156,12 @@ mod tests {
 
     #[test]
     fn syntax_error_is_told_without_native_functions() {
-        let error = said("  File \"/0/module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n");
+        let error = said(
+            "  File \"/0/module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax\n",
+        );
         let told = explain(&[], PathBuf::from("module.py"), &error).to_string();
-        let own = "  File \"module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax";
+        let own =
+            "  File \"module.py\", line 5\n    x = = 3\n        ^\nSyntaxError: invalid syntax";
         assert_eq!(told, format!("module.py does not build:\n{own}"));
     }
 
@@ -109,7 +170,10 @@ mod tests {
         let roles = ["lifecycle".to_owned(), "event-handler".to_owned()];
         let error = said("AttributeError: module 'module' has no attribute 'EventHandler'\n");
         let told = explain(&roles, PathBuf::from("module.py"), &error).to_string();
-        assert!(told.contains("has the role event-handler, and module.py does not export it"), "{told}");
+        assert!(
+            told.contains("has the role event-handler, and module.py does not export it"),
+            "{told}"
+        );
         assert!(told.contains("`@peal.event_handler`"), "{told}");
     }
 }

@@ -12,8 +12,12 @@ pub const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Debian's Rust for the web. It has no standard library for [`TARGET`] but the source of it.
 const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "lld-19"];
-const DEBIAN_FILES: [&str; 4] =
-    ["/usr/bin/rustc", "/usr/bin/cargo", "/usr/lib/rustlib/src/rust/library/std", "/usr/bin/wasm-ld-19"];
+const DEBIAN_FILES: [&str; 4] = [
+    "/usr/bin/rustc",
+    "/usr/bin/cargo",
+    "/usr/lib/rustlib/src/rust/library/std",
+    "/usr/bin/wasm-ld-19",
+];
 
 /// A toolchain that compiles guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,15 +31,21 @@ pub enum Toolchain {
 impl Toolchain {
     /// A cargo command in `dir`, with everything set for building guests but the subcommand.
     pub fn cargo(self, dir: &Path) -> Command {
-        let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+        let mut command =
+            Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
         command.current_dir(dir);
         if self == Toolchain::Debian {
             command = Command::new("/usr/bin/cargo");
-            command.current_dir(dir).env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
+            command
+                .current_dir(dir)
+                .env("RUSTC", "/usr/bin/rustc")
+                .env("RUSTC_BOOTSTRAP", "1");
             command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", "wasm-ld-19");
         }
         // Flags from the environment would replace those of guests/.cargo/config.toml.
-        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS");
         command
     }
 
@@ -71,7 +81,10 @@ enum Step {
 
 fn next(facts: Facts) -> Step {
     match facts {
-        Facts { active_has_std: true, .. } => Step::Use(Toolchain::Active),
+        Facts {
+            active_has_std: true,
+            ..
+        } => Step::Use(Toolchain::Active),
         Facts { rustup: true, .. } => Step::AddTarget,
         Facts { debian: true, .. } => Step::Use(Toolchain::Debian),
         Facts { apt: true, .. } => Step::InstallDebian,
@@ -84,7 +97,9 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
     let toolchain = find(tools, say)?;
     say("compiling with cargo (the first time up to two minutes)");
     let mut cargo = toolchain.cargo(&project.dir);
-    cargo.args(["build", "--release", "--target", TARGET]).args(toolchain.build_args());
+    cargo
+        .args(["build", "--release", "--target", TARGET])
+        .args(toolchain.build_args());
     command::run(cargo.arg("--target-dir").arg(project.target()))?;
     let module = format!("{}.wasm", project.manifest.name.replace('-', "_"));
     encode::encode(&project.target().join(TARGET).join("release").join(module))
@@ -128,7 +143,12 @@ pub fn find(tools: &Tools, say: Say<'_>) -> Result<Toolchain, BuildError> {
 /// rustc names the directory also when there is nothing in it.
 fn active_has_std() -> bool {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let libdir = command::run_quietly(Command::new(rustc).args(["--print", "target-libdir", "--target", TARGET]));
+    let libdir = command::run_quietly(Command::new(rustc).args([
+        "--print",
+        "target-libdir",
+        "--target",
+        TARGET,
+    ]));
     libdir.is_ok_and(|dir| Path::new(dir.trim()).is_dir())
 }
 
@@ -139,8 +159,14 @@ fn has_rustup() -> bool {
 /// Quick and silent where there is no network, because there is another way.
 fn add_target() -> bool {
     let mut rustup = Command::new("rustup");
-    rustup.args(["target", "add", TARGET]).env("RUSTUP_MAX_RETRIES", "0");
-    rustup.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    rustup
+        .args(["target", "add", TARGET])
+        .env("RUSTUP_MAX_RETRIES", "0");
+    rustup
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn has_debian() -> bool {
@@ -151,25 +177,66 @@ fn has_debian() -> bool {
 mod tests {
     use super::*;
 
-    const NOTHING: Facts = Facts { active_has_std: false, rustup: false, debian: false, apt: false };
-    const EVERYTHING: Facts = Facts { active_has_std: true, rustup: true, debian: true, apt: true };
+    const NOTHING: Facts = Facts {
+        active_has_std: false,
+        rustup: false,
+        debian: false,
+        apt: false,
+    };
+    const EVERYTHING: Facts = Facts {
+        active_has_std: true,
+        rustup: true,
+        debian: true,
+        apt: true,
+    };
 
     #[test]
     fn an_installed_standard_library_is_used_before_anything_is_fetched() {
         assert_eq!(next(EVERYTHING), Step::Use(Toolchain::Active));
-        assert_eq!(next(Facts { active_has_std: true, ..NOTHING }), Step::Use(Toolchain::Active));
+        assert_eq!(
+            next(Facts {
+                active_has_std: true,
+                ..NOTHING
+            }),
+            Step::Use(Toolchain::Active)
+        );
     }
 
     #[test]
     fn rustup_is_asked_before_debian_is_used() {
-        assert_eq!(next(Facts { active_has_std: false, ..EVERYTHING }), Step::AddTarget);
-        assert_eq!(next(Facts { rustup: true, ..NOTHING }), Step::AddTarget);
+        assert_eq!(
+            next(Facts {
+                active_has_std: false,
+                ..EVERYTHING
+            }),
+            Step::AddTarget
+        );
+        assert_eq!(
+            next(Facts {
+                rustup: true,
+                ..NOTHING
+            }),
+            Step::AddTarget
+        );
     }
 
     #[test]
     fn debian_is_used_when_it_is_there_and_installed_when_it_may_be() {
-        assert_eq!(next(Facts { debian: true, apt: true, ..NOTHING }), Step::Use(Toolchain::Debian));
-        assert_eq!(next(Facts { apt: true, ..NOTHING }), Step::InstallDebian);
+        assert_eq!(
+            next(Facts {
+                debian: true,
+                apt: true,
+                ..NOTHING
+            }),
+            Step::Use(Toolchain::Debian)
+        );
+        assert_eq!(
+            next(Facts {
+                apt: true,
+                ..NOTHING
+            }),
+            Step::InstallDebian
+        );
     }
 
     #[test]

@@ -25,10 +25,17 @@ pub struct Tools {
 impl Tools {
     /// In `$PEAL_TOOLS`, else in the user's cache.
     pub fn of_user(install: Install) -> Tools {
-        let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let named = |name| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
         let cache = || named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
         let dir = named("PEAL_TOOLS").or_else(|| Some(cache()?.join("peal/tools")));
-        Tools { dir: dir.unwrap_or_else(|| env::temp_dir().join("peal-tools")), install }
+        Tools {
+            dir: dir.unwrap_or_else(|| env::temp_dir().join("peal-tools")),
+            install,
+        }
     }
 
     pub(crate) fn may_install(&self) -> bool {
@@ -38,7 +45,9 @@ impl Tools {
 
 /// A program on `PATH`.
 pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    env::split_paths(&env::var_os("PATH")?).map(|dir| dir.join(name)).find(|file| is_program(file))
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|dir| dir.join(name))
+        .find(|file| is_program(file))
 }
 
 pub(crate) fn is_program(file: &Path) -> bool {

@@ -19,7 +19,11 @@ const ALWAYS: [&str; 3] = ["call", "amendment", "exception"];
 pub fn world(manifest: &Manifest) -> String {
     let all: Vec<&str> = capabilities().collect();
     let own: Vec<&str> = manifest.capabilities.iter().map(String::as_str).collect();
-    let asked = if manifest.language.asks_for_what_it_uses() { all } else { own };
+    let asked = if manifest.language.asks_for_what_it_uses() {
+        all
+    } else {
+        own
+    };
     let mut text = format!("package peal:module;\n\nworld {WORLD} {{\n");
     for import in ALWAYS.into_iter().chain(asked) {
         // Writing to a string cannot fail.
@@ -32,7 +36,11 @@ pub fn world(manifest: &Manifest) -> String {
 }
 
 /// Writes the world with the contract beside it, as tools of the component model expect it, and returns the directory.
-pub(crate) fn write(manifest: &Manifest, contract: &Path, into: &Path) -> Result<PathBuf, BuildError> {
+pub(crate) fn write(
+    manifest: &Manifest,
+    contract: &Path,
+    into: &Path,
+) -> Result<PathBuf, BuildError> {
     let dir = into.join("wit");
     let deps = dir.join("deps/pmix");
     fs::create_dir_all(&deps).map_err(of_file(&deps))?;

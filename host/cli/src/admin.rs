@@ -21,7 +21,9 @@ pub fn usual_socket() -> PathBuf {
     if geteuid().is_root() {
         return SYSTEM.into();
     }
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|dir| dir.is_absolute());
     let dir = runtime.map_or_else(private_dir, |dir| dir.join("peal"));
     dir.join("admin.sock")
 }
@@ -101,7 +103,10 @@ fn socket(at: ServerArgs) -> Result<PathBuf> {
         return Ok(SYSTEM.into());
     }
     if usual.starts_with(private_dir()) && is_of_another_user(&private_dir()) {
-        bail!("{:?} belongs to somebody else, so no server is looked for there: say which by --socket", private_dir());
+        bail!(
+            "{:?} belongs to somebody else, so no server is looked for there: say which by --socket",
+            private_dir()
+        );
     }
     Ok(usual)
 }

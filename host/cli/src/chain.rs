@@ -21,11 +21,29 @@ use std::{
 
 /// Prints the chains, or how an event would pass them.
 pub fn show(args: ChainShow) -> Result<ExitCode> {
-    let ChainShow { at, code, range, source, infos, json } = args;
-    let event = code.map(|code| Event { code, source, range, infos });
+    let ChainShow {
+        at,
+        code,
+        range,
+        source,
+        infos,
+        json,
+    } = args;
+    let event = code.map(|code| Event {
+        code,
+        source,
+        range,
+        infos,
+    });
     let (reply, _) = admin::ask(at.clone(), &Call::Chains)?;
-    let Reply::Chains { chains } = reply else { return admin::unexpected(&reply) };
-    let jobs = if event.is_some() { jobs(at)? } else { Vec::new() };
+    let Reply::Chains { chains } = reply else {
+        return admin::unexpected(&reply);
+    };
+    let jobs = if event.is_some() {
+        jobs(at)?
+    } else {
+        Vec::new()
+    };
     let rows = rows(&chains, event.as_ref(), &jobs)?;
     let mut out = crate::output::stdout();
     if json {
@@ -42,8 +60,12 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
 /// The jobs that the server knows, with their users: whether an event concerns a user depends on that.
 fn jobs(at: ServerArgs) -> Result<Vec<(Nspace, u32)>> {
     let (reply, _) = admin::ask(at, &Call::Jobs)?;
-    let Reply::Jobs { jobs } = reply else { return admin::unexpected(&reply) };
-    jobs.into_iter().map(|job| Ok((Nspace::new(&job.nspace)?, job.uid))).collect()
+    let Reply::Jobs { jobs } = reply else {
+        return admin::unexpected(&reply);
+    };
+    jobs.into_iter()
+        .map(|job| Ok((Nspace::new(&job.nspace)?, job.uid)))
+        .collect()
 }
 
 /// Why a handler does not see an event.
@@ -77,20 +99,32 @@ impl PassedOver {
             Codes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
             _ if !registration.levels.include(Class::of(event)) => match registration.levels {
                 // Of an event without infos it is not known whether it names procs.
-                Levels::JobSpecific if event.infos.is_empty() => PassedOver::why(&in_both_classes(registration), event),
+                Levels::JobSpecific if event.infos.is_empty() => {
+                    PassedOver::why(&in_both_classes(registration), event)
+                }
                 _ => Some(PassedOver::Class),
             },
             _ => {
-                let whoever_is_affected = Registration { affected: Vec::new(), ..registration.clone() };
+                let whoever_is_affected = Registration {
+                    affected: Vec::new(),
+                    ..registration.clone()
+                };
                 let is_affected = whoever_is_affected.matches(event);
-                Some(if is_affected { PassedOver::NotAffected } else { PassedOver::Source })
+                Some(if is_affected {
+                    PassedOver::NotAffected
+                } else {
+                    PassedOver::Source
+                })
             }
         }
     }
 }
 
 fn in_both_classes(registration: &Registration) -> Registration {
-    Registration { levels: Levels::Both, ..registration.clone() }
+    Registration {
+        levels: Levels::Both,
+        ..registration.clone()
+    }
 }
 
 impl fmt::Display for PassedOver {
@@ -121,7 +155,11 @@ struct Row<'a> {
 
 /// What is to be said of all handlers. As far as an event reaches everybody: how far policies let it reach is known only when it
 /// is raised.
-fn rows<'a>(chains: &'a [Chain], event: Option<&Event>, jobs: &[(Nspace, u32)]) -> Result<Vec<Row<'a>>> {
+fn rows<'a>(
+    chains: &'a [Chain],
+    event: Option<&Event>,
+    jobs: &[(Nspace, u32)],
+) -> Result<Vec<Row<'a>>> {
     let (mut rows, mut running) = (Vec::new(), 0);
     for chain in chains {
         let owner = Owner::try_from(&chain.owner)?;
@@ -136,8 +174,15 @@ fn rows<'a>(chains: &'a [Chain], event: Option<&Event>, jobs: &[(Nspace, u32)]) 
             };
             running += usize::from(passed_over.is_none());
             let position = passed_over.map_or(Ok(running), Err);
-            let depends_on_class = passed_over.is_none() && event.is_some_and(|event| !registration.matches(event));
-            rows.push(Row { position, owner: owner.clone(), handler, registration, depends_on_class });
+            let depends_on_class =
+                passed_over.is_none() && event.is_some_and(|event| !registration.matches(event));
+            rows.push(Row {
+                position,
+                owner: owner.clone(),
+                handler,
+                registration,
+                depends_on_class,
+            });
         }
     }
     Ok(rows)
@@ -165,16 +210,26 @@ impl Row<'_> {
     }
 
     fn affected(&self) -> Vec<String> {
-        self.registration.affected.iter().map(ToString::to_string).collect()
+        self.registration
+            .affected
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     /// What else there is to say of it.
     fn remarks(&self) -> String {
-        let codes = if self.handler.codes.is_empty() { "all codes".to_owned() } else { self.codes().join(", ") };
+        let codes = if self.handler.codes.is_empty() {
+            "all codes".to_owned()
+        } else {
+            self.codes().join(", ")
+        };
         let mut remarks = vec![format!("registration {}", self.handler.registration), codes];
         remarks.extend(match self.registration.levels {
             Levels::Neither => Some("no events".to_owned()),
-            Levels::JobSpecific if self.depends_on_class => Some("if the event is about a job".to_owned()),
+            Levels::JobSpecific if self.depends_on_class => {
+                Some("if the event is about a job".to_owned())
+            }
             Levels::JobSpecific => Some("about jobs".to_owned()),
             Levels::Environment => Some("of the environment".to_owned()),
             Levels::Both => None,
@@ -182,9 +237,14 @@ impl Row<'_> {
         remarks.extend(match &self.registration.sources {
             Sources::Anybody => None,
             Sources::ResourceManager => Some("from the resource manager".to_owned()),
-            Sources::These(procs) => {
-                Some(format!("from {}", procs.iter().map(Proc::to_string).collect::<Vec<_>>().join(" or ")))
-            }
+            Sources::These(procs) => Some(format!(
+                "from {}",
+                procs
+                    .iter()
+                    .map(Proc::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" or ")
+            )),
         });
         remarks.extend(self.handler.oneshot.then(|| "oneshot".to_owned()));
         remarks.extend(
@@ -219,16 +279,31 @@ fn write(out: &mut impl Write, rows: &[Row<'_>]) -> io::Result<()> {
     let cells: Vec<[String; 6]> = rows
         .iter()
         .map(|row| {
-            let position = row.position.map_or("-".to_owned(), |position| position.to_string());
+            let position = row
+                .position
+                .map_or("-".to_owned(), |position| position.to_string());
             let owner = row.owner.to_string().escape_debug().to_string();
-            let (name, module) = (format!("{:?}", row.handler.name), format!("module {:?}", row.handler.module));
+            let (name, module) = (
+                format!("{:?}", row.handler.name),
+                format!("module {:?}", row.handler.module),
+            );
             [position, owner, name, module, row.stands(), row.remarks()]
         })
         .collect();
-    let width = |at: usize| cells.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
-    let [position, owner, name, module, stands] = [0, 1, 2, 3, 4].map(|at| width(at).unwrap_or_default());
+    let width = |at: usize| {
+        cells
+            .iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let [position, owner, name, module, stands] =
+        [0, 1, 2, 3, 4].map(|at| width(at).unwrap_or_default());
     for [p, o, n, m, s, remarks] in &cells {
-        writeln!(out, "{p:>position$}  {o:owner$}  {n:name$}  {m:module$}  {s:stands$}  {remarks}")?;
+        writeln!(
+            out,
+            "{p:>position$}  {o:owner$}  {n:name$}  {m:module$}  {s:stands$}  {remarks}"
+        )?;
     }
     Ok(())
 }

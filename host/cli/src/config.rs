@@ -2,8 +2,8 @@
 use crate::args::ConfigArgs;
 use peal_audit::{OnFailure, Retention};
 use peal_config::{
-    AuditFailure, Config, ConfigCheck, Given, OrderedChannel, Origin, PolicyDefault, Problem, Problems, Requirement,
-    Resolved, Sources, SystemResources,
+    AuditFailure, Config, ConfigCheck, Given, OrderedChannel, Origin, PolicyDefault, Problem,
+    Problems, Requirement, Resolved, Sources, SystemResources,
 };
 use peal_core::{
     defaults::{Defaults, HookDefault},
@@ -15,8 +15,8 @@ use peal_core::{
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, Duty, IdentityCheck, ServerSettings, Serves, SpillSettings, ToolSettings,
-    admin::AdminGroup, embedded::CleanupSettings,
+    ChainSettings, ChannelSettings, Duty, IdentityCheck, ServerSettings, Serves, SpillSettings,
+    ToolSettings, admin::AdminGroup, embedded::CleanupSettings,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -26,7 +26,10 @@ use rustix::{
 use std::{path::PathBuf, time::Duration};
 
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
-pub fn load(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Resolved, Problems> {
+pub fn load(
+    args: ConfigArgs,
+    options: impl IntoIterator<Item = Given>,
+) -> Result<Resolved, Problems> {
     sources(args, options).load()
 }
 
@@ -44,12 +47,21 @@ pub struct Readable {
 }
 
 /// Reads all layers, or where only what they say of modules is wrong all but that.
-pub fn load_for_server(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Result<Readable, Problems> {
+pub fn load_for_server(
+    args: ConfigArgs,
+    options: impl IntoIterator<Item = Given>,
+) -> Result<Readable, Problems> {
     let sources = sources(args, options);
     match sources.load() {
-        Ok(resolved) => Ok(Readable { resolved, modules: Ok(()) }),
+        Ok(resolved) => Ok(Readable {
+            resolved,
+            modules: Ok(()),
+        }),
         Err(problems) => match sources.load_settings() {
-            Ok(resolved) => Ok(Readable { resolved, modules: Err(problems) }),
+            Ok(resolved) => Ok(Readable {
+                resolved,
+                modules: Err(problems),
+            }),
             Err(_) => Err(problems),
         },
     }
@@ -57,12 +69,23 @@ pub fn load_for_server(args: ConfigArgs, options: impl IntoIterator<Item = Given
 
 /// Tells everything for which a server would not start under this configuration, as far as it is seen without starting modules.
 pub fn check(args: ConfigArgs) -> ConfigCheck {
-    let ConfigCheck { resolved, mut problems } = sources(args, []).check();
+    let ConfigCheck {
+        resolved,
+        mut problems,
+    } = sources(args, []).check();
     if problems.is_empty() {
         let components = peal_deploy::all(&resolved.modules, &resolved.config);
-        problems.extend(components.err().map(|problems| problems.0).unwrap_or_default());
+        problems.extend(
+            components
+                .err()
+                .map(|problems| problems.0)
+                .unwrap_or_default(),
+        );
     } else {
-        problems.extend(peal_deploy::unfit_among(&resolved.modules, &resolved.config));
+        problems.extend(peal_deploy::unfit_among(
+            &resolved.modules,
+            &resolved.config,
+        ));
     }
     problems.extend(admin_group(&resolved).err());
     problems.extend(audit_failure(&resolved).err());
@@ -74,7 +97,14 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
 pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
     let key = "admin.group";
     let wrong = |error| Problem::new(resolved.origin(key).clone(), format!("{key}: {error}"));
-    resolved.config.admin.group.as_deref().map(AdminGroup::named).transpose().map_err(wrong)
+    resolved
+        .config
+        .admin
+        .group
+        .as_deref()
+        .map(AdminGroup::named)
+        .transpose()
+        .map_err(wrong)
 }
 
 /// What follows where decisions cannot be recorded; nothing where there is no audit trail. Whoever wants one must say.
@@ -107,21 +137,33 @@ pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
         && days > keep
     {
         let key = "audit.decision_days";
-        let what =
-            format!("{key}: decisions cannot stay for {days} days where audit.keep_days is {keep}; {keep} is the most");
+        let what = format!(
+            "{key}: decisions cannot stay for {days} days where audit.keep_days is {keep}; {keep} is the most"
+        );
         return Err(Problem::new(resolved.origin(key).clone(), what));
     }
     let (user, all) = (audit.user_decision_percent, audit.decision_percent);
     if user > all {
         let key = "audit.user_decision_percent";
         let is_given = *resolved.origin(key) != Origin::BuiltIn;
-        let origin = resolved.origin(if is_given { key } else { "audit.decision_percent" });
-        let what = format!("{key} is {user}, and audit.decision_percent {all}; the share of one user is {all} at most");
+        let origin = resolved.origin(if is_given {
+            key
+        } else {
+            "audit.decision_percent"
+        });
+        let what = format!(
+            "{key} is {user}, and audit.decision_percent {all}; the share of one user is {all} at most"
+        );
         return Err(Problem::new(origin.clone(), what));
     }
     Ok(Retention {
         keep: audit.keep_days.map(time),
-        decision_age: time(audit.decision_days.unwrap_or(DECISION_DAYS).min(audit.keep_days.unwrap_or(u32::MAX))),
+        decision_age: time(
+            audit
+                .decision_days
+                .unwrap_or(DECISION_DAYS)
+                .min(audit.keep_days.unwrap_or(u32::MAX)),
+        ),
         decision_percent: audit.decision_percent,
         user_percent: audit.user_decision_percent,
     })
@@ -151,14 +193,24 @@ fn system_resources() -> SystemResources {
 /// What procs may register to be removed behind them, below these directories if it is not wherever they may.
 pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> CleanupSettings {
     let run = &config.run;
-    let (max_paths, max_entries, max_depth) = (run.cleanup_paths, run.cleanup_entries, run.cleanup_depth);
-    CleanupSettings { max_paths, max_entries, max_depth, within }
+    let (max_paths, max_entries, max_depth) =
+        (run.cleanup_paths, run.cleanup_entries, run.cleanup_depth);
+    CleanupSettings {
+        max_paths,
+        max_entries,
+        max_depth,
+        within,
+    }
 }
 
 /// How much procs may publish.
 pub fn publish_limits(config: &Config) -> published::Limits {
     let publish = &config.publish;
-    published::Limits { items: publish.max_items, bytes: publish.max_bytes, waits: publish.max_waits }
+    published::Limits {
+        items: publish.max_items,
+        bytes: publish.max_bytes,
+        waits: publish.max_waits,
+    }
 }
 
 /// The limits and times of the server.
@@ -168,9 +220,16 @@ pub fn server_settings(config: &Config) -> ServerSettings {
     wire.max_message = server.max_message;
     wire.max_memory = server.max_message_memory;
     let dir = events.spill_dir.clone().unwrap_or_else(std::env::temp_dir);
-    let spill = SpillSettings { dir, max_bytes: events.spill_limit as u64 };
+    let spill = SpillSettings {
+        dir,
+        max_bytes: events.spill_limit as u64,
+    };
     ServerSettings {
-        duty: if server.gateway { Duty::Gateway } else { Duty::Node },
+        duty: if server.gateway {
+            Duty::Gateway
+        } else {
+            Duty::Node
+        },
         wire,
         spill,
         core: peal_core::server::Settings {
@@ -196,7 +255,11 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_monitors: server.max_monitors,
             max_all_monitors: server.max_all_monitors,
             max_monitored_files: server.max_monitored_files,
-            max_tools: if config.tools.enable { config.tools.max } else { 0 },
+            max_tools: if config.tools.enable {
+                config.tools.max
+            } else {
+                0
+            },
             max_tools_per_user: config.tools.per_user(),
             allowance: Allowance(server.raised_events),
             defaults: defaults(&config.policy),
@@ -252,7 +315,11 @@ pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
     if let Some(dir) = &tools.session_dir {
         settings.session_dir = dir.clone();
     }
-    settings.serves = if tools.system_server && serves != Serves::Itself { Serves::System } else { serves };
+    settings.serves = if tools.system_server && serves != Serves::Itself {
+        Serves::System
+    } else {
+        serves
+    };
     tools.enable.then_some(settings)
 }
 
@@ -265,7 +332,10 @@ pub fn store_settings(config: &Config) -> StoreSettings {
         job_bytes: store.job_record_bytes(),
         job_entries: store.max_job_entries,
     };
-    StoreSettings { max_bytes: store.max_bytes, records }
+    StoreSettings {
+        max_bytes: store.max_bytes,
+        records,
+    }
 }
 
 /// What holds where no policy decides.
@@ -301,8 +371,15 @@ fn log(log: &peal_config::Log) -> LogSettings {
         };
         Some((channel(&ordered.name).ok()?, need))
     };
-    let aggregation = Aggregation { window: log.aggregate_window, entries: log.aggregate_entries };
-    LogSettings { order: log.order.iter().filter_map(entry).collect(), once: log.once, aggregation }
+    let aggregation = Aggregation {
+        window: log.aggregate_window,
+        entries: log.aggregate_entries,
+    };
+    LogSettings {
+        order: log.order.iter().filter_map(entry).collect(),
+        once: log.once,
+        aggregation,
+    }
 }
 
 #[cfg(test)]
@@ -313,11 +390,23 @@ mod tests {
     #[test]
     fn the_table_of_settings_has_the_defaults_of_the_rooms_that_it_configures() {
         let server = server_settings(&Config::default());
-        assert_eq!(format!("{server:#?}"), format!("{:#?}", ServerSettings::default()));
-        assert_eq!(cleanup_settings(&Config::default(), None), CleanupSettings::default());
-        assert_eq!(publish_limits(&Config::default()), published::Limits::default());
+        assert_eq!(
+            format!("{server:#?}"),
+            format!("{:#?}", ServerSettings::default())
+        );
+        assert_eq!(
+            cleanup_settings(&Config::default(), None),
+            CleanupSettings::default()
+        );
+        assert_eq!(
+            publish_limits(&Config::default()),
+            published::Limits::default()
+        );
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();
-        assert_eq!(Config::default().sandbox.max_instances, engine.max_instances);
+        assert_eq!(
+            Config::default().sandbox.max_instances,
+            engine.max_instances
+        );
     }
 }

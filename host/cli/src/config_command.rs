@@ -25,7 +25,11 @@ pub fn run(command: ConfigCommand) -> Result<ExitCode> {
 
 /// Tells everything that is wrong.
 fn check(out: &mut impl Write, args: Check) -> Result<ExitCode> {
-    let Check { file, mut config, json } = args;
+    let Check {
+        file,
+        mut config,
+        json,
+    } = args;
     config.config = file.or(config.config);
     let ConfigCheck { resolved, problems } = config::check(config);
     let is_right = problems.is_empty();
@@ -35,13 +39,29 @@ fn check(out: &mut impl Write, args: Check) -> Result<ExitCode> {
         serde_json::to_writer_pretty(&mut *out, &checked)?;
         writeln!(out)?;
     } else if is_right {
-        let files = resolved.files.iter().map(|file| format!(" {}", file.display())).collect::<String>();
-        let files = if files.is_empty() { " no file was read" } else { &files };
-        writeln!(out, "all is well, {}:{files}", counted(resolved.modules.len(), "module"))?;
+        let files = resolved
+            .files
+            .iter()
+            .map(|file| format!(" {}", file.display()))
+            .collect::<String>();
+        let files = if files.is_empty() {
+            " no file was read"
+        } else {
+            &files
+        };
+        writeln!(
+            out,
+            "all is well, {}:{files}",
+            counted(resolved.modules.len(), "module")
+        )?;
     } else {
         crate::say(&Problems(problems).to_string());
     }
-    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::from(WRONG) })
+    Ok(if is_right {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(WRONG)
+    })
 }
 
 /// Prints the settings, and the modules if these can be used.
@@ -55,7 +75,9 @@ fn show(out: &mut impl Write, args: Show) -> Result<()> {
         write!(out, "{view}")?;
     }
     if let Err(problems) = modules {
-        crate::say(&format!("what is said of modules cannot be used, so that none is shown:\n{problems}"));
+        crate::say(&format!(
+            "what is said of modules cannot be used, so that none is shown:\n{problems}"
+        ));
     }
     Ok(())
 }

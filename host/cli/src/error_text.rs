@@ -15,7 +15,8 @@ pub fn error_text(error: &anyhow::Error) -> String {
 
 /// Whether a text has told this cause: at its end, or behind a colon and as a whole.
 fn tells(text: &str, cause: &str) -> bool {
-    let is_whole = |behind: &str| !behind.starts_with(|next: char| next.is_alphanumeric() || next == ' ');
+    let is_whole =
+        |behind: &str| !behind.starts_with(|next: char| next.is_alphanumeric() || next == ' ');
     text.ends_with(cause) || text.split(&format!(": {cause}")).skip(1).any(is_whole)
 }
 
@@ -35,13 +36,17 @@ mod tests {
         let read = peal_deploy::read(Path::new("/nowhere/x.wasm")).unwrap_err();
         let told = text(read);
         assert_eq!(told.matches("No such file").count(), 1, "{told}");
-        let wrapped = Err::<(), _>(missing()).context("entity not found").unwrap_err();
+        let wrapped = Err::<(), _>(missing())
+            .context("entity not found")
+            .unwrap_err();
         assert_eq!(text(wrapped), "entity not found");
     }
 
     #[test]
     fn causes_that_differ_are_all_told() {
-        let error = Err::<(), _>(anyhow!("disk").context("disk full")).context("cannot write").unwrap_err();
+        let error = Err::<(), _>(anyhow!("disk").context("disk full"))
+            .context("cannot write")
+            .unwrap_err();
         assert_eq!(text(error), "cannot write: disk full: disk");
     }
 }

@@ -46,5 +46,6 @@ fn read(buffer: &mut [u8]) -> Option<&[u8]> {
 /// Whether reading would not stop us: a terminal stops who reads in the background.
 fn may_read() -> bool {
     let stdin = io::stdin();
-    !stdin.is_terminal() || rustix::termios::tcgetpgrp(&stdin).is_ok_and(|group| group == rustix::process::getpgrp())
+    !stdin.is_terminal()
+        || rustix::termios::tcgetpgrp(&stdin).is_ok_and(|group| group == rustix::process::getpgrp())
 }

@@ -13,8 +13,12 @@ pub enum Wish {
 }
 
 /// Signals of either meaning.
-const END: [SignalKind; 4] =
-    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+const END: [SignalKind; 4] = [
+    SignalKind::interrupt(),
+    SignalKind::terminate(),
+    SignalKind::hangup(),
+    SignalKind::quit(),
+];
 const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_defined2()];
 
 /// Those that arrive.
@@ -31,8 +35,16 @@ impl Interrupts {
         for kind in END.iter().chain(&FORWARD).copied().filter(heard) {
             let (mut arrivals, tell) = (signal(kind)?, tell.clone());
             let number = kind.as_raw_value();
-            let wish = move || if END.contains(&kind) { Wish::End(number) } else { Wish::Forward(number) };
-            tokio::spawn(async move { while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {} });
+            let wish = move || {
+                if END.contains(&kind) {
+                    Wish::End(number)
+                } else {
+                    Wish::Forward(number)
+                }
+            };
+            tokio::spawn(async move {
+                while arrivals.recv().await.is_some() && tell.send(wish()).await.is_ok() {}
+            });
         }
         Ok(Interrupts { wishes })
     }
@@ -56,5 +68,6 @@ impl Interrupts {
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or_default()
 }

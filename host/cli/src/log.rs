@@ -40,12 +40,25 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
         tool.finalize().await?;
         Ok(became)
     })?;
-    let channels: Vec<(&Key, Status)> =
-        channels.iter().filter_map(|info| Some((&info.key, status_in(info)?))).collect();
+    let channels: Vec<(&Key, Status)> = channels
+        .iter()
+        .filter_map(|info| Some((&info.key, status_in(info)?)))
+        .collect();
     if json {
-        let by_key = channels.iter().map(|(key, status)| (key.to_string(), status.0)).collect();
-        let outcome = Outcome { status: status.0, name: status.name(), channels: by_key };
-        writeln!(crate::output::stdout(), "{}", serde_json::to_string(&outcome)?)?;
+        let by_key = channels
+            .iter()
+            .map(|(key, status)| (key.to_string(), status.0))
+            .collect();
+        let outcome = Outcome {
+            status: status.0,
+            name: status.name(),
+            channels: by_key,
+        };
+        writeln!(
+            crate::output::stdout(),
+            "{}",
+            serde_json::to_string(&outcome)?
+        )?;
     }
     for (channel, status) in &channels {
         crate::say(&format!("{channel}: {status}"));
@@ -58,14 +71,25 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
 }
 
 fn status_in(info: &Info) -> Option<Status> {
-    if let Value::Status(status) = info.value { Some(status) } else { None }
+    if let Value::Status(status) = info.value {
+        Some(status)
+    } else {
+        None
+    }
 }
 
 fn meaning(status: Status) -> String {
     match status {
-        code::PMIX_ERR_PARTIAL_SUCCESS => format!("some channels have it, others failed: {}", crate::REASON_IN_TRACE),
-        code::PMIX_ERR_NOT_AVAILABLE => "nothing was logged: none of these channels is there".to_owned(),
-        code::PMIX_ERR_BAD_PARAM => "nothing was logged: the request makes no sense to the server".to_owned(),
+        code::PMIX_ERR_PARTIAL_SUCCESS => format!(
+            "some channels have it, others failed: {}",
+            crate::REASON_IN_TRACE
+        ),
+        code::PMIX_ERR_NOT_AVAILABLE => {
+            "nothing was logged: none of these channels is there".to_owned()
+        }
+        code::PMIX_ERR_BAD_PARAM => {
+            "nothing was logged: the request makes no sense to the server".to_owned()
+        }
         code::PMIX_ERR_NO_PERMISSIONS => "nothing was logged: it is not allowed".to_owned(),
         _ => format!("not logged as it should be: {}", crate::REASON_IN_TRACE),
     }
@@ -89,11 +113,17 @@ fn message(given: Option<String>) -> Result<String> {
 /// A copy for each channel that is named, and what goes to all of them.
 fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
     let mut channels: Vec<&Key> = args.to.iter().collect();
-    channels.extend(args.required.iter().filter(|channel| !args.to.contains(channel)));
+    channels.extend(
+        args.required
+            .iter()
+            .filter(|channel| !args.to.contains(channel)),
+    );
     let is_mail = |channel: &Key| *channel == key::PMIX_LOG_EMAIL;
     let has_mail = channels.is_empty() || channels.iter().any(|channel| is_mail(channel));
     if !has_mail && (args.subject.is_some() || !args.mail_to.is_empty()) {
-        return Err(crate::usage_error("--mail-to and --subject are for mail: --to email"));
+        return Err(crate::usage_error(
+            "--mail-to and --subject are for mail: --to email",
+        ));
     }
     let mut data: Vec<Info> = Vec::new();
     for channel in &channels {
@@ -102,12 +132,23 @@ fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
         } else {
             Value::string(message)
         };
-        let flags = if args.required.contains(channel) { InfoFlags::REQUIRED } else { InfoFlags::NONE };
-        data.push(Info { flags, ..Info::new((*channel).clone(), value) });
+        let flags = if args.required.contains(channel) {
+            InfoFlags::REQUIRED
+        } else {
+            InfoFlags::NONE
+        };
+        data.push(Info {
+            flags,
+            ..Info::new((*channel).clone(), value)
+        });
     }
     if channels.is_empty() {
         data.push(Info::new(key::PMIX_LOG_MSG, Value::string(message)));
-        data.extend(mail(args, message).into_iter().filter(|info| info.key != key::PMIX_LOG_EMAIL_MSG));
+        data.extend(
+            mail(args, message)
+                .into_iter()
+                .filter(|info| info.key != key::PMIX_LOG_EMAIL_MSG),
+        );
     }
     data.extend(args.data.iter().cloned());
     Ok(data)
@@ -116,9 +157,16 @@ fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
 fn mail(args: &Log, message: &str) -> Vec<Info> {
     let mut mail = vec![Info::new(key::PMIX_LOG_EMAIL_MSG, Value::string(message))];
     if !args.mail_to.is_empty() {
-        mail.push(Info::new(key::PMIX_LOG_EMAIL_ADDR, Value::string(&args.mail_to.join(","))));
+        mail.push(Info::new(
+            key::PMIX_LOG_EMAIL_ADDR,
+            Value::string(&args.mail_to.join(",")),
+        ));
     }
-    mail.extend(args.subject.iter().map(|subject| Info::new(key::PMIX_LOG_EMAIL_SUBJECT, Value::string(subject))));
+    mail.extend(
+        args.subject
+            .iter()
+            .map(|subject| Info::new(key::PMIX_LOG_EMAIL_SUBJECT, Value::string(subject))),
+    );
     mail
 }
 
@@ -131,8 +179,13 @@ fn directives(args: &Log) -> Vec<Info> {
         (key::PMIX_LOG_XML_OUTPUT, args.xml),
     ];
     let set = switches.into_iter().filter(|switch| switch.1);
-    let mut directives: Vec<Info> = set.map(|(key, _)| Info::new(key, Value::Bool(true))).collect();
-    directives.extend(args.priority.map(|priority| Info::new(key::PMIX_LOG_SYSLOG_PRI, Value::Int32(priority))));
+    let mut directives: Vec<Info> = set
+        .map(|(key, _)| Info::new(key, Value::Bool(true)))
+        .collect();
+    directives.extend(
+        args.priority
+            .map(|priority| Info::new(key::PMIX_LOG_SYSLOG_PRI, Value::Int32(priority))),
+    );
     directives.extend(args.directives.iter().cloned());
     directives
 }

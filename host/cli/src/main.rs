@@ -65,7 +65,9 @@ fn main() -> ExitCode {
 
 /// A command line that is wrong in a way that its parser cannot tell.
 fn usage_error(problem: impl Display) -> anyhow::Error {
-    Args::command().error(ErrorKind::ValueValidation, problem).into()
+    Args::command()
+        .error(ErrorKind::ValueValidation, problem)
+        .into()
 }
 
 fn obey(command: Command) -> anyhow::Result<ExitCode> {
@@ -107,7 +109,8 @@ fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
 }
 
 /// The meaning of a status that says nothing more to whoever asked.
-const REASON_IN_TRACE: &str = "the reason is in the trace of the server, which its administrators can read";
+const REASON_IN_TRACE: &str =
+    "the reason is in the trace of the server, which its administrators can read";
 
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
 fn say(text: &str) {
@@ -117,5 +120,13 @@ fn say(text: &str) {
 
 /// A text without what could end a line or move the cursor.
 fn plain(text: &str) -> String {
-    text.chars().flat_map(|of| if of.is_control() { of.escape_debug().collect::<Vec<_>>() } else { vec![of] }).collect()
+    text.chars()
+        .flat_map(|of| {
+            if of.is_control() {
+                of.escape_debug().collect::<Vec<_>>()
+            } else {
+                vec![of]
+            }
+        })
+        .collect()
 }

@@ -36,8 +36,11 @@ impl Manager {
             return Manager(None);
         }
         let (tell, told) = sync_channel(WAITING);
-        let started = thread::Builder::new().name("peal-manager".to_owned()).spawn(move || work(&told));
-        let failed = started.inspect_err(|error| tracing::warn!(%error, "the service manager is told nothing"));
+        let started = thread::Builder::new()
+            .name("peal-manager".to_owned())
+            .spawn(move || work(&told));
+        let failed = started
+            .inspect_err(|error| tracing::warn!(%error, "the service manager is told nothing"));
         Manager(failed.is_ok().then_some(tell))
     }
 
@@ -61,7 +64,8 @@ impl Manager {
         let Some(limit) = sd_notify::watchdog_enabled().filter(|_| self.0.is_some()) else {
             return std::future::pending().await;
         };
-        let mut interval = tokio::time::interval((limit / WATCHDOG_SHARE).max(Duration::from_millis(1)));
+        let mut interval =
+            tokio::time::interval((limit / WATCHDOG_SHARE).max(Duration::from_millis(1)));
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
@@ -75,11 +79,15 @@ impl Manager {
 fn work(told: &Receiver<State>) {
     for state in told {
         let done = match state {
-            State::Ready => sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")]),
-            State::Draining => {
-                sd_notify::notify(&[NotifyState::Status("draining: waiting for the last connection to end")])
+            State::Ready => {
+                sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
             }
-            State::Stopping => sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]),
+            State::Draining => sd_notify::notify(&[NotifyState::Status(
+                "draining: waiting for the last connection to end",
+            )]),
+            State::Stopping => {
+                sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
+            }
             State::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
             State::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),

@@ -28,8 +28,7 @@ use std::{
 use tokio::{runtime::Runtime, sync::mpsc};
 
 /// The message while modules are loaded.
-const LOADING: &str =
-    "loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s";
+const LOADING: &str = "loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s";
 
 /// All that can go wrong before a server is there has not.
 pub struct Prepared {
@@ -82,7 +81,8 @@ impl Ground {
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
         let (store, audit) = (store(config)?, recorded::open(resolved)?);
-        let pools = peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
+        let pools =
+            peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
         let (keeper, notices) = match &store {
             Some(store) => {
                 let (keeper, notices) = Keeper::start(notices, store.clone(), command)?;
@@ -90,14 +90,27 @@ impl Ground {
             }
             None => (None, notices),
         };
-        let host = EmbeddedHost::new(notices.clone()).cleaning(cleaning).publishing(config::publish_limits(config));
+        let host = EmbeddedHost::new(notices.clone())
+            .cleaning(cleaning)
+            .publishing(config::publish_limits(config));
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
         let outlets = Outlets::new(host.clone(), sinks.clone(), store.clone());
         let loader = Loader::new(config.clone(), outlets, store.clone(), audit.clone())
             .measuring(Arc::new(Measured(host.clone())));
-        Ok((Ground { notices, host, pools, sinks, store, keeper, audit }, loader))
+        Ok((
+            Ground {
+                notices,
+                host,
+                pools,
+                sinks,
+                store,
+                keeper,
+                audit,
+            },
+            loader,
+        ))
     }
 }
 
@@ -123,11 +136,18 @@ impl Prepared {
         let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
-        let loading = (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
+        let loading =
+            (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
         let begun = Beginning::of_job(loader, wanted, job)?;
         drop(loading);
         let me = Proc::new(Nspace::new(me)?, Rank(0));
-        Ok(Prepared { me, observer: Observer::default(), begun, ground, refused: None })
+        Ok(Prepared {
+            me,
+            observer: Observer::default(),
+            begun,
+            ground,
+            refused: None,
+        })
     }
 
     /// The same without a job. If the configuration says of modules what cannot be used, those that ran last are taken where a
@@ -152,7 +172,8 @@ impl Prepared {
         let config = &resolved.config;
         let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
         let cleaning = config::cleanup_settings(config, within);
-        let (ground, loader) = Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
+        let (ground, loader) =
+            Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;
         let loader = match compilers {
             Some(compilers) => loader.compiling_by(Arc::new(compilers)),
             None => loader,
@@ -165,7 +186,13 @@ impl Prepared {
                 "the modules of the configuration cannot be used, those that ran last do:\n{problems}"
             ));
         }
-        Ok(Prepared { me: Proc::new(Nspace::new(me)?, Rank(0)), observer, begun, ground, refused })
+        Ok(Prepared {
+            me: Proc::new(Nspace::new(me)?, Rank(0)),
+            observer,
+            begun,
+            ground,
+            refused,
+        })
     }
 }
 
@@ -186,12 +213,31 @@ pub struct Alone {
 impl Alone {
     /// Starts the handlers of what was prepared, for a proc of a job that another server runs.
     pub fn start(prepared: Prepared, job: Nspace, config: &Config) -> Alone {
-        let Prepared { begun: Begun { hosted, beginning }, ground, .. } = prepared;
-        let Ground { notices, pools, sinks, keeper, .. } = ground;
-        let us = Identity { uid: getuid().as_raw(), gid: getgid().as_raw() };
+        let Prepared {
+            begun: Begun { hosted, beginning },
+            ground,
+            ..
+        } = prepared;
+        let Ground {
+            notices,
+            pools,
+            sinks,
+            keeper,
+            ..
+        } = ground;
+        let us = Identity {
+            uid: getuid().as_raw(),
+            gid: getgid().as_raw(),
+        };
         let settings = config::server_settings(config).chains;
         let (chain, wanted) = LoneChain::start((job, us), hosted.chains, &pools, settings, notices);
-        Alone { chain, wanted, sinks, keeper, beginning }
+        Alone {
+            chain,
+            wanted,
+            sinks,
+            keeper,
+            beginning,
+        }
     }
 }
 
@@ -203,7 +249,11 @@ const BETWEEN_LOOKS: u32 = 4;
 /// hand-over to another thread would take longer than all that is done about it. Guests and files have threads of their own.
 pub fn runtime() -> Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().event_interval(BETWEEN_LOOKS).build().context("cannot start the runtime")
+    builder
+        .enable_all()
+        .event_interval(BETWEEN_LOOKS)
+        .build()
+        .context("cannot start the runtime")
 }
 
 /// Does what a tool does, and ends with it: a terminal that takes nothing, or a server that says nothing, must not keep us.
@@ -217,11 +267,34 @@ pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 impl Node {
     /// Starts the server of what was prepared.
     pub async fn start(prepared: Prepared, config: &Config) -> Result<Node> {
-        let Prepared { me, observer, begun: Begun { hosted, beginning }, ground, refused } = prepared;
-        let Ground { notices, host, pools, sinks, store, keeper, audit } = ground;
+        let Prepared {
+            me,
+            observer,
+            begun: Begun { hosted, beginning },
+            ground,
+            refused,
+        } = prepared;
+        let Ground {
+            notices,
+            host,
+            pools,
+            sinks,
+            store,
+            keeper,
+            audit,
+        } = ground;
         let fabric = EmbeddedFabric::new();
         let recording = audit.clone();
-        let parts = Parts { me, host: host.clone(), fabric, hosted, pools, notices, observer, audit: recording };
+        let parts = Parts {
+            me,
+            host: host.clone(),
+            fabric,
+            hosted,
+            pools,
+            notices,
+            observer,
+            audit: recording,
+        };
         let server = Server::start(config::server_settings(config), parts).await?;
         if let Some(audit) = &audit {
             server.metrics().show_audit(audit.clone());
@@ -231,7 +304,16 @@ impl Node {
         }
         peal_deploy::show_sinks(&server.metrics(), sinks.clone());
         let deployer = beginning.at(&server);
-        Ok(Node { server, host, deployer, sinks, store, keeper, audit, refused })
+        Ok(Node {
+            server,
+            host,
+            deployer,
+            sinks,
+            store,
+            keeper,
+            audit,
+            refused,
+        })
     }
 
     /// Serves metrics, if that is wanted.
@@ -245,12 +327,18 @@ impl Node {
 
 fn store(config: &Config) -> Result<Option<Arc<Store>>> {
     let store = config.store.path.as_deref();
-    let store = store.map(|path| Store::open(path, config::store_settings(config))).transpose()?;
+    let store = store
+        .map(|path| Store::open(path, config::store_settings(config)))
+        .transpose()?;
     Ok(store.map(Arc::new))
 }
 
 fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> {
-    let settings = resolved.sinks.iter().map(|sink| sink.to_open()).collect::<Result<Vec<SinkSettings>, Problems>>()?;
+    let settings = resolved
+        .sinks
+        .iter()
+        .map(|sink| sink.to_open())
+        .collect::<Result<Vec<SinkSettings>, Problems>>()?;
     Sinks::open(settings, store).context("cannot open the sinks")
 }
 
@@ -267,7 +355,10 @@ pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
     let deadline = config.server.drain_timeout;
     match tokio::task::spawn_blocking(move || sinks.close(deadline)).await {
         Ok(busy) if busy.is_empty() => {}
-        Ok(busy) => tracing::warn!(?busy, "these sinks had more to deliver than there was time for"),
+        Ok(busy) => tracing::warn!(
+            ?busy,
+            "these sinks had more to deliver than there was time for"
+        ),
         Err(error) => tracing::error!(%error, "the sinks could not be closed"),
     }
 }
@@ -275,13 +366,23 @@ pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
 /// A name that no other process gives, also where process ids begin anew in every container.
 pub fn unique(prefix: &str) -> String {
     let random = RandomState::new().hash_one(SystemTime::now());
-    format!("{prefix}-{}-{:08x}", std::process::id(), random & 0xffff_ffff)
+    format!(
+        "{prefix}-{}-{:08x}",
+        std::process::id(),
+        random & 0xffff_ffff
+    )
 }
 
 /// Every proc takes two or three files; what the system allows at most is enough for most jobs.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+    if let Err(error) = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    ) {
         tracing::debug!(%error, "the number of open files stays limited");
     }
 }

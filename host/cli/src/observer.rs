@@ -15,18 +15,28 @@ use std::{
 pub fn start() -> Result<Observer> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let mut command = Command::new("/proc/self/exe");
-    command.arg("observe").env_clear().current_dir("/").stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+    command
+        .arg("observe")
+        .env_clear()
+        .current_dir("/")
+        .stdin(OwnedFd::from(theirs))
+        .stdout(Stdio::null());
     // Whoever ends the server from a terminal lets those who are connected finish.
     command.process_group(0);
     // It ends when we do, since the socket is closed then; nobody waits for it before.
-    command.spawn().context("cannot start the process that looks into others")?;
+    command
+        .spawn()
+        .context("cannot start the process that looks into others")?;
     Ok(Observer::beside(ours)?)
 }
 
 /// Is that process.
 pub fn observe() -> Result<ExitCode> {
     peal_wall::refuse_calls().context("cannot refuse system calls")?;
-    let asked = io::stdin().as_fd().try_clone_to_owned().context("its questions come on standard input")?;
+    let asked = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .context("its questions come on standard input")?;
     peal_server::observe(asked.into())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -25,7 +25,10 @@ pub fn stdout() -> Output<StdoutLock<'static>> {
 
 impl<W: Write> Output<W> {
     fn new(to: W) -> Output<W> {
-        Output { to, reader: Reader::Present }
+        Output {
+            to,
+            reader: Reader::Present,
+        }
     }
 
     /// Whether the reader has left: a command that prints without end may end.
@@ -95,7 +98,10 @@ mod tests {
     #[test]
     fn other_errors_of_an_output_are_told() {
         let mut out = Output::new(Failing(0, io::ErrorKind::StorageFull));
-        assert_eq!(writeln!(out, "one").unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(
+            writeln!(out, "one").unwrap_err().kind(),
+            io::ErrorKind::StorageFull
+        );
         assert!(!out.is_closed());
     }
 }

@@ -38,8 +38,13 @@ const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Forbids core files of this process and of those that it starts: there are keys, passwords and what procs said in its memory.
 pub fn forbid_core_files() -> Result<()> {
-    let most = getrlimit(Resource::Core).maximum.map_or(CORE_BYTES, |most| most.min(CORE_BYTES));
-    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    let most = getrlimit(Resource::Core)
+        .maximum
+        .map_or(CORE_BYTES, |most| most.min(CORE_BYTES));
+    let limit = Rlimit {
+        current: Some(most),
+        maximum: Some(most),
+    };
     setrlimit(Resource::Core, limit).context("cannot forbid core files")
 }
 
@@ -48,12 +53,18 @@ pub fn forbid_core_files() -> Result<()> {
 pub fn leave_foreign_environment() -> Result<()> {
     let (is_root, is_lent) = (geteuid().is_root(), getuid() != geteuid());
     let variables: Vec<(OsString, OsString)> = env::vars_os().collect();
-    let dropped: Vec<&OsStr> =
-        variables.iter().map(|(name, _)| name.as_os_str()).filter(|name| !is_kept(name)).collect();
+    let dropped: Vec<&OsStr> = variables
+        .iter()
+        .map(|(name, _)| name.as_os_str())
+        .filter(|name| !is_kept(name))
+        .collect();
     if dropped.is_empty() || !(is_lent || is_root && has_requester(&variables)) {
         return Ok(());
     }
-    let settings = dropped.iter().map(|name| name.to_string_lossy()).filter(|name| name.starts_with("PEAL_"));
+    let settings = dropped
+        .iter()
+        .map(|name| name.to_string_lossy())
+        .filter(|name| name.starts_with("PEAL_"));
     let settings = settings.collect::<Vec<_>>().join(", ");
     if !settings.is_empty() {
         crate::say(&format!(
@@ -61,19 +72,31 @@ pub fn leave_foreign_environment() -> Result<()> {
             crate::plain(&settings)
         ));
     }
-    let kept = variables.iter().filter(|(name, _)| is_kept(name)).map(|(name, value)| (name, value));
-    let program =
-        env::current_exe().context("cannot tell where this program is, to start it in another environment")?;
+    let kept = variables
+        .iter()
+        .filter(|(name, _)| is_kept(name))
+        .map(|(name, value)| (name, value));
+    let program = env::current_exe()
+        .context("cannot tell where this program is, to start it in another environment")?;
     let mut args = env::args_os();
     let mut command = Command::new(program);
-    command.arg0(args.next().unwrap_or_default()).args(args).env_clear().envs(kept).env("PATH", PATH);
+    command
+        .arg0(args.next().unwrap_or_default())
+        .args(args)
+        .env_clear()
+        .envs(kept)
+        .env("PATH", PATH);
     Err(command.exec()).context("cannot start this program anew in another environment")
 }
 
 /// True if another user than root started this process, which runs as root.
 fn has_requester(variables: &[(OsString, OsString)]) -> bool {
-    let requesters = variables.iter().filter(|(name, _)| REQUESTERS.iter().any(|requester| name == requester));
-    requesters.filter(|(_, value)| !value.is_empty()).any(|(_, value)| ROOT.iter().all(|root| value != root))
+    let requesters = variables
+        .iter()
+        .filter(|(name, _)| REQUESTERS.iter().any(|requester| name == requester));
+    requesters
+        .filter(|(_, value)| !value.is_empty())
+        .any(|(_, value)| ROOT.iter().all(|root| value != root))
 }
 
 fn is_kept(name: &OsStr) -> bool {
@@ -89,18 +112,35 @@ mod tests {
     #[test]
     fn requester_other_than_root_is_told_from_root() {
         let has = |name: &str, value: &str| has_requester(&[(name.into(), value.into())]);
-        for (name, value) in [("SUDO_UID", "1000"), ("PKEXEC_UID", "1000"), ("DOAS_USER", "ada")] {
+        for (name, value) in [
+            ("SUDO_UID", "1000"),
+            ("PKEXEC_UID", "1000"),
+            ("DOAS_USER", "ada"),
+        ] {
             assert!(has(name, value), "{name}={value}");
         }
-        for (name, value) in [("SUDO_UID", "0"), ("DOAS_USER", "root"), ("SUDO_UID", ""), ("USER", "ada")] {
+        for (name, value) in [
+            ("SUDO_UID", "0"),
+            ("DOAS_USER", "root"),
+            ("SUDO_UID", ""),
+            ("USER", "ada"),
+        ] {
             assert!(!has(name, value), "{name}={value}");
         }
     }
 
     #[test]
     fn variables_that_name_files_or_settings_are_not_kept() {
-        for name in ["PEAL_CONFIG", "TMPDIR", "XDG_CACHE_HOME", "HOME", "SSL_CERT_FILE", "SUDO_UID", "LD_PRELOAD", "TZ"]
-        {
+        for name in [
+            "PEAL_CONFIG",
+            "TMPDIR",
+            "XDG_CACHE_HOME",
+            "HOME",
+            "SSL_CERT_FILE",
+            "SUDO_UID",
+            "LD_PRELOAD",
+            "TZ",
+        ] {
             assert!(!is_kept(OsStr::new(name)), "{name}");
         }
         for name in ["LANG", "LC_ALL", "TERM", "NOTIFY_SOCKET", "WATCHDOG_USEC"] {

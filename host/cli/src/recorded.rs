@@ -9,7 +9,9 @@ use std::path::PathBuf;
 pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
     let (config, audit) = (&resolved.config, &resolved.config.audit);
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
-    let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else { return Ok(None) };
+    let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else {
+        return Ok(None);
+    };
     let retention = config::audit_retention(resolved).map_err(|problem| Problems(vec![problem]))?;
     let settings = AuditSettings {
         key: key_path(config).unwrap_or_default(),
@@ -29,9 +31,18 @@ pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
         checkpoint_time: audit.checkpoint_time,
         checkpoints: Destinations {
             file: audit.checkpoint_file.clone(),
-            syslog: if audit.checkpoint_syslog == peal_config::Syslog::Yes { Syslog::Yes } else { Syslog::No },
+            syslog: if audit.checkpoint_syslog == peal_config::Syslog::Yes {
+                Syslog::Yes
+            } else {
+                Syslog::No
+            },
         },
-        server: format!("{} {} peal {}", peal_server::hostname(), std::process::id(), env!("CARGO_PKG_VERSION")),
+        server: format!(
+            "{} {} peal {}",
+            peal_server::hostname(),
+            std::process::id(),
+            env!("CARGO_PKG_VERSION")
+        ),
     };
     Ok(Some(Audit::open(settings)?))
 }
@@ -39,5 +50,10 @@ pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
 /// Where the key of the trail is.
 pub fn key_path(config: &Config) -> Option<PathBuf> {
     let audit = &config.audit;
-    audit.key.clone().or_else(|| audit.path.as_ref().map(|path| path.with_added_extension("key")))
+    audit.key.clone().or_else(|| {
+        audit
+            .path
+            .as_ref()
+            .map(|path| path.with_added_extension("key"))
+    })
 }

@@ -50,9 +50,16 @@ impl Reloading {
         let new = config::load(self.sources.clone(), self.given.clone())?;
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         self.looked_at = looked_at(&new);
-        let shut_out = self.wall.as_ref().map(|raised| wall::shut_out(raised, &new.modules)).unwrap_or_default();
+        let shut_out = self
+            .wall
+            .as_ref()
+            .map(|raised| wall::shut_out(raised, &new.modules))
+            .unwrap_or_default();
         if !shut_out.is_empty() {
-            return Err(self.deployer.refuse(Refused::Unfit(Problems(shut_out))).into());
+            return Err(self
+                .deployer
+                .refuse(Refused::Unfit(Problems(shut_out)))
+                .into());
         }
         let wanted = new.config;
         // What can fail comes before anything is changed.
@@ -63,7 +70,10 @@ impl Reloading {
             _ => None,
         };
         // Who must have signed what holds at once, for these modules already. Where state is kept stays as it was at the start.
-        let config = Config { modules: wanted.modules.clone(), ..self.current.clone() };
+        let config = Config {
+            modules: wanted.modules.clone(),
+            ..self.current.clone()
+        };
         let rules = self.deployer.check_by(config.modules.clone());
         let deployed = match self.deployer.configure(new.modules, &config, prompt).await {
             Ok(deployed) => deployed,
@@ -73,14 +83,25 @@ impl Reloading {
             }
         };
         let refused = self.deployer.refused_users();
-        let mut reloaded = Reloaded { modules: deployed.changes, refused, ..Reloaded::default() };
+        let mut reloaded = Reloaded {
+            modules: deployed.changes,
+            refused,
+            ..Reloaded::default()
+        };
         for key in changed(&self.current, &wanted) {
             let applied = match key {
                 "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
                 "metrics.listen" => true,
-                key => key.starts_with("modules.") || (key.starts_with("policy.") && key.ends_with(".default")),
+                key => {
+                    key.starts_with("modules.")
+                        || (key.starts_with("policy.") && key.ends_with(".default"))
+                }
             };
-            let list = if applied { &mut reloaded.applied } else { &mut reloaded.needs_restart };
+            let list = if applied {
+                &mut reloaded.applied
+            } else {
+                &mut reloaded.needs_restart
+            };
             list.push(key.to_owned());
         }
         if !new.sinks.iter().map(|sink| &sink.settings).eq(&self.sinks) {
@@ -94,7 +115,10 @@ impl Reloading {
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
         let max_pending = self.current.policy.max_pending;
-        self.current.policy = Policy { max_pending, ..wanted.policy };
+        self.current.policy = Policy {
+            max_pending,
+            ..wanted.policy
+        };
         self.current.modules = wanted.modules;
         if reloaded.applied.iter().any(|key| key == "trace.filter") {
             self.current.trace = wanted.trace;
@@ -110,13 +134,20 @@ impl Reloading {
     /// A job has come or gone.
     pub async fn follow_jobs(&mut self) {
         // A server that ends says nothing of them, which does not mean that they are gone.
-        let Some(jobs) = self.server.jobs().await else { return };
-        self.deployer.follow(jobs.into_iter().map(|job| job.spec.nspace).collect()).await;
+        let Some(jobs) = self.server.jobs().await else {
+            return;
+        };
+        self.deployer
+            .follow(jobs.into_iter().map(|job| job.spec.nspace).collect())
+            .await;
     }
 
     /// The files by which the server runs, and those that could join them.
     pub fn files(&self) -> Vec<PathBuf> {
-        named(&self.sources, &self.given).into_iter().chain(self.looked_at.iter().cloned()).collect()
+        named(&self.sources, &self.given)
+            .into_iter()
+            .chain(self.looked_at.iter().cloned())
+            .collect()
     }
 
     /// Where users install modules.
@@ -128,7 +159,10 @@ impl Reloading {
 /// The files that a configuration is read from, whether they are there or not.
 pub fn named(sources: &ConfigArgs, given: &[Given]) -> Vec<PathBuf> {
     let main = config::sources(sources.clone(), given.to_vec()).main_file();
-    let drop_ins = main.iter().filter_map(|main| main.parent()).map(|parent| parent.join("modules.d"));
+    let drop_ins = main
+        .iter()
+        .filter_map(|main| main.parent())
+        .map(|parent| parent.join("modules.d"));
     main.iter().cloned().chain(drop_ins).collect()
 }
 
@@ -141,13 +175,19 @@ pub fn looked_at(read: &Resolved) -> Vec<PathBuf> {
 /// The keys of the settings that differ.
 fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
     let differs = |setting: &&Setting<Config>| setting.value(old) != setting.value(new);
-    Config::ALL.iter().filter(differs).map(|setting| setting.key).collect()
+    Config::ALL
+        .iter()
+        .filter(differs)
+        .map(|setting| setting.key)
+        .collect()
 }
 
 /// Has a running server read its configuration again, and tells what came of it.
 pub fn ask(at: ServerArgs) -> Result<ExitCode> {
     let (reply, _) = admin::ask(at, &Call::Reload)?;
-    let Reply::Reloaded(reloaded) = reply else { return admin::unexpected(&reply) };
+    let Reply::Reloaded(reloaded) = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     for key in &reloaded.applied {
         writeln!(out, "{key} has changed")?;

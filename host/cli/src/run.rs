@@ -13,8 +13,8 @@ use peal_model::{Nspace, Proc, Text};
 use peal_server::{
     Heard, Listener, Notices, Rendezvous, Serves,
     embedded::{
-        AppRequest, ControlGroups, EmbeddedHost, JobEnd, JobRequest, Keeping, LaunchError, Output, ProcEnd, Reported,
-        Reporting, RestartOf, RunningJob, Setting, Tagging,
+        AppRequest, ControlGroups, EmbeddedHost, JobEnd, JobRequest, Keeping, LaunchError, Output,
+        ProcEnd, Reported, Reporting, RestartOf, RunningJob, Setting, Tagging,
     },
 };
 use rustix::process::Signal;
@@ -31,18 +31,30 @@ const TIMED_OUT: u8 = 124;
 /// Runs a job and passes its exit status on.
 pub fn run(mut args: Run) -> Result<ExitCode> {
     let apps = args.apps()?;
-    let on_abort = args.on_abort.take().map(|word| Given::option("--on-abort", "run.on_abort", word));
+    let on_abort = args
+        .on_abort
+        .take()
+        .map(|word| Given::option("--on-abort", "run.on_abort", word));
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
     let me = node::unique("peal");
     let nspace = Nspace::of_job(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
-    let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
+    let brought = Brought {
+        nspace: nspace.clone(),
+        handlers: std::mem::take(&mut args.handlers),
+    };
     let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
     let request = request(&args, &apps, config, nspace.clone())?;
     let command = request.command();
-    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, Box::new(move |_| command.clone()))?;
+    let prepared = Prepared::for_job(
+        &resolved,
+        &me,
+        notices,
+        &brought,
+        Box::new(move |_| command.clone()),
+    )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
         let node = Node::start(prepared, config).await?;
@@ -91,7 +103,9 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
 }
 
 fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<JobRequest> {
-    let wanted = Reported::ALL.iter().filter(|(_, word)| args.log.iter().any(|given| given == word));
+    let wanted = Reported::ALL
+        .iter()
+        .filter(|(_, word)| args.log.iter().any(|given| given == word));
     Ok(JobRequest {
         nspace,
         apps: apps.iter().map(application).collect::<Result<_>>()?,
@@ -100,11 +114,18 @@ fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<
         hostname: peal_server::hostname(),
         keeping: keeping(config),
         output: Output {
-            tagging: if args.tag_output { Tagging::Rank } else { Tagging::Plain },
+            tagging: if args.tag_output {
+                Tagging::Rank
+            } else {
+                Tagging::Plain
+            },
             kept: args.output.clone().map(|files| files.0).unwrap_or_default(),
         },
         input: args.stdin.0,
-        reporting: Reporting { of: wanted.map(|(reported, _)| *reported).collect(), to: args.log_to.clone() },
+        reporting: Reporting {
+            of: wanted.map(|(reported, _)| *reported).collect(),
+            to: args.log_to.clone(),
+        },
     })
 }
 
@@ -113,7 +134,10 @@ fn application(app: &App) -> Result<AppRequest> {
     let settings = app.variables.iter().filter_map(|variable| {
         let is_there = std::env::var_os(&variable.name).is_some();
         if variable.value.is_none() && !is_there {
-            crate::say(&format!("-x {}: there is no such variable", variable.name.display()));
+            crate::say(&format!(
+                "-x {}: there is no such variable",
+                variable.name.display()
+            ));
         }
         // What is there is inherited.
         Some(Setting::Set(variable.name.clone(), variable.value.clone()?))
@@ -212,7 +236,10 @@ pub fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
         match heard {
             Heard::Notice(notice) => transcript::print(&notice),
-            Heard::Missed(lost) => tracing::warn!(lost, "who reads the transcript does not keep up: notices are lost"),
+            Heard::Missed(lost) => tracing::warn!(
+                lost,
+                "who reads the transcript does not keep up: notices are lost"
+            ),
         }
     }
 }
@@ -221,7 +248,10 @@ pub fn print_transcript(mut told: Listener) {
 fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
     match ended {
         Ok(Ended::Late(limit)) => {
-            crate::say(&format!("the job did not end within {} and was ended", humantime::format_duration(limit)));
+            crate::say(&format!(
+                "the job did not end within {} and was ended",
+                humantime::format_duration(limit)
+            ));
             ExitCode::from(TIMED_OUT)
         }
         Ok(Ended::Failed) => {
@@ -232,24 +262,47 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
         }
         Ok(Ended::InTime(end)) => {
             let which = |proc: &Proc| {
-                if proc.nspace == *nspace { String::new() } else { format!(" of the spawned job {}", proc.nspace) }
+                if proc.nspace == *nspace {
+                    String::new()
+                } else {
+                    format!(" of the spawned job {}", proc.nspace)
+                }
             };
             if let Some((proc, message)) = &end.abort {
-                let message = if message.is_empty() { "without a message" } else { message };
-                crate::say(&format!("rank {}{} aborted the job: {}", proc.rank, which(proc), message.escape_debug()));
+                let message = if message.is_empty() {
+                    "without a message"
+                } else {
+                    message
+                };
+                crate::say(&format!(
+                    "rank {}{} aborted the job: {}",
+                    proc.rank,
+                    which(proc),
+                    message.escape_debug()
+                ));
             } else if let Some((proc, how)) = &end.first_abnormal {
                 // That it is abnormal, its status does not say.
-                let left = if *how == ProcEnd::Exited(0) { " without having finalized" } else { "" };
+                let left = if *how == ProcEnd::Exited(0) {
+                    " without having finalized"
+                } else {
+                    ""
+                };
                 crate::say(&format!("rank {}{} {how}{left}", proc.rank, which(proc)));
             }
             // Only eight bits reach our parent; what is not zero must not become zero.
             let low = u8::try_from(end.exit_status & 0xff).unwrap_or(1);
-            ExitCode::from(if low == 0 && end.exit_status != 0 { 1 } else { low })
+            ExitCode::from(if low == 0 && end.exit_status != 0 {
+                1
+            } else {
+                low
+            })
         }
         Err(error) => {
             crate::say(&error.to_string());
             match error {
-                LaunchError::Program { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                LaunchError::Program { source, .. }
+                    if source.kind() == std::io::ErrorKind::NotFound =>
+                {
                     ExitCode::from(NOT_FOUND)
                 }
                 LaunchError::Program { .. } => ExitCode::from(NOT_EXECUTABLE),

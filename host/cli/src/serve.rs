@@ -27,19 +27,37 @@ use tokio::{
 pub fn serve(args: Serve) -> Result<ExitCode> {
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
-    let given: Vec<Given> = args.at.socket.iter().map(|path| socket_option(path)).collect();
+    let given: Vec<Given> = args
+        .at
+        .socket
+        .iter()
+        .map(|path| socket_option(path))
+        .collect();
     let readable = config::load_for_server(args.at.config.clone(), given.clone())?;
     let config = readable.resolved.config.clone();
     // First of all, so that of two servers the second one touches nothing of the first one's.
-    let claim = SocketClaim::new(&config.admin.socket.clone().unwrap_or_else(admin::usual_socket))?;
+    let claim = SocketClaim::new(
+        &config
+            .admin
+            .socket
+            .clone()
+            .unwrap_or_else(admin::usual_socket),
+    )?;
     let socket = claim.path().to_owned();
     let files = reload::named(&args.at.config, &given);
     // Behind the wall nothing can be started.
     let compilers = compiler::start(&config)?;
     let (wall, observer) = wall::raise(&readable, &files, &socket)?;
-    let group = config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
+    let group =
+        config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
-    let prepared = Prepared::for_server(&readable, &node::unique("peal"), notices.clone(), observer, compilers)?;
+    let prepared = Prepared::for_server(
+        &readable,
+        &node::unique("peal"),
+        notices.clone(),
+        observer,
+        compilers,
+    )?;
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
@@ -116,7 +134,9 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     match ending {
         ServeEnd::Wanted => Ok(ExitCode::SUCCESS),
         ServeEnd::Failure => {
-            bail!("the server failed: a part of it panicked, which its trace tells, and it answers nobody any more")
+            bail!(
+                "the server failed: a part of it panicked, which its trace tells, and it answers nobody any more"
+            )
         }
     }
 }
@@ -131,7 +151,11 @@ enum ServeEnd {
 }
 
 fn socket_option(path: &std::path::Path) -> Given {
-    Given::option("--socket", "admin.socket", path.to_string_lossy().into_owned())
+    Given::option(
+        "--socket",
+        "admin.socket",
+        path.to_string_lossy().into_owned(),
+    )
 }
 
 /// Carries out what signals and administrators want, until the server is to end.
@@ -181,7 +205,11 @@ async fn supervise(
             }
             Order::Reload(tell) => {
                 // Whoever asked may have gone.
-                let then = if draining { State::Draining } else { State::Ready };
+                let then = if draining {
+                    State::Draining
+                } else {
+                    State::Ready
+                };
                 let _ = tell.send(reload(&mut reloading, Prompt::Asked, manager, then).await);
                 watches.follow(&reloading);
             }
@@ -190,7 +218,13 @@ async fn supervise(
                 let _ = tell.send(());
             }
             Order::Module { call, tell } => {
-                let _ = tell.send(reloading.deployer.obey(call).await.map_err(|refused| refused.to_string()));
+                let _ = tell.send(
+                    reloading
+                        .deployer
+                        .obey(call)
+                        .await
+                        .map_err(|refused| refused.to_string()),
+                );
             }
         }
     }
@@ -227,20 +261,38 @@ impl Watches {
     }
 }
 
-async fn reload(reloading: &mut Reloading, prompt: Prompt, manager: &Manager, then: State) -> Result<Reloaded, String> {
+async fn reload(
+    reloading: &mut Reloading,
+    prompt: Prompt,
+    manager: &Manager,
+    then: State,
+) -> Result<Reloaded, String> {
     manager.tell(State::Reloading);
-    let done = reloading.reload(prompt).await.map_err(|error| crate::error_text(&error));
+    let done = reloading
+        .reload(prompt)
+        .await
+        .map_err(|error| crate::error_text(&error));
     reloading.troubles.configured(done.as_ref().err().cloned());
     match &done {
         Ok(reloaded) if prompt == Prompt::Files && reloaded.is_unchanged() => {}
         Ok(reloaded) => {
-            let list = |keys: &[String]| if keys.is_empty() { "nothing".to_owned() } else { keys.join(", ") };
+            let list = |keys: &[String]| {
+                if keys.is_empty() {
+                    "nothing".to_owned()
+                } else {
+                    keys.join(", ")
+                }
+            };
             let modules = reloaded.modules.iter().map(ToString::to_string);
             let applied: Vec<String> = reloaded.applied.iter().cloned().chain(modules).collect();
             let (applied, later) = (list(&applied), list(&reloaded.needs_restart));
-            crate::say(&format!("the configuration was read again: changed: {applied}; at the next start: {later}"));
+            crate::say(&format!(
+                "the configuration was read again: changed: {applied}; at the next start: {later}"
+            ));
         }
-        Err(problems) => crate::say(&format!("the configuration is not taken, the old one holds:\n{problems}")),
+        Err(problems) => crate::say(&format!(
+            "the configuration is not taken, the old one holds:\n{problems}"
+        )),
     }
     manager.tell(then);
     done

@@ -16,7 +16,9 @@ const TROUBLE: u8 = 1;
 /// Prints how a server is.
 pub fn status(args: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &Call::Status)?;
-    let Reply::Status(status) = reply else { return admin::unexpected(&reply) };
+    let Reply::Status(status) = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &status)?;
@@ -31,7 +33,11 @@ pub fn status(args: Ask) -> Result<ExitCode> {
     writeln!(out, "jobs         {}", status.jobs)?;
     writeln!(out, "connections  {}", status.connections)?;
     if status.compiling > 0 {
-        writeln!(out, "compiling    {}", peal_model::counted(status.compiling, "user module"))?;
+        writeln!(
+            out,
+            "compiling    {}",
+            peal_model::counted(status.compiling, "user module")
+        )?;
     }
     for Trouble { kind, message } in &status.troubles {
         writeln!(out, "TROUBLE      {kind}: {}", plain_lines(message))?;
@@ -41,18 +47,27 @@ pub fn status(args: Ask) -> Result<ExitCode> {
 
 /// Whether all is well.
 fn status_code(status: &Status) -> ExitCode {
-    if status.troubles.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(TROUBLE) }
+    if status.troubles.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(TROUBLE)
+    }
 }
 
 /// Lines, those after the first below the beginning of the first. What modules and users said may be in them.
 fn plain_lines(text: &str) -> String {
-    text.lines().map(plain).collect::<Vec<_>>().join("\n             ")
+    text.lines()
+        .map(plain)
+        .collect::<Vec<_>>()
+        .join("\n             ")
 }
 
 /// Prints what a server counts and measures.
 pub fn stats(args: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &Call::Stats)?;
-    let Reply::Stats(snapshot) = reply else { return admin::unexpected(&reply) };
+    let Reply::Stats(snapshot) = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &snapshot)?;
@@ -68,13 +83,27 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut lines = Vec::new();
     for family in &snapshot.families {
         let name = family.name.strip_prefix("peal_").unwrap_or(&family.name);
-        let help = family.help.split_inclusive(". ").next().unwrap_or_default().trim_end();
-        let line = |sample: &Sample| (amount(sample.value), format!("{name}{}", labels(sample)), help);
+        let help = family
+            .help
+            .split_inclusive(". ")
+            .next()
+            .unwrap_or_default()
+            .trim_end();
+        let line = |sample: &Sample| {
+            (
+                amount(sample.value),
+                format!("{name}{}", labels(sample)),
+                help,
+            )
+        };
         lines.extend(family.samples.iter().map(line));
     }
-    let widest = |of: fn(&(String, String, &str)) -> usize| lines.iter().map(of).max().unwrap_or_default();
+    let widest =
+        |of: fn(&(String, String, &str)) -> usize| lines.iter().map(of).max().unwrap_or_default();
     let (amounts, names) = (widest(|line| line.0.len()), widest(|line| line.1.len()));
-    lines.iter().try_for_each(|(amount, name, help)| writeln!(out, "{amount:>amounts$}  {name:names$}  {help}"))
+    lines.iter().try_for_each(|(amount, name, help)| {
+        writeln!(out, "{amount:>amounts$}  {name:names$}  {help}")
+    })
 }
 
 fn amount(amount: Amount) -> String {
@@ -86,6 +115,14 @@ fn amount(amount: Amount) -> String {
 
 /// Labels as Prometheus writes them. Names come from users.
 fn labels(sample: &Sample) -> String {
-    let labels: Vec<String> = sample.labels.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
-    if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) }
+    let labels: Vec<String> = sample
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value:?}"))
+        .collect();
+    if labels.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", labels.join(","))
+    }
 }

@@ -13,8 +13,10 @@ pub enum Side {
 /// Lines of a head and rows, each with its end.
 pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> String {
     let heads = head.map(|(name, _)| name.to_owned());
-    let lines: Vec<[String; N]> =
-        std::iter::once(&heads).chain(rows).map(|row| row.each_ref().map(|cell| plain(cell))).collect();
+    let lines: Vec<[String; N]> = std::iter::once(&heads)
+        .chain(rows)
+        .map(|row| row.each_ref().map(|cell| plain(cell)))
+        .collect();
     let mut widths = [0; N];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -22,10 +24,15 @@ pub fn table<const N: usize>(head: [(&str, Side); N], rows: &[[String; N]]) -> S
         }
     }
     let line = |cells: &[String; N]| {
-        let columns = cells.iter().zip(widths).zip(head).map(|((cell, width), (_, side))| match side {
-            Side::Left => format!("{cell:width$}"),
-            Side::Right => format!("{cell:>width$}"),
-        });
+        let columns =
+            cells
+                .iter()
+                .zip(widths)
+                .zip(head)
+                .map(|((cell, width), (_, side))| match side {
+                    Side::Left => format!("{cell:width$}"),
+                    Side::Right => format!("{cell:>width$}"),
+                });
         let line = columns.collect::<Vec<_>>().join("  ");
         line.trim_end().to_owned() + "\n"
     };
@@ -38,8 +45,14 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_needed_and_names_do_no_harm() {
-        let rows = [["a\n\u{1b}[2J".to_owned(), "5".to_owned()], ["b".to_owned(), "1000".to_owned()]];
+        let rows = [
+            ["a\n\u{1b}[2J".to_owned(), "5".to_owned()],
+            ["b".to_owned(), "1000".to_owned()],
+        ];
         let text = table([("name", Side::Left), ("n", Side::Right)], &rows);
-        assert_eq!(text, "name             n\na\\n\\u{1b}[2J     5\nb             1000\n");
+        assert_eq!(
+            text,
+            "name             n\na\\n\\u{1b}[2J     5\nb             1000\n"
+        );
     }
 }

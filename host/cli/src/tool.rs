@@ -17,7 +17,11 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
         && client.attach == Attach::Any
         && let [AvailableServer { uri, .. }] = &alive(&places).await[..]
     {
-        return Ok(Tool::init(ToolSettings { attach: Attach::Uri(uri.clone()), ..client }).await?);
+        return Ok(Tool::init(ToolSettings {
+            attach: Attach::Uri(uri.clone()),
+            ..client
+        })
+        .await?);
     }
     Err(explained(error, &places).await)
 }
@@ -32,19 +36,31 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     };
     let mut tools = Vec::new();
     for AvailableServer { uri, .. } in alive(&places).await {
-        match Tool::init(ToolSettings { attach: Attach::Uri(uri), ..settings.clone() }).await {
+        match Tool::init(ToolSettings {
+            attach: Attach::Uri(uri),
+            ..settings.clone()
+        })
+        .await
+        {
             Ok(tool) => tools.push(tool),
             Err(error) => crate::say(&format!("left out: {error}")),
         }
     }
-    if tools.is_empty() { Err(explained(error, &places).await) } else { Ok(tools) }
+    if tools.is_empty() {
+        Err(explained(error, &places).await)
+    } else {
+        Ok(tools)
+    }
 }
 
 /// The servers that have left files and whose processes are there. Where none is, they may be those of another container.
 async fn alive(places: &Places) -> Vec<AvailableServer> {
     let servers = places.servers().await.unwrap_or_default();
-    let is_alive =
-        |server: &&AvailableServer| server.pid.is_none_or(|pid| Path::new("/proc").join(pid.to_string()).exists());
+    let is_alive = |server: &&AvailableServer| {
+        server
+            .pid
+            .is_none_or(|pid| Path::new("/proc").join(pid.to_string()).exists())
+    };
     let alive: Vec<AvailableServer> = servers.iter().filter(is_alive).cloned().collect();
     if alive.is_empty() { servers } else { alive }
 }
@@ -57,7 +73,10 @@ async fn explained(error: ClientError, places: &Places) -> Error {
             place(places)
         ),
         ClientError::SeveralServers { .. } => {
-            return anyhow!("several servers run here: name one of them{}", candidates(&alive(places).await));
+            return anyhow!(
+                "several servers run here: name one of them{}",
+                candidates(&alive(places).await)
+            );
         }
         ClientError::Unwelcome { .. } => format!(
             "a policy may not let user {} connect, there may be too many tools (tools.max, tools.max_per_user) or \
@@ -65,7 +84,9 @@ async fn explained(error: ClientError, places: &Places) -> Error {
              `peal status` and `peal audit list --outcome denied` tell its administrators",
             rustix::process::geteuid().as_raw()
         ),
-        ClientError::Unreachable { .. } => "it may have ended; `peal run` and `peal serve` start one".to_owned(),
+        ClientError::Unreachable { .. } => {
+            "it may have ended; `peal run` and `peal serve` start one".to_owned()
+        }
         _ => return error.into(),
     };
     anyhow!("{error}\n{hint}")
@@ -77,18 +98,35 @@ fn place(places: &Places) -> String {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match DIRECTORY.into_iter().find(|name| is_set(name)) {
         Some(name) => format!("{directory} is what {name} says"),
-        None => format!("{directory} is looked through where none of {} is set", DIRECTORY.join(", ")),
+        None => format!(
+            "{directory} is looked through where none of {} is set",
+            DIRECTORY.join(", ")
+        ),
     }
 }
 
 /// How each of these servers is named, a line for each.
 fn candidates(servers: &[AvailableServer]) -> String {
     let mut text = String::new();
-    for AvailableServer { uri, pid, started, .. } in servers {
-        let name = pid.map_or_else(|| format!("--nspace {}", uri.proc.nspace), |pid| format!("--pid {pid}"));
-        let started = started.as_ref().map(|at| format!(", since {at}")).unwrap_or_default();
+    for AvailableServer {
+        uri, pid, started, ..
+    } in servers
+    {
+        let name = pid.map_or_else(
+            || format!("--nspace {}", uri.proc.nspace),
+            |pid| format!("--pid {pid}"),
+        );
+        let started = started
+            .as_ref()
+            .map(|at| format!(", since {at}"))
+            .unwrap_or_default();
         // A string takes whatever is written.
-        let _ = write!(text, "\n  {name}  ({}{})", crate::plain(uri.proc.nspace.as_str()), crate::plain(&started));
+        let _ = write!(
+            text,
+            "\n  {name}  ({}{})",
+            crate::plain(uri.proc.nspace.as_str()),
+            crate::plain(&started)
+        );
     }
     text
 }

@@ -27,9 +27,14 @@ pub fn set_up() -> Result<()> {
         None => EnvFilter::new("warn"),
     };
     let (filter, handle) = reload::Layer::new(filter);
-    let lines =
-        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal());
-    tracing_subscriber::registry().with(filter).with(CacheRaces).with(lines).init();
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(CacheRaces)
+        .with(lines)
+        .init();
     // It is set up once.
     let _ = FILTER.set(handle);
     Ok(())
@@ -63,7 +68,8 @@ struct Said {
 
 impl Said {
     fn is_cache_race(&self) -> bool {
-        self.target.starts_with(CACHE_CRATE) && RACE_ERRORS.iter().any(|error| self.message.contains(error))
+        self.target.starts_with(CACHE_CRATE)
+            && RACE_ERRORS.iter().any(|error| self.message.contains(error))
     }
 }
 
@@ -91,7 +97,9 @@ fn overriding() -> Option<OsString> {
 fn parsed(text: &OsString) -> Result<EnvFilter> {
     let filter = text.to_str().and_then(|text| EnvFilter::try_new(text).ok());
     filter.with_context(|| {
-        let wanted = Setting::<Config>::of("trace.filter").map(Setting::wanted).unwrap_or_default();
+        let wanted = Setting::<Config>::of("trace.filter")
+            .map(Setting::wanted)
+            .unwrap_or_default();
         format!("{VARIABLE} is {text:?}; it should be {wanted}")
     })
 }
@@ -122,10 +130,20 @@ mod tests {
 
     #[test]
     fn only_races_of_the_cache_are_left_out() {
-        let said = |target: &str, message: &str| Said { target: target.to_owned(), message: message.to_owned() };
-        let race = "Failed to write file with rename, target path: /c/mod, err: File exists (os error 17)";
+        let said = |target: &str, message: &str| Said {
+            target: target.to_owned(),
+            message: message.to_owned(),
+        };
+        let race =
+            "Failed to write file with rename, target path: /c/mod, err: File exists (os error 17)";
         assert!(said("wasmtime_internal_cache", race).is_cache_race());
-        assert!(!said("wasmtime_internal_cache", "err: No space left on device (os error 28)").is_cache_race());
+        assert!(
+            !said(
+                "wasmtime_internal_cache",
+                "err: No space left on device (os error 28)"
+            )
+            .is_cache_race()
+        );
         assert!(!said("other", race).is_cache_race());
     }
 }

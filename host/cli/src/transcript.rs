@@ -15,7 +15,9 @@ pub fn is_told(notice: &Notice) -> bool {
 /// Prints one notice.
 pub fn print(notice: &Notice) {
     let text = match notice {
-        Notice::JobStarted { nspace, size, .. } => format!("job {nspace} starts with {}\n", counted(*size, "proc")),
+        Notice::JobStarted { nspace, size, .. } => {
+            format!("job {nspace} starts with {}\n", counted(*size, "proc"))
+        }
         Notice::ProcStarted { proc, pid } => format!("{} started as process {pid}\n", rank(proc)),
         Notice::ProcConnected(proc) => format!("{} connected\n", rank(proc)),
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
@@ -24,13 +26,25 @@ pub fn print(notice: &Notice) {
         Notice::Raised(_) => return,
         Notice::Passed { event, results, .. } => passed(event, results),
         Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
-        Notice::Controlled { requester, operation, targets, status } => {
+        Notice::Controlled {
+            requester,
+            operation,
+            targets,
+            status,
+        } => {
             let targets = targets.iter().map(rank).collect::<Vec<_>>().join(", ");
-            let requester = requester.as_ref().map_or_else(|| "a module".to_owned(), rank);
+            let requester = requester
+                .as_ref()
+                .map_or_else(|| "a module".to_owned(), rank);
             format!("{operation} for {targets}, as {requester} asked: {status}\n")
         }
-        Notice::JobEnded { nspace, exit_status } => format!("job {nspace} ended with status {exit_status}\n"),
-        Notice::JobEnding { nspace, because } => format!("job {nspace} is being ended: {because}\n"),
+        Notice::JobEnded {
+            nspace,
+            exit_status,
+        } => format!("job {nspace} ended with status {exit_status}\n"),
+        Notice::JobEnding { nspace, because } => {
+            format!("job {nspace} is being ended: {because}\n")
+        }
     };
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
     // Nobody reads our standard error: there is nobody to tell.
@@ -46,14 +60,21 @@ fn headline(event: &Event) -> String {
         Some(source) => rank(source),
         None => "the resource manager".to_owned(),
     };
-    format!("event {} from {source}, range {}", event.code, event.range.name())
+    format!(
+        "event {} from {source}, range {}",
+        event.code,
+        event.range.name()
+    )
 }
 
 fn passed(event: &Event, results: &[ChainResults]) -> String {
     if results.is_empty() {
         return format!("{}: no handler is registered for it\n", headline(event));
     }
-    results.iter().map(|chain| handled(&chain.owner, event, &chain.steps)).collect()
+    results
+        .iter()
+        .map(|chain| handled(&chain.owner, event, &chain.steps))
+        .collect()
 }
 
 fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
@@ -61,7 +82,11 @@ fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
     for step in steps {
         text.push_str(&format!("  {} answers {}", name(step), step.status));
         for info in &step.infos {
-            text.push_str(&format!(", {}={}", plain(info.key.as_str()), short(&info.value)));
+            text.push_str(&format!(
+                ", {}={}",
+                plain(info.key.as_str()),
+                short(&info.value)
+            ));
         }
         if step.status == code::PMIX_EVENT_ACTION_COMPLETE {
             text.push_str(", which ends the chain");
@@ -80,7 +105,11 @@ fn whose(owner: &Owner) -> &'static str {
 }
 
 fn decided(wished: &Wished) -> String {
-    let by = format!("handler \"{}\" of {}", plain(&wished.handler), whose(&wished.owner));
+    let by = format!(
+        "handler \"{}\" of {}",
+        plain(&wished.handler),
+        whose(&wished.owner)
+    );
     match wished.wish {
         Wish::Termination => format!("is to end: {by} wants termination"),
         Wish::NoTermination => format!("goes on: {by} wants no termination"),
@@ -88,7 +117,11 @@ fn decided(wished: &Wished) -> String {
 }
 
 fn name(step: &Step) -> String {
-    if step.name.is_empty() { "(no name)".to_owned() } else { plain(&step.name) }
+    if step.name.is_empty() {
+        "(no name)".to_owned()
+    } else {
+        plain(&step.name)
+    }
 }
 
 /// A text of a program or component, with nothing in it that could end a line or move the cursor.

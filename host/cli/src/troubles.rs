@@ -24,19 +24,39 @@ pub struct Troubles {
 
 impl Troubles {
     /// Of a server with this trail, this store and these modules.
-    pub fn new(audit: Option<Audit>, store: Option<Arc<Store>>, modules: ModuleTroubles) -> Troubles {
-        Troubles { configuration: Arc::default(), audit, store, modules }
+    pub fn new(
+        audit: Option<Audit>,
+        store: Option<Arc<Store>>,
+        modules: ModuleTroubles,
+    ) -> Troubles {
+        Troubles {
+            configuration: Arc::default(),
+            audit,
+            store,
+            modules,
+        }
     }
 
     /// Keeps why the configuration cannot be used; nothing if it runs.
     pub fn configured(&self, refused: Option<String>) {
-        *self.configuration.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+        *self
+            .configuration
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = refused;
     }
 
     /// All that is wrong now, the worst first.
     pub fn list(&self) -> Vec<Trouble> {
-        let written = self.audit.iter().filter_map(audit).chain(self.store.iter().filter_map(|store| of_store(store)));
-        let refused = self.configuration.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let written = self
+            .audit
+            .iter()
+            .filter_map(audit)
+            .chain(self.store.iter().filter_map(|store| of_store(store)));
+        let refused = self
+            .configuration
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let refused = refused.map(|why| Trouble {
             kind: TroubleKind::Configuration,
             message: format!("the configuration cannot be used, what ran before does:\n{why}"),
@@ -46,16 +66,39 @@ impl Troubles {
 }
 
 fn audit(audit: &Audit) -> Option<Trouble> {
-    let (failure, health) = (audit.failure_within(RECENT, Instant::now()).or_else(|| audit.failure())?, audit.health());
-    let (calls, decisions) = (counted(health.lost, "call"), counted(health.undone, "decision"));
-    let when = if health.is_failing { "cannot be written" } else { "could not always be written in the last minute" };
+    let (failure, health) = (
+        audit
+            .failure_within(RECENT, Instant::now())
+            .or_else(|| audit.failure())?,
+        audit.health(),
+    );
+    let (calls, decisions) = (
+        counted(health.lost, "call"),
+        counted(health.undone, "decision"),
+    );
+    let when = if health.is_failing {
+        "cannot be written"
+    } else {
+        "could not always be written in the last minute"
+    };
     let message = format!("it {when}: {failure}; {calls} and {decisions} are not on record");
-    Some(Trouble { kind: TroubleKind::Audit, message })
+    Some(Trouble {
+        kind: TroubleKind::Audit,
+        message,
+    })
 }
 
 fn of_store(store: &Store) -> Option<Trouble> {
     let failing = store.health().failing;
-    let last = if failing == 1 { "write".to_owned() } else { counted(failing, "write") };
-    let message = format!("it cannot be written: the last {last} failed, and what belongs there is lost");
-    (failing > 0).then_some(Trouble { kind: TroubleKind::Store, message })
+    let last = if failing == 1 {
+        "write".to_owned()
+    } else {
+        counted(failing, "write")
+    };
+    let message =
+        format!("it cannot be written: the last {last} failed, and what belongs there is lost");
+    (failing > 0).then_some(Trouble {
+        kind: TroubleKind::Store,
+        message,
+    })
 }

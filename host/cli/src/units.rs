@@ -9,7 +9,11 @@ pub fn bytes(count: f64) -> String {
     let mut units = BYTES.iter().peekable();
     while let Some(unit) = units.next() {
         if amount.abs() < 1024.0 || units.peek().is_none() {
-            return if *unit == "B" { format!("{amount:.0} B") } else { format!("{amount:.1} {unit}") };
+            return if *unit == "B" {
+                format!("{amount:.0} B")
+            } else {
+                format!("{amount:.1} {unit}")
+            };
         }
         amount /= 1024.0;
     }
@@ -34,7 +38,9 @@ pub fn seconds(count: f64) -> String {
 /// The name of a user, or the number of one who has none.
 pub fn user(uid: u32) -> String {
     let user = nix::unistd::User::from_uid(uid.into());
-    user.ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+    user.ok()
+        .flatten()
+        .map_or_else(|| uid.to_string(), |user| user.name)
 }
 
 #[cfg(test)]
@@ -60,6 +66,9 @@ mod tests {
 
     #[test]
     fn users_have_their_names() {
-        assert_eq!((user(0).as_str(), user(4_000_000_000).as_str()), ("root", "4000000000"));
+        assert_eq!(
+            (user(0).as_str(), user(4_000_000_000).as_str()),
+            ("root", "4000000000")
+        );
     }
 }

@@ -28,8 +28,15 @@ impl WaitMessage {
         let (what, (end, ended)) = (Arc::new(Mutex::new(what.into())), mpsc::channel());
         let told = what.clone();
         // The work is done as well where nobody can tell of it.
-        let teller = thread::Builder::new().name("wait-message".to_owned()).spawn(move || tell(&told, &ended)).ok();
-        WaitMessage { what, end: Some(end), teller }
+        let teller = thread::Builder::new()
+            .name("wait-message".to_owned())
+            .spawn(move || tell(&told, &ended))
+            .ok();
+        WaitMessage {
+            what,
+            end: Some(end),
+            teller,
+        }
     }
 
     /// Says something else from now on.
@@ -54,7 +61,11 @@ fn tell(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
         let what = what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if is_terminal {
             // Where nobody reads it nobody misses it.
-            let _ = write!(io::stderr(), "\r\u{1b}[2Kpeal: {what} ({} s)", began.elapsed().as_secs());
+            let _ = write!(
+                io::stderr(),
+                "\r\u{1b}[2Kpeal: {what} ({} s)",
+                began.elapsed().as_secs()
+            );
         } else if what != last {
             crate::say(&what);
         }

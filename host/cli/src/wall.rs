@@ -30,13 +30,19 @@ const SYSTEM: [&str; 8] = [
 
 /// Raises the wall, if there is to be one, and says who looks into processes then. `files` are those by which the server runs,
 /// `socket` where it is administrated.
-pub fn raise(readable: &Readable, files: &[PathBuf], socket: &Path) -> Result<(Option<Raised>, Observer)> {
+pub fn raise(
+    readable: &Readable,
+    files: &[PathBuf],
+    socket: &Path,
+) -> Result<(Option<Raised>, Observer)> {
     let config = &readable.resolved.config;
     if config.wall.mode == WallMode::Off {
         return Ok((None, Observer::default()));
     }
     let observer = observer::start()?;
-    let raised = wall(readable, files, socket).raise().context("cannot raise the wall")?;
+    let raised = wall(readable, files, socket)
+        .raise()
+        .context("cannot raise the wall")?;
     let (files, calls) = (raised.files, raised.calls);
     match (config.wall.mode, files, calls) {
         (_, Standing::Whole, Standing::Whole) => {}
@@ -48,7 +54,11 @@ pub fn raise(readable: &Readable, files: &[PathBuf], socket: &Path) -> Result<(O
                 extent(calls)
             )
         }
-        _ => tracing::warn!(files = extent(files), calls = extent(calls), "this kernel does not keep the whole wall"),
+        _ => tracing::warn!(
+            files = extent(files),
+            calls = extent(calls),
+            "this kernel does not keep the whole wall"
+        ),
     }
     Ok((Some(raised), observer))
 }
@@ -65,28 +75,57 @@ fn extent(standing: Standing) -> &'static str {
 fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Wall {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
-    let shut: Vec<PathBuf> = config.wall.shut.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let shut: Vec<PathBuf> = config
+        .wall
+        .shut
+        .iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
     leave_open(Path::new("/"), &shut, &mut read);
     let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
     // A file that is replaced by another, as editors do, is another file: its directory is what stays.
-    read.extend(files.iter().map(|path| if path.is_dir() { path.clone() } else { directory(path) }));
+    read.extend(files.iter().map(|path| {
+        if path.is_dir() {
+            path.clone()
+        } else {
+            directory(path)
+        }
+    }));
     read.extend(config.deploy.user_dir.clone());
     for module in &readable.resolved.modules {
         for (path, mode) in reached(&module.settings) {
-            let into = if mode == FilesMode::ReadWrite { &mut write } else { &mut read };
+            let into = if mode == FilesMode::ReadWrite {
+                &mut write
+            } else {
+                &mut read
+            };
             into.insert(path);
         }
         // Its signature, and what takes its place.
         read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
     }
     write.extend(writable(config));
-    let sinks: Vec<_> = readable.resolved.sinks.iter().filter_map(|sink| sink.to_open().ok()).collect();
-    let Reach { read: of_sinks, write: by_sinks, connect } = Reach::of(&sinks);
+    let sinks: Vec<_> = readable
+        .resolved
+        .sinks
+        .iter()
+        .filter_map(|sink| sink.to_open().ok())
+        .collect();
+    let Reach {
+        read: of_sinks,
+        write: by_sinks,
+        connect,
+    } = Reach::of(&sinks);
     read.extend(of_sinks);
     write.extend(by_sinks);
     read.extend(config.wall.read.iter().cloned());
     write.extend(config.wall.write.iter().cloned());
-    Wall { read, write, remove: config.wall.clean.iter().cloned().collect(), connect }
+    Wall {
+        read,
+        write,
+        remove: config.wall.clean.iter().cloned().collect(),
+        connect,
+    }
 }
 
 /// All below a directory but what is shut. What comes later beside something shut stays shut, too.
@@ -103,16 +142,34 @@ fn leave_open(path: &Path, shut: &[PathBuf], open: &mut BTreeSet<PathBuf>) {
 
 /// A module's component, and the directories that it is lent.
 fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
-    let lent = module.files.iter().map(|files| (files.path.clone(), files.mode));
+    let lent = module
+        .files
+        .iter()
+        .map(|files| (files.path.clone(), files.mode));
     lent.chain([(module.path.clone(), FilesMode::Read)])
 }
 
 /// What the server itself writes. Its directories are made here where it would make them later.
 fn writable(config: &Config) -> Vec<PathBuf> {
     let (store, audit) = (&config.store.path, &config.audit.path);
-    let records = [store, audit, &recorded::key_path(config), &config.audit.checkpoint_file];
-    let mut write: Vec<PathBuf> = records.into_iter().flatten().map(|path| directory(path)).collect();
-    write.push(config.events.spill_dir.clone().unwrap_or_else(std::env::temp_dir));
+    let records = [
+        store,
+        audit,
+        &recorded::key_path(config),
+        &config.audit.checkpoint_file,
+    ];
+    let mut write: Vec<PathBuf> = records
+        .into_iter()
+        .flatten()
+        .map(|path| directory(path))
+        .collect();
+    write.push(
+        config
+            .events
+            .spill_dir
+            .clone()
+            .unwrap_or_else(std::env::temp_dir),
+    );
     if let Some(code) = peal_deploy::code_dir(&config.sandbox) {
         // Whoever opens it looks at it closely, and says what is wrong with it.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(&code);
@@ -127,12 +184,18 @@ fn writable(config: &Config) -> Vec<PathBuf> {
 }
 
 fn directory(path: &Path) -> PathBuf {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+        .to_owned()
 }
 
 /// What is wrong with modules that a running server cannot reach behind its wall.
 pub fn shut_out(raised: &Raised, modules: &[ModuleEntry]) -> Vec<Problem> {
-    modules.iter().flat_map(|module| of_module(raised, module)).collect()
+    modules
+        .iter()
+        .flat_map(|module| of_module(raised, module))
+        .collect()
 }
 
 fn of_module(raised: &Raised, module: &ModuleEntry) -> Vec<Problem> {
@@ -142,7 +205,11 @@ fn of_module(raised: &Raised, module: &ModuleEntry) -> Vec<Problem> {
             FilesMode::Read => (raised.lets_read(&path), "read"),
             FilesMode::ReadWrite => (raised.lets_write(&path), "write"),
         };
-        let origin = if path == module.settings.path { "module.path" } else { "module.files" };
+        let origin = if path == module.settings.path {
+            "module.path"
+        } else {
+            "module.files"
+        };
         // What is not there is missed by whoever looks for it.
         (!lets && path.exists()).then(|| {
             let path = path.display();

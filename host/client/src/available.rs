@@ -23,18 +23,32 @@ impl Places {
     pub async fn servers(&self) -> Result<Vec<AvailableServer>, ClientError> {
         let places = self.clone();
         let looked = tokio::task::spawn_blocking(move || places.every()).await;
-        let found = looked.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;
+        let found = looked
+            .unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;
         Ok(found.into_iter().map(AvailableServer::from).collect())
     }
 }
 
 impl From<Found> for AvailableServer {
     fn from(found: Found) -> AvailableServer {
-        let Found { server: uri, release, rest } = found;
-        let line = |at: usize| rest.get(at).map(|line| line.trim()).filter(|line| !line.is_empty());
+        let Found {
+            server: uri,
+            release,
+            rest,
+        } = found;
+        let line = |at: usize| {
+            rest.get(at)
+                .map(|line| line.trim())
+                .filter(|line| !line.is_empty())
+        };
         let identity = line(1)
             .and_then(|line| line.split_once(':'))
-            .and_then(|(uid, gid)| Some(Identity { uid: uid.parse().ok()?, gid: gid.parse().ok()? }));
+            .and_then(|(uid, gid)| {
+                Some(Identity {
+                    uid: uid.parse().ok()?,
+                    gid: gid.parse().ok()?,
+                })
+            });
         AvailableServer {
             pid: line(0).and_then(|line| line.parse().ok()),
             identity,

@@ -12,7 +12,8 @@ use crate::{
     singleton,
 };
 use peal_model::{
-    CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData, Value, key,
+    CommandCode, Commit, Info, Infos, Key, Kval, Proc, RankData, Reply, Request, Scope, SharedData,
+    Value, key,
 };
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_wire::PeerKind;
@@ -52,7 +53,10 @@ impl Client {
     }
 
     /// The same with other times and bounds.
-    pub async fn connect_with(environment: &Environment, settings: ClientSettings) -> Result<Client, ClientError> {
+    pub async fn connect_with(
+        environment: &Environment,
+        settings: ClientSettings,
+    ) -> Result<Client, ClientError> {
         let to = Appointment {
             server: environment.server.clone(),
             release: environment.release.clone(),
@@ -63,24 +67,51 @@ impl Client {
     }
 
     /// Connects for the first time. The server may give us another name than we have.
-    pub(crate) async fn start(me: Proc, to: Appointment, settings: ClientSettings) -> Result<Client, ClientError> {
+    pub(crate) async fn start(
+        me: Proc,
+        to: Appointment,
+        settings: ClientSettings,
+    ) -> Result<Client, ClientError> {
         let handlers = handlers(&settings)?;
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
         let mut known = Known::new(settings.data_bytes);
         let limit = settings.answer_timeout;
-        match bounded(CommandCode::JobData, Some(limit), link.whose(), link.ask(Request::JobData)).await? {
+        match bounded(
+            CommandCode::JobData,
+            Some(limit),
+            link.whose(),
+            link.ask(Request::JobData),
+        )
+        .await?
+        {
             Reply::JobData(info) => known.learn_job(Arc::unwrap_or_clone(info)),
-            _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::JobData) }),
+            _ => {
+                return Err(ClientError::UnfitAnswer {
+                    call: Call(CommandCode::JobData),
+                });
+            }
         }
-        Ok(Client::of(Session::new(name.unwrap_or(me), Some(link), settings, handlers, queue), arrivals, known))
+        Ok(Client::of(
+            Session::new(name.unwrap_or(me), Some(link), settings, handlers, queue),
+            arrivals,
+            known,
+        ))
     }
 
     /// A client that never has a server, and knows this.
-    pub(crate) fn without_server(me: Proc, known: Known, settings: ClientSettings) -> Result<Client, ClientError> {
+    pub(crate) fn without_server(
+        me: Proc,
+        known: Known,
+        settings: ClientSettings,
+    ) -> Result<Client, ClientError> {
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let handlers = handlers(&settings)?;
-        Ok(Client::of(Session::new(me, None, settings, handlers, queue), arrivals, known))
+        Ok(Client::of(
+            Session::new(me, None, settings, handlers, queue),
+            arrivals,
+            known,
+        ))
     }
 
     fn of(session: Session, arrivals: Arrivals, known: Known) -> Client {
@@ -93,7 +124,12 @@ impl Client {
                 }
             };
             let events = tokio::spawn(handle_events(session.clone(), arrivals, follow));
-            Inner { session, known: Mutex::new(known), posted: Mutex::default(), events }
+            Inner {
+                session,
+                known: Mutex::new(known),
+                posted: Mutex::default(),
+                events,
+            }
         });
         Client { inner, limit: None }
     }
@@ -101,7 +137,10 @@ impl Client {
     /// The same client, whose calls may take so long: `client.within(second).get(..)`. A call that is over its time fails
     /// with [`ClientError::TimedOut`]; what the server still does about it is not undone.
     pub fn within(&self, limit: Duration) -> Client {
-        Client { inner: self.inner.clone(), limit: Some(limit) }
+        Client {
+            inner: self.inner.clone(),
+            limit: Some(limit),
+        }
     }
 
     /// Who we are.
@@ -116,7 +155,10 @@ impl Client {
 
     /// The other procs of our job.
     pub fn peers(&self) -> Vec<Proc> {
-        data::peers(self.me(), self.known().job_size(self.me()).unwrap_or_default())
+        data::peers(
+            self.me(),
+            self.known().job_size(self.me()).unwrap_or_default(),
+        )
     }
 
     /// Keeps a value to be handed over by the next commit (`PMIx_Put`).
@@ -127,17 +169,29 @@ impl Client {
     /// Hands over what was put (`PMIx_Commit`). If that fails, or the caller gives up, the next commit tries again.
     pub async fn commit(&self) -> Result<(), ClientError> {
         let taken = lock(&self.inner.posted).take();
-        let mut uncommitted = Uncommitted { of: &self.inner, put: taken };
-        let put = &uncommitted.put;
-        self.known()
-            .learn(RankData { proc: self.me().clone(), kvals: put.iter().map(|(_, kval)| kval.clone()).collect() });
-        let of = |scopes: [Scope; 2]| -> Vec<Kval> {
-            put.iter().filter(|(scope, _)| scopes.contains(scope)).map(|(_, kval)| kval.clone()).collect()
+        let mut uncommitted = Uncommitted {
+            of: &self.inner,
+            put: taken,
         };
-        let pairs =
-            [(Scope::Local, of([Scope::Local, Scope::Global])), (Scope::Remote, of([Scope::Remote, Scope::Global]))];
+        let put = &uncommitted.put;
+        self.known().learn(RankData {
+            proc: self.me().clone(),
+            kvals: put.iter().map(|(_, kval)| kval.clone()).collect(),
+        });
+        let of = |scopes: [Scope; 2]| -> Vec<Kval> {
+            put.iter()
+                .filter(|(scope, _)| scopes.contains(scope))
+                .map(|(_, kval)| kval.clone())
+                .collect()
+        };
+        let pairs = [
+            (Scope::Local, of([Scope::Local, Scope::Global])),
+            (Scope::Remote, of([Scope::Remote, Scope::Global])),
+        ];
         let commits = pairs.into_iter().filter(|(_, kvals)| !kvals.is_empty());
-        let commits = commits.map(|(scope, kvals)| Commit { scope, kvals }).collect();
+        let commits = commits
+            .map(|(scope, kvals)| Commit { scope, kvals })
+            .collect();
         self.ask(Request::Commit(commits)).await?;
         lock(&self.inner.posted).note_committed(std::mem::take(&mut uncommitted.put));
         Ok(())
@@ -146,35 +200,65 @@ impl Client {
     /// Waits until these procs have called it too; none means our whole job (`PMIx_Fence`). A group stands for its members by its name
     /// ([`crate::Group::all`]).
     pub async fn fence(&self, procs: &[Proc], infos: &[Info]) -> Result<(), ClientError> {
-        let procs = if procs.is_empty() { vec![Proc::all(self.me().nspace.clone())] } else { procs.to_vec() };
-        self.ask(Request::Fence { procs, infos: infos.to_vec() }).await.map(drop)
+        let procs = if procs.is_empty() {
+            vec![Proc::all(self.me().nspace.clone())]
+        } else {
+            procs.to_vec()
+        };
+        self.ask(Request::Fence {
+            procs,
+            infos: infos.to_vec(),
+        })
+        .await
+        .map(drop)
     }
 
     /// A value of a proc, or of a job for its wildcard rank (`PMIx_Get`). Asks the server for what is not known yet, unless
     /// `PMIX_OPTIONAL` says not to, and with `PMIX_GET_REFRESH_CACHE` for what is known too, which may have changed since. With
     /// [`crate::Group::qualifier`], it is what a member said of itself in that group.
-    pub async fn get(&self, proc: &Proc, key: impl Into<Key>, infos: &[Info]) -> Result<Value, ClientError> {
+    pub async fn get(
+        &self,
+        proc: &Proc,
+        key: impl Into<Key>,
+        infos: &[Info],
+    ) -> Result<Value, ClientError> {
         let key = key.into();
         let optional = infos.is_true(key::PMIX_OPTIONAL);
-        let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
+        let context_id = infos
+            .value_of(key::PMIX_GROUP_CONTEXT_ID)
+            .and_then(Value::as_u64);
         if (optional || !infos.is_true(key::PMIX_GET_REFRESH_CACHE))
             && let Some(value) = self.known().find(proc, &key, context_id)
         {
             return Ok(value);
         }
         if optional {
-            return Err(ClientError::NotFound { proc: proc.clone(), key });
+            return Err(ClientError::NotFound {
+                proc: proc.clone(),
+                key,
+            });
         }
-        let get = Request::Get { proc: proc.clone(), infos: infos.to_vec(), key: Some(key.as_str().into()) };
+        let get = Request::Get {
+            proc: proc.clone(),
+            infos: infos.to_vec(),
+            key: Some(key.as_str().into()),
+        };
         let ranks = match self.ask(get).await? {
             Reply::Data { ranks, .. } => ranks.into_iter().map(SharedData::into_inner).collect(),
             Reply::Status(_) => Vec::new(),
-            _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::Get) }),
+            _ => {
+                return Err(ClientError::UnfitAnswer {
+                    call: Call(CommandCode::Get),
+                });
+            }
         };
         let found = data::find(&ranks, proc, &key, context_id);
         let mut known = self.known();
         ranks.into_iter().for_each(|data| known.learn(data));
-        found.ok_or_else(|| ClientError::NotFound { proc: proc.clone(), key })
+        found.ok_or_else(|| ClientError::NotFound {
+            proc: proc.clone(),
+            key,
+        })
     }
 
     /// Leaves in order (`PMIx_Finalize`): every server that there is is told, and the handlers are dropped. One that is being
@@ -184,7 +268,13 @@ impl Client {
         let mut outcome = Ok(());
         for link in &links {
             let finalize = link.ask(Request::Finalize);
-            let left = bounded(CommandCode::Finalize, self.answer_limit(), link.whose(), finalize).await;
+            let left = bounded(
+                CommandCode::Finalize,
+                self.answer_limit(),
+                link.whose(),
+                finalize,
+            )
+            .await;
             outcome = outcome.and(left.map(drop));
         }
         self.inner.events.abort();
@@ -234,19 +324,29 @@ impl Client {
             | Request::Lookup { infos, .. }
             | Request::Connect { infos, .. }
             | Request::Disconnect { infos, .. } => (infos.as_slice(), true),
-            Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => {
-                (directives.as_slice(), true)
+            Request::GroupConstruct { directives, .. }
+            | Request::GroupDestruct { directives, .. } => (directives.as_slice(), true),
+            Request::Log { directives, .. } | Request::JobControl { directives, .. } => {
+                (directives.as_slice(), false)
             }
-            Request::Log { directives, .. } | Request::JobControl { directives, .. } => (directives.as_slice(), false),
-            Request::Query { queries } => {
-                (queries.first().map(|query| query.qualifiers.as_slice()).unwrap_or_default(), false)
-            }
+            Request::Query { queries } => (
+                queries
+                    .first()
+                    .map(|query| query.qualifiers.as_slice())
+                    .unwrap_or_default(),
+                false,
+            ),
             _ => (Default::default(), false),
         };
-        let asked = infos.value_of(key::PMIX_TIMEOUT).and_then(Value::as_u64).filter(|seconds| *seconds > 0);
+        let asked = infos
+            .value_of(key::PMIX_TIMEOUT)
+            .and_then(Value::as_u64)
+            .filter(|seconds| *seconds > 0);
         match (self.limit, asked) {
             (Some(limit), _) => Some(limit),
-            (None, Some(seconds)) => Some(Duration::from_secs(seconds).saturating_add(settings.answer_timeout)),
+            (None, Some(seconds)) => {
+                Some(Duration::from_secs(seconds).saturating_add(settings.answer_timeout))
+            }
             (None, None) if meets_others => settings.meeting_timeout,
             (None, None) => Some(settings.answer_timeout),
         }
@@ -265,7 +365,10 @@ impl Client {
 
 /// One thread: a client's handlers see its events one after the other.
 fn handlers(settings: &ClientSettings) -> Result<Handlers, ClientError> {
-    let threads = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
+    let threads = PoolSettings {
+        threads: NonZeroUsize::MIN,
+        ..PoolSettings::default()
+    };
     let pool = GuestPool::new(threads).map_err(ClientError::Thread)?;
     let recent = RecentEvents::new(settings.recent_events, settings.recent_event_bytes);
     Ok(Handlers::new(pool, recent, settings.handler_timeout))
@@ -278,8 +381,14 @@ pub(crate) async fn bounded<T>(
     server: impl Into<Option<Box<Server>>>,
     call: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
-    let Some(limit) = limit else { return call.await };
-    let late = ClientError::TimedOut { call: Call(command), server: server.into(), limit };
+    let Some(limit) = limit else {
+        return call.await;
+    };
+    let late = ClientError::TimedOut {
+        call: Call(command),
+        server: server.into(),
+        limit,
+    };
     tokio::time::timeout(limit, call).await.unwrap_or(Err(late))
 }
 

@@ -120,7 +120,11 @@ pub struct ControlRequest {
 
 impl From<Control> for ControlRequest {
     fn from(control: Control) -> ControlRequest {
-        ControlRequest { control, id: None, more: Vec::new() }
+        ControlRequest {
+            control,
+            id: None,
+            more: Vec::new(),
+        }
     }
 }
 
@@ -135,7 +139,10 @@ impl ControlRequest {
 impl Control {
     /// The same as a request of this name.
     pub fn called(self, id: impl Into<String>) -> ControlRequest {
-        ControlRequest { id: Some(id.into()), ..self.into() }
+        ControlRequest {
+            id: Some(id.into()),
+            ..self.into()
+        }
     }
 
     /// The directives that ask for it.
@@ -146,28 +153,52 @@ impl Control {
             Control::Signal(number) => vec![signal(key::PMIX_JOB_CTRL_SIGNAL, *number)],
             Control::Terminate => vec![set(key::PMIX_JOB_CTRL_TERMINATE)],
             Control::Kill => vec![set(key::PMIX_JOB_CTRL_KILL)],
-            Control::Checkpoint { name, method, timeout } => {
+            Control::Checkpoint {
+                name,
+                method,
+                timeout,
+            } => {
                 let mut infos = vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, name)];
                 infos.extend(method.map(told));
-                infos.extend(timeout.map(|timeout| Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout)))));
+                infos.extend(
+                    timeout
+                        .map(|timeout| Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout)))),
+                );
                 infos
             }
             Control::Restart { checkpoint } => {
-                vec![Info::new(key::PMIX_JOB_CTRL_RESTART, maybe(checkpoint.as_deref()))]
+                vec![Info::new(
+                    key::PMIX_JOB_CTRL_RESTART,
+                    maybe(checkpoint.as_deref()),
+                )]
             }
-            Control::Cancel(which) => vec![Info::new(key::PMIX_JOB_CTRL_CANCEL, which_value(which))],
+            Control::Cancel(which) => {
+                vec![Info::new(key::PMIX_JOB_CTRL_CANCEL, which_value(which))]
+            }
             Control::Provision { nodes, image } => {
-                let image = image.iter().map(|image| text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, image));
-                [text(key::PMIX_JOB_CTRL_PROVISION, nodes)].into_iter().chain(image).collect()
+                let image = image
+                    .iter()
+                    .map(|image| text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, image));
+                [text(key::PMIX_JOB_CTRL_PROVISION, nodes)]
+                    .into_iter()
+                    .chain(image)
+                    .collect()
             }
             Control::Preempt { action, grace } => {
-                let grace = grace.map(|grace| Info::new(GRACE, Value::Uint32(whole_seconds(grace))));
-                [text(PREEMPT, action.name())].into_iter().chain(grace).collect()
+                let grace =
+                    grace.map(|grace| Info::new(GRACE, Value::Uint32(whole_seconds(grace))));
+                [text(PREEMPT, action.name())]
+                    .into_iter()
+                    .chain(grace)
+                    .collect()
             }
             Control::Preemptible => vec![set(key::PMIX_JOB_CTRL_PREEMPTIBLE)],
             Control::CheckpointMethods(methods) => {
                 let methods = DataArray::infos(methods.iter().copied().map(told));
-                vec![Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_METHOD, Value::DataArray(methods))]
+                vec![Info::new(
+                    key::PMIX_JOB_CTRL_CHECKPOINT_METHOD,
+                    Value::DataArray(methods),
+                )]
             }
             Control::Cleanup(cleanup) => cleanup.directives(),
         }
@@ -177,23 +208,45 @@ impl Control {
 impl CleanupRequest {
     /// Refuses what would become other paths: commas separate paths, and there is no way to quote one.
     fn check(&self) -> Result<(), ClientError> {
-        let names = self.ignored.iter().map(|name| (Path::new(name), key::PMIX_CLEANUP_IGNORE));
-        let files = self.files.iter().map(|path| (path.as_path(), key::PMIX_REGISTER_CLEANUP));
-        let directories = self.directories.iter().map(|path| (path.as_path(), key::PMIX_REGISTER_CLEANUP_DIR));
-        match files.chain(directories).chain(names).find(|(path, _)| path.as_os_str().as_bytes().contains(&b',')) {
-            Some((path, key)) => Err(ClientError::CommaInPath { path: path.to_owned(), key: key.0 }),
+        let names = self
+            .ignored
+            .iter()
+            .map(|name| (Path::new(name), key::PMIX_CLEANUP_IGNORE));
+        let files = self
+            .files
+            .iter()
+            .map(|path| (path.as_path(), key::PMIX_REGISTER_CLEANUP));
+        let directories = self
+            .directories
+            .iter()
+            .map(|path| (path.as_path(), key::PMIX_REGISTER_CLEANUP_DIR));
+        match files
+            .chain(directories)
+            .chain(names)
+            .find(|(path, _)| path.as_os_str().as_bytes().contains(&b','))
+        {
+            Some((path, key)) => Err(ClientError::CommaInPath {
+                path: path.to_owned(),
+                key: key.0,
+            }),
             None => Ok(()),
         }
     }
 
     fn directives(&self) -> Vec<Info> {
         let paths = |key: KeyName, paths: &[PathBuf]| {
-            paths.iter().map(|path| Info::new(Key::from(key), path_value(path))).collect::<Vec<_>>()
+            paths
+                .iter()
+                .map(|path| Info::new(Key::from(key), path_value(path)))
+                .collect::<Vec<_>>()
         };
         let mut infos = paths(key::PMIX_REGISTER_CLEANUP, &self.files);
         infos.extend(paths(key::PMIX_REGISTER_CLEANUP_DIR, &self.directories));
         infos.extend((self.depth == Depth::Recursive).then(|| set(key::PMIX_CLEANUP_RECURSIVE)));
-        infos.extend((self.subdirectories == Subdirectories::OnlyEmpty).then(|| set(key::PMIX_CLEANUP_EMPTY)));
+        infos.extend(
+            (self.subdirectories == Subdirectories::OnlyEmpty)
+                .then(|| set(key::PMIX_CLEANUP_EMPTY)),
+        );
         infos.extend((self.top == Top::Leave).then(|| set(key::PMIX_CLEANUP_LEAVE_TOPDIR)));
         if !self.ignored.is_empty() {
             let names: Vec<&[u8]> = self.ignored.iter().map(|name| name.as_bytes()).collect();
@@ -243,9 +296,11 @@ impl Client {
         directives.extend(more);
         match self.job_control(targets, &directives).await {
             Ok(infos) => Ok(Controlled::told(infos)),
-            Err(ClientError::Refused { status: code::PMIX_ERR_PARTIAL_SUCCESS, infos, .. }) => {
-                Ok(Controlled::told(infos))
-            }
+            Err(ClientError::Refused {
+                status: code::PMIX_ERR_PARTIAL_SUCCESS,
+                infos,
+                ..
+            }) => Ok(Controlled::told(infos)),
             Err(error) => Err(error),
         }
     }
@@ -290,7 +345,9 @@ pub(crate) fn path_value(path: &Path) -> Value {
 
 /// A time in whole seconds: never less than was asked for.
 pub(crate) fn whole_seconds(time: Duration) -> u32 {
-    let seconds = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+    let seconds = time
+        .as_secs()
+        .saturating_add(u64::from(time.subsec_nanos() > 0));
     u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 

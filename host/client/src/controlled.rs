@@ -19,8 +19,14 @@ pub struct Controlled {
 
 impl Controlled {
     pub(crate) fn told(infos: Vec<Info>) -> Controlled {
-        let not_done = ProcOutcome::all(&infos).into_iter().filter(|outcome| !outcome.status.is_success());
-        Controlled { not_done: not_done.collect(), not_cancelled: ControlStatus::not_cancelled(&infos), infos }
+        let not_done = ProcOutcome::all(&infos)
+            .into_iter()
+            .filter(|outcome| !outcome.status.is_success());
+        Controlled {
+            not_done: not_done.collect(),
+            not_cancelled: ControlStatus::not_cancelled(&infos),
+            infos,
+        }
     }
 }
 
@@ -65,16 +71,28 @@ pub struct ControlStatus {
 impl ControlStatus {
     /// The requests that an answer says cannot be cancelled, that of a refused cancellation ([`ClientError::Refused`]) too.
     pub fn not_cancelled(infos: &[Info]) -> Vec<ControlStatus> {
-        infos.iter().filter(|info| info.key == REQUEST).filter_map(ControlStatus::of).collect()
+        infos
+            .iter()
+            .filter(|info| info.key == REQUEST)
+            .filter_map(ControlStatus::of)
+            .collect()
     }
 
     fn of(info: &Info) -> Option<ControlStatus> {
         let told = members(info)?;
         let word = find(&told, STATE).and_then(Value::as_str)?;
         Some(ControlStatus {
-            id: find(&told, key::PMIX_JOB_CTRL_ID).and_then(Value::as_str).unwrap_or_default().to_owned(),
-            state: ControlState::ALL.into_iter().find(|state| state.name() == word)?,
-            action: find(&told, OPERATION).and_then(Value::as_str).unwrap_or_default().to_owned(),
+            id: find(&told, key::PMIX_JOB_CTRL_ID)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            state: ControlState::ALL
+                .into_iter()
+                .find(|state| state.name() == word)?,
+            action: find(&told, OPERATION)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
             reasons: reasons_in(&told),
             outcomes: outcomes(&told),
         })
@@ -94,17 +112,36 @@ impl Client {
         self.control_requests(Vec::new()).await
     }
 
-    async fn control_requests(&self, qualifiers: Vec<Info>) -> Result<Vec<ControlStatus>, ClientError> {
-        let query = Query { keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())], qualifiers };
+    async fn control_requests(
+        &self,
+        qualifiers: Vec<Info>,
+    ) -> Result<Vec<ControlStatus>, ClientError> {
+        let query = Query {
+            keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())],
+            qualifiers,
+        };
         let found = match self.query(&[query]).await {
             Ok(found) => found.infos,
-            Err(ClientError::Refused { status: code::PMIX_ERR_NOT_FOUND, .. }) => Vec::new(),
+            Err(ClientError::Refused {
+                status: code::PMIX_ERR_NOT_FOUND,
+                ..
+            }) => Vec::new(),
             Err(error) => return Err(error),
         };
-        let kept: Vec<&Info> = found.iter().filter(|info| info.key == key::PMIX_JOB_CTRL_ID).collect();
-        let kept = kept.into_iter().filter_map(members).flatten().filter(|info| info.key == REQUEST);
-        let unfit = || ClientError::UnfitAnswer { call: Call(CommandCode::Query) };
-        kept.map(|info| ControlStatus::of(info).ok_or_else(unfit)).collect()
+        let kept: Vec<&Info> = found
+            .iter()
+            .filter(|info| info.key == key::PMIX_JOB_CTRL_ID)
+            .collect();
+        let kept = kept
+            .into_iter()
+            .filter_map(members)
+            .flatten()
+            .filter(|info| info.key == REQUEST);
+        let unfit = || ClientError::UnfitAnswer {
+            call: Call(CommandCode::Query),
+        };
+        kept.map(|info| ControlStatus::of(info).ok_or_else(unfit))
+            .collect()
     }
 }
 
@@ -116,21 +153,36 @@ fn members(info: &Info) -> Option<Vec<&Info>> {
 }
 
 fn find<'a>(infos: &[&'a Info], key: KeyName) -> Option<&'a Value> {
-    infos.iter().rev().find(|info| info.key == key).map(|info| &info.value)
+    infos
+        .iter()
+        .rev()
+        .find(|info| info.key == key)
+        .map(|info| &info.value)
 }
 
 fn reasons_in(infos: &[&Info]) -> Vec<String> {
     let said = infos.iter().filter(|info| info.key == REASON);
-    said.filter_map(|info| info.value.as_str()).map(str::to_owned).collect()
+    said.filter_map(|info| info.value.as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn outcomes(infos: &[&Info]) -> Vec<ProcOutcome> {
-    let told = infos.iter().filter(|info| info.key == OUTCOME).filter_map(|info| members(info));
+    let told = infos
+        .iter()
+        .filter(|info| info.key == OUTCOME)
+        .filter_map(|info| members(info));
     told.filter_map(|told| {
-        let (Value::Proc(proc), Value::Status(status)) = (find(&told, key::PMIX_PROCID)?, find(&told, STATUS)?) else {
+        let (Value::Proc(proc), Value::Status(status)) =
+            (find(&told, key::PMIX_PROCID)?, find(&told, STATUS)?)
+        else {
             return None;
         };
-        Some(ProcOutcome { proc: proc.clone(), status: *status, reasons: reasons_in(&told) })
+        Some(ProcOutcome {
+            proc: proc.clone(),
+            status: *status,
+            reasons: reasons_in(&told),
+        })
     })
     .collect()
 }

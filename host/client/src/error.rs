@@ -13,7 +13,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// A variable of the environment is missing: the program was not started by a PMIx server.
-    #[error("{variable} is not set: start the program under a PMIx server, as with `peal run -n 4 -- PROGRAM`")]
+    #[error(
+        "{variable} is not set: start the program under a PMIx server, as with `peal run -n 4 -- PROGRAM`"
+    )]
     NotSet {
         /// Which one.
         variable: &'static str,
@@ -239,9 +241,9 @@ impl ClientError {
     pub fn status(&self) -> Status {
         use peal_model::code::*;
         match self {
-            ClientError::NotSet { .. } | ClientError::BadVariable { .. } | ClientError::NoConnection { .. } => {
-                PMIX_ERR_INIT
-            }
+            ClientError::NotSet { .. }
+            | ClientError::BadVariable { .. }
+            | ClientError::NoConnection { .. } => PMIX_ERR_INIT,
             ClientError::NoServer { .. }
             | ClientError::Alone { .. }
             | ClientError::TooMuchToSearch { .. }
@@ -260,9 +262,9 @@ impl ClientError {
             ClientError::Unpack { source, .. } => source.status(),
             ClientError::UnfitAnswer { .. } => PMIX_ERR_UNPACK_FAILURE,
             ClientError::Refused { status, .. } => *status,
-            ClientError::NotFound { .. } | ClientError::NotRegistered { .. } | ClientError::NotAttached { .. } => {
-                PMIX_ERR_NOT_FOUND
-            }
+            ClientError::NotFound { .. }
+            | ClientError::NotRegistered { .. }
+            | ClientError::NotAttached { .. } => PMIX_ERR_NOT_FOUND,
             ClientError::Registration(error) => error.status(),
             ClientError::Thread(_) => PMIX_ERR_OUT_OF_RESOURCE,
         }
@@ -270,25 +272,46 @@ impl ClientError {
 }
 
 fn strangers(count: usize) -> String {
-    if count == 0 { String::new() } else { format!(" that is root's or your own ({count} of other users are there)") }
+    if count == 0 {
+        String::new()
+    } else {
+        format!(" that is root's or your own ({count} of other users are there)")
+    }
 }
 
 fn by(server: &Option<Box<Server>>) -> String {
-    server.as_ref().map(|server| format!(" by the server at {server}")).unwrap_or_default()
+    server
+        .as_ref()
+        .map(|server| format!(" by the server at {server}"))
+        .unwrap_or_default()
 }
 
 fn said(status: &Option<Status>) -> String {
-    status.map(|status| format!(" with {status}")).unwrap_or_default()
+    status
+        .map(|status| format!(" with {status}"))
+        .unwrap_or_default()
 }
 
 fn listed<T: std::fmt::Debug>(items: &[T]) -> String {
     let items: Vec<String> = items.iter().map(|item| format!("{item:?}")).collect();
-    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+    if items.is_empty() {
+        "none".to_owned()
+    } else {
+        items.join(", ")
+    }
 }
 
 /// A text without what could end a line or move the cursor.
 fn plain(text: &str) -> String {
-    text.chars().flat_map(|of| if of.is_control() { of.escape_debug().collect::<Vec<_>>() } else { vec![of] }).collect()
+    text.chars()
+        .flat_map(|of| {
+            if of.is_control() {
+                of.escape_debug().collect::<Vec<_>>()
+            } else {
+                vec![of]
+            }
+        })
+        .collect()
 }
 
 /// What a server may say at most, in bytes, before an error message leaves out the rest.

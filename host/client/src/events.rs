@@ -69,19 +69,30 @@ impl State {
     fn begin(&mut self, IncomingEvent { event, retention }: IncomingEvent) -> EventRun {
         let event = Arc::new(event);
         let number = (retention == Retention::ForLater).then(|| self.recent.push(event.clone()));
-        EventRun { chain: self.chain.run(event), number, hearers: Hearers::All }
+        EventRun {
+            chain: self.chain.run(event),
+            number,
+            hearers: Hearers::All,
+        }
     }
 
     fn next_recent(&mut self) -> Option<EventRun> {
         while let Some(handler) = self.late.front_mut() {
-            let found = self.recent.next(handler.next).filter(|(number, _)| *number < handler.end);
+            let found = self
+                .recent
+                .next(handler.next)
+                .filter(|(number, _)| *number < handler.end);
             let Some((number, event)) = found else {
                 self.late.pop_front();
                 continue;
             };
             handler.next = number.after();
             if let Some(chain) = self.chain.run_one(handler.id, event) {
-                return Some(EventRun { chain, number: Some(number), hearers: Hearers::LateHandler });
+                return Some(EventRun {
+                    chain,
+                    number: Some(number),
+                    hearers: Hearers::LateHandler,
+                });
             }
         }
         None
@@ -123,7 +134,11 @@ impl Handlers {
             interests: Interests::default(),
             own: BTreeSet::new(),
         };
-        Handlers { state: Mutex::new(state), pool: Arc::new(pool), limit }
+        Handlers {
+            state: Mutex::new(state),
+            pool: Arc::new(pool),
+            limit,
+        }
     }
 
     /// Adds a handler to the chain. Recent events then come to it by [`Handlers::next`], before any new one.
@@ -138,7 +153,13 @@ impl Handlers {
         let id = state.chain.register(registration, handler)?;
         let (next, end) = (state.recent.first(), state.recent.end());
         state.late.push_back(LateHandler { id, next, end });
-        state.counted.insert(id, Counted { codes: codes.to_vec(), levels });
+        state.counted.insert(
+            id,
+            Counted {
+                codes: codes.to_vec(),
+                levels,
+            },
+        );
         Ok((id, state.interests.add(codes, levels)))
     }
 
@@ -153,23 +174,42 @@ impl Handlers {
     /// This client wants events of these codes for itself, from now on: what it once heard of it must not miss, or a server would keep it.
     pub(crate) fn want(&self, codes: &[Status]) -> ForServer {
         let mut state = lock(&self.state);
-        let new: Vec<Status> = codes.iter().copied().filter(|code| state.own.insert(*code)).collect();
-        if new.is_empty() { ForServer::Nothing } else { state.interests.add(&new, Levels::Both) }
+        let new: Vec<Status> = codes
+            .iter()
+            .copied()
+            .filter(|code| state.own.insert(*code))
+            .collect();
+        if new.is_empty() {
+            ForServer::Nothing
+        } else {
+            state.interests.add(&new, Levels::Both)
+        }
     }
 
     /// Whether some handler is for this code by name.
     pub(crate) fn listen_to(&self, code: Status) -> bool {
-        lock(&self.state).counted.values().any(|counted| counted.codes.contains(&code))
+        lock(&self.state)
+            .counted
+            .values()
+            .any(|counted| counted.codes.contains(&code))
     }
 
     /// Whether a registration is this component's.
     pub(crate) fn is_of(&self, id: RegistrationId, module: &Arc<Module>) -> bool {
-        lock(&self.state).chain.get(id).is_some_and(|(_, handler)| handler.is(module))
+        lock(&self.state)
+            .chain
+            .get(id)
+            .is_some_and(|(_, handler)| handler.is(module))
     }
 
     /// Whether a component may have one more registration.
     pub(crate) fn has_room_for(&self, module: &Arc<Module>) -> bool {
-        lock(&self.state).chain.iter().filter(|(_, _, handler)| handler.is(module)).count() < MAX_REGISTRATIONS
+        lock(&self.state)
+            .chain
+            .iter()
+            .filter(|(_, _, handler)| handler.is(module))
+            .count()
+            < MAX_REGISTRATIONS
     }
 
     /// What a server must be asked for that knows of nothing.
@@ -180,7 +220,10 @@ impl Handlers {
     /// Forgets all handlers.
     pub(crate) fn clear(&self) {
         let mut state = lock(&self.state);
-        let (chain, _) = (std::mem::take(&mut state.chain), std::mem::take(&mut state.late));
+        let (chain, _) = (
+            std::mem::take(&mut state.chain),
+            std::mem::take(&mut state.late),
+        );
         (state.counted, state.interests, state.own) = Default::default();
         drop(state);
         // The last holder of a handler runs code that is not ours: outside of the lock.
@@ -190,7 +233,9 @@ impl Handlers {
     /// What is to be run next: a recent event by a handler that has registered since, else this new event.
     pub(crate) fn next(&self, incoming: &mut Option<IncomingEvent>) -> Option<EventRun> {
         let mut state = lock(&self.state);
-        state.next_recent().or_else(|| incoming.take().map(|incoming| state.begin(incoming)))
+        state
+            .next_recent()
+            .or_else(|| incoming.take().map(|incoming| state.begin(incoming)))
     }
 
     /// The way of an event through the chain.
@@ -222,7 +267,11 @@ impl Handlers {
         }
     }
 
-    async fn walk_on_thread(&self, call: Box<PendingCall<Handler>>, wishes: Wishes) -> Option<Walked> {
+    async fn walk_on_thread(
+        &self,
+        call: Box<PendingCall<Handler>>,
+        wishes: Wishes,
+    ) -> Option<Walked> {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
             // Whoever waits may be gone with the client.
@@ -312,7 +361,11 @@ fn walk(mut next: Next<Handler>, wishes: Wishes, walker: Walker) -> Walked {
                 wishes.gone.extend(finished.spent);
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
-                let end = if is_completed { ChainEnd::Completed } else { ChainEnd::Exhausted };
+                let end = if is_completed {
+                    ChainEnd::Completed
+                } else {
+                    ChainEnd::Exhausted
+                };
                 return Walked::Done(wishes, end);
             }
         }

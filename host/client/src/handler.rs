@@ -47,7 +47,10 @@ impl HandlerCall<'_> {
 
     /// Raises an event.
     pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
-        self.wishes.borrow_mut().raised.push(Raised { code, range, infos });
+        self.wishes
+            .borrow_mut()
+            .raised
+            .push(Raised { code, range, infos });
     }
 
     /// Declines an invitation to a group.
@@ -136,7 +139,9 @@ pub enum Handler {
 
 impl Handler {
     /// A closure as a handler.
-    pub fn native(handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static) -> Handler {
+    pub fn native(
+        handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Handler {
         Handler::Native(Arc::new(handler))
     }
 
@@ -177,18 +182,28 @@ impl Handler {
     }
 
     pub(crate) fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Called {
-        let Member { id, registration, .. } = call.member();
+        let Member {
+            id, registration, ..
+        } = call.member();
         let (event, id) = (call.event(), *id);
-        let native_call = || HandlerCall { event, steps: call.steps(), id, registration, wishes };
+        let native_call = || HandlerCall {
+            event,
+            steps: call.steps(),
+            id,
+            registration,
+            wishes,
+        };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
                 Called::Answered(answer.unwrap_or_else(|_| panicked(event)))
             }
-            Handler::Deferred(begin) => match catch_unwind(AssertUnwindSafe(|| begin(&native_call()))) {
-                Ok(answer) => Called::Deferred(answer),
-                Err(_) => Called::Answered(panicked(event)),
-            },
+            Handler::Deferred(begin) => {
+                match catch_unwind(AssertUnwindSafe(|| begin(&native_call()))) {
+                    Ok(answer) => Called::Deferred(answer),
+                    Err(_) => Called::Answered(panicked(event)),
+                }
+            }
             Handler::Component { module, tag } => {
                 let steps = call.steps().clone();
                 let result = module.handle(&EventCall {
@@ -200,15 +215,33 @@ impl Handler {
                     steps,
                 });
                 let raised = result.notifications.into_iter();
-                let raised = raised.map(|event| Raised { code: event.code, range: event.range, infos: event.infos });
+                let raised = raised.map(|event| Raised {
+                    code: event.code,
+                    range: event.range,
+                    infos: event.infos,
+                });
                 if !result.controls.is_empty() || !result.reports.is_empty() {
-                    tracing::warn!(module = module.name(), "in a client, components neither control procs nor log");
+                    tracing::warn!(
+                        module = module.name(),
+                        "in a client, components neither control procs nor log"
+                    );
                 }
                 let mut wishes = wishes.borrow_mut();
                 wishes.raised.extend(raised);
-                wishes.advice = wishes.advice.take().or_else(|| Advice::of(event, &result.infos));
-                wishes.changes.extend(result.changes.into_iter().map(|change| (module.clone(), change)));
-                Called::Answered(Outcome { status: result.status, infos: result.infos })
+                wishes.advice = wishes
+                    .advice
+                    .take()
+                    .or_else(|| Advice::of(event, &result.infos));
+                wishes.changes.extend(
+                    result
+                        .changes
+                        .into_iter()
+                        .map(|change| (module.clone(), change)),
+                );
+                Called::Answered(Outcome {
+                    status: result.status,
+                    infos: result.infos,
+                })
             }
         }
     }

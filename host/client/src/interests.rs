@@ -58,14 +58,20 @@ impl Interests {
             wanted.add(levels);
             is_new |= wanted.levels() != known;
         }
-        if is_new { ForServer::Register(codes.to_vec(), levels) } else { ForServer::Nothing }
+        if is_new {
+            ForServer::Register(codes.to_vec(), levels)
+        } else {
+            ForServer::Nothing
+        }
     }
 
     /// Somebody who wanted these does not any more. A server that still has to send one class of a code may send the other as well.
     pub(crate) fn remove(&mut self, codes: &[Status], levels: Levels) -> ForServer {
         let mut unwanted = Vec::new();
         for code in counted(codes) {
-            let Some(wanted) = self.0.get_mut(code) else { continue };
+            let Some(wanted) = self.0.get_mut(code) else {
+                continue;
+            };
             let known = wanted.levels();
             wanted.subtract(levels);
             if wanted.levels() == Levels::Neither {
@@ -75,14 +81,22 @@ impl Interests {
                 }
             }
         }
-        if unwanted.is_empty() { ForServer::Nothing } else { ForServer::Deregister(unwanted) }
+        if unwanted.is_empty() {
+            ForServer::Nothing
+        } else {
+            ForServer::Deregister(unwanted)
+        }
     }
 
     /// What a server must be asked for that knows of nothing.
     pub(crate) fn all(&self) -> Vec<ForServer> {
         let mut asks = Vec::new();
         for levels in [Levels::JobSpecific, Levels::Environment, Levels::Both] {
-            let of_these = self.0.iter().filter(|(_, wanted)| wanted.levels() == levels).map(|(code, _)| *code);
+            let of_these = self
+                .0
+                .iter()
+                .filter(|(_, wanted)| wanted.levels() == levels)
+                .map(|(code, _)| *code);
             let (default, codes): (Vec<Status>, Vec<Status>) =
                 of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
             let some = (!codes.is_empty()).then_some(ForServer::Register(codes, levels));
@@ -95,5 +109,9 @@ impl Interests {
 
 /// What codes are counted as.
 fn counted(codes: &[Status]) -> &[Status] {
-    if codes.is_empty() { &[Status::DEFAULT_HANDLER] } else { codes }
+    if codes.is_empty() {
+        &[Status::DEFAULT_HANDLER]
+    } else {
+        codes
+    }
 }

@@ -6,8 +6,8 @@ use crate::{
 };
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
-    BufferType, Codec, Credential, Dialect, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits, PeerKind, Release,
-    ServerUri, Tag, User, Welcome, WelcomeDecoder, WireError,
+    BufferType, Codec, Credential, Dialect, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits,
+    PeerKind, Release, ServerUri, Tag, User, Welcome, WelcomeDecoder, WireError,
 };
 use std::sync::{
     Arc,
@@ -67,9 +67,15 @@ impl Pending {
     pub(crate) async fn answer(self) -> Result<Reply, ClientError> {
         let Pending { answer, call, link } = self;
         let server = || link.server.clone();
-        let answer = answer.await.map_err(|_| ClientError::Lost { call, server: server() })?;
-        let reply =
-            answer.map_err(|source| ClientError::Unpack { call, server: server(), source: Box::new(source) })?;
+        let answer = answer.await.map_err(|_| ClientError::Lost {
+            call,
+            server: server(),
+        })?;
+        let reply = answer.map_err(|source| ClientError::Unpack {
+            call,
+            server: server(),
+            source: Box::new(source),
+        })?;
         match (reply.status().ok(), reply) {
             (Ok(()), reply) => Ok(reply),
             (Err(status), reply) => {
@@ -78,7 +84,12 @@ impl Pending {
                     Reply::Group(result) => Arc::unwrap_or_clone(result).infos,
                     _ => Vec::new(),
                 };
-                Err(ClientError::Refused { call, server: server(), status, infos })
+                Err(ClientError::Refused {
+                    call,
+                    server: server(),
+                    status,
+                    infos,
+                })
             }
         }
     }
@@ -117,7 +128,9 @@ impl Link {
     ) -> Result<Connected, ClientError> {
         let (limit, server) = (settings.connect_timeout, to.server.clone());
         let connect = Link::connect_in_own_time(to, settings, queue);
-        tokio::time::timeout(limit, connect).await.unwrap_or(Err(ClientError::NoWelcome { server, limit }))
+        tokio::time::timeout(limit, connect)
+            .await
+            .unwrap_or(Err(ClientError::NoWelcome { server, limit }))
     }
 
     async fn connect_in_own_time(
@@ -126,34 +139,74 @@ impl Link {
         queue: EventQueue,
     ) -> Result<Connected, ClientError> {
         let mut server = to.server;
-        let unreachable = |source| ClientError::Unreachable { server: server.clone(), source };
-        let failed = |source| ClientError::Handshake { server: server.clone(), source: Box::new(source) };
+        let unreachable = |source| ClientError::Unreachable {
+            server: server.clone(),
+            source,
+        };
+        let failed = |source| ClientError::Handshake {
+            server: server.clone(),
+            source: Box::new(source),
+        };
         let mut stream = TcpStream::connect(server.addr).await.map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
         let own: Release = RELEASE.parse().map_err(failed)?;
-        let version = to.release.as_ref().filter(|release| !release.adapts()).unwrap_or(&own).version();
+        let version = to
+            .release
+            .as_ref()
+            .filter(|release| !release.adapts())
+            .unwrap_or(&own)
+            .version();
         let hello = hello(to.peer, to.infos, own);
-        stream.write_all(&hello.encode(settings.wire).map_err(failed)?).await.map_err(unreachable)?;
+        stream
+            .write_all(&hello.encode(settings.wire).map_err(failed)?)
+            .await
+            .map_err(unreachable)?;
         let (welcome, rest) = welcome(&mut stream, &hello).await.map_err(failed)?;
         let (index, name) = match welcome {
             Some(Welcome::Client { index }) => (i32::try_from(index).unwrap_or(i32::MAX), None),
-            Some(Welcome::Tool { name, server: proc, security }) if security.is_success() => {
+            Some(Welcome::Tool {
+                name,
+                server: proc,
+                security,
+            }) if security.is_success() => {
                 server.proc = proc;
                 (0, name)
             }
-            Some(Welcome::Tool { security: status, .. } | Welcome::Refused(status)) => {
-                return Err(ClientError::Unwelcome { server, status: Some(status) });
+            Some(
+                Welcome::Tool {
+                    security: status, ..
+                }
+                | Welcome::Refused(status),
+            ) => {
+                return Err(ClientError::Unwelcome {
+                    server,
+                    status: Some(status),
+                });
             }
-            None => return Err(ClientError::Unwelcome { server, status: None }),
+            None => {
+                return Err(ClientError::Unwelcome {
+                    server,
+                    status: None,
+                });
+            }
         };
         let dialect = Dialect::new(version, Encoding::V41);
-        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: settings.wire };
+        let codec = Codec {
+            dialect,
+            buffer_type: BufferType::NonDescribed,
+            limits: settings.wire,
+        };
         let (frames, outgoing) = mpsc::channel(REQUESTS);
         let open = Arc::new(Open::new(settings.max_open_calls, settings.max_open_events));
         let (reader, writer) = stream.into_split();
         let held = Held::default();
-        let inbound =
-            Inbound { codec, open: open.clone(), queue: queue.clone(), held: held.clone(), server: server.clone() };
+        let inbound = Inbound {
+            codec,
+            open: open.clone(),
+            queue: queue.clone(),
+            held: held.clone(),
+            server: server.clone(),
+        };
         tokio::spawn(async move {
             tokio::select! {
                 () = inbound.read(reader, rest) => {}
@@ -161,7 +214,19 @@ impl Link {
             }
         });
         let release = to.release;
-        Ok(Connected { link: Arc::new(Link { held, server, release, codec, index, frames, open, queue }), name })
+        Ok(Connected {
+            link: Arc::new(Link {
+                held,
+                server,
+                release,
+                codec,
+                index,
+                frames,
+                open,
+                queue,
+            }),
+            name,
+        })
     }
 
     /// Asks, and waits for the answer. An error status is an error.
@@ -174,9 +239,16 @@ impl Link {
         let (call, payload) = self.pack_call(&request)?;
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
         let room = self.room(call).await?;
-        let (tag, answer) = self.open.ask(request.command(), place).map_err(|_| self.lost(call))?;
+        let (tag, answer) = self
+            .open
+            .ask(request.command(), place)
+            .map_err(|_| self.lost(call))?;
         room.send(self.frame(tag, payload));
-        Ok(Pending { answer, call, link: self.clone() })
+        Ok(Pending {
+            answer,
+            call,
+            link: self.clone(),
+        })
     }
 
     /// Sends the one request that has no answer.
@@ -211,7 +283,10 @@ impl Link {
 
     /// Whose answers come by it.
     pub(crate) fn whose(&self) -> Box<Server> {
-        Box::new(Server { uri: self.server.clone(), release: self.release.clone() })
+        Box::new(Server {
+            uri: self.server.clone(),
+            release: self.release.clone(),
+        })
     }
 
     /// Whether the connection has ended.
@@ -223,7 +298,8 @@ impl Link {
     fn pack_call(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {
         self.pack(request).inspect_err(|error| {
             if let ClientError::Pack { server, source, .. } = error {
-                self.queue.try_put(Arrival::Garbled(server.clone(), source.clone()));
+                self.queue
+                    .try_put(Arrival::Garbled(server.clone(), source.clone()));
             }
         })
     }
@@ -232,8 +308,11 @@ impl Link {
         let call = Call(request.command());
         let packed = self.codec.encode_request(request);
         let server = || self.server.clone();
-        let payload =
-            packed.map_err(|source| ClientError::Pack { call, server: server(), source: Box::new(source) })?;
+        let payload = packed.map_err(|source| ClientError::Pack {
+            call,
+            server: server(),
+            source: Box::new(source),
+        })?;
         Ok((call, payload))
     }
 
@@ -242,11 +321,18 @@ impl Link {
     }
 
     fn frame(&self, tag: Tag, payload: Vec<u8>) -> Frame {
-        Frame { pindex: self.index, tag, payload }
+        Frame {
+            pindex: self.index,
+            tag,
+            payload,
+        }
     }
 
     fn lost(&self, call: Call) -> ClientError {
-        ClientError::Lost { call, server: self.server.clone() }
+        ClientError::Lost {
+            call,
+            server: self.server.clone(),
+        }
     }
 }
 
@@ -267,17 +353,31 @@ async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
 
 fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
     let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
-    Hello { credential: Credential::Native(user()), peer, release, encoding, buffer_type, gds: GDS_HASH.into(), infos }
+    Hello {
+        credential: Credential::Native(user()),
+        peer,
+        release,
+        encoding,
+        buffer_type,
+        gds: GDS_HASH.into(),
+        infos,
+    }
 }
 
 /// As whom this process runs.
 pub(crate) fn user() -> User {
-    User { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+    User {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    }
 }
 
 /// Waits for the server's half of the handshake, or for the close of one that refuses. What came behind it belongs to the
 /// first frame.
-async fn welcome(stream: &mut TcpStream, hello: &Hello) -> Result<(Option<Welcome>, Vec<u8>), WireError> {
+async fn welcome(
+    stream: &mut TcpStream,
+    hello: &Hello,
+) -> Result<(Option<Welcome>, Vec<u8>), WireError> {
     let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
     let mut buffer = vec![0; 4096];
     loop {
@@ -335,7 +435,11 @@ impl Inbound {
 
     /// Waits until the handlers have come so far that there is room. A connection that the server has closed is read to
     /// its end all the same: what the system still holds of it is little, and those who wait for answers must hear.
-    async fn room(&self, arrival: &Arrival, reader: &OwnedReadHalf) -> Option<OwnedSemaphorePermit> {
+    async fn room(
+        &self,
+        arrival: &Arrival,
+        reader: &OwnedReadHalf,
+    ) -> Option<OwnedSemaphorePermit> {
         let room = self.queue.room(arrival);
         tokio::select! {
             biased;
@@ -356,7 +460,10 @@ impl Inbound {
         // An answer that nobody asked for, or asked twice for, is passed over.
         let (command, asker) = self.open.answered(frame.tag)?;
         let reply = self.codec.decode_reply(command, &frame.payload);
-        let garbled = reply.as_ref().err().map(|error| self.garbled(error.clone()));
+        let garbled = reply
+            .as_ref()
+            .err()
+            .map(|error| self.garbled(error.clone()));
         match asker {
             // A late answer finds nobody.
             Asker::Caller { tell, .. } => drop(tell.send(reply)),

@@ -5,7 +5,9 @@ use crate::{
     session::Session,
 };
 use peal_core::job_control::Which;
-use peal_model::{CommandCode, DataArray, Info, KeyName, Proc, Range, Reply, Request, Status, Value, code, key};
+use peal_model::{
+    CommandCode, DataArray, Info, KeyName, Proc, Range, Reply, Request, Status, Value, code, key,
+};
 use std::{path::Path, sync::Weak, time::Duration};
 use tokio::{
     task::JoinHandle,
@@ -102,7 +104,8 @@ impl Watch {
             UsageOf::Disks => (key::PMIX_MONITOR_DISK_RESOURCE_USAGE, Vec::new()),
             UsageOf::Networks => (key::PMIX_MONITOR_NET_RESOURCE_USAGE, Vec::new()),
         };
-        let targets = (!procs.is_empty()).then(|| Info::new(key::PMIX_MONITOR_TARGET_PROCS, Value::procs(procs)));
+        let targets = (!procs.is_empty())
+            .then(|| Info::new(key::PMIX_MONITOR_TARGET_PROCS, Value::procs(procs)));
         Watch {
             // An array that names no numbers asks for all there are.
             monitor: Info::new(what, Value::DataArray(DataArray::infos([]))),
@@ -113,19 +116,22 @@ impl Watch {
 
     /// How often the use of resources is told, in whole seconds (`PMIX_MONITOR_RESOURCE_RATE`).
     pub fn at_rate(mut self, every: Duration) -> Watch {
-        self.directives.push(seconds(key::PMIX_MONITOR_RESOURCE_RATE, every));
+        self.directives
+            .push(seconds(key::PMIX_MONITOR_RESOURCE_RATE, every));
         self
     }
 
     /// What the requester calls it (`PMIX_MONITOR_ID`), by which it can be ended.
     pub fn called(mut self, id: &str) -> Watch {
-        self.directives.push(Info::new(key::PMIX_MONITOR_ID, Value::string(id)));
+        self.directives
+            .push(Info::new(key::PMIX_MONITOR_ID, Value::string(id)));
         self
     }
 
     /// Nobody but the application does anything about an alert (`PMIX_MONITOR_APP_CONTROL`).
     pub fn left_to_the_application(mut self) -> Watch {
-        self.directives.push(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true)));
+        self.directives
+            .push(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true)));
         self
     }
 
@@ -137,7 +143,8 @@ impl Watch {
 
     /// Whom that event is for; without it, the requester's namespace.
     pub fn reaching(mut self, range: Range) -> Watch {
-        self.directives.push(Info::new(key::PMIX_RANGE, Value::Range(range)));
+        self.directives
+            .push(Info::new(key::PMIX_RANGE, Value::Range(range)));
         self
     }
 
@@ -164,37 +171,62 @@ impl Drop for Heartbeats {
 impl Client {
     /// Has something watched (`PMIx_Process_monitor`): an event of the code `error` is raised when it shows no life. If it is refused,
     /// [`ClientError::Refused`] holds the reasons.
-    pub async fn monitor(&self, monitor: Info, error: Status, directives: &[Info]) -> Result<Vec<Info>, ClientError> {
-        match self.ask(Request::Monitor { monitor, error, directives: directives.to_vec() }).await? {
+    pub async fn monitor(
+        &self,
+        monitor: Info,
+        error: Status,
+        directives: &[Info],
+    ) -> Result<Vec<Info>, ClientError> {
+        match self
+            .ask(Request::Monitor {
+                monitor,
+                error,
+                directives: directives.to_vec(),
+            })
+            .await?
+        {
             Reply::Infos { infos, .. } => Ok(infos),
             Reply::Status(_) => Ok(Vec::new()),
-            _ => Err(ClientError::UnfitAnswer { call: Call(CommandCode::Monitor) }),
+            _ => Err(ClientError::UnfitAnswer {
+                call: Call(CommandCode::Monitor),
+            }),
         }
     }
 
     /// Has this watched, until it is ended by [`Client::unwatch`] or we leave.
     pub async fn watch(&self, watch: Watch) -> Result<Vec<Info>, ClientError> {
-        let Watch { monitor, alert, directives, .. } = watch;
+        let Watch {
+            monitor,
+            alert,
+            directives,
+            ..
+        } = watch;
         self.monitor(monitor, alert, &directives).await
     }
 
     /// Ends what we have watched (`PMIX_MONITOR_CANCEL`).
     pub async fn unwatch(&self, which: &Which) -> Result<(), ClientError> {
         let cancel = Info::new(key::PMIX_MONITOR_CANCEL, which_value(which));
-        self.monitor(cancel, code::PMIX_SUCCESS, &[]).await.map(drop)
+        self.monitor(cancel, code::PMIX_SUCCESS, &[])
+            .await
+            .map(drop)
     }
 
     /// Beats once (`PMIX_SEND_HEARTBEAT`, `PMIx_Heartbeat`). Nothing is answered: that it succeeds says that it is on its way.
     pub async fn beat(&self) -> Result<(), ClientError> {
         let beat = async { self.session().beat().await };
-        self.bounded(CommandCode::Monitor, self.answer_limit(), beat).await
+        self.bounded(CommandCode::Monitor, self.answer_limit(), beat)
+            .await
     }
 
     /// Beats now and then so often, until what this returns is dropped or we leave. It says that this process and its runtime are
     /// alive; to say that the work goes on, the work must call [`Client::beat`].
     pub fn heartbeats(&self, period: Duration) -> Heartbeats {
         let session = std::sync::Arc::downgrade(self.session());
-        Heartbeats(tokio::spawn(beat_on(session, period.max(Duration::from_millis(1)))))
+        Heartbeats(tokio::spawn(beat_on(
+            session,
+            period.max(Duration::from_millis(1)),
+        )))
     }
 }
 
@@ -205,7 +237,9 @@ async fn beat_on(session: Weak<Session>, period: Duration) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(session) = session.upgrade() else { return };
+        let Some(session) = session.upgrade() else {
+            return;
+        };
         if let Err(error) = session.beat().await {
             // A tool may attach to another server.
             tracing::debug!(%error, "a heartbeat is not sent");

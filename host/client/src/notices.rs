@@ -31,60 +31,93 @@ impl Client {
             // Recorded here first: cached events may come right behind the server's acknowledgement.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
             session.queue.put(Arrival::Registered, None);
-            let unsettled = Unsettled { session, id: Some(id) };
+            let unsettled = Unsettled {
+                session,
+                id: Some(id),
+            };
             let answers = session.tell(for_server).await?;
             drop(turn);
             for (at, answer) in answers.into_iter().enumerate() {
                 match answer.answer().await {
                     Err(error) if at == 0 => return Err(error),
-                    Err(error) => tracing::warn!(%error, "a handler is registered, but not with every server"),
+                    Err(error) => {
+                        tracing::warn!(%error, "a handler is registered, but not with every server")
+                    }
                     Ok(_) => {}
                 }
             }
             Ok(unsettled.settled(id))
         };
-        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), register).await
+        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), register)
+            .await
     }
 
     /// Takes a handler out (`PMIx_Deregister_event_handler`). The server hears of it if no other handler wants the codes. A
     /// handler takes itself out by [`crate::HandlerCall::deregister`].
     pub async fn deregister(&self, id: RegistrationId) -> Result<(), ClientError> {
         let deregister = async {
-            if self.session().deregister(id).await? { Ok(()) } else { Err(ClientError::NotRegistered { id }) }
+            if self.session().deregister(id).await? {
+                Ok(())
+            } else {
+                Err(ClientError::NotRegistered { id })
+            }
         };
-        self.bounded(CommandCode::DeregisterEvents, self.answer_limit(), deregister).await
+        self.bounded(
+            CommandCode::DeregisterEvents,
+            self.answer_limit(),
+            deregister,
+        )
+        .await
     }
 
     /// Hears of events of these codes from now on, whether or not handlers do.
     pub(crate) async fn want(&self, codes: &[Status]) -> Result<(), ClientError> {
         let want = async {
             let turn = self.session().changes.lock().await;
-            let answers = self.session().tell(self.session().handlers.want(codes)).await?;
+            let answers = self
+                .session()
+                .tell(self.session().handlers.want(codes))
+                .await?;
             drop(turn);
             for answer in answers.into_iter().take(1) {
                 answer.answer().await?;
             }
             Ok(())
         };
-        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), want).await
+        self.bounded(CommandCode::RegisterEvents, self.answer_limit(), want)
+            .await
     }
 
     /// Raises an event (`PMIx_Notify_event`). Our own handlers see it here, if it is meant for us; the server never sends it
     /// back. One of range `PMIX_RANGE_PROC_LOCAL` goes nowhere else. A handler raises events by
     /// [`crate::HandlerCall::notify`]: here it could wait for itself.
-    pub async fn notify(&self, code: Status, range: Range, infos: Vec<Info>) -> Result<(), ClientError> {
-        let event = Event { code, source: Some(self.me().clone()), range, infos: infos.clone() };
+    pub async fn notify(
+        &self,
+        code: Status,
+        range: Range,
+        infos: Vec<Info>,
+    ) -> Result<(), ClientError> {
+        let event = Event {
+            code,
+            source: Some(self.me().clone()),
+            range,
+            infos: infos.clone(),
+        };
         if audience::includes(&event, self.me()) {
             let queue = &self.session().queue;
             let own = Arrival::Event(event);
             let room = async { Ok(queue.room(&own).await) };
-            let room = self.bounded(CommandCode::Notify, self.answer_limit(), room).await?;
+            let room = self
+                .bounded(CommandCode::Notify, self.answer_limit(), room)
+                .await?;
             queue.put(own, room);
         }
         if range == Range::ProcLocal {
             return Ok(());
         }
-        self.ask(Request::Notify { code, range, infos }).await.map(drop)
+        self.ask(Request::Notify { code, range, infos })
+            .await
+            .map(drop)
     }
 }
 

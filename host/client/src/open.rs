@@ -16,7 +16,10 @@ pub(crate) type Answer = Result<Reply, WireError>;
 pub(crate) enum Asker {
     /// A caller, who may have given up. The place is free again only when the answer is there: until then a server that
     /// keeps count holds the request for open, and its tag must not be used again.
-    Caller { tell: oneshot::Sender<Answer>, _place: OwnedSemaphorePermit },
+    Caller {
+        tell: oneshot::Sender<Answer>,
+        _place: OwnedSemaphorePermit,
+    },
     /// Nobody waits: a handler raised an event.
     Nobody,
 }
@@ -50,14 +53,27 @@ impl Open {
     }
 
     fn from_tag(next: Tag, max_calls: usize, max_events: usize) -> Open {
-        let table = Table { next, requests: HashMap::new(), events: 0, closed: false };
+        let table = Table {
+            next,
+            requests: HashMap::new(),
+            events: 0,
+            closed: false,
+        };
         let places = Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
-        Open { table: Mutex::new(table), places, max_events }
+        Open {
+            table: Mutex::new(table),
+            places,
+            max_events,
+        }
     }
 
     /// Waits for a place for one more caller.
     pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, NoRoom> {
-        self.places.clone().acquire_owned().await.map_err(|_| NoRoom::Closed)
+        self.places
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|_| NoRoom::Closed)
     }
 
     /// Opens a request of a caller.
@@ -69,7 +85,16 @@ impl Open {
         let (tell, told) = oneshot::channel();
         let mut table = lock(&self.table);
         let tag = table.free_tag()?;
-        table.requests.insert(tag, (command, Asker::Caller { tell, _place: place }));
+        table.requests.insert(
+            tag,
+            (
+                command,
+                Asker::Caller {
+                    tell,
+                    _place: place,
+                },
+            ),
+        );
         Ok((tag, told))
     }
 
@@ -137,7 +162,8 @@ mod tests {
     const LAST: Tag = Tag(u32::MAX - 1);
 
     async fn asked(open: &Open) -> (Tag, oneshot::Receiver<Answer>) {
-        open.ask(CommandCode::Fence, open.place().await.unwrap()).unwrap()
+        open.ask(CommandCode::Fence, open.place().await.unwrap())
+            .unwrap()
     }
 
     #[tokio::test]
@@ -149,10 +175,15 @@ mod tests {
         // The counter comes round once more.
         lock(&open.table).next = LAST;
         assert_eq!(asked(&open).await.0, Tag(102));
-        let (_, Asker::Caller { tell, .. }) = open.answered(first).unwrap() else { panic!("a caller asked") };
+        let (_, Asker::Caller { tell, .. }) = open.answered(first).unwrap() else {
+            panic!("a caller asked")
+        };
         tell.send(Ok(Reply::Status(code::PMIX_SUCCESS))).unwrap();
         assert!(waiting.await.unwrap().is_ok());
-        assert!(open.answered(first).is_none(), "a second answer belongs to nobody");
+        assert!(
+            open.answered(first).is_none(),
+            "a second answer belongs to nobody"
+        );
         lock(&open.table).next = LAST;
         assert_eq!(asked(&open).await.0, first);
     }

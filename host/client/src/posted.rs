@@ -29,24 +29,36 @@ impl Posted {
 
     /// Notes values of a commit that the server has accepted.
     pub(crate) fn note_committed(&mut self, values: Vec<(Scope, Kval)>) {
-        values.into_iter().filter_map(for_others).for_each(|kval| replace(&mut self.committed, kval));
+        values
+            .into_iter()
+            .filter_map(for_others)
+            .for_each(|kval| replace(&mut self.committed, kval));
     }
 
     /// Values for procs of other nodes, committed or not, each key with its last value.
     pub(crate) fn for_others(&self) -> Vec<Kval> {
         let mut values = self.committed.clone();
-        self.uncommitted.iter().cloned().filter_map(for_others).for_each(|kval| replace(&mut values, kval));
+        self.uncommitted
+            .iter()
+            .cloned()
+            .filter_map(for_others)
+            .for_each(|kval| replace(&mut values, kval));
         values
     }
 }
 
 fn for_others((scope, kval): (Scope, Kval)) -> Option<Kval> {
-    [Scope::Remote, Scope::Global].contains(&scope).then_some(kval)
+    [Scope::Remote, Scope::Global]
+        .contains(&scope)
+        .then_some(kval)
 }
 
 /// Adds a value; the same key replaces, and of a qualified value the same key with the same qualifiers.
 fn replace(values: &mut Vec<Kval>, kval: Kval) {
-    match values.iter_mut().find(|known| known.key == kval.key && qualified(known) == qualified(&kval)) {
+    match values
+        .iter_mut()
+        .find(|known| known.key == kval.key && qualified(known) == qualified(&kval))
+    {
         Some(known) => *known = kval,
         None => values.push(kval),
     }
@@ -54,8 +66,13 @@ fn replace(values: &mut Vec<Kval>, kval: Kval) {
 
 /// The key of a qualified value and its qualifiers.
 fn qualified(kval: &Kval) -> Option<(&Key, Vec<&Info>)> {
-    let Value::DataArray(array) = &kval.value else { return None };
-    let mut infos = array.as_infos().filter(|_| kval.key == key::PMIX_QUALIFIED_VALUE)?.into_iter();
+    let Value::DataArray(array) = &kval.value else {
+        return None;
+    };
+    let mut infos = array
+        .as_infos()
+        .filter(|_| kval.key == key::PMIX_QUALIFIED_VALUE)?
+        .into_iter();
     Some((&infos.next()?.key, infos.collect()))
 }
 
@@ -89,7 +106,13 @@ mod tests {
         posted.put(Scope::Remote, kval("key", 2));
         posted.put_back(failed);
         assert_eq!(posted.for_others(), [kval("key", 2)], "the later put holds");
-        assert_eq!(posted.take(), [(Scope::Remote, kval("key", 1)), (Scope::Remote, kval("key", 2))]);
+        assert_eq!(
+            posted.take(),
+            [
+                (Scope::Remote, kval("key", 1)),
+                (Scope::Remote, kval("key", 2))
+            ]
+        );
     }
 
     #[test]
@@ -99,7 +122,10 @@ mod tests {
                 Info::new(KeyName("key"), Value::Uint32(value)),
                 Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id)),
             ];
-            Kval::new(key::PMIX_QUALIFIED_VALUE, Value::DataArray(DataArray::infos(infos)))
+            Kval::new(
+                key::PMIX_QUALIFIED_VALUE,
+                Value::DataArray(DataArray::infos(infos)),
+            )
         };
         let mut posted = Posted::default();
         for (id, value) in [(1, 1), (2, 1), (1, 2)] {

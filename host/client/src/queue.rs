@@ -46,19 +46,30 @@ impl EventQueue {
                 bytes,
                 observers: Observers::default(),
             },
-            Arrivals { queue: arrivals, next: None },
+            Arrivals {
+                queue: arrivals,
+                next: None,
+            },
         )
     }
 
     /// Waits until there is room for it; an event larger than all the room waits for all of it.
     pub(crate) async fn room(&self, arrival: &Arrival) -> Option<OwnedSemaphorePermit> {
         // Nobody closes it.
-        self.room.clone().acquire_many_owned(self.weight(arrival)).await.ok()
+        self.room
+            .clone()
+            .acquire_many_owned(self.weight(arrival))
+            .await
+            .ok()
     }
 
     /// Puts it into the queue if there is room at once.
     pub(crate) fn try_put(&self, arrival: Arrival) {
-        match self.room.clone().try_acquire_many_owned(self.weight(&arrival)) {
+        match self
+            .room
+            .clone()
+            .try_acquire_many_owned(self.weight(&arrival))
+        {
             Ok(room) => self.put(arrival, Some(room)),
             Err(_) => tracing::warn!(?arrival, "no room for an internal event"),
         }

@@ -34,7 +34,13 @@ struct RecentEvent {
 impl RecentEvents {
     /// None yet; so many at most, which take so many bytes.
     pub(crate) fn new(max_events: usize, max_bytes: usize) -> RecentEvents {
-        RecentEvents { events: VecDeque::new(), end: EventNumber(0), bytes: 0, max_events, max_bytes }
+        RecentEvents {
+            events: VecDeque::new(),
+            end: EventNumber(0),
+            bytes: 0,
+            max_events,
+            max_bytes,
+        }
     }
 
     /// Adds an event; the oldest ones make room.
@@ -42,9 +48,15 @@ impl RecentEvents {
         let (number, bytes) = (self.end, Size::of_event(&event).bytes);
         self.end = number.after();
         self.bytes = self.bytes.saturating_add(bytes);
-        self.events.push_back(RecentEvent { number, event, bytes });
+        self.events.push_back(RecentEvent {
+            number,
+            event,
+            bytes,
+        });
         while self.events.len() > self.max_events || self.bytes > self.max_bytes {
-            let Some(oldest) = self.events.pop_front() else { break };
+            let Some(oldest) = self.events.pop_front() else {
+                break;
+            };
             self.bytes = self.bytes.saturating_sub(oldest.bytes);
         }
         number
@@ -52,7 +64,9 @@ impl RecentEvents {
 
     /// Drops an event, if it is still there.
     pub(crate) fn remove(&mut self, number: EventNumber) {
-        if let Ok(at) = self.events.binary_search_by_key(&number, |recent| recent.number)
+        if let Ok(at) = self
+            .events
+            .binary_search_by_key(&number, |recent| recent.number)
             && let Some(removed) = self.events.remove(at)
         {
             self.bytes = self.bytes.saturating_sub(removed.bytes);
@@ -62,7 +76,9 @@ impl RecentEvents {
     /// The first event that is there from this number on.
     pub(crate) fn next(&self, from: EventNumber) -> Option<(EventNumber, Arc<Event>)> {
         let at = self.events.partition_point(|recent| recent.number < from);
-        self.events.get(at).map(|recent| (recent.number, recent.event.clone()))
+        self.events
+            .get(at)
+            .map(|recent| (recent.number, recent.event.clone()))
     }
 
     /// The number of the oldest event, or of the next one if there is none.
@@ -83,7 +99,12 @@ mod tests {
 
     fn event(code: i32, text: &str) -> Arc<Event> {
         let infos = vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(text))];
-        Arc::new(Event { code: Status(code), source: None, range: Range::Session, infos })
+        Arc::new(Event {
+            code: Status(code),
+            source: None,
+            range: Range::Session,
+            infos,
+        })
     }
 
     fn codes(recent: &RecentEvents) -> Vec<i32> {

@@ -136,13 +136,22 @@ impl Places {
     }
 
     fn none(&self, wanted: String, passed_by: usize) -> ClientError {
-        ClientError::NoServer { wanted, directory: self.directory.clone(), passed_by }
+        ClientError::NoServer {
+            wanted,
+            directory: self.directory.clone(),
+            passed_by,
+        }
     }
 
     /// Every server of this host.
     pub(crate) fn every(&self) -> Result<Vec<Found>, ClientError> {
         let wanted = Wanted::OfHost(self.host.clone());
-        let Search { found, unreadable, is_whole, .. } = self.look_for(&wanted)?;
+        let Search {
+            found,
+            unreadable,
+            is_whole,
+            ..
+        } = self.look_for(&wanted)?;
         match unreadable {
             Some(error) if found.is_empty() => Err(error),
             _ if !is_whole => Err(self.too_much(&wanted)),
@@ -151,10 +160,18 @@ impl Places {
     }
 
     fn search(&self, wanted: Wanted) -> Result<Found, ClientError> {
-        let Search { found, passed_by, unreadable, is_whole } = self.look_for(&wanted)?;
+        let Search {
+            found,
+            passed_by,
+            unreadable,
+            is_whole,
+        } = self.look_for(&wanted)?;
         if found.len() > 1 {
             let found = found.into_values().map(|(path, _)| path).collect();
-            return Err(ClientError::SeveralServers { wanted: wanted.text(), found });
+            return Err(ClientError::SeveralServers {
+                wanted: wanted.text(),
+                found,
+            });
         }
         let only = found.into_values().next().map(|(_, server)| server);
         only.ok_or_else(|| match unreadable {
@@ -166,7 +183,11 @@ impl Places {
 
     fn too_much(&self, wanted: &Wanted) -> ClientError {
         let (wanted, directory) = (wanted.text(), self.directory.clone());
-        ClientError::TooMuchToSearch { wanted, directory, limit: MAX_ENTRIES }
+        ClientError::TooMuchToSearch {
+            wanted,
+            directory,
+            limit: MAX_ENTRIES,
+        }
     }
 
     fn look_for(&self, wanted: &Wanted) -> Result<Search, ClientError> {
@@ -174,20 +195,33 @@ impl Places {
         match fs::read_dir(&self.directory) {
             Ok(entries) => walk(entries, wanted, MAX_DEPTH, &mut left, &mut paths),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(ClientError::UnreadableFile { path: self.directory.clone(), source }),
+            Err(source) => {
+                return Err(ClientError::UnreadableFile {
+                    path: self.directory.clone(),
+                    source,
+                });
+            }
         }
-        let mut search = Search { is_whole: left > 0, ..Search::default() };
+        let mut search = Search {
+            is_whole: left > 0,
+            ..Search::default()
+        };
         for path in paths {
             match trusted(&path) {
                 // What makes no sense leads nowhere: files come and go.
                 Ok(Some(file)) => {
                     if let Ok(server) = read(&path, file) {
-                        search.found.entry(server.server.to_string()).or_insert((path, server));
+                        search
+                            .found
+                            .entry(server.server.to_string())
+                            .or_insert((path, server));
                     }
                 }
                 Ok(None) => search.passed_by += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(source) => search.unreadable = Some(ClientError::UnreadableFile { path, source }),
+                Err(source) => {
+                    search.unreadable = Some(ClientError::UnreadableFile { path, source })
+                }
             }
         }
         Ok(search)
@@ -196,12 +230,21 @@ impl Places {
 
 /// The server that this file leads to, whoever wrote it: the user has named it.
 pub(crate) fn named(path: &Path) -> Result<Found, ClientError> {
-    let unreadable = |source| ClientError::UnreadableFile { path: path.to_owned(), source };
+    let unreadable = |source| ClientError::UnreadableFile {
+        path: path.to_owned(),
+        source,
+    };
     read(path, regular(path, OFlags::empty()).map_err(unreadable)?)
 }
 
 /// Depth first, as other tools do; links are not followed, so there is an end to it.
-fn walk(entries: ReadDir, wanted: &Wanted, depth: usize, left: &mut usize, found: &mut Vec<PathBuf>) {
+fn walk(
+    entries: ReadDir,
+    wanted: &Wanted,
+    depth: usize,
+    left: &mut usize,
+    found: &mut Vec<PathBuf>,
+) {
     for entry in entries.flatten() {
         *left = left.saturating_sub(1);
         if *left == 0 {
@@ -214,7 +257,13 @@ fn walk(entries: ReadDir, wanted: &Wanted, depth: usize, left: &mut usize, found
                     walk(entries, wanted, depth - 1, left, found);
                 }
             }
-            Ok(kind) if kind.is_file() && entry.file_name().to_str().is_some_and(|name| wanted.covers(name)) => {
+            Ok(kind)
+                if kind.is_file()
+                    && entry
+                        .file_name()
+                        .to_str()
+                        .is_some_and(|name| wanted.covers(name)) =>
+            {
                 found.push(entry.path())
             }
             _ => {}
@@ -242,21 +291,33 @@ fn trusted(path: &Path) -> io::Result<Option<File>> {
 /// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
 fn regular(path: &Path, flags: OFlags) -> io::Result<File> {
     let flags = i32::try_from((flags | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)?;
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ))
     }
 }
 
 /// Reads a file; one that its server has not written to the end of the first line is read again.
 fn read(path: &Path, mut file: File) -> Result<Found, ClientError> {
-    let unreadable = |source| ClientError::UnreadableFile { path: path.to_owned(), source };
+    let unreadable = |source| ClientError::UnreadableFile {
+        path: path.to_owned(),
+        source,
+    };
     let mut bytes = Vec::new();
     for _ in 0..RETRIES {
         let left = MAX_FILE.saturating_sub(bytes.len() as u64);
-        file.by_ref().take(left).read_to_end(&mut bytes).map_err(unreadable)?;
+        file.by_ref()
+            .take(left)
+            .read_to_end(&mut bytes)
+            .map_err(unreadable)?;
         if bytes.contains(&b'\n') {
             break;
         }
@@ -265,9 +326,14 @@ fn read(path: &Path, mut file: File) -> Result<Found, ClientError> {
     let text = String::from_utf8_lossy(&bytes);
     let mut lines = text.lines();
     let line = lines.next().unwrap_or_default();
-    let server = line
-        .parse()
-        .map_err(|_| ClientError::BadFile { path: path.to_owned(), line: line.chars().take(80).collect() })?;
+    let server = line.parse().map_err(|_| ClientError::BadFile {
+        path: path.to_owned(),
+        line: line.chars().take(80).collect(),
+    })?;
     let release = lines.next().and_then(|line| line.parse().ok());
-    Ok(Found { server, release, rest: lines.map(str::to_owned).collect() })
+    Ok(Found {
+        server,
+        release,
+        rest: lines.map(str::to_owned).collect(),
+    })
 }

@@ -60,11 +60,25 @@ impl Session {
         queue: EventQueue,
     ) -> Session {
         first.iter().for_each(|first| first.held.set(true));
-        let company = if first.is_some() { Company::Servers } else { Company::Nobody };
+        let company = if first.is_some() {
+            Company::Servers
+        } else {
+            Company::Nobody
+        };
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
         let (changes, over) = (tokio::sync::Mutex::default(), AllOver::default());
-        Session { me, settings, handlers, queue, links, company, changes, over, runtime }
+        Session {
+            me,
+            settings,
+            handlers,
+            queue,
+            links,
+            company,
+            changes,
+            over,
+            runtime,
+        }
     }
 
     /// The connection that calls go to.
@@ -79,26 +93,42 @@ impl Session {
     /// The servers that there are, the one that calls go to first.
     pub(crate) fn servers(&self) -> Vec<Proc> {
         let links = lock(&self.links);
-        links.iter().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone()).collect()
+        links
+            .iter()
+            .filter(|link| !link.is_lost())
+            .map(|link| link.server.proc.clone())
+            .collect()
     }
 
     /// The server that calls go to, unless it is lost.
     pub(crate) fn server(&self) -> Option<Proc> {
         let links = lock(&self.links);
-        links.first().filter(|link| !link.is_lost()).map(|link| link.server.proc.clone())
+        links
+            .first()
+            .filter(|link| !link.is_lost())
+            .map(|link| link.server.proc.clone())
     }
 
     /// Connects to one more server and asks it for the events that our handlers want. Calls go to it if there is no other.
     pub(crate) async fn attach(&self, to: Appointment) -> Result<Arc<Link>, ClientError> {
         let Connected { link, .. } = Link::connect(to, &self.settings, self.queue.clone()).await?;
         link.ask(Request::JobData).await?;
-        let attaching = Attaching { session: self, link: Some(link.clone()) };
+        let attaching = Attaching {
+            session: self,
+            link: Some(link.clone()),
+        };
         let mut pending = Vec::new();
         {
             let _turn = self.changes.lock().await;
             for wanted in self.handlers.wanted() {
                 if let ForServer::Register(codes, levels) = wanted {
-                    pending.push(link.post(Request::RegisterEvents { codes, infos: levels.directives() }).await?);
+                    pending.push(
+                        link.post(Request::RegisterEvents {
+                            codes,
+                            infos: levels.directives(),
+                        })
+                        .await?,
+                    );
                 }
             }
             let mut links = lock(&self.links);
@@ -119,7 +149,10 @@ impl Session {
     /// Lets calls go to this server from now on.
     pub(crate) fn prefer(&self, server: &Proc) -> Result<(), ClientError> {
         let mut links = lock(&self.links);
-        match links.iter().position(|link| link.server.proc == *server && !link.is_lost()) {
+        match links
+            .iter()
+            .position(|link| link.server.proc == *server && !link.is_lost())
+        {
             Some(at) => {
                 links.swap(0, at);
                 Ok(())
@@ -157,10 +190,17 @@ impl Session {
             let told = match what.clone() {
                 ForServer::Nothing => return Ok(pending),
                 ForServer::Register(codes, levels) => {
-                    let posted = link.post(Request::RegisterEvents { codes, infos: levels.directives() }).await;
+                    let posted = link
+                        .post(Request::RegisterEvents {
+                            codes,
+                            infos: levels.directives(),
+                        })
+                        .await;
                     posted.map(|posted| pending.push(posted))
                 }
-                ForServer::Deregister(codes) => link.tell(Request::DeregisterEvents { codes }).await,
+                ForServer::Deregister(codes) => {
+                    link.tell(Request::DeregisterEvents { codes }).await
+                }
             };
             match told {
                 // The others must hear of it all the same.
@@ -191,13 +231,16 @@ impl Session {
     /// Takes out, in its own time, a handler whose registration came to nothing.
     pub(crate) fn give_up(self: Arc<Self>, id: RegistrationId) {
         let session = self.clone();
-        self.runtime.spawn(async move { session.deregister_in_time(id).await });
+        self.runtime
+            .spawn(async move { session.deregister_in_time(id).await });
     }
 
     async fn deregister_in_time(&self, id: RegistrationId) {
         match timeout(self.settings.answer_timeout, self.deregister(id)).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "the server is not told that a handler has gone"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the server is not told that a handler has gone")
+            }
             Err(_) => tracing::warn!("the server takes no word of a handler that has gone"),
         }
     }
@@ -207,7 +250,10 @@ impl Session {
     async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<Advice> {
         let (mut own, hearers) = (Vec::new(), run.hearers);
         // An invitation is answered by the handlers that were there when it came.
-        let advice = self.handle(run, &mut own).await.filter(|_| hearers == Hearers::All);
+        let advice = self
+            .handle(run, &mut own)
+            .await
+            .filter(|_| hearers == Hearers::All);
         let mut advice: Vec<Advice> = advice.into_iter().collect();
         for event in own {
             let run = self.handlers.begin(self.incoming(event));
@@ -218,9 +264,17 @@ impl Session {
 
     /// An event for our handlers. Later ones hear it, too, but for our own events that others hear: those no server sends back.
     fn incoming(&self, event: Event) -> IncomingEvent {
-        let is_for_others = event.source.as_ref() == Some(&self.me) && event.range != Range::ProcLocal;
+        let is_for_others =
+            event.source.as_ref() == Some(&self.me) && event.range != Range::ProcLocal;
         let once = is_for_others || event.is_do_not_cache();
-        IncomingEvent { event, retention: if once { Retention::Once } else { Retention::ForLater } }
+        IncomingEvent {
+            event,
+            retention: if once {
+                Retention::Once
+            } else {
+                Retention::ForLater
+            },
+        }
     }
 
     /// Runs an event through handlers and does what they asked for. What they raised for ourselves is put into `own`. Returns what
@@ -234,7 +288,12 @@ impl Session {
             self.change(module, change).await;
         }
         for Raised { code, range, infos } in wishes.raised {
-            let event = Event { code, source: Some(self.me.clone()), range, infos };
+            let event = Event {
+                code,
+                source: Some(self.me.clone()),
+                range,
+                infos,
+            };
             if audience::includes(&event, &self.me) {
                 self.queue.observers.see(&Arrival::Event(event.clone()));
                 own.push(event.clone());
@@ -267,23 +326,40 @@ impl Session {
                     tracing::warn!(module = name, %error, "a component cannot be registered as it wishes");
                 }
             }
-            Change::Register(_) => tracing::warn!(module = module.name(), "a component may have no more registrations"),
+            Change::Register(_) => tracing::warn!(
+                module = module.name(),
+                "a component may have no more registrations"
+            ),
         }
     }
 
     /// The server's answer is not waited for here: it may lie behind events whose handling waits for us.
-    async fn register_wish(self: &Arc<Self>, module: Arc<Module>, wish: ModuleRegistration) -> Result<(), ClientError> {
-        let registration = Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
+    async fn register_wish(
+        self: &Arc<Self>,
+        module: Arc<Module>,
+        wish: ModuleRegistration,
+    ) -> Result<(), ClientError> {
+        let registration =
+            Registration::from_directives(&wish.codes, &wish.directives, Some(&self.me))?;
         let registration = registration.named(wish.name.as_deref(), module.name());
         let turn = self.changes.lock().await;
-        let handler = Handler::Component { module, tag: wish.tag };
+        let handler = Handler::Component {
+            module,
+            tag: wish.tag,
+        };
         let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
         self.queue.put(Arrival::Registered, None);
         let limit = self.settings.answer_timeout;
         let command = CommandCode::RegisterEvents;
         let server = self.link(command).ok().map(|link| link.whose());
-        let late = ClientError::TimedOut { call: Call(command), server, limit };
-        let told = timeout(limit, self.tell(for_server)).await.unwrap_or(Err(late));
+        let late = ClientError::TimedOut {
+            call: Call(command),
+            server,
+            limit,
+        };
+        let told = timeout(limit, self.tell(for_server))
+            .await
+            .unwrap_or(Err(late));
         drop(turn);
         let session = self.clone();
         let answers = told.inspect_err(|_| self.clone().give_up(id))?;
@@ -322,11 +398,17 @@ impl Session {
     /// not wait for it.
     async fn raise(&self, event: Event) -> Result<(), ClientError> {
         let link = self.link(CommandCode::Notify)?;
-        let Event { code, range, infos, .. } = event;
+        let Event {
+            code, range, infos, ..
+        } = event;
         let limit = self.settings.answer_timeout;
         let sent = timeout(limit, link.raise(Request::Notify { code, range, infos })).await;
         let call = Call(CommandCode::Notify);
-        if !sent.unwrap_or(Err(ClientError::TimedOut { call, server: Some(link.whose()), limit }))? {
+        if !sent.unwrap_or(Err(ClientError::TimedOut {
+            call,
+            server: Some(link.whose()),
+            limit,
+        }))? {
             tracing::warn!(%code, "the server answers too few events: one that a handler raised is not sent");
         }
         Ok(())
@@ -338,8 +420,15 @@ impl Session {
             return vec![self.incoming(event)];
         }
         // What concerns a connection that was, no later handler need hear.
-        let once = |event| IncomingEvent { event, retention: Retention::Once };
-        self.internal_events(arrival, arrivals).await.into_iter().map(once).collect()
+        let once = |event| IncomingEvent {
+            event,
+            retention: Retention::Once,
+        };
+        self.internal_events(arrival, arrivals)
+            .await
+            .into_iter()
+            .map(once)
+            .collect()
     }
 
     async fn internal_events(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<Event> {
@@ -352,11 +441,17 @@ impl Session {
             Arrival::Lost(held, _) if !held.get() => Vec::new(),
             Arrival::Lost(_, server) => {
                 let others_are_left = !self.servers().is_empty();
-                let window = if others_are_left { self.settings.loss_window } else { Duration::ZERO };
+                let window = if others_are_left {
+                    self.settings.loss_window
+                } else {
+                    Duration::ZERO
+                };
                 let mut lost = arrivals.further_losses(window).await;
                 lost.insert(0, server);
                 let mut by_its_other_name = internal(LOST_TO_SERVER, &self.me, &lost);
-                by_its_other_name.infos.push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
+                by_its_other_name
+                    .infos
+                    .push(Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
                 vec![internal(LOST, &self.me, &lost), by_its_other_name]
             }
         }
@@ -365,7 +460,10 @@ impl Session {
 
 fn not_attached(links: &[Arc<Link>], server: &Proc) -> ClientError {
     let attached = links.iter().map(|link| link.server.proc.clone()).collect();
-    ClientError::NotAttached { server: server.clone(), attached }
+    ClientError::NotAttached {
+        server: server.clone(),
+        attached,
+    }
 }
 
 /// A connection that is not yet known to stand: if it comes to nothing, also because the caller gave up, it is taken out again.
@@ -378,10 +476,17 @@ impl Attaching<'_> {
     /// From now on its end is a loss; if that has come already, nobody will hear of it but who attached.
     fn settled(mut self) -> Result<Arc<Link>, ClientError> {
         let call = Call(CommandCode::JobData);
-        let link = self.link.as_ref().ok_or(ClientError::NoConnection { call })?.clone();
+        let link = self
+            .link
+            .as_ref()
+            .ok_or(ClientError::NoConnection { call })?
+            .clone();
         link.held.set(true);
         if link.is_lost() {
-            return Err(ClientError::Lost { call, server: link.server.clone() });
+            return Err(ClientError::Lost {
+                call,
+                server: link.server.clone(),
+            });
         }
         self.link = None;
         Ok(link)
@@ -398,7 +503,11 @@ impl Drop for Attaching<'_> {
 }
 
 /// Takes events as they come, one after the other. Invitations that are to be answered are.
-pub(crate) async fn handle_events(session: Arc<Session>, mut arrivals: Arrivals, follow: impl Fn(Advice)) {
+pub(crate) async fn handle_events(
+    session: Arc<Session>,
+    mut arrivals: Arrivals,
+    follow: impl Fn(Advice),
+) {
     while let Some((arrival, _room)) = arrivals.next().await {
         let events = session.events_of(arrival, &mut arrivals).await;
         // Behind the last one handlers that have registered meanwhile hear recent events.
@@ -423,7 +532,15 @@ pub(crate) const GARBLED: Status = code::PMIX_ERR_COMM_FAILURE;
 fn internal(code: Status, me: &Proc, servers: &[ServerUri]) -> Event {
     let affected = match servers {
         [one] => Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(one.proc.clone())),
-        many => Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs(many.iter().map(|server| server.proc.clone()))),
+        many => Info::new(
+            key::PMIX_EVENT_AFFECTED_PROCS,
+            Value::procs(many.iter().map(|server| server.proc.clone())),
+        ),
     };
-    Event { code, source: Some(me.clone()), range: Range::ProcLocal, infos: vec![affected] }
+    Event {
+        code,
+        source: Some(me.clone()),
+        range: Range::ProcLocal,
+        infos: vec![affected],
+    }
 }

@@ -4,20 +4,34 @@ use crate::{
     data::Known,
     link::{Appointment, user},
 };
-use peal_model::{Info, Kval, Nspace, Proc, Rank, RankData, Reply, Request, Value, code, key, rank};
+use peal_model::{
+    Info, Kval, Nspace, Proc, Rank, RankData, Reply, Request, Value, code, key, rank,
+};
 use peal_wire::PeerKind;
 
 impl Client {
     /// Connects to the server of the system, which leaves a file in these places, as the only proc of a job of its own: what
     /// `PMIx_Init` does where no server has started the program. Where this is [`ClientError::NoServer`], a program may go on with
     /// [`Client::alone`].
-    pub async fn singleton(places: &Places, settings: ClientSettings) -> Result<Client, ClientError> {
+    pub async fn singleton(
+        places: &Places,
+        settings: ClientSettings,
+    ) -> Result<Client, ClientError> {
         let (me, places) = (singleton(places)?, places.clone());
         let found = tokio::task::spawn_blocking(move || places.system()).await;
-        let found = found.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;
-        let infos = vec![Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id()))];
+        let found =
+            found.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))?;
+        let infos = vec![Info::new(
+            key::PMIX_PROC_PID,
+            Value::Pid(std::process::id()),
+        )];
         let peer = PeerKind::Singleton(user(), me.clone());
-        let to = Appointment { server: found.server, release: found.release, peer, infos };
+        let to = Appointment {
+            server: found.server,
+            release: found.release,
+            peer,
+            infos,
+        };
         Client::start(me, to, settings).await
     }
 
@@ -45,7 +59,9 @@ impl Client {
     pub async fn alone(places: &Places, settings: ClientSettings) -> Result<Client, ClientError> {
         let me = singleton(places)?;
         let mut known = Known::new(settings.data_bytes);
-        job_data(&me, &places.host).into_iter().for_each(|data| known.learn(data));
+        job_data(&me, &places.host)
+            .into_iter()
+            .for_each(|data| known.learn(data));
         Client::without_server(me, known, settings)
     }
 }
@@ -54,7 +70,9 @@ impl Client {
 fn singleton(places: &Places) -> Result<Proc, ClientError> {
     let name = format!("singleton.{}.{}", places.host, std::process::id());
     // A host name may be as long as a namespace.
-    let name = name.get(..Nspace::MAX.min(name.len())).unwrap_or("singleton");
+    let name = name
+        .get(..Nspace::MAX.min(name.len()))
+        .unwrap_or("singleton");
     let nspace = Nspace::new(name).map_err(|_| ClientError::BadVariable {
         variable: "PMIX_HOSTNAME",
         value: name.to_owned(),
@@ -66,10 +84,18 @@ fn singleton(places: &Places) -> Result<Proc, ClientError> {
 /// What is to be said of a job of one proc.
 fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
     let one = |key| Kval::new(key, Value::Uint32(1));
-    let sizes =
-        [key::PMIX_JOB_SIZE, key::PMIX_LOCAL_SIZE, key::PMIX_NODE_SIZE, key::PMIX_NUM_NODES, key::PMIX_MAX_PROCS];
+    let sizes = [
+        key::PMIX_JOB_SIZE,
+        key::PMIX_LOCAL_SIZE,
+        key::PMIX_NODE_SIZE,
+        key::PMIX_NUM_NODES,
+        key::PMIX_MAX_PROCS,
+    ];
     let mut job: Vec<Kval> = sizes.into_iter().map(one).collect();
-    job.push(Kval::new(key::PMIX_JOBID, Value::string(me.nspace.as_str())));
+    job.push(Kval::new(
+        key::PMIX_JOBID,
+        Value::string(me.nspace.as_str()),
+    ));
     job.push(Kval::new(key::PMIX_LOCAL_PEERS, Value::string("0")));
     let proc = vec![
         Kval::new(key::PMIX_RANK, Value::Rank(me.rank)),
@@ -78,7 +104,16 @@ fn job_data(me: &Proc, host: &str) -> [RankData; 2] {
         Kval::new(key::PMIX_HOSTNAME, Value::string(host)),
     ];
     let all = Proc::new(me.nspace.clone(), rank::PMIX_RANK_WILDCARD);
-    [RankData { proc: all, kvals: job }, RankData { proc: me.clone(), kvals: proc }]
+    [
+        RankData {
+            proc: all,
+            kvals: job,
+        },
+        RankData {
+            proc: me.clone(),
+            kvals: proc,
+        },
+    ]
 }
 
 /// What comes of a request where there is nobody but us.
@@ -86,9 +121,13 @@ pub(crate) fn answer(me: &Proc, request: &Request) -> Result<Reply, ClientError>
     let is_ours = |proc: &Proc| proc.nspace == me.nspace;
     match request {
         Request::Commit(_) => Ok(Reply::Status(code::PMIX_SUCCESS)),
-        Request::Fence { procs, .. } if procs.iter().all(is_ours) => Ok(Reply::Status(code::PMIX_SUCCESS)),
+        Request::Fence { procs, .. } if procs.iter().all(is_ours) => {
+            Ok(Reply::Status(code::PMIX_SUCCESS))
+        }
         // What there is was found already.
         Request::Get { .. } => Ok(Reply::Status(code::PMIX_ERR_NOT_FOUND)),
-        _ => Err(ClientError::Alone { call: Call(request.command()) }),
+        _ => Err(ClientError::Alone {
+            call: Call(request.command()),
+        }),
     }
 }

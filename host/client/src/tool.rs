@@ -34,15 +34,32 @@ impl ToolSettings {
     }
 
     /// What an environment says.
-    pub fn from(get: impl Fn(&'static str) -> Option<OsString>) -> Result<ToolSettings, ClientError> {
+    pub fn from(
+        get: impl Fn(&'static str) -> Option<OsString>,
+    ) -> Result<ToolSettings, ClientError> {
         let set = |name| get(name).filter(|value| !value.is_empty());
         let host = set(variable::HOSTNAME).map(|host| host.to_string_lossy().into_owned());
-        let host = host.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
-        let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"].into_iter().find_map(set);
+        let host = host.unwrap_or_else(|| {
+            rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned()
+        });
+        let directory = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"]
+            .into_iter()
+            .find_map(set);
         let directory = directory.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-        let environment = get(variable::SERVER_URI).map(|_| Environment::from(&get)).transpose()?;
+        let environment = get(variable::SERVER_URI)
+            .map(|_| Environment::from(&get))
+            .transpose()?;
         let (attach, client) = (Attach::default(), ClientSettings::default());
-        Ok(ToolSettings { attach, me: None, places: Places { host, directory }, environment, client })
+        Ok(ToolSettings {
+            attach,
+            me: None,
+            places: Places { host, directory },
+            environment,
+            client,
+        })
     }
 }
 
@@ -66,7 +83,13 @@ impl Deref for Tool {
 impl Tool {
     /// Connects to the server that the settings mean.
     pub async fn init(settings: ToolSettings) -> Result<Tool, ClientError> {
-        let ToolSettings { attach, me, places, environment, client } = settings;
+        let ToolSettings {
+            attach,
+            me,
+            places,
+            environment,
+            client,
+        } = settings;
         let (found, started) = find(&attach, &places, environment).await?;
         let identity = match (me, started) {
             (Some(me), _) => Identity::Own(me),
@@ -79,7 +102,10 @@ impl Tool {
             Identity::Wanted => (nobody, appointment(found, identity)),
             Identity::Own(me) | Identity::Started(me) => (me.clone(), appointment(found, identity)),
         };
-        Ok(Tool { client: Client::start(me, to, client).await?, places })
+        Ok(Tool {
+            client: Client::start(me, to, client).await?,
+            places,
+        })
     }
 
     /// Attaches to one more server (`PMIx_tool_attach_to_server`), by the name that the tool has. Calls go to it if there is no
@@ -87,7 +113,10 @@ impl Tool {
     pub async fn attach(&self, attach: &Attach) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
         let to = appointment(found, Identity::Own(self.me().clone()));
-        let server = Box::new(Server { uri: to.server.clone(), release: to.release.clone() });
+        let server = Box::new(Server {
+            uri: to.server.clone(),
+            release: to.release.clone(),
+        });
         let attached = self.session().attach(to);
         let link = bounded(CommandCode::JobData, self.answer_limit(), server, attached).await?;
         Ok(link.server.proc.clone())
@@ -107,7 +136,14 @@ impl Tool {
     pub async fn disconnect(&self, server: &Proc) -> Result<(), ClientError> {
         let link = self.session().detach(server)?;
         let finalize = link.ask(Request::Finalize);
-        bounded(CommandCode::Finalize, self.answer_limit(), link.whose(), finalize).await.map(drop)
+        bounded(
+            CommandCode::Finalize,
+            self.answer_limit(),
+            link.whose(),
+            finalize,
+        )
+        .await
+        .map(drop)
     }
 
     /// Leaves all servers in order (`PMIx_tool_finalize`).
@@ -123,12 +159,23 @@ async fn find(
     environment: Option<Environment>,
 ) -> Result<(Found, Option<Proc>), ClientError> {
     let started = |environment: Environment| {
-        (Found { server: environment.server, release: environment.release, rest: Vec::new() }, Some(environment.me))
+        (
+            Found {
+                server: environment.server,
+                release: environment.release,
+                rest: Vec::new(),
+            },
+            Some(environment.me),
+        )
     };
     let (attach, places) = (attach.clone(), places.clone());
     let look = move || {
         let found = match attach {
-            Attach::Uri(server) => Found { server, release: None, rest: Vec::new() },
+            Attach::Uri(server) => Found {
+                server,
+                release: None,
+                rest: Vec::new(),
+            },
             Attach::File(path) => rendezvous::named(&path)?,
             Attach::System => places.system()?,
             Attach::Pid(pid) => places.pid(pid)?,
@@ -153,17 +200,31 @@ async fn find(
 fn appointment(found: Found, identity: Identity) -> Appointment {
     let infos = introduction(&found.server, &identity);
     let peer = PeerKind::Tool(user(), identity);
-    Appointment { server: found.server, release: found.release, peer, infos }
+    Appointment {
+        server: found.server,
+        release: found.release,
+        peer,
+        infos,
+    }
 }
 
 /// What a tool says of itself: what tools of release 5.0.11 say, in their order.
 fn introduction(server: &ServerUri, identity: &Identity) -> Vec<Info> {
-    let mut infos = vec![Info::new(key::PMIX_SERVER_URI, Value::string(&server.to_string()))];
+    let mut infos = vec![Info::new(
+        key::PMIX_SERVER_URI,
+        Value::string(&server.to_string()),
+    )];
     if let Identity::Own(me) = identity {
-        infos.push(Info::new(key::PMIX_TOOL_NSPACE, Value::string(me.nspace.as_str())));
+        infos.push(Info::new(
+            key::PMIX_TOOL_NSPACE,
+            Value::string(me.nspace.as_str()),
+        ));
         infos.push(Info::new(key::PMIX_TOOL_RANK, Value::Rank(me.rank)));
     }
-    infos.push(Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id())));
+    infos.push(Info::new(
+        key::PMIX_PROC_PID,
+        Value::Pid(std::process::id()),
+    ));
     for (key, id) in [
         (key::PMIX_REALUID, rustix::process::getuid().as_raw()),
         (key::PMIX_USERID, rustix::process::geteuid().as_raw()),
@@ -172,7 +233,9 @@ fn introduction(server: &ServerUri, identity: &Identity) -> Vec<Info> {
     ] {
         infos.push(Info::new(key, Value::Uint32(id)));
     }
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let mut line = words.join(" ").replace('\0', " ");
     line.truncate(line.floor_char_boundary(COMMAND_LINE));
     infos.push(Info::new(key::PMIX_CMD_LINE, Value::string(&line)));

@@ -8,10 +8,26 @@ pub(crate) const GIB: usize = 1 << 30;
 
 /// Credentials, and keys of encryption and of networks.
 pub(crate) fn audit_secrets() -> Vec<String> {
-    [key::PMIX_CREDENTIAL, key::PMIX_CRYPTO_KEY, key::PMIX_ALLOC_NETWORK_SEC_KEY].map(|key| key.0.to_owned()).to_vec()
+    [
+        key::PMIX_CREDENTIAL,
+        key::PMIX_CRYPTO_KEY,
+        key::PMIX_ALLOC_NETWORK_SEC_KEY,
+    ]
+    .map(|key| key.0.to_owned())
+    .to_vec()
 }
 
 /// The grants that tell a tenant's module nothing that is not its own, and let it write nowhere but to what is kept for it.
 pub(crate) fn tenant_grants() -> Vec<String> {
-    ["logging", "clock", "notify", "registration", "state", "random", "wasi"].map(str::to_owned).to_vec()
+    [
+        "logging",
+        "clock",
+        "notify",
+        "registration",
+        "state",
+        "random",
+        "wasi",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }

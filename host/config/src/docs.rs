@@ -58,7 +58,10 @@ What a site knows from OpenPMIx: MCA parameters, attributes of `PMIx_server_init
 /// The commented example file: settings stand behind a `#`, comments behind a `#` and a space.
 pub fn example() -> String {
     let mut text = EXAMPLE_HEAD.to_owned();
-    for (section, about) in Config::SECTIONS.iter().filter(|section| !section.0.is_empty()) {
+    for (section, about) in Config::SECTIONS
+        .iter()
+        .filter(|section| !section.0.is_empty())
+    {
         comment(&mut text, &format!("\n[{section}]"), &paragraph(about));
         for setting in of_section::<Config>(section) {
             let name = rest(setting.key, section);
@@ -78,10 +81,18 @@ pub fn example() -> String {
 
 /// One of each kind: what all have is said of the first.
 fn sinks(text: &mut String) {
-    let of_kind = |kind: &'static str| Sink::ALL.iter().filter(move |setting| rest(setting.key, kind) != setting.key);
-    let kinds = Sink::SECTIONS.iter().filter(|section| section.0 != Sink::HEAD);
+    let of_kind = |kind: &'static str| {
+        Sink::ALL
+            .iter()
+            .filter(move |setting| rest(setting.key, kind) != setting.key)
+    };
+    let kinds = Sink::SECTIONS
+        .iter()
+        .filter(|section| section.0 != Sink::HEAD);
     for (at, (kind, about)) in kinds.enumerate() {
-        let general = Sink::ALL.iter().filter(|setting| setting.key.split('.').count() == 2);
+        let general = Sink::ALL
+            .iter()
+            .filter(|setting| setting.key.split('.').count() == 2);
         comment(text, "\n#[[sink]]", &paragraph(about));
         match at {
             0 => listed(text, general),
@@ -94,15 +105,24 @@ fn sinks(text: &mut String) {
 fn listed<T: Listed>(text: &mut String, settings: impl Iterator<Item = &'static Setting<T>>) {
     for setting in settings {
         describe(text, setting, &T::default());
-        line(text, &format!("#{} = {}", rest(setting.key, T::HEAD), setting.example));
+        line(
+            text,
+            &format!("#{} = {}", rest(setting.key, T::HEAD), setting.example),
+        );
     }
 }
 
 /// All settings as tables in Markdown, and what corresponds to C names.
 pub fn reference() -> String {
     let mut text = REFERENCE_HEAD.to_owned();
-    for (section, about) in Config::SECTIONS.iter().filter(|section| !section.0.is_empty()) {
-        line(&mut text, &format!("\n## `[{section}]`\n\n{}\n", paragraph(about)));
+    for (section, about) in Config::SECTIONS
+        .iter()
+        .filter(|section| !section.0.is_empty())
+    {
+        line(
+            &mut text,
+            &format!("\n## `[{section}]`\n\n{}\n", paragraph(about)),
+        );
         table(&mut text, of_section::<Config>(section), "");
     }
     line(
@@ -113,34 +133,67 @@ pub fn reference() -> String {
         ),
     );
     table(&mut text, Sink::ALL.iter(), "sink.");
-    line(&mut text, "\n## `[[module]]`\n\nThe site's modules, in the order of their registration.\n");
+    line(
+        &mut text,
+        "\n## `[[module]]`\n\nThe site's modules, in the order of their registration.\n",
+    );
     table(&mut text, Module::ALL.iter(), "module.");
     text.push_str(C_NAMES_HEAD);
     for name in C_NAMES {
-        let setting = name.setting.map_or("none".to_owned(), |key| format!("`{key}`"));
-        line(&mut text, &format!("| `{}` | {setting} | {} |", name.c, name.note));
+        let setting = name
+            .setting
+            .map_or("none".to_owned(), |key| format!("`{key}`"));
+        line(
+            &mut text,
+            &format!("| `{}` | {setting} | {} |", name.c, name.note),
+        );
     }
     text
 }
 
 fn about<T: Settings>() -> String {
-    T::SECTIONS.iter().next().map(|(_, about)| paragraph(about)).unwrap_or_default()
+    T::SECTIONS
+        .iter()
+        .next()
+        .map(|(_, about)| paragraph(about))
+        .unwrap_or_default()
 }
 
 fn of_section<T: Settings>(section: &str) -> impl Iterator<Item = &'static Setting<T>> {
-    T::ALL.iter().filter(move |setting| setting.key.split('.').next() == Some(section))
+    T::ALL
+        .iter()
+        .filter(move |setting| setting.key.split('.').next() == Some(section))
 }
 
 fn rest<'k>(key: &'k str, section: &str) -> &'k str {
-    key.strip_prefix(section).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key)
+    key.strip_prefix(section)
+        .and_then(|rest| rest.strip_prefix('.'))
+        .unwrap_or(key)
 }
 
-fn table<T: Settings>(text: &mut String, settings: impl Iterator<Item = &'static Setting<T>>, without: &str) {
-    line(text, "| key | default | meaning | values |\n|---|---|---|---|");
+fn table<T: Settings>(
+    text: &mut String,
+    settings: impl Iterator<Item = &'static Setting<T>>,
+    without: &str,
+) {
+    line(
+        text,
+        "| key | default | meaning | values |\n|---|---|---|---|",
+    );
     for setting in settings {
         let name = setting.key.strip_prefix(without).unwrap_or(setting.key);
-        let (default, meaning, wanted) = (default(setting, &T::default()), setting.meaning(), setting.wanted());
-        line(text, &format!("| `{name}` | {default} | {meaning} | {} |", wanted.replace('|', "\\|")));
+        let (default, meaning, wanted) = (
+            default(setting, &T::default()),
+            setting.meaning(),
+            setting.wanted(),
+        );
+        line(
+            text,
+            &format!(
+                "| `{name}` | {default} | {meaning} | {} |",
+                wanted.replace('|', "\\|")
+            ),
+        );
     }
 }
 
@@ -158,18 +211,29 @@ fn describe<T: Settings>(text: &mut String, setting: &Setting<T>, of: &T) {
     let default = match (setting.value(of), setting.unset()) {
         _ if setting.is_required() => " Must be given.".to_owned(),
         (None, Some(unset)) => format!(" Default: {unset}."),
-        (Some(value), _) if ["module.", "sink."].iter().any(|head| setting.key.starts_with(head)) => {
+        (Some(value), _)
+            if ["module.", "sink."]
+                .iter()
+                .any(|head| setting.key.starts_with(head)) =>
+        {
             format!(" Default: {value}.")
         }
         _ => String::new(),
     };
     let wanted = setting.wanted();
-    comment(text, "", &format!("{} {}.{default}", setting.meaning(), capitalized(&wanted)));
+    comment(
+        text,
+        "",
+        &format!("{} {}.{default}", setting.meaning(), capitalized(&wanted)),
+    );
 }
 
 fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 /// Puts a comment, broken into lines, under a heading.

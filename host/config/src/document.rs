@@ -72,14 +72,18 @@ impl Extent<'_> {
         if [Module::HEAD, Sink::HEAD].contains(&name) {
             return false;
         }
-        let Extent::Sections(wanted) = self else { return true };
+        let Extent::Sections(wanted) = self else {
+            return true;
+        };
         let is_section = Config::SECTIONS.iter().any(|section| section.0 == name);
         wanted.contains(&name) || !is_section && nearest(name, wanted.iter().copied()).is_some()
     }
 
     /// Whether a setting is read.
     pub(crate) fn has_setting(self, key: &str) -> bool {
-        let Extent::Sections(wanted) = self else { return true };
+        let Extent::Sections(wanted) = self else {
+            return true;
+        };
         wanted.iter().any(|section| is_within(key, section))
     }
 }
@@ -96,9 +100,13 @@ pub(crate) struct Said {
 impl Said {
     /// Takes in `peal.toml`.
     pub(crate) fn take_main(&mut self, text: &str, extent: Extent<'_>, reading: &mut Reading<'_>) {
-        let Some(document) = parse(text, reading) else { return };
+        let Some(document) = parse(text, reading) else {
+            return;
+        };
         let table = document.get_ref();
-        let settings = table.iter().filter(|(name, _)| extent.includes(name.get_ref()));
+        let settings = table
+            .iter()
+            .filter(|(name, _)| extent.includes(name.get_ref()));
         read_table(settings, "", &mut self.config, &mut self.origins, reading);
         if !matches!(extent, Extent::Sections(_)) {
             take_tables(table, &mut self.sinks, reading);
@@ -110,7 +118,9 @@ impl Said {
 
     /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
     pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut Reading<'_>) {
-        let Some(document) = parse(text, reading) else { return };
+        let Some(document) = parse(text, reading) else {
+            return;
+        };
         let table = document.get_ref();
         if table.is_empty() {
             return;
@@ -118,7 +128,10 @@ impl Said {
         if !table.contains_key(Module::HEAD) && !table.contains_key(Sink::HEAD) {
             return take_table(table, &(0..0), &mut self.modules, reading);
         }
-        for (name, _) in table.iter().filter(|(name, _)| name.get_ref() != Module::HEAD) {
+        for (name, _) in table
+            .iter()
+            .filter(|(name, _)| name.get_ref() != Module::HEAD)
+        {
             let message = format!(
                 "{} stands in a file of modules.d, which holds [[module]] tables or one module at top level; other settings \
                  belong into peal.toml",
@@ -131,22 +144,41 @@ impl Said {
 }
 
 /// Takes in the tables of one kind.
-fn take_tables<T: Listed>(document: &DeTable<'_>, into: &mut Vec<Entry<T>>, reading: &mut Reading<'_>) {
+fn take_tables<T: Listed>(
+    document: &DeTable<'_>,
+    into: &mut Vec<Entry<T>>,
+    reading: &mut Reading<'_>,
+) {
     let head = T::HEAD;
-    let Some((name, value)) = document.iter().find(|(name, _)| name.get_ref() == head) else { return };
+    let Some((name, value)) = document.iter().find(|(name, _)| name.get_ref() == head) else {
+        return;
+    };
     let DeValue::Array(tables) = value.get_ref() else {
         // Settings of all modules stand in a section that has nearly that name.
-        let is_section = |table: &DeTable<'_>| table.iter().any(|(key, _)| is_of_all_modules(key.get_ref()));
+        let is_section = |table: &DeTable<'_>| {
+            table
+                .iter()
+                .any(|(key, _)| is_of_all_modules(key.get_ref()))
+        };
         if head == Module::HEAD && value.get_ref().as_table().is_some_and(is_section) {
-            return reading.wrong(&name.span(), "unknown key \"module\"; did you mean `modules`?");
+            return reading.wrong(
+                &name.span(),
+                "unknown key \"module\"; did you mean `modules`?",
+            );
         }
         let found = described(value.get_ref());
-        return reading.wrong(&value.span(), format!("{head} is {found}; write [[{head}]]"));
+        return reading.wrong(
+            &value.span(),
+            format!("{head} is {found}; write [[{head}]]"),
+        );
     };
     for table in tables.iter() {
         match table.get_ref() {
             DeValue::Table(one) => take_table(one, &table.span(), into, reading),
-            other => reading.wrong(&table.span(), format!("a {head} is {}; write [[{head}]]", described(other))),
+            other => reading.wrong(
+                &table.span(),
+                format!("a {head} is {}; write [[{head}]]", described(other)),
+            ),
         }
     }
 }
@@ -164,18 +196,32 @@ fn take_table<T: Listed>(
         let name = setting.key.rsplit('.').next().unwrap_or(setting.key);
         // What was given and is wrong has been told.
         if !origins.contains_key(setting.key) {
-            reading.wrong(span, format!("a {head} needs `{name}`, {}", setting.wanted()));
+            reading.wrong(
+                span,
+                format!("a {head} needs `{name}`, {}", setting.wanted()),
+            );
         }
     }
     let is_flawed = reading.problems.len() > sound;
-    let entry = Entry { table: reading.source.origin(span), settings, origins, is_flawed };
+    let entry = Entry {
+        table: reading.source.origin(span),
+        settings,
+        origins,
+        is_flawed,
+    };
     let (key, name) = (join(head, "name"), entry.settings.name());
     let other = into.iter().find(|other| other.settings.name() == name);
     if let Some(other) = other.filter(|_| !name.is_empty()) {
         let (name, there) = (quoted(name), other.at(&key));
-        reading.problem(entry.problem(&key, format!("{key} is {name}, as that of {there}; names are given once")));
+        reading.problem(entry.problem(
+            &key,
+            format!("{key} is {name}, as that of {there}; names are given once"),
+        ));
     } else if into.len() == T::MOST {
-        reading.wrong(span, format!("there are more than {} of [[{head}]]", T::MOST));
+        reading.wrong(
+            span,
+            format!("there are more than {} of [[{head}]]", T::MOST),
+        );
     } else {
         into.push(entry);
     }
@@ -190,12 +236,18 @@ fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     for error in &errors {
-        reading.wrong(&error.span().unwrap_or_default(), error.message().replace('\n', ", "));
+        reading.wrong(
+            &error.span().unwrap_or_default(),
+            error.message().replace('\n', ", "),
+        );
     }
     errors.is_empty().then_some(document)
 }
 
-type Row<'t, 'i> = (&'t Spanned<std::borrow::Cow<'i, str>>, &'t Spanned<DeValue<'i>>);
+type Row<'t, 'i> = (
+    &'t Spanned<std::borrow::Cow<'i, str>>,
+    &'t Spanned<DeValue<'i>>,
+);
 
 /// Reads the keys of a table that stands at `prefix`.
 fn read_table<'t, 'i: 't, T: Settings>(
@@ -214,8 +266,13 @@ fn read_table<'t, 'i: 't, T: Settings>(
         } else if T::ALL.iter().any(|setting| is_within(setting.key, &key)) {
             match value.get_ref() {
                 DeValue::Table(table) => read_table(table.iter(), &key, into, origins, reading),
-                other => reading
-                    .wrong(&value.span(), format!("{key} is {}; it is a section: write [{key}]", described(other))),
+                other => reading.wrong(
+                    &value.span(),
+                    format!(
+                        "{key} is {}; it is a section: write [{key}]",
+                        described(other)
+                    ),
+                ),
             }
         } else {
             reading.wrong(&name.span(), unknown::<T>(prefix, name.get_ref()));
@@ -224,11 +281,16 @@ fn read_table<'t, 'i: 't, T: Settings>(
 }
 
 fn join(prefix: &str, name: &str) -> String {
-    if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") }
+    if prefix.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{prefix}.{name}")
+    }
 }
 
 fn is_within(key: &str, section: &str) -> bool {
-    key.strip_prefix(section).is_some_and(|rest| rest.starts_with('.'))
+    key.strip_prefix(section)
+        .is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// What to say of a name that is none, at this place: the nearest one there, the same one elsewhere, or all.
@@ -239,7 +301,8 @@ fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
         let rest = if prefix.is_empty() {
             Some(key)
         } else {
-            key.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('.'))
+            key.strip_prefix(prefix)
+                .and_then(|rest| rest.strip_prefix('.'))
         };
         if let Some(first) = rest.and_then(|rest| rest.split('.').next())
             && !names.contains(&first)
@@ -262,9 +325,14 @@ fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
 pub(crate) fn unknown_key(key: &str) -> String {
     let is_of_all = key.strip_prefix("module.").is_some_and(is_of_all_modules);
     if (key == "module" || is_within(key, "module")) && !is_of_all {
-        return format!("{} is a setting of modules, which stand in files: [[module]]", quoted(key));
+        return format!(
+            "{} is a setting of modules, which stand in files: [[module]]",
+            quoted(key)
+        );
     }
     let near = nearest(key, Config::ALL.iter().map(|setting| setting.key));
-    let hint = near.map_or("`peal config show` lists all".to_owned(), |near| format!("did you mean `{near}`?"));
+    let hint = near.map_or("`peal config show` lists all".to_owned(), |near| {
+        format!("did you mean `{near}`?")
+    });
     format!("unknown key {}; {hint}", quoted(key))
 }

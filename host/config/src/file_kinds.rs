@@ -23,7 +23,8 @@ impl Kind<Files> for FilesGrant {
             reading.refuse(value, &self.wanted());
             return None;
         };
-        let (mut name, mut path, mut mode, mut max_bytes) = (None, None, Some(FilesMode::Read), Some(MAX_BYTES));
+        let (mut name, mut path, mut mode, mut max_bytes) =
+            (None, None, Some(FilesMode::Read), Some(MAX_BYTES));
         for (key, value) in table {
             match &**key.get_ref() {
                 "name" => name = read_name(value, reading),
@@ -31,26 +32,44 @@ impl Kind<Files> for FilesGrant {
                 "mode" => mode = Kind::<FilesMode>::read(&Words, value, reading),
                 "max_bytes" => max_bytes = Kind::<u64>::read(&BYTES, value, reading),
                 other => {
-                    let message =
-                        format!("{}: there is no `{}`; it has name, path, mode and max_bytes", reading.key, other);
+                    let message = format!(
+                        "{}: there is no `{}`; it has name, path, mode and max_bytes",
+                        reading.key, other
+                    );
                     reading.wrong(&key.span(), message);
                     return None;
                 }
             }
         }
         if !table.contains_key("name") || !table.contains_key("path") {
-            reading.wrong(&value.span(), format!("{}: a directory needs a name and a path", reading.key));
+            reading.wrong(
+                &value.span(),
+                format!("{}: a directory needs a name and a path", reading.key),
+            );
         }
-        Some(Files { name: name?, path: path?, mode: mode?, max_bytes: max_bytes? })
+        Some(Files {
+            name: name?,
+            path: path?,
+            mode: mode?,
+            max_bytes: max_bytes?,
+        })
     }
 
     fn write(&self, value: &Files) -> Option<Value> {
-        let Files { name, path, mode, max_bytes } = value;
+        let Files {
+            name,
+            path,
+            mode,
+            max_bytes,
+        } = value;
         Some(Value::Table(Table::from_iter([
             ("name".to_owned(), Value::String(name.clone())),
             ("path".to_owned(), Kind::<PathBuf>::write(&FilePath, path)?),
             ("mode".to_owned(), Value::String(mode.name().to_owned())),
-            ("max_bytes".to_owned(), Kind::<u64>::write(&BYTES, max_bytes)?),
+            (
+                "max_bytes".to_owned(),
+                Kind::<u64>::write(&BYTES, max_bytes)?,
+            ),
         ])))
     }
 
@@ -60,10 +79,15 @@ impl Kind<Files> for FilesGrant {
 }
 
 fn read_name(value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
-    let is_name = |name: &&str| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control);
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control)
+    };
     let name = value.get_ref().as_str().filter(is_name).map(str::to_owned);
     if name.is_none() {
-        reading.refuse(value, &format!("a name of at most {MAX_NAME} bytes, without control characters"));
+        reading.refuse(
+            value,
+            &format!("a name of at most {MAX_NAME} bytes, without control characters"),
+        );
     }
     name
 }

@@ -19,7 +19,10 @@ const OTHERS_WRITE: u32 = 0o022;
 #[derive(Debug, Error)]
 pub(crate) enum FileError {
     #[error("cannot read the configuration {path:?}: {source}")]
-    Read { path: PathBuf, source: std::io::Error },
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("the configuration {path:?} has {len} bytes, {MAX_FILE} are allowed")]
     TooLong { path: PathBuf, len: u64 },
     #[error(transparent)]
@@ -48,14 +51,22 @@ pub(crate) fn usual_place(variable: impl Fn(&str) -> Option<OsString>) -> Option
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from("/etc/peal/peal.toml"));
     }
-    let absolute = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
+    let absolute = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let base =
+        absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")));
     base.map(|base| base.join("peal").join("peal.toml"))
 }
 
 /// The text of a file; none where there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
-    let cannot = |source| FileError::Read { path: path.to_owned(), source };
+    let cannot = |source| FileError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let file = match File::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(cannot)?,
@@ -63,9 +74,15 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
     let metadata = file.metadata().map_err(cannot)?;
     check_owner(path, &metadata)?;
     let mut text = String::new();
-    let len = file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(cannot)? as u64;
+    let len = file
+        .take(MAX_FILE + 1)
+        .read_to_string(&mut text)
+        .map_err(cannot)? as u64;
     if len > MAX_FILE {
-        return Err(FileError::TooLong { path: path.to_owned(), len: metadata.len().max(len) });
+        return Err(FileError::TooLong {
+            path: path.to_owned(),
+            len: metadata.len().max(len),
+        });
     }
     Ok(Some(text))
 }
@@ -73,7 +90,10 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, FileError> {
 /// The drop-ins beside a file, in the order of their names; those that begin with a dot are not looked at.
 pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
     let dir = beside.parent().unwrap_or(Path::new("")).join("modules.d");
-    let cannot = |source| FileError::Read { path: dir.clone(), source };
+    let cannot = |source| FileError::Read {
+        path: dir.clone(),
+        source,
+    };
     let entries = match fs::read_dir(&dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(cannot)?,
@@ -82,7 +102,9 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for entry in entries {
         let path = entry.map_err(cannot)?.path();
-        let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        let is_hidden = path
+            .file_name()
+            .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         if is_hidden || path.extension().is_none_or(|extension| extension != "toml") {
             continue;
         }
@@ -100,7 +122,11 @@ pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
     let is_lasting = metadata.is_file() || metadata.is_dir();
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if is_lasting && rustix::process::geteuid().is_root() && is_exposed(owner, mode) {
-        return Err(Exposed { path: path.to_owned(), owner, mode });
+        return Err(Exposed {
+            path: path.to_owned(),
+            owner,
+            mode,
+        });
     }
     Ok(())
 }
@@ -117,9 +143,13 @@ mod tests {
 
     #[test]
     fn what_others_could_write_does_not_rule_root() {
-        for (owner, mode, exposed) in
-            [(0, 0o644, false), (0, 0o600, false), (1000, 0o600, true), (0, 0o664, true), (0, 0o602, true)]
-        {
+        for (owner, mode, exposed) in [
+            (0, 0o644, false),
+            (0, 0o600, false),
+            (1000, 0o600, true),
+            (0, 0o664, true),
+            (0, 0o602, true),
+        ] {
             assert_eq!(is_exposed(owner, mode), exposed, "{owner} {mode:o}");
         }
         let dir = tempfile::tempdir().unwrap();
@@ -129,7 +159,10 @@ mod tests {
         let read = read(&path);
         if rustix::process::geteuid().is_root() {
             let error = read.unwrap_err().to_string();
-            assert!(error.contains("has owner 0 and mode 666") && error.contains("chmod go-w"), "{error}");
+            assert!(
+                error.contains("has owner 0 and mode 666") && error.contains("chmod go-w"),
+                "{error}"
+            );
         } else {
             assert_eq!(read.unwrap().as_deref(), Some(""));
         }
@@ -141,10 +174,20 @@ mod tests {
         let main = dir.path().join("peal.toml");
         assert!(drop_ins(&main).unwrap().is_empty());
         fs::create_dir(dir.path().join("modules.d")).unwrap();
-        for name in ["20-b.toml", "10-a.toml", ".#10-a.toml", "10-a.toml~", "readme"] {
+        for name in [
+            "20-b.toml",
+            "10-a.toml",
+            ".#10-a.toml",
+            "10-a.toml~",
+            "readme",
+        ] {
             fs::write(dir.path().join("modules.d").join(name), "").unwrap();
         }
-        let names: Vec<_> = drop_ins(&main).unwrap().iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+        let names: Vec<_> = drop_ins(&main)
+            .unwrap()
+            .iter()
+            .map(|path| path.file_name().unwrap().to_owned())
+            .collect();
         assert_eq!(names, ["10-a.toml", "20-b.toml"]);
     }
 }

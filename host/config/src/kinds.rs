@@ -88,7 +88,9 @@ pub(crate) struct Number(pub(crate) u64, pub(crate) u64);
 
 impl Number {
     fn read_u64(&self, value: &Spanned<DeValue<'_>>) -> Option<u64> {
-        let DeValue::Integer(number) = value.get_ref() else { return None };
+        let DeValue::Integer(number) = value.get_ref() else {
+            return None;
+        };
         let number = u64::from_str_radix(number.as_str(), number.radix()).ok()?;
         (self.0..=self.1).contains(&number).then_some(number)
     }
@@ -133,7 +135,9 @@ pub(crate) struct Millis(pub(crate) u64, pub(crate) u64);
 
 impl Kind<Duration> for Millis {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Duration> {
-        let time = Number(self.0, self.1).read_u64(value).map(Duration::from_millis);
+        let time = Number(self.0, self.1)
+            .read_u64(value)
+            .map(Duration::from_millis);
         if time.is_none() {
             reading.refuse(value, &self.wanted());
         }
@@ -145,7 +149,10 @@ impl Kind<Duration> for Millis {
     }
 
     fn wanted(&self) -> String {
-        format!("a whole number of milliseconds from {} to {}", self.0, self.1)
+        format!(
+            "a whole number of milliseconds from {} to {}",
+            self.0, self.1
+        )
     }
 }
 
@@ -243,7 +250,11 @@ pub(crate) trait Text {
 
 impl<K: Text> Kind<String> for K {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
-        let text = value.get_ref().as_str().filter(|text| self.fits(text)).map(str::to_owned);
+        let text = value
+            .get_ref()
+            .as_str()
+            .filter(|text| self.fits(text))
+            .map(str::to_owned);
         if text.is_none() {
             reading.refuse(value, &Text::wanted(self));
         }
@@ -295,7 +306,10 @@ pub(crate) struct Loopback;
 
 impl Kind<SocketAddr> for Loopback {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<SocketAddr> {
-        let address = value.get_ref().as_str().and_then(|text| text.parse::<SocketAddr>().ok());
+        let address = value
+            .get_ref()
+            .as_str()
+            .and_then(|text| text.parse::<SocketAddr>().ok());
         let address = address.filter(|address| address.ip().is_loopback());
         if address.is_none() {
             reading.refuse(value, &self.wanted());
@@ -308,7 +322,8 @@ impl Kind<SocketAddr> for Loopback {
     }
 
     fn wanted(&self) -> String {
-        "an address of this machine's own and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\"".to_owned()
+        "an address of this machine's own and a port, as in \"127.0.0.1:9464\" or \"[::1]:9464\""
+            .to_owned()
     }
 
     fn is_text(&self) -> bool {
@@ -332,12 +347,25 @@ impl ChannelOrder {
             let (name, flag) = entry.split_once(':').unwrap_or((entry, ""));
             let (name, flag) = (name.trim().to_lowercase(), flag.trim().to_lowercase());
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-            let is_flag = if entry.contains(':') { flag.starts_with("req") } else { true };
+            let is_flag = if entry.contains(':') {
+                flag.starts_with("req")
+            } else {
+                true
+            };
             let is_new = order.iter().all(|channel| channel.name != name);
-            if name.is_empty() || !name.chars().all(is_plain) || !is_flag || !is_new || order.len() == MAX_ORDERED {
+            if name.is_empty()
+                || !name.chars().all(is_plain)
+                || !is_flag
+                || !is_new
+                || order.len() == MAX_ORDERED
+            {
                 return None;
             }
-            let requirement = if flag.is_empty() { Requirement::Optional } else { Requirement::Required };
+            let requirement = if flag.is_empty() {
+                Requirement::Optional
+            } else {
+                Requirement::Required
+            };
             order.push(OrderedChannel { name, requirement });
         }
         Some(order)
@@ -345,8 +373,15 @@ impl ChannelOrder {
 }
 
 impl Kind<Vec<OrderedChannel>> for ChannelOrder {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<OrderedChannel>> {
-        let text = value.get_ref().as_str().filter(|text| text.len() <= MAX_TEXT);
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut Reading<'_>,
+    ) -> Option<Vec<OrderedChannel>> {
+        let text = value
+            .get_ref()
+            .as_str()
+            .filter(|text| text.len() <= MAX_TEXT);
         let order = text.and_then(ChannelOrder::parse);
         if order.is_none() {
             reading.refuse(value, &self.wanted());
@@ -359,7 +394,9 @@ impl Kind<Vec<OrderedChannel>> for ChannelOrder {
             Requirement::Optional => channel.name.clone(),
             Requirement::Required => format!("{}:req", channel.name),
         };
-        Some(Value::String(value.iter().map(entry).collect::<Vec<_>>().join(",")))
+        Some(Value::String(
+            value.iter().map(entry).collect::<Vec<_>>().join(","),
+        ))
     }
 
     fn wanted(&self) -> String {
@@ -378,7 +415,12 @@ mod tests {
     use super::*;
 
     fn requirements(order: &str) -> Option<Vec<(String, Requirement)>> {
-        Some(ChannelOrder::parse(order)?.into_iter().map(|channel| (channel.name, channel.requirement)).collect())
+        Some(
+            ChannelOrder::parse(order)?
+                .into_iter()
+                .map(|channel| (channel.name, channel.requirement))
+                .collect(),
+        )
     }
 
     /// RFC "Logging extension": "the parser will accept any required flag that starts with req".
@@ -386,14 +428,28 @@ mod tests {
     fn marks_that_begin_with_req_make_channels_required() {
         for mark in ["req", "reqd", "required", "REQ", "Required", " req "] {
             let order = requirements(&format!("LOCAL_SYSLOG:{mark}, email")).unwrap();
-            let wanted = [("local_syslog", Requirement::Required), ("email", Requirement::Optional)];
-            assert_eq!(order, wanted.map(|(name, requirement)| (name.to_owned(), requirement)), "{mark}");
+            let wanted = [
+                ("local_syslog", Requirement::Required),
+                ("email", Requirement::Optional),
+            ];
+            assert_eq!(
+                order,
+                wanted.map(|(name, requirement)| (name.to_owned(), requirement)),
+                "{mark}"
+            );
         }
     }
 
     #[test]
     fn other_marks_and_names_are_refused() {
-        for order in ["email:", "email:optional", "email:re", ":req", "email,email:req", "a b"] {
+        for order in [
+            "email:",
+            "email:optional",
+            "email:re",
+            ":req",
+            "email,email:req",
+            "a b",
+        ] {
             assert_eq!(requirements(order), None, "{order}");
         }
     }

@@ -38,12 +38,20 @@ impl Given {
     pub fn set(text: &str) -> Option<Given> {
         let (key, value) = text.split_once('=')?;
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-        Some(Given { option: format!("--set {key}"), key, value })
+        Some(Given {
+            option: format!("--set {key}"),
+            key,
+            value,
+        })
     }
 
     /// What an option of its own gives, such as `--on-abort`.
     pub fn option(option: &str, key: &str, value: String) -> Given {
-        Given { option: option.to_owned(), key: key.to_owned(), value }
+        Given {
+            option: option.to_owned(),
+            key: key.to_owned(),
+            value,
+        }
     }
 }
 
@@ -116,14 +124,40 @@ impl Sources {
 
     fn read(&self, extent: Extent<'_>) -> ConfigCheck {
         let said = Said::default();
-        let mut layers = Layers { sources: self, extent, said, files: Vec::new(), problems: Vec::new() };
+        let mut layers = Layers {
+            sources: self,
+            extent,
+            said,
+            files: Vec::new(),
+            problems: Vec::new(),
+        };
         layers.read_files();
         layers.read_environment();
         layers.read_command_line();
         layers.match_sinks();
         layers.check_shares();
-        let Layers { said: Said { config, origins, modules, sinks }, files, problems, .. } = layers;
-        ConfigCheck { resolved: Resolved { config, modules, sinks, files, origins }, problems }
+        let Layers {
+            said:
+                Said {
+                    config,
+                    origins,
+                    modules,
+                    sinks,
+                },
+            files,
+            problems,
+            ..
+        } = layers;
+        ConfigCheck {
+            resolved: Resolved {
+                config,
+                modules,
+                sinks,
+                files,
+                origins,
+            },
+            problems,
+        }
     }
 
     /// Where the file is, or would be.
@@ -132,7 +166,10 @@ impl Sources {
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {
-        self.environment.iter().find(|variable| variable.0 == name).map(|variable| variable.1.clone())
+        self.environment
+            .iter()
+            .find(|variable| variable.0 == name)
+            .map(|variable| variable.1.clone())
     }
 
     /// The file, and whether it must be there. A `PEAL_CONFIG` that is empty means none.
@@ -143,7 +180,8 @@ impl Sources {
         match self.variable(FILE_VARIABLE) {
             Some(file) if file.is_empty() => None,
             Some(file) => Some((file.into(), Presence::Required)),
-            None => files::usual_place(|name| self.variable(name)).map(|file| (file, Presence::Optional)),
+            None => files::usual_place(|name| self.variable(name))
+                .map(|file| (file, Presence::Optional)),
         }
     }
 }
@@ -151,7 +189,11 @@ impl Sources {
 impl ConfigCheck {
     /// The configuration, if nothing is wrong with it.
     fn usable(self) -> Result<Resolved, Problems> {
-        if self.problems.is_empty() { Ok(self.resolved) } else { Err(Problems(self.problems)) }
+        if self.problems.is_empty() {
+            Ok(self.resolved)
+        } else {
+            Err(Problems(self.problems))
+        }
     }
 }
 
@@ -172,11 +214,15 @@ struct Layers<'a> {
 impl Layers<'_> {
     /// Reads the files. One that cannot be read keeps none of the others from being read.
     fn read_files(&mut self) {
-        let Some((path, presence)) = self.sources.place() else { return };
+        let Some((path, presence)) = self.sources.place() else {
+            return;
+        };
         let extent = self.extent;
         match (files::read(&path), presence) {
             (Ok(Some(text)), _) => {
-                self.read_file(&path, &text, |said, text, reading| said.take_main(text, extent, reading));
+                self.read_file(&path, &text, |said, text, reading| {
+                    said.take_main(text, extent, reading)
+                });
             }
             (Ok(None), Presence::Optional) => {}
             (Ok(None), Presence::Required) => {
@@ -207,7 +253,12 @@ impl Layers<'_> {
         self.problems.push(Problem::of_file(error.to_string()));
     }
 
-    fn read_file(&mut self, path: &Path, text: &str, take: impl FnOnce(&mut Said, &str, &mut Reading<'_>)) {
+    fn read_file(
+        &mut self,
+        path: &Path,
+        text: &str,
+        take: impl FnOnce(&mut Said, &str, &mut Reading<'_>),
+    ) {
         self.files.push(path.to_owned());
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("")).to_owned();
@@ -223,8 +274,11 @@ impl Layers<'_> {
 
     /// Looks whether the shares of users fit.
     fn check_shares(&mut self) {
-        let Said { config, origins, .. } = &self.said;
-        self.problems.extend(shares::check(config, origins, self.sources.system));
+        let Said {
+            config, origins, ..
+        } = &self.said;
+        self.problems
+            .extend(shares::check(config, origins, self.sources.system));
     }
 
     /// Looks whether sinks are what they must be, and those that modules name are there.
@@ -232,12 +286,20 @@ impl Layers<'_> {
         let Said { modules, sinks, .. } = &self.said;
         // What is wrong in itself makes no sense together.
         let sound = sinks.iter().filter(|sink| !sink.is_flawed());
-        self.problems.extend(sound.filter_map(|sink| sink.to_open().err()).flat_map(|problems| problems.0));
+        self.problems.extend(
+            sound
+                .filter_map(|sink| sink.to_open().err())
+                .flat_map(|problems| problems.0),
+        );
         for module in modules {
             for wanted in &module.settings.sinks {
-                let SinkName::Opened(name) = wanted else { continue };
+                let SinkName::Opened(name) = wanted else {
+                    continue;
+                };
                 if sinks.iter().all(|sink| sink.settings.name != *name) {
-                    let known = SinkName::BUILT_IN.into_iter().chain(sinks.iter().map(|sink| &*sink.settings.name));
+                    let known = SinkName::BUILT_IN
+                        .into_iter()
+                        .chain(sinks.iter().map(|sink| &*sink.settings.name));
                     let hint = instead(name, &known.collect::<Vec<_>>());
                     let message = format!("module.sinks: no [[sink]] is called {name:?}; {hint}");
                     self.problems.push(module.problem("module.sinks", message));
@@ -247,11 +309,16 @@ impl Layers<'_> {
     }
 
     fn read_environment(&mut self) {
-        let wanted = Config::ALL.iter().filter(|setting| self.extent.has_setting(setting.key));
-        let settings: Vec<(String, &'static Setting<Config>)> =
-            wanted.map(|setting| (setting.variable(), setting)).collect();
+        let wanted = Config::ALL
+            .iter()
+            .filter(|setting| self.extent.has_setting(setting.key));
+        let settings: Vec<(String, &'static Setting<Config>)> = wanted
+            .map(|setting| (setting.variable(), setting))
+            .collect();
         for (name, value) in &self.sources.environment {
-            let Some(name) = name.to_str().filter(|name| name.starts_with("PEAL_") && !OTHER_VARIABLES.contains(name))
+            let Some(name) = name
+                .to_str()
+                .filter(|name| name.starts_with("PEAL_") && !OTHER_VARIABLES.contains(name))
             else {
                 continue;
             };
@@ -259,7 +326,8 @@ impl Layers<'_> {
             if let Some((_, setting)) = settings.iter().find(|setting| setting.0 == name) {
                 self.read_value(setting, value, source);
             } else if let Some(message) = unknown_variable(name, &settings, self.extent) {
-                self.problems.push(Problem::new(source.origin(&(0..0)), message));
+                self.problems
+                    .push(Problem::new(source.origin(&(0..0)), message));
             }
         }
     }
@@ -269,7 +337,10 @@ impl Layers<'_> {
             let source = Source::Option(given.option.clone());
             match Setting::<Config>::of(&given.key) {
                 Some(setting) => self.read_value(setting, OsStr::new(&given.value), source),
-                None => self.problems.push(Problem::new(source.origin(&(0..0)), unknown_key(&given.key))),
+                None => self.problems.push(Problem::new(
+                    source.origin(&(0..0)),
+                    unknown_key(&given.key),
+                )),
             }
         }
     }
@@ -277,8 +348,14 @@ impl Layers<'_> {
     fn read_value(&mut self, setting: &'static Setting<Config>, text: &OsStr, source: Source) {
         let origin = source.origin(&(0..0));
         let Some(text) = text.to_str() else {
-            self.problems
-                .push(Problem::new(origin, format!("{} is no UTF-8; it should be {}", setting.key, setting.wanted())));
+            self.problems.push(Problem::new(
+                origin,
+                format!(
+                    "{} is no UTF-8; it should be {}",
+                    setting.key,
+                    setting.wanted()
+                ),
+            ));
             return;
         };
         let mut reading = Reading {
@@ -299,7 +376,11 @@ impl Layers<'_> {
 }
 
 /// What to say of a variable of Peal's that is no setting: nothing, unless it is nearly one or begins like one.
-fn unknown_variable(name: &str, settings: &[(String, &'static Setting<Config>)], extent: Extent<'_>) -> Option<String> {
+fn unknown_variable(
+    name: &str,
+    settings: &[(String, &'static Setting<Config>)],
+    extent: Extent<'_>,
+) -> Option<String> {
     if extent != Extent::Whole && Config::ALL.iter().any(|setting| setting.variable() == name) {
         return None;
     }
@@ -308,11 +389,16 @@ fn unknown_variable(name: &str, settings: &[(String, &'static Setting<Config>)],
         Extent::Sections(wanted) => wanted.contains(&section),
         Extent::Whole | Extent::Settings => !section.is_empty(),
     };
-    let mut sections = Config::SECTIONS.iter().filter(|section| is_wanted(section.0));
-    let is_of_section = sections.any(|section| name.starts_with(&format!("PEAL_{}_", section.0.to_uppercase())));
+    let mut sections = Config::SECTIONS
+        .iter()
+        .filter(|section| is_wanted(section.0));
+    let is_of_section =
+        sections.any(|section| name.starts_with(&format!("PEAL_{}_", section.0.to_uppercase())));
     match near {
         Some(near) => Some(format!("unknown setting; did you mean `{near}`?")),
-        None if is_of_section => Some("unknown setting; `peal config show` lists all keys".to_owned()),
+        None if is_of_section => {
+            Some("unknown setting; `peal config show` lists all keys".to_owned())
+        }
         None => None,
     }
 }

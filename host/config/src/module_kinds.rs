@@ -32,7 +32,11 @@ pub(crate) struct List<K>(pub(crate) K);
 
 impl<T: PartialEq, K: Kind<T>> Kind<Vec<T>> for List<K> {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<T>> {
-        let Some(elements) = value.get_ref().as_array().filter(|elements| elements.len() <= MAX_LIST) else {
+        let Some(elements) = value
+            .get_ref()
+            .as_array()
+            .filter(|elements| elements.len() <= MAX_LIST)
+        else {
             reading.refuse(value, &self.wanted());
             return None;
         };
@@ -41,7 +45,11 @@ impl<T: PartialEq, K: Kind<T>> Kind<Vec<T>> for List<K> {
             match self.0.read(element, reading) {
                 Some(item) if list.contains(&item) => {
                     is_right = false;
-                    let message = format!("{} names {} twice", reading.key, described(element.get_ref()));
+                    let message = format!(
+                        "{} names {} twice",
+                        reading.key,
+                        described(element.get_ref())
+                    );
                     reading.wrong(&element.span(), message);
                 }
                 Some(item) => list.push(item),
@@ -52,7 +60,11 @@ impl<T: PartialEq, K: Kind<T>> Kind<Vec<T>> for List<K> {
     }
 
     fn write(&self, value: &Vec<T>) -> Option<Value> {
-        value.iter().map(|item| self.0.write(item)).collect::<Option<Vec<_>>>().map(Value::Array)
+        value
+            .iter()
+            .map(|item| self.0.write(item))
+            .collect::<Option<Vec<_>>>()
+            .map(Value::Array)
     }
 
     fn wanted(&self) -> String {
@@ -67,7 +79,9 @@ impl Kind<Status> for Code {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Status> {
         match value.get_ref() {
             DeValue::Integer(number) => {
-                let status = i32::from_str_radix(number.as_str(), number.radix()).ok().map(Status);
+                let status = i32::from_str_radix(number.as_str(), number.radix())
+                    .ok()
+                    .map(Status);
                 if status.is_none() {
                     reading.refuse(value, "a number of 32 bits");
                 }
@@ -76,12 +90,19 @@ impl Kind<Status> for Code {
             DeValue::String(name) => {
                 let status = Status::from_name(name);
                 if status.is_none() {
-                    let names: Vec<&str> = peal_model::names::STATUS_ALIASES.iter().map(|entry| entry.0).collect();
+                    let names: Vec<&str> = peal_model::names::STATUS_ALIASES
+                        .iter()
+                        .map(|entry| entry.0)
+                        .collect();
                     let hint = match crate::nearest::nearest(name, names.iter().copied()) {
                         Some(near) => format!("did you mean `{near}`?"),
                         None => "write its number, or one of its names".to_owned(),
                     };
-                    let message = format!("{}: the Standard has no status {}; {hint}", reading.key, quoted(name));
+                    let message = format!(
+                        "{}: the Standard has no status {}; {hint}",
+                        reading.key,
+                        quoted(name)
+                    );
                     reading.wrong(&value.span(), message);
                 }
                 status
@@ -94,7 +115,9 @@ impl Kind<Status> for Code {
     }
 
     fn write(&self, value: &Status) -> Option<Value> {
-        Some(value.name().map_or(Value::Integer(value.0.into()), |name| Value::String(name.to_owned())))
+        Some(value.name().map_or(Value::Integer(value.0.into()), |name| {
+            Value::String(name.to_owned())
+        }))
     }
 
     fn wanted(&self) -> String {
@@ -117,11 +140,23 @@ const PLACES: [(&str, Place); 6] = [
 impl Kind<Place> for Placement {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Place> {
         let place = match value.get_ref() {
-            DeValue::String(word) => PLACES.iter().find(|place| place.0 == word).map(|place| place.1.clone()),
+            DeValue::String(word) => PLACES
+                .iter()
+                .find(|place| place.0 == word)
+                .map(|place| place.1.clone()),
             DeValue::Table(table) if table.len() == 1 => {
-                let neighbour = |word| table.get(word).and_then(|name| name.get_ref().as_str()).map(str::to_owned);
-                let neighbour = |word| neighbour(word).filter(|name| !name.is_empty() && name.len() <= MAX_NAME);
-                neighbour("before").map(Place::Before).or_else(|| neighbour("after").map(Place::After))
+                let neighbour = |word| {
+                    table
+                        .get(word)
+                        .and_then(|name| name.get_ref().as_str())
+                        .map(str::to_owned)
+                };
+                let neighbour = |word| {
+                    neighbour(word).filter(|name| !name.is_empty() && name.len() <= MAX_NAME)
+                };
+                neighbour("before")
+                    .map(Place::Before)
+                    .or_else(|| neighbour("after").map(Place::After))
             }
             _ => None,
         };
@@ -133,7 +168,10 @@ impl Kind<Place> for Placement {
 
     fn write(&self, value: &Place) -> Option<Value> {
         let beside = |word: &str, name: &String| {
-            Value::Table(Table::from_iter([(word.to_owned(), Value::String(name.clone()))]))
+            Value::Table(Table::from_iter([(
+                word.to_owned(),
+                Value::String(name.clone()),
+            )]))
         };
         Some(match value {
             Place::Before(name) => beside("before", name),
@@ -143,8 +181,14 @@ impl Kind<Place> for Placement {
     }
 
     fn wanted(&self) -> String {
-        let words: Vec<String> = PLACES.iter().map(|place| format!("{:?}", place.0)).collect();
-        format!("{}, {{ before = \"name\" }} or {{ after = \"name\" }}", words.join(", "))
+        let words: Vec<String> = PLACES
+            .iter()
+            .map(|place| format!("{:?}", place.0))
+            .collect();
+        format!(
+            "{}, {{ before = \"name\" }} or {{ after = \"name\" }}",
+            words.join(", ")
+        )
     }
 }
 
@@ -160,10 +204,15 @@ impl Kind<String> for Capability {
         if reading.capabilities.contains(&name) {
             return Some(name.to_owned());
         }
-        let (all, hint) =
-            (reading.capabilities.join(", "), crate::nearest::nearest(name, reading.capabilities.iter().copied()));
-        let mut message =
-            format!("{}: there is no capability {}; these can be granted: {all}", reading.key, quoted(name));
+        let (all, hint) = (
+            reading.capabilities.join(", "),
+            crate::nearest::nearest(name, reading.capabilities.iter().copied()),
+        );
+        let mut message = format!(
+            "{}: there is no capability {}; these can be granted: {all}",
+            reading.key,
+            quoted(name)
+        );
         if let Some(near) = hint {
             // Writing to a text cannot fail.
             let _ = write!(message, " (did you mean `{near}`?)");
@@ -186,7 +235,10 @@ pub(crate) struct InfoKey;
 
 impl Kind<String> for InfoKey {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
-        let key = value.get_ref().as_str().and_then(|name| crate::words::key(name).ok());
+        let key = value
+            .get_ref()
+            .as_str()
+            .and_then(|name| crate::words::key(name).ok());
         if key.is_none() {
             reading.refuse(value, &self.wanted());
         }
@@ -211,7 +263,10 @@ impl Kind<Key> for Channel {
             reading.refuse(value, &self.wanted());
             return None;
         };
-        if let Some((_, key, _)) = CHANNELS.iter().find(|(short, key, _)| *short == name || key.0 == name) {
+        if let Some((_, key, _)) = CHANNELS
+            .iter()
+            .find(|(short, key, _)| *short == name || key.0 == name)
+        {
             return Some(Key::from(*key));
         }
         let is_own = name.contains('.') && !name.starts_with("pmix.");
@@ -238,7 +293,9 @@ impl Kind<Key> for Channel {
 
     fn wanted(&self) -> String {
         let names = alternatives(CHANNELS.iter().map(|channel| channel.0));
-        format!("the name of a log channel: {names}, its key, or a key of the site's own, as in \"site.log.board\"")
+        format!(
+            "the name of a log channel: {names}, its key, or a key of the site's own, as in \"site.log.board\""
+        )
     }
 }
 
@@ -255,7 +312,11 @@ impl Kind<[u8; 32]> for Sha256 {
     }
 
     fn write(&self, value: &[u8; 32]) -> Option<Value> {
-        Some(Value::String(value.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))))
+        Some(Value::String(
+            value
+                .iter()
+                .fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+        ))
     }
 
     fn wanted(&self) -> String {
@@ -267,7 +328,9 @@ fn digest(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
-    let bytes: Option<Vec<u8>> = (0..32).map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()).collect();
+    let bytes: Option<Vec<u8>> = (0..32)
+        .map(|at| u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok())
+        .collect();
     bytes?.try_into().ok()
 }
 
@@ -282,11 +345,15 @@ impl ModuleScope {
             Some(("user", name)) => match name.parse() {
                 Ok(id) => Some(Scope::User(User::Id(id))),
                 Err(_) => {
-                    let is_name = is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
+                    let is_name =
+                        is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
                     is_name.then(|| Scope::User(User::Name(name.to_owned())))
                 }
             },
-            Some(("namespace", name)) => NspacePattern::new(name).ok().filter(|_| is_plain(name)).map(Scope::Namespace),
+            Some(("namespace", name)) => NspacePattern::new(name)
+                .ok()
+                .filter(|_| is_plain(name))
+                .map(Scope::Namespace),
             Some(_) => None,
         }
     }
@@ -321,7 +388,11 @@ pub(crate) struct ProcName;
 impl Kind<Proc> for ProcName {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Proc> {
         let is_plain = |proc: &Proc| !proc.nspace.as_str().contains(char::is_control);
-        let proc = value.get_ref().as_str().and_then(|text| words::proc(text).ok()).filter(is_plain);
+        let proc = value
+            .get_ref()
+            .as_str()
+            .and_then(|text| words::proc(text).ok())
+            .filter(is_plain);
         if proc.is_none() {
             reading.refuse(value, &self.wanted());
         }
@@ -355,7 +426,11 @@ pub(crate) struct OwnSettings;
 
 impl Kind<Vec<Info>> for OwnSettings {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<Info>> {
-        let Some(table) = value.get_ref().as_table().filter(|table| table.len() <= MAX_LIST) else {
+        let Some(table) = value
+            .get_ref()
+            .as_table()
+            .filter(|table| table.len() <= MAX_LIST)
+        else {
             reading.refuse(value, &self.wanted());
             return None;
         };
@@ -363,9 +438,9 @@ impl Kind<Vec<Info>> for OwnSettings {
         for (name, value) in table {
             let content = match value.get_ref() {
                 DeValue::Boolean(truth) => Some(PmixValue::Bool(*truth)),
-                DeValue::Integer(number) => {
-                    i64::from_str_radix(number.as_str(), number.radix()).ok().map(PmixValue::Int64)
-                }
+                DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                    .ok()
+                    .map(PmixValue::Int64),
                 DeValue::Float(number) => number.as_str().parse().ok().map(PmixValue::Double),
                 DeValue::String(text) => Some(PmixValue::string(text)),
                 _ => None,
@@ -395,7 +470,11 @@ impl Kind<Vec<Info>> for OwnSettings {
             };
             Some((info.key.as_str().to_owned(), value))
         };
-        value.iter().map(pair).collect::<Option<Table>>().map(Value::Table)
+        value
+            .iter()
+            .map(pair)
+            .collect::<Option<Table>>()
+            .map(Value::Table)
     }
 
     fn wanted(&self) -> String {

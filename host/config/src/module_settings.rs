@@ -3,7 +3,8 @@ use crate::{
     file_kinds::FilesGrant,
     kinds::{FilePath, Millis, Number, Required, Switch, Unset, Words},
     module_kinds::{
-        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName, Sha256,
+        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName,
+        Sha256,
     },
     sink_kinds::NameOfSink,
     table::settings,

@@ -9,24 +9,37 @@ fn reach(name: &str) -> usize {
 
 /// How many letters two names begin with in common.
 fn common(one: &str, other: &str) -> usize {
-    one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
+    one.chars()
+        .zip(other.chars())
+        .take_while(|(one, other)| one == other)
+        .count()
 }
 
 /// The name that is nearest to what was written: with the fewest letters dropped, added, changed or swapped; of several,
 /// the one that begins alike the longest.
 pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // What differs more in length than it may in letters need not be compared, which takes long for what is long.
-    let near = names.into_iter().filter(|name| written.len().abs_diff(name.len()) <= reach(name));
+    let near = names
+        .into_iter()
+        .filter(|name| written.len().abs_diff(name.len()) <= reach(name));
     let with_distance = near.map(|name| (strsim::osa_distance(written, name), name));
     let near = with_distance.filter(|(distance, name)| *distance <= reach(name));
-    near.min_by_key(|(distance, name)| (*distance, Reverse(common(written, name)))).map(|of| of.1)
+    near.min_by_key(|(distance, name)| (*distance, Reverse(common(written, name))))
+        .map(|of| of.1)
 }
 
 /// What would be right instead of a name that is unknown: the nearest one, or all.
 pub(crate) fn instead(written: &str, names: &[&str]) -> String {
     match nearest(written, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("known are {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+        None => format!(
+            "known are {}",
+            names
+                .iter()
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
     }
 }
 
@@ -37,9 +50,13 @@ mod tests {
     #[test]
     fn the_nearest_name_is_suggested_and_nothing_where_none_is_near() {
         let names = ["path", "place", "name", "channels", "mode", "codes"];
-        for (written, meant) in
-            [("pth", "path"), ("pace", "place"), ("nmae", "name"), ("channel", "channels"), ("code", "codes")]
-        {
+        for (written, meant) in [
+            ("pth", "path"),
+            ("pace", "place"),
+            ("nmae", "name"),
+            ("channel", "channels"),
+            ("code", "codes"),
+        ] {
             assert_eq!(nearest(written, names), Some(meant));
         }
         assert_eq!(nearest("colour", names), None);

@@ -63,12 +63,18 @@ pub struct Problem {
 impl Problem {
     /// What is wrong at a place.
     pub fn new(at: Origin, message: impl Into<String>) -> Problem {
-        Problem { at: Some(at), message: message.into() }
+        Problem {
+            at: Some(at),
+            message: message.into(),
+        }
     }
 
     /// What is wrong with a file as a whole; the message names it.
     pub fn of_file(message: impl Into<String>) -> Problem {
-        Problem { at: None, message: message.into() }
+        Problem {
+            at: None,
+            message: message.into(),
+        }
     }
 }
 

@@ -15,7 +15,11 @@ const MAX_QUOTED: usize = 60;
 /// What a text is part of.
 pub(crate) enum Source {
     /// A file, with where its lines start.
-    File { path: PathBuf, text: String, lines: Vec<usize> },
+    File {
+        path: PathBuf,
+        text: String,
+        lines: Vec<usize>,
+    },
     /// An environment variable.
     Variable(String),
     /// An option of the command line.
@@ -24,9 +28,17 @@ pub(crate) enum Source {
 
 impl Source {
     pub(crate) fn file(path: &Path, text: &str) -> Source {
-        let starts = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let starts = text
+            .bytes()
+            .enumerate()
+            .filter(|(_, byte)| *byte == b'\n')
+            .map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        Source::File { path: path.to_owned(), text: text.to_owned(), lines }
+        Source::File {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            lines,
+        }
     }
 
     /// Where a part of the text lies.
@@ -36,10 +48,18 @@ impl Source {
                 let line = lines.partition_point(|start| *start <= span.start).max(1);
                 let start = lines.get(line - 1).copied().unwrap_or_default();
                 let before = text.get(start..span.start).unwrap_or_default();
-                Origin::File(Position { file: path.clone(), line, column: before.chars().count() + 1 })
+                Origin::File(Position {
+                    file: path.clone(),
+                    line,
+                    column: before.chars().count() + 1,
+                })
             }
-            Source::Variable(variable) => Origin::Environment { variable: variable.clone() },
-            Source::Option(option) => Origin::CommandLine { option: option.clone() },
+            Source::Variable(variable) => Origin::Environment {
+                variable: variable.clone(),
+            },
+            Source::Option(option) => Origin::CommandLine {
+                option: option.clone(),
+            },
         }
     }
 }
@@ -71,7 +91,11 @@ impl Reading<'_> {
 
     /// Notes that a value of the setting is not what it should be.
     pub(crate) fn refuse(&mut self, value: &toml::Spanned<DeValue<'_>>, wanted: &str) {
-        let message = format!("{} is {}; it should be {wanted}", self.key, described(value.get_ref()));
+        let message = format!(
+            "{} is {}; it should be {wanted}",
+            self.key,
+            described(value.get_ref())
+        );
         self.wrong(&value.span(), message);
     }
 }

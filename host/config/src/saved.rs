@@ -13,7 +13,10 @@ pub fn saved<'a>(modules: impl IntoIterator<Item = &'a ModuleEntry>) -> String {
     let mut document = String::new();
     for module in modules {
         document.push_str("[[module]]\n");
-        for setting in Module::ALL.iter().filter(|setting| module.given(setting.key).is_some()) {
+        for setting in Module::ALL
+            .iter()
+            .filter(|setting| module.given(setting.key).is_some())
+        {
             if let Some(value) = setting.value(&module.settings) {
                 let name = setting.key.strip_prefix("module.").unwrap_or(setting.key);
                 // A string takes whatever is written.
@@ -40,7 +43,11 @@ pub fn recalled(
         key: "",
     };
     said.take_drop_in(document, &mut reading);
-    if problems.is_empty() { Ok(said.modules) } else { Err(Problems(problems)) }
+    if problems.is_empty() {
+        Ok(said.modules)
+    } else {
+        Err(Problems(problems))
+    }
 }
 
 #[cfg(test)]
@@ -66,19 +73,32 @@ name = "night"
 path = "/usr/lib/peal/night.wasm"
 levels = "both"
 "#;
-        let read = |text: &str| recalled(text, Path::new("v1"), Path::new("/"), &["state"]).unwrap();
+        let read =
+            |text: &str| recalled(text, Path::new("v1"), Path::new("/"), &["state"]).unwrap();
         let first = read(text);
         let again = read(&saved(&first));
-        let settings = |entries: &[ModuleEntry]| entries.iter().map(|entry| entry.settings.clone()).collect::<Vec<_>>();
+        let settings = |entries: &[ModuleEntry]| {
+            entries
+                .iter()
+                .map(|entry| entry.settings.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(settings(&first), settings(&again));
         assert_eq!(first.len(), 2);
-        assert!(again[0].given("module.on_failure").is_some() && again[1].given("module.on_failure").is_none());
+        assert!(
+            again[0].given("module.on_failure").is_some()
+                && again[1].given("module.on_failure").is_none()
+        );
         assert!(
             recalled("[[module]]\nname = 1", Path::new("v1"), Path::new("/"), &[])
                 .unwrap_err()
                 .to_string()
                 .starts_with("v1:2:8")
         );
-        assert!(recalled("", Path::new("v1"), Path::new("/"), &[]).unwrap().is_empty());
+        assert!(
+            recalled("", Path::new("v1"), Path::new("/"), &[])
+                .unwrap()
+                .is_empty()
+        );
     }
 }

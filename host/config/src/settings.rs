@@ -3,13 +3,16 @@
 //! Reading, `peal config show`, the environment's names, the example file and the tables for readers are made from it.
 use crate::{
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
-    kinds::{ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Switch, TraceFilter, Unset, Words},
+    kinds::{
+        ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Switch, TraceFilter, Unset,
+        Words,
+    },
     module_kinds::{Capability, InfoKey, List},
     signing::{PublicKey, TrustedKey},
     table::settings,
     values::{
-        AuditFailure, ControlGroups, Durability, FuelCount, IdentityCheck, ModuleOwner, OnAbort, OrderedChannel,
-        PolicyDefault, Restart, Syslog, WallMode,
+        AuditFailure, ControlGroups, Durability, FuelCount, IdentityCheck, ModuleOwner, OnAbort,
+        OrderedChannel, PolicyDefault, Restart, Syslog, WallMode,
     },
 };
 use std::{

@@ -26,22 +26,26 @@ pub struct SystemResources {
 impl Server {
     /// The connections that one user may have.
     pub fn connections_per_user(&self) -> usize {
-        self.max_connections_per_user.unwrap_or((self.max_connections / PART).max(1))
+        self.max_connections_per_user
+            .unwrap_or((self.max_connections / PART).max(1))
     }
 
     /// The handshakes of one user that are read at once.
     pub fn handshakes_per_user(&self) -> usize {
-        self.max_handshakes_per_user.unwrap_or(HANDSHAKES.min(self.connections_per_user()))
+        self.max_handshakes_per_user
+            .unwrap_or(HANDSHAKES.min(self.connections_per_user()))
     }
 
     /// The bytes that unfinished messages of one user may take.
     pub fn partial_frame_bytes_per_user(&self) -> usize {
-        self.max_partial_frame_bytes_per_user.unwrap_or(self.max_message.saturating_mul(2))
+        self.max_partial_frame_bytes_per_user
+            .unwrap_or(self.max_message.saturating_mul(2))
     }
 
     /// The bytes that the values which one user's procs have put may take.
     pub fn put_bytes_per_user(&self) -> usize {
-        self.max_put_bytes_per_user.unwrap_or(self.max_put_bytes.saturating_mul(2))
+        self.max_put_bytes_per_user
+            .unwrap_or(self.max_put_bytes.saturating_mul(2))
     }
 }
 
@@ -60,7 +64,8 @@ impl Log {
 
     /// The number of bytes that these may take.
     pub fn user_queued_bytes(&self) -> usize {
-        self.max_user_queued_bytes.unwrap_or(self.max_queued_bytes / 4)
+        self.max_user_queued_bytes
+            .unwrap_or(self.max_queued_bytes / 4)
     }
 }
 
@@ -72,12 +77,14 @@ impl Store {
 
     /// The number of bytes that the entries of one user's jobs may take.
     pub fn user_record_bytes(&self) -> u64 {
-        self.max_user_record_bytes.unwrap_or(self.record_bytes() / 2)
+        self.max_user_record_bytes
+            .unwrap_or(self.record_bytes() / 2)
     }
 
     /// The number of bytes that the entries of one job may take.
     pub fn job_record_bytes(&self) -> u64 {
-        self.max_job_record_bytes.unwrap_or(self.user_record_bytes() / 4)
+        self.max_job_record_bytes
+            .unwrap_or(self.user_record_bytes() / 4)
     }
 }
 
@@ -98,14 +105,19 @@ enum Limit {
 impl Bound {
     /// The violation of this bound, and what would be right; none where it is kept.
     fn violation(&self) -> Option<String> {
-        let Bound { key, value, limit, reason } = self;
+        let Bound {
+            key,
+            value,
+            limit,
+            reason,
+        } = self;
         match *limit {
-            Limit::AtMost(most) if *value > most => {
-                Some(format!("{key} is {value}; it should be at most {most}: {reason}"))
-            }
-            Limit::AtLeast(least) if *value < least => {
-                Some(format!("{key} is {value}; it should be at least {least}: {reason}"))
-            }
+            Limit::AtMost(most) if *value > most => Some(format!(
+                "{key} is {value}; it should be at most {most}: {reason}"
+            )),
+            Limit::AtLeast(least) if *value < least => Some(format!(
+                "{key} is {value}; it should be at least {least}: {reason}"
+            )),
             _ => None,
         }
     }
@@ -113,40 +125,76 @@ impl Bound {
 
 /// The mistakes of settings that make no sense together, or on this system. Defaults are right.
 pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources) -> Vec<Problem> {
-    let bounds = totals(config).into_iter().chain(system_bounds(config, system));
+    let bounds = totals(config)
+        .into_iter()
+        .chain(system_bounds(config, system));
     let set = bounds.filter_map(|bound| Some((origins.get(bound.key)?, bound)));
-    set.filter_map(|(origin, bound)| Some(Problem::new(origin.clone(), bound.violation()?))).collect()
+    set.filter_map(|(origin, bound)| Some(Problem::new(origin.clone(), bound.violation()?)))
+        .collect()
 }
 
 /// The shares beside their totals.
 fn totals(config: &Config) -> [Bound; 9] {
-    let Config { server, tools, log, store, .. } = config;
+    let Config {
+        server,
+        tools,
+        log,
+        store,
+        ..
+    } = config;
     let at_most_bytes = |key, value: u64, total: &str, most: u64| Bound {
         key,
         value,
         limit: Limit::AtMost(most),
         reason: format!("{total} is {most}"),
     };
-    let at_most = |key, value: usize, total: &str, most: usize| at_most_bytes(key, value as u64, total, most as u64);
+    let at_most = |key, value: usize, total: &str, most: usize| {
+        at_most_bytes(key, value as u64, total, most as u64)
+    };
     let connections = "server.max_connections_per_user";
     [
-        at_most(connections, server.connections_per_user(), "server.max_connections", server.max_connections),
+        at_most(
+            connections,
+            server.connections_per_user(),
+            "server.max_connections",
+            server.max_connections,
+        ),
         at_most(
             "server.max_handshakes_per_user",
             server.handshakes_per_user(),
             connections,
             server.connections_per_user(),
         ),
-        at_most("tools.max_per_user", tools.per_user(), "tools.max", tools.max),
+        at_most(
+            "tools.max_per_user",
+            tools.per_user(),
+            "tools.max",
+            tools.max,
+        ),
         Bound {
             key: "server.max_partial_frame_bytes_per_user",
             value: server.partial_frame_bytes_per_user() as u64,
             limit: Limit::AtLeast(server.max_message as u64),
             reason: "a message may be as long (server.max_message)".to_owned(),
         },
-        at_most("log.max_user_queued", log.user_queued(), "log.max_queued", log.max_queued),
-        at_most("log.max_user_queued_bytes", log.user_queued_bytes(), "log.max_queued_bytes", log.max_queued_bytes),
-        at_most_bytes("store.max_record_bytes", store.record_bytes(), "store.max_bytes", store.max_bytes),
+        at_most(
+            "log.max_user_queued",
+            log.user_queued(),
+            "log.max_queued",
+            log.max_queued,
+        ),
+        at_most(
+            "log.max_user_queued_bytes",
+            log.user_queued_bytes(),
+            "log.max_queued_bytes",
+            log.max_queued_bytes,
+        ),
+        at_most_bytes(
+            "store.max_record_bytes",
+            store.record_bytes(),
+            "store.max_bytes",
+            store.max_bytes,
+        ),
         at_most_bytes(
             "store.max_user_record_bytes",
             store.user_record_bytes(),
@@ -173,7 +221,10 @@ fn system_bounds(config: &Config, system: SystemResources) -> Vec<Bound> {
     });
     let memory = system.memory_bytes.into_iter().flat_map(|memory| {
         [
-            ("server.max_partial_frame_bytes_per_user", server.partial_frame_bytes_per_user()),
+            (
+                "server.max_partial_frame_bytes_per_user",
+                server.partial_frame_bytes_per_user(),
+            ),
             ("server.max_put_bytes_per_user", server.put_bytes_per_user()),
         ]
         .map(|(key, value)| Bound {
@@ -191,17 +242,28 @@ mod tests {
     use super::*;
     use crate::layers::{Given, Sources};
 
-    const SYSTEM: SystemResources = SystemResources { open_files: Some(1064), memory_bytes: Some(1 << 30) };
+    const SYSTEM: SystemResources = SystemResources {
+        open_files: Some(1064),
+        memory_bytes: Some(1 << 30),
+    };
 
     /// The mistake in this setting.
     fn problems(settings: &[&str]) -> Vec<String> {
         let sources = Sources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],
-            given: settings.iter().filter_map(|text| Given::set(text)).collect(),
+            given: settings
+                .iter()
+                .filter_map(|text| Given::set(text))
+                .collect(),
             system: SYSTEM,
             ..Sources::default()
         };
-        sources.check().problems.iter().map(Problem::to_string).collect()
+        sources
+            .check()
+            .problems
+            .iter()
+            .map(Problem::to_string)
+            .collect()
     }
 
     /// Each row: settings that fit, the same with one that does not, and what would be right.
@@ -209,12 +271,18 @@ mod tests {
     fn shares_above_their_total_or_system_are_refused_with_what_fits() {
         for (fits, wrong, says) in [
             (
-                &["server.max_connections=100", "server.max_connections_per_user=100"][..],
+                &[
+                    "server.max_connections=100",
+                    "server.max_connections_per_user=100",
+                ][..],
                 "server.max_connections_per_user=101",
                 "server.max_connections_per_user is 101; it should be at most 100: server.max_connections is 100",
             ),
             (
-                &["server.max_connections=100", "server.max_handshakes_per_user=25"],
+                &[
+                    "server.max_connections=100",
+                    "server.max_handshakes_per_user=25",
+                ],
                 "server.max_handshakes_per_user=26",
                 "server.max_handshakes_per_user is 26; it should be at most 25: server.max_connections_per_user is 25",
             ),
@@ -224,7 +292,10 @@ mod tests {
                 "tools.max_per_user is 9; it should be at most 8: tools.max is 8",
             ),
             (
-                &["server.max_message=8192", "server.max_partial_frame_bytes_per_user=8192"],
+                &[
+                    "server.max_message=8192",
+                    "server.max_partial_frame_bytes_per_user=8192",
+                ],
                 "server.max_partial_frame_bytes_per_user=8191",
                 "server.max_partial_frame_bytes_per_user is 8191; it should be at least 8192: a message may be as long",
             ),
@@ -243,7 +314,11 @@ mod tests {
             let told = problems(&[fits, &[wrong]].concat());
             let key = wrong.split('=').next().unwrap_or_default();
             assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told.iter().all(|told| told.starts_with(&format!("--set {key}: {says}"))), "{told:?}");
+            assert!(
+                told.iter()
+                    .all(|told| told.starts_with(&format!("--set {key}: {says}"))),
+                "{told:?}"
+            );
         }
     }
 
@@ -259,7 +334,8 @@ mod tests {
             let told = problems(&[&format!("{key}=0")]);
             assert_eq!(told.len(), 1, "{told:?}");
             assert!(
-                told.iter().all(|told| told.contains(&format!("{key} is 0; it should be a whole number"))),
+                told.iter()
+                    .all(|told| told.contains(&format!("{key} is 0; it should be a whole number"))),
                 "{told:?}"
             );
         }
@@ -270,13 +346,21 @@ mod tests {
         let mut config = Config::default();
         let shares = |config: &Config| {
             let Config { server, tools, .. } = config;
-            [server.connections_per_user(), server.handshakes_per_user(), tools.per_user()]
+            [
+                server.connections_per_user(),
+                server.handshakes_per_user(),
+                tools.per_user(),
+            ]
         };
         assert_eq!(shares(&config), [1024, 64, 64]);
         (config.server.max_connections, config.tools.max) = (16, 2);
         assert_eq!(shares(&config), [4, 4, 1]);
         assert_eq!(
-            problems(&["server.max_connections=1", "tools.max=1", "server.max_message=1073741824"]),
+            problems(&[
+                "server.max_connections=1",
+                "tools.max=1",
+                "server.max_message=1073741824"
+            ]),
             Vec::<String>::new()
         );
     }

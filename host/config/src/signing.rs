@@ -52,15 +52,27 @@ pub struct TrustedKey {
 impl TrustedKey {
     /// Reads a key: as it stands in the second line of its file, or the whole file.
     pub fn parse(text: &str) -> Result<TrustedKey, KeyError> {
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
         let line = match lines.as_slice() {
             [line] | [_, line] => *line,
             _ => text,
         };
-        let read = minisign_verify::PublicKey::from_base64(line).ok().zip(KeyId::of_line(line));
-        let error = || KeyError { text: line.chars().take(60).collect() };
+        let read = minisign_verify::PublicKey::from_base64(line)
+            .ok()
+            .zip(KeyId::of_line(line));
+        let error = || KeyError {
+            text: line.chars().take(60).collect(),
+        };
         let (key, id) = read.ok_or_else(error)?;
-        Ok(TrustedKey { text: line.to_owned(), id, key })
+        Ok(TrustedKey {
+            text: line.to_owned(),
+            id,
+            key,
+        })
     }
 
     /// Its id.
@@ -113,7 +125,10 @@ pub(crate) struct PublicKey;
 
 impl Kind<TrustedKey> for PublicKey {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<TrustedKey> {
-        let key = value.get_ref().as_str().and_then(|text| TrustedKey::parse(text).ok());
+        let key = value
+            .get_ref()
+            .as_str()
+            .and_then(|text| TrustedKey::parse(text).ok());
         if key.is_none() {
             reading.refuse(value, &self.wanted());
         }
@@ -143,11 +158,20 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
         let key = TrustedKey::parse(FILE).unwrap();
         assert_eq!(key.id().to_string(), "C7E0F06AE2DF49F0");
         assert_eq!(TrustedKey::parse(&key.to_string()).unwrap(), key);
-        for none in ["", "RWTwSd", "untrusted comment: x\n\n", &FILE[..90], &FILE.repeat(2)] {
+        for none in [
+            "",
+            "RWTwSd",
+            "untrusted comment: x\n\n",
+            &FILE[..90],
+            &FILE.repeat(2),
+        ] {
             assert!(TrustedKey::parse(none).is_err(), "{none:?}");
         }
         let error = TrustedKey::parse("minisign.pub").unwrap_err().to_string();
-        assert_eq!(error, "\"minisign.pub\" is no public key of minisign; one has 56 characters and begins with RW");
+        assert_eq!(
+            error,
+            "\"minisign.pub\" is no public key of minisign; one has 56 characters and begins with RW"
+        );
     }
 
     #[test]
@@ -162,8 +186,17 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
             ..Modules::default()
         };
         assert!(rules.requires(ModuleOwner::User) && !rules.requires(ModuleOwner::Brought));
-        assert_eq!(rules.keys_of(ModuleOwner::User).collect::<Vec<_>>(), [&site, &user]);
-        assert_eq!(rules.keys_of(ModuleOwner::Site).collect::<Vec<_>>(), [&site]);
-        assert_eq!(rules.keys_of(ModuleOwner::Brought).collect::<Vec<_>>(), [&site]);
+        assert_eq!(
+            rules.keys_of(ModuleOwner::User).collect::<Vec<_>>(),
+            [&site, &user]
+        );
+        assert_eq!(
+            rules.keys_of(ModuleOwner::Site).collect::<Vec<_>>(),
+            [&site]
+        );
+        assert_eq!(
+            rules.keys_of(ModuleOwner::Brought).collect::<Vec<_>>(),
+            [&site]
+        );
     }
 }

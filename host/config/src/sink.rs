@@ -9,8 +9,8 @@ use crate::{
     values::{Encryption, FileSync, Keep},
 };
 use peal_sinks::{
-    Address, AddressPattern, Addresses, Credentials, Durability, FileSettings, MailSettings, QueueBounds, Retry,
-    Server, SinkKind, SinkSettings, SyslogSettings, TlsIdentity, TlsSettings,
+    Address, AddressPattern, Addresses, Credentials, Durability, FileSettings, MailSettings,
+    QueueBounds, Retry, Server, SinkKind, SinkSettings, SyslogSettings, TlsIdentity, TlsSettings,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -21,8 +21,10 @@ const DAY: u64 = 86_400_000;
 const HOUR: u64 = 3_600_000;
 const MILLION: u64 = 1_000_000;
 
-const SYSLOG_ADDRESS: &str = "\"unix:/PATH\", \"udp://HOST:PORT\", \"tcp://HOST:PORT\" or \"tls://HOST:PORT\"";
-const PATTERN: &str = "an address, or @ and a domain, as in \"ops@example.org\" or \"@example.org\"";
+const SYSLOG_ADDRESS: &str =
+    "\"unix:/PATH\", \"udp://HOST:PORT\", \"tcp://HOST:PORT\" or \"tls://HOST:PORT\"";
+const PATTERN: &str =
+    "an address, or @ and a domain, as in \"ops@example.org\" or \"@example.org\"";
 const HOST_PORT: &str = "\"HOST:PORT\"";
 
 settings! {
@@ -132,7 +134,13 @@ impl SinkEntry {
     /// All that is wrong with its settings together.
     pub fn to_open(&self) -> Result<SinkSettings, Problems> {
         let (kind, retry) = both(self.kind(), self.retry())?;
-        let Sink { name, keep, queue, queue_bytes, .. } = self.settings.clone();
+        let Sink {
+            name,
+            keep,
+            queue,
+            queue_bytes,
+            ..
+        } = self.settings.clone();
         let is_far = match &kind {
             SinkKind::Mail(_) => true,
             SinkKind::Syslog(syslog) => !matches!(syslog.address, Address::Unix(_)),
@@ -144,15 +152,36 @@ impl SinkEntry {
             None if is_far => Durability::Store,
             None => Durability::Memory,
         };
-        Ok(SinkSettings { name, kind, queue: QueueBounds { messages: queue, bytes: queue_bytes }, durability, retry })
+        Ok(SinkSettings {
+            name,
+            kind,
+            queue: QueueBounds {
+                messages: queue,
+                bytes: queue_bytes,
+            },
+            durability,
+            retry,
+        })
     }
 
     fn retry(&self) -> Result<Retry, Problems> {
-        let Sink { retry_first, retry_longest, give_up, .. } = self.settings.clone();
+        let Sink {
+            retry_first,
+            retry_longest,
+            give_up,
+            ..
+        } = self.settings.clone();
         if retry_first > retry_longest {
-            return Err(self.wrong("sink.retry_first_ms", "sink.retry_first_ms is more than sink.retry_longest_ms"));
+            return Err(self.wrong(
+                "sink.retry_first_ms",
+                "sink.retry_first_ms is more than sink.retry_longest_ms",
+            ));
         }
-        Ok(Retry { first: retry_first, longest: retry_longest, give_up })
+        Ok(Retry {
+            first: retry_first,
+            longest: retry_longest,
+            give_up,
+        })
     }
 
     /// The only thing that is wrong with a part of it.
@@ -167,17 +196,34 @@ impl SinkEntry {
             ("sink.mail.", "sink.mail.server"),
             ("sink.file.", "sink.file.path"),
         ];
-        let mut given = PLACES.iter().filter(|(_, place)| self.given(place).is_some());
+        let mut given = PLACES
+            .iter()
+            .filter(|(_, place)| self.given(place).is_some());
         let wanted = "a sink has one of `syslog.address`, `mail.server` and `file.path`";
-        let Some((section, place)) = given.next() else { return Err(self.wrong("sink.name", wanted)) };
+        let Some((section, place)) = given.next() else {
+            return Err(self.wrong("sink.name", wanted));
+        };
         if let Some((_, second)) = given.next() {
-            return Err(self.wrong(second, format!("{wanted}; this one has {place} and {second}")));
+            return Err(self.wrong(
+                second,
+                format!("{wanted}; this one has {place} and {second}"),
+            ));
         }
-        let is_of_other = |key: &&&str| PLACES.iter().any(|(other, _)| other != section && key.starts_with(other));
+        let is_of_other = |key: &&&str| {
+            PLACES
+                .iter()
+                .any(|(other, _)| other != section && key.starts_with(other))
+        };
         let message = |key| format!("{key} says nothing of a sink that has {place}");
-        let of_others = self.origins.keys().filter(is_of_other).map(|key| self.problem(key, message(key)));
+        let of_others = self
+            .origins
+            .keys()
+            .filter(is_of_other)
+            .map(|key| self.problem(key, message(key)));
         let of_others = Problems(of_others.collect()).or_none();
-        let Sink { syslog, mail, file, .. } = &self.settings;
+        let Sink {
+            syslog, mail, file, ..
+        } = &self.settings;
         let kind = match (&syslog.address, &mail.server, &file.path) {
             (Some(address), ..) => self.syslog(address).map(SinkKind::Syslog),
             (_, Some(server), _) => self.mail(server).map(|mail| SinkKind::Mail(Box::new(mail))),
@@ -188,50 +234,103 @@ impl SinkEntry {
     }
 
     fn syslog(&self, address: &Address) -> Result<SyslogSettings, Problems> {
-        let Syslog { max_message, timeout, ca, certificate, key, .. } = self.settings.syslog.clone();
+        let Syslog {
+            max_message,
+            timeout,
+            ca,
+            certificate,
+            key,
+            ..
+        } = self.settings.syslog.clone();
         let is_tls = matches!(address, Address::Tls(_));
-        let of_tls = ["sink.syslog.ca", "sink.syslog.certificate", "sink.syslog.key"];
+        let of_tls = [
+            "sink.syslog.ca",
+            "sink.syslog.certificate",
+            "sink.syslog.key",
+        ];
         let message = |key| format!("{key} is for an address that begins with tls://");
-        let in_vain = of_tls.iter().filter(|key| !is_tls && self.given(key).is_some());
-        let in_vain = Problems(in_vain.map(|key| self.problem(key, message(key))).collect()).or_none();
+        let in_vain = of_tls
+            .iter()
+            .filter(|key| !is_tls && self.given(key).is_some());
+        let in_vain =
+            Problems(in_vain.map(|key| self.problem(key, message(key))).collect()).or_none();
         let identity = match (certificate, key) {
             (Some(certificate), Some(key)) => Ok(Some(TlsIdentity { certificate, key })),
             (None, None) => Ok(None),
-            (Some(_), None) => {
-                Err(self.wrong("sink.syslog.certificate", "a certificate needs its key: sink.syslog.key"))
-            }
-            (None, Some(_)) => {
-                Err(self.wrong("sink.syslog.key", "a key needs its certificate: sink.syslog.certificate"))
-            }
+            (Some(_), None) => Err(self.wrong(
+                "sink.syslog.certificate",
+                "a certificate needs its key: sink.syslog.key",
+            )),
+            (None, Some(_)) => Err(self.wrong(
+                "sink.syslog.key",
+                "a key needs its certificate: sink.syslog.certificate",
+            )),
         };
         let (identity, ()) = both(identity, in_vain)?;
-        Ok(SyslogSettings { address: address.clone(), max_message, timeout, tls: TlsSettings { ca, identity } })
+        Ok(SyslogSettings {
+            address: address.clone(),
+            max_message,
+            timeout,
+            tls: TlsSettings { ca, identity },
+        })
     }
 
     fn mail(&self, server: &Server) -> Result<MailSettings, Problems> {
-        let Mail { encryption, ca, user, password_file, sender, .. } = self.settings.mail.clone();
-        let sender =
-            sender.ok_or_else(|| self.wrong("sink.mail.server", "a sink of mail needs `mail.sender`, an address"));
+        let Mail {
+            encryption,
+            ca,
+            user,
+            password_file,
+            sender,
+            ..
+        } = self.settings.mail.clone();
+        let sender = sender.ok_or_else(|| {
+            self.wrong(
+                "sink.mail.server",
+                "a sink of mail needs `mail.sender`, an address",
+            )
+        });
         let has_password = user.is_some() || password_file.is_some();
         let credentials = match (user, password_file) {
-            (Some(user), Some(password_file)) => Ok(Some(Credentials { user, password_file })),
+            (Some(user), Some(password_file)) => Ok(Some(Credentials {
+                user,
+                password_file,
+            })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(self.wrong("sink.mail.user", "a user needs a password: sink.mail.password_file")),
-            (None, Some(_)) => Err(self.wrong("sink.mail.password_file", "a password needs a user: sink.mail.user")),
+            (Some(_), None) => Err(self.wrong(
+                "sink.mail.user",
+                "a user needs a password: sink.mail.password_file",
+            )),
+            (None, Some(_)) => Err(self.wrong(
+                "sink.mail.password_file",
+                "a password needs a user: sink.mail.user",
+            )),
         };
         let encryption = match encryption {
             Encryption::StartTls => Ok(peal_sinks::Encryption::StartTls),
             Encryption::StartTlsIfOffered => Ok(peal_sinks::Encryption::StartTlsIfOffered),
             Encryption::Tls => Ok(peal_sinks::Encryption::Tls),
-            Encryption::None if has_password => {
-                Err(self.wrong("sink.mail.encryption", "a password is not said in the open: encryption is needed"))
-            }
+            Encryption::None if has_password => Err(self.wrong(
+                "sink.mail.encryption",
+                "a password is not said in the open: encryption is needed",
+            )),
             Encryption::None => Ok(peal_sinks::Encryption::None),
         };
         let ((sender, credentials), encryption) = both(both(sender, credentials), encryption)?;
-        let Mail { allowed_senders, allowed_servers, allowed_recipients, max_recipients, max_bytes, .. } =
-            self.settings.mail.clone();
-        let Mail { hello, timeout, data_timeout, .. } = self.settings.mail.clone();
+        let Mail {
+            allowed_senders,
+            allowed_servers,
+            allowed_recipients,
+            max_recipients,
+            max_bytes,
+            ..
+        } = self.settings.mail.clone();
+        let Mail {
+            hello,
+            timeout,
+            data_timeout,
+            ..
+        } = self.settings.mail.clone();
         Ok(MailSettings {
             server: server.clone(),
             encryption,
@@ -250,12 +349,26 @@ impl SinkEntry {
     }
 
     fn file(&self, path: &std::path::Path) -> FileSettings {
-        let LogFile { mode, max_bytes, keep, max_message, sync, .. } = self.settings.file.clone();
+        let LogFile {
+            mode,
+            max_bytes,
+            keep,
+            max_message,
+            sync,
+            ..
+        } = self.settings.file.clone();
         let sync = match sync {
             FileSync::Never => peal_sinks::FileSync::Never,
             FileSync::Each => peal_sinks::FileSync::Each,
         };
-        FileSettings { path: path.to_owned(), mode, max_bytes, keep, max_message, sync }
+        FileSettings {
+            path: path.to_owned(),
+            mode,
+            max_bytes,
+            keep,
+            max_message,
+            sync,
+        }
     }
 }
 
@@ -263,8 +376,12 @@ impl SinkEntry {
 fn both<A, B>(one: Result<A, Problems>, other: Result<B, Problems>) -> Result<(A, B), Problems> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
-        (one, other) => {
-            Err(Problems(one.err().into_iter().chain(other.err()).flat_map(|problems| problems.0).collect()))
-        }
+        (one, other) => Err(Problems(
+            one.err()
+                .into_iter()
+                .chain(other.err())
+                .flat_map(|problems| problems.0)
+                .collect(),
+        )),
     }
 }

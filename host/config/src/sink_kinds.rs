@@ -27,8 +27,12 @@ impl Text for NewSink {
     }
 
     fn wanted(&self) -> String {
-        let taken = SinkName::BUILT_IN.map(|name| format!("{name:?}")).join(", ");
-        format!("a name of at most {MAX_NAME} letters, digits, `-`, `_` and `.`, and none of {taken}")
+        let taken = SinkName::BUILT_IN
+            .map(|name| format!("{name:?}"))
+            .join(", ");
+        format!(
+            "a name of at most {MAX_NAME} letters, digits, `-`, `_` and `.`, and none of {taken}"
+        )
     }
 }
 
@@ -37,7 +41,11 @@ pub(crate) struct NameOfSink;
 
 impl Kind<SinkName> for NameOfSink {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<SinkName> {
-        let name = value.get_ref().as_str().filter(|name| is_name(name)).map(SinkName::of);
+        let name = value
+            .get_ref()
+            .as_str()
+            .filter(|name| is_name(name))
+            .map(SinkName::of);
         if name.is_none() {
             reading.refuse(value, &self.wanted());
         }
@@ -49,7 +57,9 @@ impl Kind<SinkName> for NameOfSink {
     }
 
     fn wanted(&self) -> String {
-        let built_in = SinkName::BUILT_IN.map(|name| format!("{name:?}")).join(", ");
+        let built_in = SinkName::BUILT_IN
+            .map(|name| format!("{name:?}"))
+            .join(", ");
         format!("{built_in} or the name of a [[sink]]")
     }
 }
@@ -59,11 +69,17 @@ pub(crate) struct Parsed(pub(crate) &'static str);
 
 impl<T: FromStr<Err: Display> + Display> Kind<T> for Parsed {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
-        let Some(text) = value.get_ref().as_str().filter(|text| text.len() <= MAX_TEXT) else {
+        let Some(text) = value
+            .get_ref()
+            .as_str()
+            .filter(|text| text.len() <= MAX_TEXT)
+        else {
             reading.refuse(value, self.0);
             return None;
         };
-        text.parse().inspect_err(|error| reading.wrong(&value.span(), format!("{}: {error}", reading.key))).ok()
+        text.parse()
+            .inspect_err(|error| reading.wrong(&value.span(), format!("{}: {error}", reading.key)))
+            .ok()
     }
 
     fn write(&self, value: &T) -> Option<Value> {
@@ -93,8 +109,14 @@ pub(crate) struct Permissions;
 
 impl Kind<u32> for Permissions {
     fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<u32> {
-        let is_octal = |text: &&str| !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
-        let mode = value.get_ref().as_str().filter(is_octal).and_then(|text| u32::from_str_radix(text, 8).ok());
+        let is_octal = |text: &&str| {
+            !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit))
+        };
+        let mode = value
+            .get_ref()
+            .as_str()
+            .filter(is_octal)
+            .and_then(|text| u32::from_str_radix(text, 8).ok());
         let mode = mode.filter(|mode| mode & !0o666 == 0);
         if mode.is_none() {
             reading.refuse(value, &self.wanted());

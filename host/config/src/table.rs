@@ -75,7 +75,10 @@ impl<T: Settings> Setting<T> {
 
 /// The lines of a doc comment as one paragraph.
 pub(crate) fn paragraph(doc: &[&str]) -> String {
-    doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+    doc.iter()
+        .map(|line| line.trim())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Makes types out of a table of settings. A row is

@@ -40,7 +40,9 @@ pub struct View {
 impl Resolved {
     /// All of it, to be shown.
     pub fn view(&self) -> View {
-        let settings = Config::ALL.iter().map(|setting| shown(setting, &self.config, self.origin(setting.key)));
+        let settings = Config::ALL
+            .iter()
+            .map(|setting| shown(setting, &self.config, self.origin(setting.key)));
         let (modules, sinks) = (self.modules.iter().map(entry), self.sinks.iter().map(entry));
         View {
             files: self.files.clone(),
@@ -53,13 +55,25 @@ impl Resolved {
 
 fn entry<T: Settings>(entry: &Entry<T>) -> Vec<Shown> {
     let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&Origin::BuiltIn);
-    T::ALL.iter().map(|setting| shown(setting, &entry.settings, origin(setting))).collect()
+    T::ALL
+        .iter()
+        .map(|setting| shown(setting, &entry.settings, origin(setting)))
+        .collect()
 }
 
 fn shown<T: Settings>(setting: &Setting<T>, of: &T, origin: &Origin) -> Shown {
     let value = setting.value(of);
-    let unset = if value.is_none() { setting.unset() } else { None };
-    Shown { key: setting.key, value, unset, origin: origin.clone() }
+    let unset = if value.is_none() {
+        setting.unset()
+    } else {
+        None
+    };
+    Shown {
+        key: setting.key,
+        value,
+        unset,
+        origin: origin.clone(),
+    }
 }
 
 impl fmt::Display for View {
@@ -67,7 +81,9 @@ impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.files[..] {
             [] => writeln!(f, "# no file was read")?,
-            files => files.iter().try_for_each(|file| writeln!(f, "# read: {}", file.display()))?,
+            files => files
+                .iter()
+                .try_for_each(|file| writeln!(f, "# read: {}", file.display()))?,
         }
         let mut section = "";
         for shown in &self.settings {
@@ -92,7 +108,9 @@ impl fmt::Display for View {
 
 /// A key without what heads its table.
 fn rest<'k>(key: &'k str, head: &str) -> &'k str {
-    key.strip_prefix(head).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key)
+    key.strip_prefix(head)
+        .and_then(|rest| rest.strip_prefix('.'))
+        .unwrap_or(key)
 }
 
 fn write_line(f: &mut fmt::Formatter<'_>, name: &str, shown: &Shown) -> fmt::Result {

@@ -23,17 +23,42 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
         let (section, name) = setting.key.split_once('.').unwrap();
         let file = load(&format!("[{section}]\n{name} = {}\n", setting.example)).unwrap();
         let value = setting.value(&file.config);
-        assert_ne!(value, default, "{}: the example is the default", setting.key);
-        assert_eq!(line(file.origin(setting.key)), (2, column(name)), "{}", setting.key);
+        assert_ne!(
+            value, default,
+            "{}: the example is the default",
+            setting.key
+        );
+        assert_eq!(
+            line(file.origin(setting.key)),
+            (2, column(name)),
+            "{}",
+            setting.key
+        );
 
         for text in [setting.example, unquoted(setting)] {
             let variable = setting.variable();
             let environment = with_variable(&variable, text).load().unwrap();
-            assert_eq!(setting.value(&environment.config), value, "{variable}={text}");
-            assert_eq!(environment.origin(setting.key), &Origin::Environment { variable });
-            let option = with_option(&format!("{}={text}", setting.key)).load().unwrap();
-            assert_eq!(setting.value(&option.config), value, "--set {}={text}", setting.key);
-            let origin = Origin::CommandLine { option: format!("--set {}", setting.key) };
+            assert_eq!(
+                setting.value(&environment.config),
+                value,
+                "{variable}={text}"
+            );
+            assert_eq!(
+                environment.origin(setting.key),
+                &Origin::Environment { variable }
+            );
+            let option = with_option(&format!("{}={text}", setting.key))
+                .load()
+                .unwrap();
+            assert_eq!(
+                setting.value(&option.config),
+                value,
+                "--set {}={text}",
+                setting.key
+            );
+            let origin = Origin::CommandLine {
+                option: format!("--set {}", setting.key),
+            };
             assert_eq!(option.origin(setting.key), &origin);
         }
         let others = Config::ALL.iter().filter(|other| other.key != setting.key);
@@ -58,15 +83,36 @@ fn every_key_of_a_module_is_read() {
             .into_iter()
             .filter(|line| !line.starts_with(&format!("{name} ")))
             .collect();
-        let loaded = load(&format!("[[module]]\n{name} = {}\n{needed}", setting.example)).unwrap();
+        let loaded = load(&format!(
+            "[[module]]\n{name} = {}\n{needed}",
+            setting.example
+        ))
+        .unwrap();
         let module = &loaded.modules[0];
         // So far there is one mode.
         if setting.key != "module.mode" {
-            assert_ne!(setting.value(&module.settings), setting.value(&Module::default()), "{}", setting.key);
+            assert_ne!(
+                setting.value(&module.settings),
+                setting.value(&Module::default()),
+                "{}",
+                setting.key
+            );
         }
-        assert_eq!(line(module.at(setting.key)), (2, column(name)), "{}", setting.key);
-        let unset = Module::ALL.iter().filter(|other| module.given(other.key).is_none()).count();
-        assert!(unset >= Module::ALL.len() - 3, "{} sets others", setting.key);
+        assert_eq!(
+            line(module.at(setting.key)),
+            (2, column(name)),
+            "{}",
+            setting.key
+        );
+        let unset = Module::ALL
+            .iter()
+            .filter(|other| module.given(other.key).is_none())
+            .count();
+        assert!(
+            unset >= Module::ALL.len() - 3,
+            "{} sets others",
+            setting.key
+        );
     }
 }
 
@@ -74,7 +120,10 @@ fn every_key_of_a_module_is_read() {
 fn every_key_of_the_example_file_is_read_and_says_the_default() {
     let commented = docs::example();
     let nothing = load(&commented).unwrap();
-    assert_eq!((&nothing.config, nothing.modules.len()), (&Config::default(), 0));
+    assert_eq!(
+        (&nothing.config, nothing.modules.len()),
+        (&Config::default(), 0)
+    );
 
     // Settings stand behind a `#`, comments behind a `#` and a space.
     let settings = commented.lines().map(|line| match line.strip_prefix('#') {
@@ -83,30 +132,66 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
     });
     let all = load(&settings.collect::<Vec<_>>().join("\n")).unwrap();
     for setting in Config::ALL {
-        assert!(matches!(all.origin(setting.key), Origin::File(_)), "{} is not in the example", setting.key);
+        assert!(
+            matches!(all.origin(setting.key), Origin::File(_)),
+            "{} is not in the example",
+            setting.key
+        );
         let default = setting.value(&Config::default());
-        assert!(default.is_none() || default == setting.value(&all.config), "{} has another default", setting.key);
+        assert!(
+            default.is_none() || default == setting.value(&all.config),
+            "{} has another default",
+            setting.key
+        );
     }
     for setting in Module::ALL {
-        assert!(all.modules[0].given(setting.key).is_some(), "{} is not in the example", setting.key);
+        assert!(
+            all.modules[0].given(setting.key).is_some(),
+            "{} is not in the example",
+            setting.key
+        );
     }
     for setting in Sink::ALL {
-        let of_some = all.sinks.iter().find(|sink| sink.given(setting.key).is_some());
+        let of_some = all
+            .sinks
+            .iter()
+            .find(|sink| sink.given(setting.key).is_some());
         let sink = of_some.unwrap_or_else(|| panic!("{} is not in the example", setting.key));
-        assert_ne!(setting.value(&sink.settings), setting.value(&Sink::default()), "{}", setting.key);
+        assert_ne!(
+            setting.value(&sink.settings),
+            setting.value(&Sink::default()),
+            "{}",
+            setting.key
+        );
     }
-    let kinds: Vec<SinkKind> = all.sinks.iter().map(|sink| sink.to_open().unwrap().kind).collect();
-    assert!(matches!(kinds[..], [SinkKind::Syslog(_), SinkKind::Mail(_), SinkKind::File(_)]), "{kinds:?}");
+    let kinds: Vec<SinkKind> = all
+        .sinks
+        .iter()
+        .map(|sink| sink.to_open().unwrap().kind)
+        .collect();
+    assert!(
+        matches!(
+            kinds[..],
+            [SinkKind::Syslog(_), SinkKind::Mail(_), SinkKind::File(_)]
+        ),
+        "{kinds:?}"
+    );
 }
 
 #[test]
 fn names_are_told_apart_in_every_layer() {
-    let keys: BTreeSet<&str> =
-        Config::ALL.iter().map(|setting| setting.key).chain(Module::ALL.iter().map(|setting| setting.key)).collect();
+    let keys: BTreeSet<&str> = Config::ALL
+        .iter()
+        .map(|setting| setting.key)
+        .chain(Module::ALL.iter().map(|setting| setting.key))
+        .collect();
     assert_eq!(keys.len(), Config::ALL.len() + Module::ALL.len());
     let variables: BTreeSet<String> = Config::ALL.iter().map(Setting::variable).collect();
     assert_eq!(variables.len(), Config::ALL.len());
-    assert!(variables.contains("PEAL_POLICY_JOB_CONTROL_DEFAULT"), "{variables:?}");
+    assert!(
+        variables.contains("PEAL_POLICY_JOB_CONTROL_DEFAULT"),
+        "{variables:?}"
+    );
     assert!(!variables.contains("PEAL_LOG") && !variables.contains("PEAL_CONFIG"));
 }
 
@@ -118,22 +203,47 @@ fn each_layer_overrides_those_before_it() {
     let mut sources = site.sources();
     let cache = |sources: &Sources| {
         let loaded = sources.load().unwrap();
-        (loaded.config.events.ring_size, loaded.origin("events.ring_size").to_string())
+        (
+            loaded.config.events.ring_size,
+            loaded.origin("events.ring_size").to_string(),
+        )
     };
     assert_eq!(cache(&Sources::default()), (512, "built-in".to_owned()));
-    assert_eq!(cache(&sources), (1, format!("{}:2:1", site.file().display())));
-    sources.environment.push(("PEAL_EVENTS_RING_SIZE".into(), "2".into()));
-    sources.environment.push(("PEAL_SERVER_OUTBOX".into(), "12".into()));
-    assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
-    sources.given.push(Given::set("events.ring_size=3").unwrap());
-    assert_eq!(cache(&sources), (3, "--set events.ring_size".to_owned()));
-    sources.given.push(Given::set(" events.ring_size = 4 ").unwrap());
-    assert_eq!(cache(&sources).0, 4, "the later one counts");
-    sources.given.push(Given::option("--on-abort", "run.on_abort", "terminate".to_owned()));
-    let loaded = sources.load().unwrap();
-    assert_eq!((loaded.config.server.outbox, loaded.config.server.max_clones), (12, 21), "each key by itself");
     assert_eq!(
-        (loaded.config.run.on_abort, loaded.origin("run.on_abort").to_string()),
+        cache(&sources),
+        (1, format!("{}:2:1", site.file().display()))
+    );
+    sources
+        .environment
+        .push(("PEAL_EVENTS_RING_SIZE".into(), "2".into()));
+    sources
+        .environment
+        .push(("PEAL_SERVER_OUTBOX".into(), "12".into()));
+    assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
+    sources
+        .given
+        .push(Given::set("events.ring_size=3").unwrap());
+    assert_eq!(cache(&sources), (3, "--set events.ring_size".to_owned()));
+    sources
+        .given
+        .push(Given::set(" events.ring_size = 4 ").unwrap());
+    assert_eq!(cache(&sources).0, 4, "the later one counts");
+    sources.given.push(Given::option(
+        "--on-abort",
+        "run.on_abort",
+        "terminate".to_owned(),
+    ));
+    let loaded = sources.load().unwrap();
+    assert_eq!(
+        (loaded.config.server.outbox, loaded.config.server.max_clones),
+        (12, 21),
+        "each key by itself"
+    );
+    assert_eq!(
+        (
+            loaded.config.run.on_abort,
+            loaded.origin("run.on_abort").to_string()
+        ),
         (OnAbort::Terminate, "--on-abort".into())
     );
 }
@@ -141,21 +251,47 @@ fn each_layer_overrides_those_before_it() {
 #[test]
 fn the_file_is_found_where_it_is_named_or_where_it_usually_lies() {
     let site = Site::new("[events]\nring_size = 7\n");
-    let by_variable =
-        |file: &str| Sources { environment: vec![("PEAL_CONFIG".into(), file.into())], ..Sources::default() }.load();
-    assert_eq!(by_variable(site.file().to_str().unwrap()).unwrap().config.events.ring_size, 7);
+    let by_variable = |file: &str| {
+        Sources {
+            environment: vec![("PEAL_CONFIG".into(), file.into())],
+            ..Sources::default()
+        }
+        .load()
+    };
+    assert_eq!(
+        by_variable(site.file().to_str().unwrap())
+            .unwrap()
+            .config
+            .events
+            .ring_size,
+        7
+    );
     let absent = by_variable("/no/such.toml").unwrap_err().to_string();
     assert!(
-        absent.starts_with("cannot read the configuration \"/no/such.toml\": No such file or directory"),
+        absent.starts_with(
+            "cannot read the configuration \"/no/such.toml\": No such file or directory"
+        ),
         "{absent}"
     );
     let mut both = site.sources();
-    both.environment.push(("PEAL_CONFIG".into(), "/no/such.toml".into()));
-    assert_eq!(both.load().unwrap().files, [site.file()], "--config comes before PEAL_CONFIG");
+    both.environment
+        .push(("PEAL_CONFIG".into(), "/no/such.toml".into()));
+    assert_eq!(
+        both.load().unwrap().files,
+        [site.file()],
+        "--config comes before PEAL_CONFIG"
+    );
     assert!(by_variable("").unwrap().files.is_empty());
     let home = tempfile::tempdir().unwrap();
-    let usual = Sources { environment: vec![("XDG_CONFIG_HOME".into(), home.path().into())], ..Sources::default() };
-    assert_eq!(usual.load().unwrap().config, Config::default(), "a file that nobody named may be absent");
+    let usual = Sources {
+        environment: vec![("XDG_CONFIG_HOME".into(), home.path().into())],
+        ..Sources::default()
+    };
+    assert_eq!(
+        usual.load().unwrap().config,
+        Config::default(),
+        "a file that nobody named may be absent"
+    );
 }
 
 #[test]
@@ -165,12 +301,18 @@ fn drop_ins_follow_in_the_order_of_their_names() {
         "20-two.toml",
         "[[module]]\nname = \"c\"\npath = \"c.wasm\"\n[[module]]\nname = \"d\"\npath = \"/d.wasm\"\n",
     );
-    site.drop_in("10-one.toml", "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory = 65536\n");
+    site.drop_in(
+        "10-one.toml",
+        "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory = 65536\n",
+    );
     site.drop_in("30-nothing.toml", "# to come\n");
     let loaded = site.load().unwrap();
     let dir = site.dir.path();
-    let modules: Vec<_> =
-        loaded.modules.iter().map(|module| (&*module.settings.name, module.settings.path.clone())).collect();
+    let modules: Vec<_> = loaded
+        .modules
+        .iter()
+        .map(|module| (&*module.settings.name, module.settings.path.clone()))
+        .collect();
     let drop_ins = dir.join("modules.d");
     assert_eq!(
         modules,
@@ -188,15 +330,21 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     );
     assert_eq!(loaded.files.len(), 4);
 
-    site.drop_in("40-wrong.toml", "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\noutbox = 3\n");
+    site.drop_in(
+        "40-wrong.toml",
+        "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\noutbox = 3\n",
+    );
     let problems = site.load().unwrap_err();
     assert_eq!(problems.len(), 2, "{problems:#?}");
     assert!(
-        problems[0].starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands in a file of modules.d"),
+        problems[0]
+            .starts_with("modules.d/40-wrong.toml:4:2: \"server\" stands in a file of modules.d"),
         "{problems:#?}"
     );
     assert!(
-        problems[1].starts_with("modules.d/40-wrong.toml:2:1: module.name is \"main\", as that of peal.toml:2:1"),
+        problems[1].starts_with(
+            "modules.d/40-wrong.toml:2:1: module.name is \"main\", as that of peal.toml:2:1"
+        ),
         "{problems:#?}"
     );
 }
@@ -210,7 +358,11 @@ fn what_is_shown_can_be_read_again_and_is_the_same() {
     }
     text.push_str("[[module]]\n");
     for setting in Module::ALL {
-        text.push_str(&format!("{} = {}\n", setting.key.strip_prefix("module.").unwrap(), setting.example));
+        text.push_str(&format!(
+            "{} = {}\n",
+            setting.key.strip_prefix("module.").unwrap(),
+            setting.example
+        ));
     }
     for text in [text.as_str(), ""] {
         let loaded = load(text).unwrap();
@@ -218,14 +370,33 @@ fn what_is_shown_can_be_read_again_and_is_the_same() {
         let again = load(&shown).unwrap_or_else(|problems| panic!("{shown}\n{problems:#?}"));
         assert_eq!(again.config, loaded.config, "{shown}");
         let settings = |loaded: &peal_config::Resolved| {
-            loaded.modules.iter().map(|module| module.settings.clone()).collect::<Vec<_>>()
+            loaded
+                .modules
+                .iter()
+                .map(|module| module.settings.clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(settings(&again), settings(&loaded), "{shown}");
     }
     let json = serde_json::to_value(load("[events]\nring_size = 9\n").unwrap().view()).unwrap();
-    let row = |key: &str| json["settings"].as_array().unwrap().iter().find(|row| row["key"] == key).unwrap();
-    assert_eq!((&row("events.ring_size")["value"], &row("events.ring_size")["origin"]["line"]), (&9.into(), &2.into()));
+    let row = |key: &str| {
+        json["settings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["key"] == key)
+            .unwrap()
+    };
+    assert_eq!(
+        (
+            &row("events.ring_size")["value"],
+            &row("events.ring_size")["origin"]["line"]
+        ),
+        (&9.into(), &2.into())
+    );
     assert_eq!(row("events.ring_size")["origin"]["layer"], "file");
     assert_eq!(row("server.outbox")["origin"]["layer"], "built-in");
-    assert!(row("store.path")["value"].is_null() && row("store.path")["unset"] == "nothing is kept");
+    assert!(
+        row("store.path")["value"].is_null() && row("store.path")["unset"] == "nothing is kept"
+    );
 }

@@ -22,10 +22,16 @@ impl Allowance {
         let mine = self.0 - rest;
         let number = u32::try_from(wanted).unwrap_or(u32::MAX).min(mine);
         if number == 0 {
-            return Share { number: 0, each: Allowance(0) };
+            return Share {
+                number: 0,
+                each: Allowance(0),
+            };
         }
         self.0 = rest;
-        Share { number: number as usize, each: Allowance((mine - number) / number) }
+        Share {
+            number: number as usize,
+            each: Allowance((mine - number) / number),
+        }
     }
 }
 
@@ -38,7 +44,9 @@ mod tests {
     fn all_that_follows(mut allowance: Allowance, owners: usize, wanted: usize) -> usize {
         let shares: Vec<Share> = (0..owners).map(|_| allowance.share(wanted)).collect();
         let raised = shares.iter().filter(|share| share.number > 0);
-        raised.map(|share| share.number * (1 + all_that_follows(share.each, owners, wanted))).sum()
+        raised
+            .map(|share| share.number * (1 + all_that_follows(share.each, owners, wanted)))
+            .sum()
     }
 
     #[test]
@@ -56,7 +64,13 @@ mod tests {
         let mut allowance = Allowance(9);
         assert_eq!(allowance.share(0).number, 0);
         assert_eq!(allowance, Allowance(9));
-        assert_eq!(allowance.share(100), Share { number: 5, each: Allowance(0) });
+        assert_eq!(
+            allowance.share(100),
+            Share {
+                number: 5,
+                each: Allowance(0)
+            }
+        );
         assert_eq!(allowance, Allowance(4));
     }
 

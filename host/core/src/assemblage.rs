@@ -19,7 +19,10 @@ impl Assemblages {
 
     /// In how many somebody is.
     pub(crate) fn count(&self, proc: &Proc) -> usize {
-        self.0.values().filter(|members| members.contains(proc)).count()
+        self.0
+            .values()
+            .filter(|members| members.contains(proc))
+            .count()
     }
 
     /// Somebody is in none any more: with whom it was connected.

@@ -39,9 +39,21 @@ pub(crate) struct Aim {
 impl Aim {
     /// That of this event.
     pub(crate) fn of(event: &Event) -> Aim {
-        let jobs = if event.range == Range::Namespace { jobs_of(event) } else { Vec::new() };
-        let (affected, targets) = (ProcSet::of(event.affected()), event.custom_targets().map(ProcSet::of));
-        Aim { affected, targets, jobs, by_source: !event.infos.is_true(BY_SERVER) }
+        let jobs = if event.range == Range::Namespace {
+            jobs_of(event)
+        } else {
+            Vec::new()
+        };
+        let (affected, targets) = (
+            ProcSet::of(event.affected()),
+            event.custom_targets().map(ProcSet::of),
+        );
+        Aim {
+            affected,
+            targets,
+            jobs,
+            by_source: !event.infos.is_true(BY_SERVER),
+        }
     }
 
     /// Whether its event is to be delivered to this proc: a source that raised it itself never hears it again from a server.
@@ -61,7 +73,9 @@ impl Aim {
 
     /// Whether it has a list of targets, and this proc is one.
     pub(crate) fn names(&self, proc: &Proc) -> bool {
-        self.targets.as_ref().is_some_and(|targets| targets.covers(proc))
+        self.targets
+            .as_ref()
+            .is_some_and(|targets| targets.covers(proc))
     }
 
     fn includes(&self, event: &Event, proc: &Proc) -> bool {
@@ -86,7 +100,9 @@ impl Aim {
 
     /// Whether its event affects one of these procs, or anybody: nobody is named on one side or the other.
     pub(crate) fn affects(&self, wanted: &[Proc]) -> bool {
-        self.affected.0.is_empty() || wanted.is_empty() || wanted.iter().any(|proc| self.affected.overlaps(proc))
+        self.affected.0.is_empty()
+            || wanted.is_empty()
+            || wanted.iter().any(|proc| self.affected.overlaps(proc))
     }
 }
 
@@ -115,7 +131,10 @@ impl ProcSet {
             return self.covers(pattern);
         }
         let first = Proc::new(pattern.nspace.clone(), Rank(0));
-        self.0.range(first..).next().is_some_and(|next| next.nspace == pattern.nspace)
+        self.0
+            .range(first..)
+            .next()
+            .is_some_and(|next| next.nspace == pattern.nspace)
     }
 
     /// Those that it was made of.
@@ -126,7 +145,10 @@ impl ProcSet {
 
 /// Whether other servers must hear of it.
 pub fn leaves_node(event: &Event) -> bool {
-    let is_wide = matches!(event.range, Range::Namespace | Range::Session | Range::Global | Range::Custom);
+    let is_wide = matches!(
+        event.range,
+        Range::Namespace | Range::Session | Range::Global | Range::Custom
+    );
     is_wide && !event.stays_local()
 }
 
@@ -136,7 +158,11 @@ pub(crate) fn jobs_of(event: &Event) -> Vec<Nspace> {
     match &event.source {
         Some(source) => vec![source.nspace.clone()],
         None => {
-            let mut jobs: Vec<Nspace> = event.affected().into_iter().map(|proc| proc.nspace).collect();
+            let mut jobs: Vec<Nspace> = event
+                .affected()
+                .into_iter()
+                .map(|proc| proc.nspace)
+                .collect();
             jobs.sort_unstable();
             jobs.dedup();
             jobs
@@ -199,35 +225,53 @@ impl Interests {
 
     /// Whether an event of this head and aim is of interest. A default registration passes by events marked non-default.
     pub(crate) fn cover(&self, head: &Head, aim: &Aim) -> bool {
-        self.filters(head).any(|filter| aim.affects(&filter.affected))
+        self.filters(head)
+            .any(|filter| aim.affects(&filter.affected))
     }
 
     /// Whether an event of this head is of interest, as far as that tells.
     pub(crate) fn coverage(&self, head: &Head) -> Coverage {
-        let always = |filter: &Filter| head.affects == Affects::Anybody || filter.affected.is_empty();
-        self.filters(head).fold(Coverage::Uncovered, |found, filter| match found {
-            Coverage::Covered => found,
-            _ if always(filter) => Coverage::Covered,
-            _ => Coverage::IfAffected,
-        })
+        let always =
+            |filter: &Filter| head.affects == Affects::Anybody || filter.affected.is_empty();
+        self.filters(head)
+            .fold(Coverage::Uncovered, |found, filter| match found {
+                Coverage::Covered => found,
+                _ if always(filter) => Coverage::Covered,
+                _ => Coverage::IfAffected,
+            })
     }
 
     /// The filters under which events of such a head are wanted.
     fn filters(&self, head: &Head) -> impl Iterator<Item = &Filter> {
-        let has = |codes: &Codes| codes.some.contains(&head.code) || (codes.all && head.marking == Marking::Ordinary);
-        self.0.iter().filter(move |(filter, codes)| filter.levels.include(head.class) && has(codes)).map(|(of, _)| of)
+        let has = |codes: &Codes| {
+            codes.some.contains(&head.code) || (codes.all && head.marking == Marking::Ordinary)
+        };
+        self.0
+            .iter()
+            .filter(move |(filter, codes)| filter.levels.include(head.class) && has(codes))
+            .map(|(of, _)| of)
     }
 
     /// Whether events of this class and code are of interest; without a code, those of all codes.
     pub(crate) fn hears(&self, class: Class, code: Option<Status>) -> bool {
         let has = |codes: &Codes| codes.all || code.is_some_and(|code| codes.some.contains(&code));
-        self.0.iter().any(|(filter, codes)| filter.levels.include(class) && has(codes))
+        self.0
+            .iter()
+            .any(|(filter, codes)| filter.levels.include(class) && has(codes))
     }
 
     /// Whether events of the environment of this very code were asked for; `Status::DEFAULT_HANDLER` means those of all codes.
     pub(crate) fn asks_for_environment(&self, code: Status) -> bool {
-        let has = |codes: &Codes| if code == Status::DEFAULT_HANDLER { codes.all } else { codes.some.contains(&code) };
-        self.0.iter().any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
+        let has = |codes: &Codes| {
+            if code == Status::DEFAULT_HANDLER {
+                codes.all
+            } else {
+                codes.some.contains(&code)
+            }
+        };
+        self.0
+            .iter()
+            .any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
     }
 
     /// Whether events of this very code were asked for, whatever their class.
@@ -246,7 +290,10 @@ impl Interests {
 
     /// How many codes and filters are remembered.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|(filter, codes)| filter.affected.len() + codes.some.len() + 1).sum()
+        self.0
+            .iter()
+            .map(|(filter, codes)| filter.affected.len() + codes.some.len() + 1)
+            .sum()
     }
 
     /// Whether nothing is of interest.

@@ -26,7 +26,10 @@ pub struct Outcome {
 impl Outcome {
     /// An answer without infos.
     pub fn status(status: Status) -> Outcome {
-        Outcome { status, infos: Vec::new() }
+        Outcome {
+            status,
+            infos: Vec::new(),
+        }
     }
 }
 
@@ -68,7 +71,12 @@ pub struct Finished {
 impl<H> ChainRun<H> {
     pub(crate) fn new(members: VecDeque<Member<H>>, event: Arc<Event>) -> ChainRun<H> {
         let steps = Arc::new(Vec::with_capacity(members.len()));
-        ChainRun { event, waiting: members, steps, spent: Vec::new() }
+        ChainRun {
+            event,
+            waiting: members,
+            steps,
+            spent: Vec::new(),
+        }
     }
 
     /// Whether nobody is to be called.
@@ -80,7 +88,10 @@ impl<H> ChainRun<H> {
     pub fn advance(mut self) -> Next<H> {
         match self.waiting.pop_front() {
             Some(member) => Next::Call(PendingCall { run: self, member }),
-            None => Next::Done(Finished { steps: Arc::unwrap_or_clone(self.steps), spent: self.spent }),
+            None => Next::Done(Finished {
+                steps: Arc::unwrap_or_clone(self.steps),
+                spent: self.spent,
+            }),
         }
     }
 }
@@ -94,10 +105,16 @@ impl<H> PendingCall<H> {
     /// The event as a component is told of it: with the object that its registration wants returned
     /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, where the C library puts it, too.
     pub fn event_with_object(&self) -> Arc<Event> {
-        let Some(object) = &self.member.registration.object else { return self.run.event.clone() };
+        let Some(object) = &self.member.registration.object else {
+            return self.run.event.clone();
+        };
         let mut event = (*self.run.event).clone();
-        event.infos.retain(|info| info.key != key::PMIX_EVENT_RETURN_OBJECT);
-        event.infos.push(Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
+        event
+            .infos
+            .retain(|info| info.key != key::PMIX_EVENT_RETURN_OBJECT);
+        event
+            .infos
+            .push(Info::new(key::PMIX_EVENT_RETURN_OBJECT, object.clone()));
         Arc::new(event)
     }
 
@@ -126,7 +143,11 @@ impl<H> PendingCall<H> {
             run.spent.push(member.id);
         }
         let name = member.registration.name.clone();
-        Arc::make_mut(&mut run.steps).push(Step { name, status: outcome.status, infos: outcome.infos });
+        Arc::make_mut(&mut run.steps).push(Step {
+            name,
+            status: outcome.status,
+            infos: outcome.infos,
+        });
         run
     }
 }

@@ -40,12 +40,18 @@ impl Levels {
     /// rely on getting both; [`Levels::JobSpecific`] for the handlers of `peal-client` and hosted ones (RFC 0002).
     pub fn of(directives: &[Info], default: Levels) -> Levels {
         let given = |key| directives.value_of(key).and_then(Value::as_bool);
-        let (job, environment) = (given(key::PMIX_EVENT_JOB_LEVEL), given(key::PMIX_EVENT_ENVIRO_LEVEL));
+        let (job, environment) = (
+            given(key::PMIX_EVENT_JOB_LEVEL),
+            given(key::PMIX_EVENT_ENVIRO_LEVEL),
+        );
         if job.is_none() && environment.is_none() {
             return default;
         }
         // Of whichever is not spoken of, the opposite of what is said of the other holds.
-        match (job.or(environment.map(|other| !other)), environment.or(job.map(|other| !other))) {
+        match (
+            job.or(environment.map(|other| !other)),
+            environment.or(job.map(|other| !other)),
+        ) {
             (Some(true), Some(true)) => Levels::Both,
             (Some(true), _) => Levels::JobSpecific,
             (_, Some(true)) => Levels::Environment,
@@ -55,9 +61,12 @@ impl Levels {
 
     /// The directives that say so, for whoever has another default.
     pub fn directives(self) -> Vec<Info> {
-        let both =
-            [(key::PMIX_EVENT_JOB_LEVEL, Class::JobSpecific), (key::PMIX_EVENT_ENVIRO_LEVEL, Class::Environment)];
-        both.map(|(key, class)| Info::new(key, Value::Bool(self.include(class)))).into()
+        let both = [
+            (key::PMIX_EVENT_JOB_LEVEL, Class::JobSpecific),
+            (key::PMIX_EVENT_ENVIRO_LEVEL, Class::Environment),
+        ];
+        both.map(|(key, class)| Info::new(key, Value::Bool(self.include(class))))
+            .into()
     }
 
     /// Whether events of this class are asked for.
@@ -101,14 +110,27 @@ pub(crate) enum Affects {
 impl Head {
     /// That of this event, which has this aim.
     pub(crate) fn of(event: &Event, aim: &Aim) -> Head {
-        let marking = if event.is_non_default() { Marking::NonDefault } else { Marking::Ordinary };
-        let affects = if aim.names_affected() { Affects::Named } else { Affects::Anybody };
+        let marking = if event.is_non_default() {
+            Marking::NonDefault
+        } else {
+            Marking::Ordinary
+        };
+        let affects = if aim.names_affected() {
+            Affects::Named
+        } else {
+            Affects::Anybody
+        };
         let class = match event.range {
             Range::Namespace => Class::JobSpecific,
             _ if aim.names_affected() || aim.names_targets() => Class::JobSpecific,
             _ => Class::Environment,
         };
-        Head { code: event.code, class, marking, affects }
+        Head {
+            code: event.code,
+            class,
+            marking,
+            affects,
+        }
     }
 }
 
@@ -135,19 +157,34 @@ mod tests {
             (&odd, &odd, None),
             (&odd, &yes, Some(Environment)),
         ] {
-            let info = |key, value: &Option<Value>| value.clone().map(|value| Info::new(key, value));
-            let keys = [(key::PMIX_EVENT_JOB_LEVEL, job), (key::PMIX_EVENT_ENVIRO_LEVEL, environment)];
-            let directives: Vec<Info> = keys.into_iter().filter_map(|(key, value)| info(key, value)).collect();
+            let info =
+                |key, value: &Option<Value>| value.clone().map(|value| Info::new(key, value));
+            let keys = [
+                (key::PMIX_EVENT_JOB_LEVEL, job),
+                (key::PMIX_EVENT_ENVIRO_LEVEL, environment),
+            ];
+            let directives: Vec<Info> = keys
+                .into_iter()
+                .filter_map(|(key, value)| info(key, value))
+                .collect();
             if let Some(wanted) = wanted {
                 assert_eq!(Levels::of(&wanted.directives(), Both), wanted);
             }
             for default in [Both, JobSpecific] {
-                assert_eq!(Levels::of(&directives, default), wanted.unwrap_or(default), "{job:?} {environment:?}");
+                assert_eq!(
+                    Levels::of(&directives, default),
+                    wanted.unwrap_or(default),
+                    "{job:?} {environment:?}"
+                );
             }
         }
-        let heard = [Neither, JobSpecific, Environment, Both]
-            .map(|levels| [Class::JobSpecific, Class::Environment].map(|class| levels.include(class)));
-        assert_eq!(heard, [[false, false], [true, false], [false, true], [true, true]]);
+        let heard = [Neither, JobSpecific, Environment, Both].map(|levels| {
+            [Class::JobSpecific, Class::Environment].map(|class| levels.include(class))
+        });
+        assert_eq!(
+            heard,
+            [[false, false], [true, false], [false, true], [true, true]]
+        );
     }
 
     #[test]
@@ -155,7 +192,10 @@ mod tests {
         let proc = || Value::Proc(Proc::new(Nspace::new("job").unwrap(), Rank(0)));
         let custom = (key::PMIX_EVENT_CUSTOM_RANGE, proc());
         let affected = (key::PMIX_EVENT_AFFECTED_PROC, proc());
-        let several = (key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([Proc::all(Nspace::new("job").unwrap())]));
+        let several = (
+            key::PMIX_EVENT_AFFECTED_PROCS,
+            Value::procs([Proc::all(Nspace::new("job").unwrap())]),
+        );
         let nonsense = (key::PMIX_EVENT_AFFECTED_PROC, Value::Bool(true));
         for (range, info, class) in [
             (Range::Namespace, None, Class::JobSpecific),
@@ -167,8 +207,16 @@ mod tests {
             (Range::Global, Some(nonsense), Class::Environment),
             (Range::Custom, Some(custom), Class::JobSpecific),
         ] {
-            let infos = info.into_iter().map(|(key, value)| Info::new(key, value)).collect();
-            let event = Event { code: Status(-3001), source: None, range, infos };
+            let infos = info
+                .into_iter()
+                .map(|(key, value)| Info::new(key, value))
+                .collect();
+            let event = Event {
+                code: Status(-3001),
+                source: None,
+                range,
+                infos,
+            };
             assert_eq!(Class::of(&event), class, "{event:?}");
         }
     }

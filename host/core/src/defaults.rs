@@ -1,6 +1,7 @@
 //! What holds where no policy decides: one rule per hook, each a row of the table in the design, section 3.3.
 use peal_model::{
-    ConnectionKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Status, Target, Value, code, key,
+    ConnectionKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Status, Target,
+    Value, code, key,
 };
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -87,17 +88,40 @@ impl<'a> Case<'a> {
     pub fn of(request: &'a PolicyRequest) -> Case<'a> {
         let what = match request.matter {
             Matter::Connection(kind) => What::Connection(kind),
-            Matter::Event { .. } => What::Event { claimed: request.infos.value_of(key::PMIX_EVENT_PROXY) },
+            Matter::Event { .. } => What::Event {
+                claimed: request.infos.value_of(key::PMIX_EVENT_PROXY),
+            },
             Matter::Registration => What::Registration,
-            Matter::JobControl => What::Others { hook: Hook::JobControl, users: &[] },
-            Matter::Monitor => What::Others { hook: Hook::Monitor, users: &[] },
+            Matter::JobControl => What::Others {
+                hook: Hook::JobControl,
+                users: &[],
+            },
+            Matter::Monitor => What::Others {
+                hook: Hook::Monitor,
+                users: &[],
+            },
             Matter::Provision => What::Provision,
             Matter::Log => What::Log,
             Matter::Group(_) => What::Group,
-            Matter::Spawn => What::Spawn { infos: &request.infos, directives: &request.directives },
+            Matter::Spawn => What::Spawn {
+                infos: &request.infos,
+                directives: &request.directives,
+            },
         };
-        let PolicyRequest { requester, identity, server, targets, .. } = request;
-        Case { requester: requester.as_ref(), identity: *identity, server: *server, targets, what }
+        let PolicyRequest {
+            requester,
+            identity,
+            server,
+            targets,
+            ..
+        } = request;
+        Case {
+            requester: requester.as_ref(),
+            identity: *identity,
+            server: *server,
+            targets,
+            what,
+        }
     }
 }
 
@@ -201,15 +225,21 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
         What::Log | What::Registration => Ok(()),
         What::Provision => Err(Refused::NoProvisioner),
         // Only what the site's own modules ask for has no name.
-        What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => Ok(()),
-        // The kernel tells root of everybody's processes, and so does the server.
-        What::Others { hook: Hook::Query, .. } if case.identity.is_some_and(|identity| identity.uid == 0) => {
-            known_only(case)
+        What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => {
+            Ok(())
         }
+        // The kernel tells root of everybody's processes, and so does the server.
+        What::Others {
+            hook: Hook::Query, ..
+        } if case.identity.is_some_and(|identity| identity.uid == 0) => known_only(case),
         What::Others { users, .. } => own_only(case, users),
         What::Group => own_as_far_as_known(case),
         What::Spawn { infos, directives } => {
-            let users: Vec<u32> = directives.iter().chain(infos).filter_map(user_named).collect();
+            let users: Vec<u32> = directives
+                .iter()
+                .chain(infos)
+                .filter_map(user_named)
+                .collect();
             own_only(case, &users)
         }
     }
@@ -240,7 +270,11 @@ fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
     known_only(case)?;
     none_foreign(case, uid)?;
     match users.iter().find(|user| **user != uid) {
-        Some(named) => Err(Refused::ForeignUser { requester: case.requester.cloned(), uid, named: *named }),
+        Some(named) => Err(Refused::ForeignUser {
+            requester: case.requester.cloned(),
+            uid,
+            named: *named,
+        }),
         None => Ok(()),
     }
 }
@@ -254,12 +288,16 @@ fn known_only(case: &Case<'_>) -> Result<(), Refused> {
 }
 
 fn uid_of(case: &Case<'_>) -> Result<u32, Refused> {
-    case.identity.map(|identity| identity.uid).ok_or_else(|| Refused::Nobody(case.requester.cloned()))
+    case.identity
+        .map(|identity| identity.uid)
+        .ok_or_else(|| Refused::Nobody(case.requester.cloned()))
 }
 
 /// The user as whom procs shall run.
 fn user_named(info: &Info) -> Option<u32> {
-    let number = (info.key == key::PMIX_USERID).then(|| info.value.as_u64()).flatten()?;
+    let number = (info.key == key::PMIX_USERID)
+        .then(|| info.value.as_u64())
+        .flatten()?;
     // Whoever is beyond the numbers of users is nobody's.
     Some(u32::try_from(number).unwrap_or(u32::MAX))
 }
@@ -268,19 +306,30 @@ fn user_named(info: &Info) -> Option<u32> {
 fn none_foreign(case: &Case<'_>, uid: u32) -> Result<(), Refused> {
     let foreign = case.targets.iter().find_map(|Target { proc, owner }| {
         let owner = owner.filter(|owner| owner.uid != uid)?.uid;
-        Some(Refused::Foreign { requester: case.requester.cloned(), uid, target: proc.clone(), owner })
+        Some(Refused::Foreign {
+            requester: case.requester.cloned(),
+            uid,
+            target: proc.clone(),
+            owner,
+        })
     });
     foreign.map_or(Ok(()), Err)
 }
 
 /// Root, the server's own user, or whoever owns all that it asks about.
 fn tool(case: &Case<'_>) -> Result<(), Refused> {
-    let uid = case.identity.ok_or_else(|| Refused::Nobody(case.requester.cloned()))?.uid;
+    let uid = case
+        .identity
+        .ok_or_else(|| Refused::Nobody(case.requester.cloned()))?
+        .uid;
     let owns = |target: &Target| target.owner.is_some_and(|owner| owner.uid == uid);
     let owns_all = !case.targets.is_empty() && case.targets.iter().all(owns);
     if uid == 0 || uid == case.server.uid || owns_all {
         Ok(())
     } else {
-        Err(Refused::ForeignTool { uid, server: case.server.uid })
+        Err(Refused::ForeignTool {
+            uid,
+            server: case.server.uid,
+        })
     }
 }

@@ -18,13 +18,18 @@ impl Registration {
         directives: &[Info],
         registrant: Option<&Proc>,
     ) -> Result<Registration, RegistrationError> {
-        let mut registration =
-            Registration::new(text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(), Codes::of(codes));
+        let mut registration = Registration::new(
+            text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(),
+            Codes::of(codes),
+        );
         let mut chosen: Option<(&'static str, Place)> = None;
         for (key, place) in [
             (key::PMIX_EVENT_HDLR_FIRST, Place::First),
             (key::PMIX_EVENT_HDLR_LAST, Place::Last),
-            (key::PMIX_EVENT_HDLR_FIRST_IN_CATEGORY, Place::FirstInCategory),
+            (
+                key::PMIX_EVENT_HDLR_FIRST_IN_CATEGORY,
+                Place::FirstInCategory,
+            ),
             (key::PMIX_EVENT_HDLR_LAST_IN_CATEGORY, Place::LastInCategory),
             (key::PMIX_EVENT_HDLR_PREPEND, Place::Prepend),
             (key::PMIX_EVENT_HDLR_APPEND, Place::Append),
@@ -34,10 +39,18 @@ impl Registration {
             }
         }
         if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_BEFORE)? {
-            choose(&mut chosen, key::PMIX_EVENT_HDLR_BEFORE, Place::Before(name.to_owned()))?;
+            choose(
+                &mut chosen,
+                key::PMIX_EVENT_HDLR_BEFORE,
+                Place::Before(name.to_owned()),
+            )?;
         }
         if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_AFTER)? {
-            choose(&mut chosen, key::PMIX_EVENT_HDLR_AFTER, Place::After(name.to_owned()))?;
+            choose(
+                &mut chosen,
+                key::PMIX_EVENT_HDLR_AFTER,
+                Place::After(name.to_owned()),
+            )?;
         }
         if let Some((_, place)) = chosen {
             registration.place = place;
@@ -45,9 +58,14 @@ impl Registration {
         if flag(directives, key::PMIX_EVENT_ONESHOT)? {
             registration.lifetime = Lifetime::OneShot;
         }
-        for key in [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS] {
+        for key in [
+            key::PMIX_EVENT_AFFECTED_PROC,
+            key::PMIX_EVENT_AFFECTED_PROCS,
+        ] {
             if let Some(value) = directives.value_of(key) {
-                registration.affected.extend(value.as_procs().ok_or_else(|| bad_procs(key))?);
+                registration
+                    .affected
+                    .extend(value.as_procs().ok_or_else(|| bad_procs(key))?);
             }
         }
         for key in [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL] {
@@ -65,7 +83,9 @@ impl Registration {
 /// # Errors
 /// `PMIX_ERR_BAD_PARAM` where it is no number, or negative.
 pub(crate) fn timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
-    let Some(value) = infos.value_of(key::PMIX_TIMEOUT) else { return Ok(None) };
+    let Some(value) = infos.value_of(key::PMIX_TIMEOUT) else {
+        return Ok(None);
+    };
     let seconds = value.as_u64().ok_or(code::PMIX_ERR_BAD_PARAM)?;
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
@@ -74,15 +94,20 @@ pub(crate) fn timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
 fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, RegistrationError> {
     let listed = match directives.value_of(key::PMIX_EVENT_CUSTOM_RANGE) {
         None => None,
-        Some(value) => Some(ProcSet::of(value.as_procs().ok_or_else(|| bad_procs(key::PMIX_EVENT_CUSTOM_RANGE))?)),
+        Some(value) => Some(ProcSet::of(
+            value
+                .as_procs()
+                .ok_or_else(|| bad_procs(key::PMIX_EVENT_CUSTOM_RANGE))?,
+        )),
     };
     let range = match directives.value_of(key::PMIX_RANGE) {
         // A list alone says enough.
         None if listed.is_some() => Range::Custom,
         None => Range::Undef,
-        Some(value) => value
-            .as_range()
-            .ok_or(RegistrationError::BadDirective { key: key::PMIX_RANGE.0, wanted: "PMIX_DATA_RANGE" })?,
+        Some(value) => value.as_range().ok_or(RegistrationError::BadDirective {
+            key: key::PMIX_RANGE.0,
+            wanted: "PMIX_DATA_RANGE",
+        })?,
     };
     let of = |pattern: &dyn Fn(&Proc) -> Proc| {
         let registrant = registrant.ok_or(RegistrationError::NobodysRange { range })?;
@@ -90,22 +115,36 @@ fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, Re
     };
     match (range, listed) {
         (Range::Custom, Some(procs)) => Ok(Sources::These(procs)),
-        (Range::Custom, None) | (_, Some(_)) => Err(RegistrationError::ContradictoryRange { range }),
+        (Range::Custom, None) | (_, Some(_)) => {
+            Err(RegistrationError::ContradictoryRange { range })
+        }
         (Range::Namespace, None) => of(&|proc| Proc::all(proc.nspace.clone())),
         (Range::ProcLocal, None) => of(&Proc::clone),
         (Range::Rm, None) => Ok(Sources::ResourceManager),
         // Whatever reaches a proc comes from its node and session.
-        (Range::Undef | Range::Local | Range::Session | Range::Global, None) => Ok(Sources::Anybody),
+        (Range::Undef | Range::Local | Range::Session | Range::Global, None) => {
+            Ok(Sources::Anybody)
+        }
     }
 }
 
 fn bad_procs(key: KeyName) -> RegistrationError {
-    RegistrationError::BadDirective { key: key.0, wanted: "PMIX_PROC or an array of them" }
+    RegistrationError::BadDirective {
+        key: key.0,
+        wanted: "PMIX_PROC or an array of them",
+    }
 }
 
-fn choose(chosen: &mut Option<(&'static str, Place)>, key: KeyName, place: Place) -> Result<(), RegistrationError> {
+fn choose(
+    chosen: &mut Option<(&'static str, Place)>,
+    key: KeyName,
+    place: Place,
+) -> Result<(), RegistrationError> {
     match chosen {
-        Some((first, _)) => Err(RegistrationError::TwoPlaces { first, second: key.0 }),
+        Some((first, _)) => Err(RegistrationError::TwoPlaces {
+            first,
+            second: key.0,
+        }),
         None => {
             *chosen = Some((key.0, place));
             Ok(())
@@ -116,15 +155,22 @@ fn choose(chosen: &mut Option<(&'static str, Place)>, key: KeyName, place: Place
 fn flag(directives: &[Info], key: KeyName) -> Result<bool, RegistrationError> {
     match directives.value_of(key) {
         None => Ok(false),
-        Some(value) => value.as_bool().ok_or(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_BOOL" }),
+        Some(value) => value.as_bool().ok_or(RegistrationError::BadDirective {
+            key: key.0,
+            wanted: "PMIX_BOOL",
+        }),
     }
 }
 
 fn text(directives: &[Info], key: KeyName) -> Result<Option<&str>, RegistrationError> {
     match directives.value_of(key) {
         None => Ok(None),
-        Some(value) => {
-            value.as_str().map(Some).ok_or(RegistrationError::BadDirective { key: key.0, wanted: "PMIX_STRING" })
-        }
+        Some(value) => value
+            .as_str()
+            .map(Some)
+            .ok_or(RegistrationError::BadDirective {
+                key: key.0,
+                wanted: "PMIX_STRING",
+            }),
     }
 }

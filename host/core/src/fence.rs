@@ -50,7 +50,11 @@ pub enum Attendance {
 impl Attendance {
     /// That of two parts of one fence.
     pub fn and(self, other: Attendance) -> Attendance {
-        if self == Attendance::Full { other } else { Attendance::Partial }
+        if self == Attendance::Full {
+            other
+        } else {
+            Attendance::Partial
+        }
     }
 }
 
@@ -131,31 +135,61 @@ pub(crate) struct Fences {
 
 impl Fences {
     pub(crate) fn new(max: usize) -> Fences {
-        Fences { open: BTreeMap::new(), next: 0, deadlines: Deadlines::default(), max }
+        Fences {
+            open: BTreeMap::new(),
+            next: 0,
+            deadlines: Deadlines::default(),
+            max,
+        }
     }
 
     /// The fence of this set that waits for this proc, if there is one. A proc that calls twice with the same set before the
     /// first call is answered takes part in two fences.
-    pub(crate) fn awaiting(&self, purpose: Purpose, procs: &NamedProcs, proc: &Proc) -> Option<FenceId> {
-        let awaits = |fence: &&Fence| fence.missing.contains(proc) && fence.purpose == purpose && fence.procs == *procs;
+    pub(crate) fn awaiting(
+        &self,
+        purpose: Purpose,
+        procs: &NamedProcs,
+        proc: &Proc,
+    ) -> Option<FenceId> {
+        let awaits = |fence: &&Fence| {
+            fence.missing.contains(proc) && fence.purpose == purpose && fence.procs == *procs
+        };
         self.open.values().find(awaits).map(|fence| fence.id)
     }
 
     /// Begins a fence.
     pub(crate) fn start(&mut self, purpose: Purpose, participants: Participants) -> FenceId {
-        let Participants { procs, expected, attendance } = participants;
+        let Participants {
+            procs,
+            expected,
+            attendance,
+        } = participants;
         self.next += 1;
         let id = FenceId(self.next);
         let (arrived, waiting, collect) = (BTreeSet::new(), Vec::new(), Collect::Nothing);
         let missing = expected;
-        let fence = Fence { id, purpose, procs, missing, arrived, waiting, collect, attendance, deadline: None };
+        let fence = Fence {
+            id,
+            purpose,
+            procs,
+            missing,
+            arrived,
+            waiting,
+            collect,
+            attendance,
+            deadline: None,
+        };
         self.open.insert(id, fence);
         id
     }
 
     /// Whether this proc waits in as many fences as it may.
     pub(crate) fn is_busy(&self, proc: &Proc) -> bool {
-        self.open.values().filter(|fence| fence.arrived.contains(proc)).count() >= self.max
+        self.open
+            .values()
+            .filter(|fence| fence.arrived.contains(proc))
+            .count()
+            >= self.max
     }
 
     /// Counts a proc in, and says whether that was the last that had to come.
@@ -167,7 +201,10 @@ impl Fences {
         if arrival.collect == Collect::Data {
             fence.collect = Collect::Data;
         }
-        let deadline = [fence.deadline, arrival.deadline].into_iter().flatten().min();
+        let deadline = [fence.deadline, arrival.deadline]
+            .into_iter()
+            .flatten()
+            .min();
         let before = std::mem::replace(&mut fence.deadline, deadline);
         before.into_iter().for_each(|at| self.deadlines.remove(at));
         deadline.into_iter().for_each(|at| self.deadlines.add(at));
@@ -184,9 +221,17 @@ impl Fences {
         self.go_on_without(proc, |purpose| !purpose.awaits_finalized())
     }
 
-    fn go_on_without(&mut self, proc: &Proc, concerned: impl Fn(Purpose) -> bool) -> Vec<LocallyComplete> {
+    fn go_on_without(
+        &mut self,
+        proc: &Proc,
+        concerned: impl Fn(Purpose) -> bool,
+    ) -> Vec<LocallyComplete> {
         let mut complete = Vec::new();
-        for fence in self.open.values_mut().filter(|fence| concerned(fence.purpose)) {
+        for fence in self
+            .open
+            .values_mut()
+            .filter(|fence| concerned(fence.purpose))
+        {
             if fence.missing.remove(proc) {
                 fence.attendance = Attendance::Partial;
                 complete.extend(fence.complete());
@@ -198,20 +243,44 @@ impl Fences {
     /// The fence is over everywhere.
     pub(crate) fn finish(&mut self, id: FenceId) -> Option<Finished> {
         let fence = self.open.remove(&id)?;
-        fence.deadline.into_iter().for_each(|at| self.deadlines.remove(at));
-        let Fence { purpose, procs, arrived, waiting, attendance, .. } = fence;
-        Some(Finished { purpose, procs, arrived, waiting, attendance })
+        fence
+            .deadline
+            .into_iter()
+            .for_each(|at| self.deadlines.remove(at));
+        let Fence {
+            purpose,
+            procs,
+            arrived,
+            waiting,
+            attendance,
+            ..
+        } = fence;
+        Some(Finished {
+            purpose,
+            procs,
+            arrived,
+            waiting,
+            attendance,
+        })
     }
 
     /// Who waits in fences that come to nothing.
     fn give_up(&mut self, gone: Vec<FenceId>) -> Vec<RequestId> {
-        gone.into_iter().filter_map(|id| self.finish(id)).flat_map(|finished| finished.waiting).collect()
+        gone.into_iter()
+            .filter_map(|id| self.finish(id))
+            .flat_map(|finished| finished.waiting)
+            .collect()
     }
 
     /// A proc has ended and can be connected with nobody: who waits to connect with it.
     pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<RequestId> {
-        let has_part = |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
-        let connects = self.open.values().filter(|fence| fence.purpose == Purpose::Connect).filter(has_part);
+        let has_part =
+            |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
+        let connects = self
+            .open
+            .values()
+            .filter(|fence| fence.purpose == Purpose::Connect)
+            .filter(has_part);
         let gone = connects.map(|fence| fence.id).collect();
         self.give_up(gone)
     }
@@ -219,7 +288,11 @@ impl Fences {
     /// A connection is closed. A fence in which nobody waits any more is gone with it.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         let mut deserted = Vec::new();
-        for fence in self.open.values_mut().filter(|fence| !fence.waiting.is_empty()) {
+        for fence in self
+            .open
+            .values_mut()
+            .filter(|fence| !fence.waiting.is_empty())
+        {
             fence.waiting.retain(|request| request.peer != peer);
             if fence.waiting.is_empty() && !fence.missing.is_empty() {
                 deserted.push(fence.id);
@@ -231,14 +304,25 @@ impl Fences {
     /// A job is gone: who waits in fences that name it; the fences are gone, too.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
         let names = |fence: &&Fence| fence.procs.iter().any(|proc| proc.nspace == *nspace);
-        let gone: Vec<FenceId> = self.open.values().filter(names).map(|fence| fence.id).collect();
+        let gone: Vec<FenceId> = self
+            .open
+            .values()
+            .filter(names)
+            .map(|fence| fence.id)
+            .collect();
         self.give_up(gone)
     }
 
     /// A proc starts anew and knows of no fence: who waits in those that it has a part in; the fences are gone.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) -> Vec<RequestId> {
-        let has_part = |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
-        let gone: Vec<FenceId> = self.open.values().filter(has_part).map(|fence| fence.id).collect();
+        let has_part =
+            |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
+        let gone: Vec<FenceId> = self
+            .open
+            .values()
+            .filter(has_part)
+            .map(|fence| fence.id)
+            .collect();
         self.give_up(gone)
     }
 

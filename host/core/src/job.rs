@@ -1,6 +1,7 @@
 //! A job as its server knows it.
 use peal_model::{
-    DataArray, Identity, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text, Value, key,
+    DataArray, Identity, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData,
+    Text, Value, key,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,14 +37,33 @@ pub struct AppSpec {
 
 impl JobSpec {
     /// A job of one application, of which no more is known.
-    pub fn new(nspace: Nspace, size: u32, hostname: impl Into<String>, identity: Identity) -> JobSpec {
-        let apps = vec![AppSpec { size, command: None, wdir: None }];
-        JobSpec { nspace, apps, hostname: hostname.into(), identity, parent: None, offset: 0, slots: size }
+    pub fn new(
+        nspace: Nspace,
+        size: u32,
+        hostname: impl Into<String>,
+        identity: Identity,
+    ) -> JobSpec {
+        let apps = vec![AppSpec {
+            size,
+            command: None,
+            wdir: None,
+        }];
+        JobSpec {
+            nspace,
+            apps,
+            hostname: hostname.into(),
+            identity,
+            parent: None,
+            offset: 0,
+            slots: size,
+        }
     }
 
     /// How many procs it has.
     pub fn size(&self) -> u32 {
-        self.apps.iter().fold(0, |sum, app| sum.saturating_add(app.size))
+        self.apps
+            .iter()
+            .fold(0, |sum, app| sum.saturating_add(app.size))
     }
 
     /// Its ranks.
@@ -95,11 +115,22 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(spec: JobSpec) -> Job {
         let procs = spec.ranks().map(|rank| (rank, Life::Expected)).collect();
-        Job { info: Arc::new(spec.job_info()), procs, starts: BTreeMap::new(), spec }
+        Job {
+            info: Arc::new(spec.job_info()),
+            procs,
+            starts: BTreeMap::new(),
+            spec,
+        }
     }
 
     pub(crate) fn census(&self) -> Census {
-        let mut census = Census { spec: self.spec.clone(), expected: 0, connected: 0, finalized: 0, lost: 0 };
+        let mut census = Census {
+            spec: self.spec.clone(),
+            expected: 0,
+            connected: 0,
+            finalized: 0,
+            lost: 0,
+        };
         for life in self.procs.values() {
             *match life {
                 Life::Expected => &mut census.expected,
@@ -121,7 +152,11 @@ impl Job {
 
     /// A rank is about to start again, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`).
     pub(crate) fn restarts(&mut self, rank: Rank, checkpoint: Option<&str>) {
-        self.say(rank, key::PMIX_JOB_CTRL_RESTART, checkpoint.map(Value::string));
+        self.say(
+            rank,
+            key::PMIX_JOB_CTRL_RESTART,
+            checkpoint.map(Value::string),
+        );
         self.say(rank, key::PMIX_PROC_PID, None);
     }
 
@@ -131,7 +166,13 @@ impl Job {
             Some(Value::DataArray(names)) => names.items().to_vec(),
             _ => Vec::new(),
         };
-        let known = known.into_iter().filter_map(|name| if let Value::String(name) = name { name } else { None });
+        let known = known.into_iter().filter_map(|name| {
+            if let Value::String(name) = name {
+                name
+            } else {
+                None
+            }
+        });
         let names = DataArray::strings(known.chain([name.clone()]));
         self.say(rank, key::PMIX_PSET_NAMES, Some(Value::DataArray(names)));
     }
@@ -139,7 +180,9 @@ impl Job {
     /// What is said of a rank.
     pub(crate) fn value(&self, rank: Rank, key: KeyName) -> Option<&Value> {
         let proc = Proc::new(self.info.nspace.clone(), rank);
-        said_of(&self.info, &proc).find(|kval| kval.key == key).map(|kval| &kval.value)
+        said_of(&self.info, &proc)
+            .find(|kval| kval.key == key)
+            .map(|kval| &kval.value)
     }
 
     /// Says something of a rank in the place of what was said before, or nothing any more.
@@ -161,7 +204,10 @@ impl Job {
 
 /// What the host said of one rank, or of the job as a whole for the wildcard rank.
 pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
-    RankData { proc: proc.clone(), kvals: said_of(info, proc).cloned().collect() }
+    RankData {
+        proc: proc.clone(),
+        kvals: said_of(info, proc).cloned().collect(),
+    }
 }
 
 /// Whether the host said something of this key about a rank, or about the job or one of its nodes, applications or sessions.
@@ -180,11 +226,17 @@ pub(crate) fn says_of_ranks(info: &JobInfo, key: &Key) -> bool {
 
 /// All that the host said, of the job first and then of each of its ranks.
 pub(crate) fn all_values(info: &JobInfo) -> impl Iterator<Item = RankData> {
-    std::iter::once(Proc::all(info.nspace.clone())).chain(procs_of(info)).map(|proc| values_of(info, &proc))
+    std::iter::once(Proc::all(info.nspace.clone()))
+        .chain(procs_of(info))
+        .map(|proc| values_of(info, &proc))
 }
 
 /// The arrays that say of which node, application or session their members are.
-const REALMS: [KeyName; 3] = [key::PMIX_NODE_INFO_ARRAY, key::PMIX_APP_INFO_ARRAY, key::PMIX_SESSION_INFO_ARRAY];
+const REALMS: [KeyName; 3] = [
+    key::PMIX_NODE_INFO_ARRAY,
+    key::PMIX_APP_INFO_ARRAY,
+    key::PMIX_SESSION_INFO_ARRAY,
+];
 
 fn members(kval: &Kval) -> impl Iterator<Item = &Info> {
     let infos = match &kval.value {

@@ -19,25 +19,46 @@ impl JobSpec {
         ];
         entries.extend(self.parentage().map(JobEntry::Job));
         entries.push(array(key::PMIX_NODE_INFO_ARRAY, self.node_values()));
-        entries.extend(self.placed().map(|place| array(key::PMIX_APP_INFO_ARRAY, place.values())));
+        entries.extend(
+            self.placed()
+                .map(|place| array(key::PMIX_APP_INFO_ARRAY, place.values())),
+        );
         let shared = SharedRankData::of(self);
         let ranks = self.placed().flat_map(|place| place.ranks());
-        entries.extend(ranks.map(|(place, rank)| JobEntry::Rank(rank, self.rank_values(&shared, &place, rank))));
-        JobInfo { nspace: self.nspace.clone(), entries }
+        entries
+            .extend(ranks.map(|(place, rank)| {
+                JobEntry::Rank(rank, self.rank_values(&shared, &place, rank))
+            }));
+        JobInfo {
+            nspace: self.nspace.clone(),
+            entries,
+        }
     }
 
     fn node_values(&self) -> Vec<Info> {
-        let peers = self.ranks().map(|rank| rank.0.to_string()).collect::<Vec<_>>().join(",");
-        let procs = self.ranks().map(|rank| Proc::new(self.nspace.clone(), rank));
+        let peers = self
+            .ranks()
+            .map(|rank| rank.0.to_string())
+            .collect::<Vec<_>>()
+            .join(",");
+        let procs = self
+            .ranks()
+            .map(|rank| Proc::new(self.nspace.clone(), rank));
         vec![
             Info::new(key::PMIX_HOSTNAME, Value::string(&self.hostname)),
             Info::new(key::PMIX_NODEID, Value::Uint32(0)),
             Info::new(key::PMIX_LOCAL_SIZE, Value::Uint32(self.size())),
-            Info::new(key::PMIX_NODE_SIZE, Value::Uint32(self.offset.saturating_add(self.size()))),
+            Info::new(
+                key::PMIX_NODE_SIZE,
+                Value::Uint32(self.offset.saturating_add(self.size())),
+            ),
             Info::new(key::PMIX_LOCAL_PEERS, Value::string(&peers)),
             Info::new(key::PMIX_LOCAL_PROCS, Value::procs(procs)),
             Info::new(key::PMIX_LOCALLDR, Value::Rank(Rank(0))),
-            Info::new(key::PMIX_NODE_OVERSUBSCRIBED, Value::Bool(self.is_crowded())),
+            Info::new(
+                key::PMIX_NODE_OVERSUBSCRIBED,
+                Value::Bool(self.is_crowded()),
+            ),
         ]
     }
 
@@ -56,7 +77,10 @@ impl JobSpec {
             Value::Rank(Rank(rank.0 - place.leader)),
             Value::Rank(Rank(in_all)),
         ];
-        let own = shared.own_keys.iter().zip(own).map(|(key, value)| Kval { key: key.clone(), value });
+        let own = shared.own_keys.iter().zip(own).map(|(key, value)| Kval {
+            key: key.clone(),
+            value,
+        });
         let mut kvals = Vec::with_capacity(own.len() + shared.common.len() + SAID_AT_START);
         kvals.extend(own);
         kvals.extend_from_slice(&shared.common);
@@ -68,7 +92,10 @@ impl JobSpec {
         let parent = self.parent.iter();
         parent.flat_map(|parent| {
             let parent = Value::Proc(parent.clone());
-            [Kval::new(key::PMIX_SPAWNED, Value::Bool(true)), Kval::new(key::PMIX_PARENT_ID, parent)]
+            [
+                Kval::new(key::PMIX_SPAWNED, Value::Bool(true)),
+                Kval::new(key::PMIX_PARENT_ID, parent),
+            ]
         })
     }
 
@@ -76,7 +103,11 @@ impl JobSpec {
     fn placed(&self) -> impl Iterator<Item = Place<'_>> {
         let mut leader = 0;
         (0..).zip(&self.apps).map(move |(number, app)| {
-            let place = Place { number, leader, app };
+            let place = Place {
+                number,
+                leader,
+                app,
+            };
             leader += app.size;
             place
         })
@@ -96,8 +127,13 @@ struct SharedRankData {
 
 impl SharedRankData {
     fn of(spec: &JobSpec) -> SharedRankData {
-        let own_keys =
-            [key::PMIX_LOCAL_RANK, key::PMIX_NODE_RANK, key::PMIX_APPNUM, key::PMIX_APP_RANK, key::PMIX_GLOBAL_RANK];
+        let own_keys = [
+            key::PMIX_LOCAL_RANK,
+            key::PMIX_NODE_RANK,
+            key::PMIX_APPNUM,
+            key::PMIX_APP_RANK,
+            key::PMIX_GLOBAL_RANK,
+        ];
         let common = [
             Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
@@ -106,7 +142,10 @@ impl SharedRankData {
             Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)),
         ];
         let common = common.into_iter().chain(spec.parentage()).collect();
-        SharedRankData { own_keys: own_keys.map(Key::from), common }
+        SharedRankData {
+            own_keys: own_keys.map(Key::from),
+            common,
+        }
     }
 }
 
@@ -129,8 +168,14 @@ impl<'a> Place<'a> {
             Info::new(key::PMIX_APP_SIZE, Value::Uint32(self.app.size)),
             Info::new(key::PMIX_APPLDR, Value::Rank(Rank(self.leader))),
         ];
-        let said = [(key::PMIX_APP_ARGV, &self.app.command), (key::PMIX_WDIR, &self.app.wdir)];
-        values.extend(said.into_iter().filter_map(|(key, said)| Some(Info::new(key, Value::string(said.as_deref()?)))));
+        let said = [
+            (key::PMIX_APP_ARGV, &self.app.command),
+            (key::PMIX_WDIR, &self.app.wdir),
+        ];
+        values.extend(
+            said.into_iter()
+                .filter_map(|(key, said)| Some(Info::new(key, Value::string(said.as_deref()?)))),
+        );
         values
     }
 }
@@ -152,9 +197,18 @@ mod tests {
     fn ranks_go_through_the_applications_and_global_ones_through_the_jobs_before() {
         let nspace = Nspace::new("job").unwrap();
         let parent = Proc::new(Nspace::new("first").unwrap(), Rank(1));
-        let app = |size| AppSpec { size, command: None, wdir: None };
+        let app = |size| AppSpec {
+            size,
+            command: None,
+            wdir: None,
+        };
         let one = JobSpec::new(nspace, 0, "node", Identity { uid: 1, gid: 1 });
-        let spec = JobSpec { apps: vec![app(2), app(1)], parent: Some(parent.clone()), offset: 4, ..one };
+        let spec = JobSpec {
+            apps: vec![app(2), app(1)],
+            parent: Some(parent.clone()),
+            offset: 4,
+            ..one
+        };
         let info = spec.job_info();
         let of = |rank: u32| {
             info.entries.iter().find_map(|entry| match entry {
@@ -162,24 +216,41 @@ mod tests {
                 _ => None,
             })
         };
-        let value = |rank, key: KeyName| of(rank).unwrap().iter().find(|kval| kval.key == key).map(|kval| &kval.value);
+        let value = |rank, key: KeyName| {
+            of(rank)
+                .unwrap()
+                .iter()
+                .find(|kval| kval.key == key)
+                .map(|kval| &kval.value)
+        };
         let places: Vec<_> = (0..3)
             .map(|rank| {
-                [key::PMIX_APPNUM, key::PMIX_APP_RANK, key::PMIX_GLOBAL_RANK, key::PMIX_LOCAL_RANK]
-                    .map(|key| value(rank, key).and_then(Value::as_u64).unwrap())
+                [
+                    key::PMIX_APPNUM,
+                    key::PMIX_APP_RANK,
+                    key::PMIX_GLOBAL_RANK,
+                    key::PMIX_LOCAL_RANK,
+                ]
+                .map(|key| value(rank, key).and_then(Value::as_u64).unwrap())
             })
             .collect();
         assert_eq!(places, [[0, 0, 4, 0], [0, 1, 5, 1], [1, 0, 6, 2]]);
         assert_eq!(value(2, key::PMIX_PARENT_ID), Some(&Value::Proc(parent)));
         assert!(of(3).is_none());
         let apps = info.entries.iter().filter_map(|entry| match entry {
-            JobEntry::Job(Kval { key, value: Value::DataArray(values) }) if *key == key::PMIX_APP_INFO_ARRAY => {
-                values.as_infos()
-            }
+            JobEntry::Job(Kval {
+                key,
+                value: Value::DataArray(values),
+            }) if *key == key::PMIX_APP_INFO_ARRAY => values.as_infos(),
             _ => None,
         });
         let leaders: Vec<_> = apps
-            .map(|values| values.iter().find(|info| info.key == key::PMIX_APPLDR).and_then(|info| info.value.as_u64()))
+            .map(|values| {
+                values
+                    .iter()
+                    .find(|info| info.key == key::PMIX_APPLDR)
+                    .and_then(|info| info.value.as_u64())
+            })
             .collect();
         assert_eq!(leaders, [Some(0), Some(2)]);
     }

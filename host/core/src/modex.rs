@@ -43,7 +43,10 @@ impl Committed {
 
     /// All that they may see.
     fn seen(&self) -> impl Iterator<Item = Kval> {
-        let remote = self.remote.kvals_beside(&self.local).filter(|_| self.audience == Audience::Group);
+        let remote = self
+            .remote
+            .kvals_beside(&self.local)
+            .filter(|_| self.audience == Audience::Group);
         self.local.kvals().chain(remote)
     }
 }
@@ -81,7 +84,15 @@ impl Modex {
     pub(crate) fn new(max_bytes: usize) -> Modex {
         let (committed, held, held_by) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (shared, deadlines) = (BTreeSet::new(), Deadlines::default());
-        Modex { committed, shared, held, held_by, deadlines, max_bytes, charged: UserBytes::default() }
+        Modex {
+            committed,
+            shared,
+            held,
+            held_by,
+            deadlines,
+            max_bytes,
+            charged: UserBytes::default(),
+        }
     }
 
     /// Adds what a proc commits; the same key with the same qualifiers replaces. All of it, or nothing if that is too much. Returns the gets that this
@@ -98,21 +109,37 @@ impl Modex {
         }
         let (mut local, mut remote) = (PutValues::default(), PutValues::default());
         for Commit { scope, kvals } in commits {
-            let values = if scope == Scope::Remote { &mut remote } else { &mut local };
-            kvals.into_iter().try_for_each(|kval| values.insert(kval)).map_err(|_| PutRefusal::Qualified)?;
+            let values = if scope == Scope::Remote {
+                &mut remote
+            } else {
+                &mut local
+            };
+            kvals
+                .into_iter()
+                .try_for_each(|kval| values.insert(kval))
+                .map_err(|_| PutRefusal::Qualified)?;
         }
         let mut after = committed.bytes;
         for (new, old) in [(&local, &committed.local), (&remote, &committed.remote)] {
             if !old.has_room_for(new) {
                 return Err(PutRefusal::Qualified);
             }
-            after = after.saturating_sub(old.bytes_replaced_by(new)).saturating_add(new.bytes());
+            after = after
+                .saturating_sub(old.bytes_replaced_by(new))
+                .saturating_add(new.bytes());
         }
         if after > self.max_bytes {
-            return Err(PutRefusal::Proc { max: self.max_bytes });
+            return Err(PutRefusal::Proc {
+                max: self.max_bytes,
+            });
         }
-        let PutShare { uid, max_bytes: max } = share;
-        self.charged.replace(uid, committed.bytes, after, max).map_err(|OverShare| PutRefusal::User { uid, max })?;
+        let PutShare {
+            uid,
+            max_bytes: max,
+        } = share;
+        self.charged
+            .replace(uid, committed.bytes, after, max)
+            .map_err(|OverShare| PutRefusal::User { uid, max })?;
         committed.uid = uid;
         committed.local.extend(local);
         committed.remote.extend(remote);
@@ -134,11 +161,20 @@ impl Modex {
 
     /// The gets that wait for what is there now of a proc.
     fn answered(&mut self, proc: &Proc) -> Vec<RequestId> {
-        let Some(committed) = self.committed.get(proc) else { return Vec::new() };
-        let answered = |held: &Held| held.sought.as_ref().is_none_or(|sought| committed.shows(sought));
+        let Some(committed) = self.committed.get(proc) else {
+            return Vec::new();
+        };
+        let answered = |held: &Held| {
+            held.sought
+                .as_ref()
+                .is_none_or(|sought| committed.shows(sought))
+        };
         let anybody = Proc::new(proc.nspace.clone(), rank::PMIX_RANK_UNDEF);
         let taken = [proc, &anybody].map(|proc| take_held(&mut self.held, proc, answered));
-        taken.into_iter().flat_map(|taken| self.release(taken)).collect()
+        taken
+            .into_iter()
+            .flat_map(|taken| self.release(taken))
+            .collect()
     }
 
     /// Whether a proc has committed at all, and such a value if one is asked for.
@@ -150,7 +186,9 @@ impl Modex {
     /// All that a proc of this node may see of another one, behind what the host said of it. Made once, however often it is
     /// asked for.
     pub(crate) fn answer(&mut self, proc: &Proc, of_host: impl FnOnce() -> RankData) -> SharedData {
-        let Some(committed) = self.committed.get_mut(proc) else { return of_host().into() };
+        let Some(committed) = self.committed.get_mut(proc) else {
+            return of_host().into();
+        };
         if let Some(answer) = &committed.answer {
             return answer.clone();
         }
@@ -168,14 +206,18 @@ impl Modex {
 
     /// Whether a proc has put such a value for other nodes only: then procs of this one need not wait for it.
     pub(crate) fn hides(&self, proc: &Proc, sought: &SoughtValue) -> bool {
-        let hides = |committed: &Committed| committed.remote.has(sought) && !committed.shows(sought);
+        let hides =
+            |committed: &Committed| committed.remote.has(sought) && !committed.shows(sought);
         self.committed.get(proc).is_some_and(hides)
     }
 
     /// What a proc has put for other nodes, to be handed round with a fence.
     pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
         let committed = self.committed.get(proc)?;
-        Some(RankData { proc: proc.clone(), kvals: committed.remote.kvals().collect() })
+        Some(RankData {
+            proc: proc.clone(),
+            kvals: committed.remote.kvals().collect(),
+        })
     }
 
     /// Stores what another server handed round.
@@ -189,10 +231,20 @@ impl Modex {
     }
 
     /// Holds a get until what it asks for is there, its proc is gone, or time is over.
-    pub(crate) fn hold(&mut self, proc: &Proc, sought: Option<SoughtValue>, request: RequestId, deadline: Time) {
+    pub(crate) fn hold(
+        &mut self,
+        proc: &Proc,
+        sought: Option<SoughtValue>,
+        request: RequestId,
+        deadline: Time,
+    ) {
         *self.held_by.entry(request.peer).or_default() += 1;
         self.deadlines.add(deadline);
-        self.held.entry(proc.clone()).or_default().push(Held { request, sought, deadline });
+        self.held.entry(proc.clone()).or_default().push(Held {
+            request,
+            sought,
+            deadline,
+        });
     }
 
     /// How many gets are held for one requester's connection.
@@ -208,7 +260,12 @@ impl Modex {
 
     /// The job is gone: the gets that wait for any of its procs.
     pub(crate) fn give_up_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
-        let procs: Vec<Proc> = self.held.keys().filter(|proc| proc.nspace == *nspace).cloned().collect();
+        let procs: Vec<Proc> = self
+            .held
+            .keys()
+            .filter(|proc| proc.nspace == *nspace)
+            .cloned()
+            .collect();
         procs.iter().flat_map(|proc| self.give_up(proc)).collect()
     }
 
@@ -229,13 +286,19 @@ impl Modex {
 
     fn take_all(&mut self, taken: impl Fn(&Held) -> bool + Copy) -> Vec<RequestId> {
         let procs: Vec<Proc> = self.held.keys().cloned().collect();
-        let taken = procs.iter().flat_map(|proc| take_held(&mut self.held, proc, taken)).collect();
+        let taken = procs
+            .iter()
+            .flat_map(|proc| take_held(&mut self.held, proc, taken))
+            .collect();
         self.release(taken)
     }
 
     /// Those that are held no more.
     fn release(&mut self, taken: Vec<Held>) -> Vec<RequestId> {
-        for Held { request, deadline, .. } in &taken {
+        for Held {
+            request, deadline, ..
+        } in &taken
+        {
             self.deadlines.remove(*deadline);
             if let Some(count) = self.held_by.get_mut(&request.peer) {
                 *count -= 1;
@@ -267,16 +330,27 @@ impl Modex {
 
     /// Drops all that the procs of a namespace put.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
-        for (_, Committed { uid, bytes, .. }) in self.committed.extract_if(.., |proc, _| proc.nspace == *nspace) {
+        for (_, Committed { uid, bytes, .. }) in self
+            .committed
+            .extract_if(.., |proc, _| proc.nspace == *nspace)
+        {
             self.charged.give_back(uid, bytes);
         }
         self.shared.retain(|proc| proc.nspace != *nspace);
     }
 }
 
-fn take_held(held: &mut BTreeMap<Proc, Vec<Held>>, proc: &Proc, taken: impl Fn(&Held) -> bool) -> Vec<Held> {
-    let Some(list) = held.get_mut(proc) else { return Vec::new() };
-    let (out, stay): (Vec<Held>, Vec<Held>) = std::mem::take(list).into_iter().partition(|held| taken(held));
+fn take_held(
+    held: &mut BTreeMap<Proc, Vec<Held>>,
+    proc: &Proc,
+    taken: impl Fn(&Held) -> bool,
+) -> Vec<Held> {
+    let Some(list) = held.get_mut(proc) else {
+        return Vec::new();
+    };
+    let (out, stay): (Vec<Held>, Vec<Held>) = std::mem::take(list)
+        .into_iter()
+        .partition(|held| taken(held));
     if stay.is_empty() {
         held.remove(proc);
     } else {

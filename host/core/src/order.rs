@@ -32,14 +32,20 @@ impl<H> Slot<H> {
     fn fill(&mut self, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
         let takes_part = |entry: &&Entry<H>| entry.registration.mode == Mode::Active;
         if let (Some(holder), true) = (self.0.iter().find(takes_part), takes_part(&&entry)) {
-            return Err(RegistrationError::Taken { place, holder: holder.registration.name.to_string() });
+            return Err(RegistrationError::Taken {
+                place,
+                holder: holder.registration.name.to_string(),
+            });
         }
         self.0.push(entry);
         Ok(())
     }
 
     fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
-        self.0.iter().position(|entry| entry.id == id).map(|at| self.0.remove(at))
+        self.0
+            .iter()
+            .position(|entry| entry.id == id)
+            .map(|at| self.0.remove(at))
     }
 
     fn has(&self, name: &str) -> bool {
@@ -57,7 +63,11 @@ struct Bucket<H> {
 
 impl<H> Default for Bucket<H> {
     fn default() -> Self {
-        Bucket { first: Slot::default(), list: Vec::new(), last: Slot::default() }
+        Bucket {
+            first: Slot::default(),
+            list: Vec::new(),
+            last: Slot::default(),
+        }
     }
 }
 
@@ -71,20 +81,45 @@ impl<H> Bucket<H> {
     }
 
     fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
-        let listed = || self.list.iter().position(|entry| entry.id == id).map(|at| self.list.remove(at));
-        self.first.take(id).or_else(|| self.last.take(id)).or_else(listed)
+        let listed = || {
+            self.list
+                .iter()
+                .position(|entry| entry.id == id)
+                .map(|at| self.list.remove(at))
+        };
+        self.first
+            .take(id)
+            .or_else(|| self.last.take(id))
+            .or_else(listed)
     }
 
     /// Where in the list a handler next to `name` goes; `offset` is 0 for before it and 1 for after it.
     fn beside(&self, name: &str, offset: usize) -> Option<Result<usize, RegistrationError>> {
-        let beyond = |place| RegistrationError::Beyond { name: name.to_owned(), place };
+        let beyond = |place| RegistrationError::Beyond {
+            name: name.to_owned(),
+            place,
+        };
         if self.first.has(name) {
-            return Some(if offset == 0 { Err(beyond("FIRST_IN_CATEGORY")) } else { Ok(0) });
+            return Some(if offset == 0 {
+                Err(beyond("FIRST_IN_CATEGORY"))
+            } else {
+                Ok(0)
+            });
         }
-        if let Some(at) = self.list.iter().position(|entry| *entry.registration.name == *name) {
+        if let Some(at) = self
+            .list
+            .iter()
+            .position(|entry| *entry.registration.name == *name)
+        {
             return Some(Ok(at + offset));
         }
-        self.last.has(name).then(|| if offset == 1 { Err(beyond("LAST_IN_CATEGORY")) } else { Ok(self.list.len()) })
+        self.last.has(name).then(|| {
+            if offset == 1 {
+                Err(beyond("LAST_IN_CATEGORY"))
+            } else {
+                Ok(self.list.len())
+            }
+        })
     }
 }
 
@@ -102,20 +137,38 @@ pub struct Registrations<H> {
 impl<H> Default for Registrations<H> {
     fn default() -> Self {
         let (single, multi, default) = (Bucket::default(), Bucket::default(), Bucket::default());
-        Registrations { first: Slot::default(), single, multi, default, last: Slot::default(), next: 1 }
+        Registrations {
+            first: Slot::default(),
+            single,
+            multi,
+            default,
+            last: Slot::default(),
+            next: 1,
+        }
     }
 }
 
 impl<H> Registrations<H> {
     /// Nobody yet, in the place of others: a number that one of those had is nobody else's here.
     pub fn instead_of<O>(others: &Registrations<O>) -> Registrations<H> {
-        Registrations { next: others.next, ..Registrations::default() }
+        Registrations {
+            next: others.next,
+            ..Registrations::default()
+        }
     }
 
     /// Adds a handler where it wants to stand, or says who is in the way.
-    pub fn register(&mut self, registration: Registration, handler: H) -> Result<RegistrationId, RegistrationError> {
+    pub fn register(
+        &mut self,
+        registration: Registration,
+        handler: H,
+    ) -> Result<RegistrationId, RegistrationError> {
         let id = RegistrationId(self.next);
-        self.insert(Entry { id, registration: Arc::new(registration), handler })?;
+        self.insert(Entry {
+            id,
+            registration: Arc::new(registration),
+            handler,
+        })?;
         self.next += 1;
         Ok(id)
     }
@@ -127,7 +180,11 @@ impl<H> Registrations<H> {
         registration: &Arc<Registration>,
         handler: H,
     ) -> Result<(), RegistrationError> {
-        self.insert(Entry { id, registration: registration.clone(), handler })
+        self.insert(Entry {
+            id,
+            registration: registration.clone(),
+            handler,
+        })
     }
 
     fn insert(&mut self, entry: Entry<H>) -> Result<(), RegistrationError> {
@@ -135,8 +192,14 @@ impl<H> Registrations<H> {
         match entry.registration.place.clone() {
             Place::First => self.first.fill("FIRST", entry)?,
             Place::Last => self.last.fill("LAST", entry)?,
-            Place::FirstInCategory => self.bucket_mut(category).first.fill("FIRST_IN_CATEGORY", entry)?,
-            Place::LastInCategory => self.bucket_mut(category).last.fill("LAST_IN_CATEGORY", entry)?,
+            Place::FirstInCategory => self
+                .bucket_mut(category)
+                .first
+                .fill("FIRST_IN_CATEGORY", entry)?,
+            Place::LastInCategory => self
+                .bucket_mut(category)
+                .last
+                .fill("LAST_IN_CATEGORY", entry)?,
             Place::Prepend => self.bucket_mut(category).insert_at(0, entry),
             Place::Append => self.bucket_mut(category).insert_at(usize::MAX, entry),
             Place::Before(name) => {
@@ -154,8 +217,11 @@ impl<H> Registrations<H> {
     /// Takes a handler out; nothing if there is none of that number.
     pub fn deregister(&mut self, id: RegistrationId) -> Option<H> {
         let outermost = self.first.take(id).or_else(|| self.last.take(id));
-        let taken =
-            outermost.or_else(|| Category::ALL.into_iter().find_map(|category| self.bucket_mut(category).take(id)));
+        let taken = outermost.or_else(|| {
+            Category::ALL
+                .into_iter()
+                .find_map(|category| self.bucket_mut(category).take(id))
+        });
         taken.map(|entry| entry.handler)
     }
 
@@ -167,11 +233,14 @@ impl<H> Registrations<H> {
 
     /// Number, registration and handler of each, in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Arc<Registration>, &H)> {
-        self.entries().map(|entry| (entry.id, &entry.registration, &entry.handler))
+        self.entries()
+            .map(|entry| (entry.id, &entry.registration, &entry.handler))
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry<H>> {
-        let buckets = [&self.single, &self.multi, &self.default].into_iter().flat_map(Bucket::iter);
+        let buckets = [&self.single, &self.multi, &self.default]
+            .into_iter()
+            .flat_map(Bucket::iter);
         self.first.0.iter().chain(buckets).chain(&self.last.0)
     }
 
@@ -196,19 +265,33 @@ impl<H> Registrations<H> {
         }
     }
 
-    fn beside(&self, ours: Category, name: &str, offset: usize) -> Result<usize, RegistrationError> {
+    fn beside(
+        &self,
+        ours: Category,
+        name: &str,
+        offset: usize,
+    ) -> Result<usize, RegistrationError> {
         if let Some(found) = self.bucket(ours).beside(name, offset) {
             return found;
         }
         for (slot, place) in [(&self.first, "FIRST"), (&self.last, "LAST")] {
             if slot.has(name) {
-                return Err(RegistrationError::Beyond { name: name.to_owned(), place });
+                return Err(RegistrationError::Beyond {
+                    name: name.to_owned(),
+                    place,
+                });
             }
         }
         let elsewhere = |category: &Category| self.bucket(*category).beside(name, offset).is_some();
         match Category::ALL.into_iter().find(elsewhere) {
-            Some(theirs) => Err(RegistrationError::OtherCategory { name: name.to_owned(), theirs, ours }),
-            None => Err(RegistrationError::NoSuchName { name: name.to_owned() }),
+            Some(theirs) => Err(RegistrationError::OtherCategory {
+                name: name.to_owned(),
+                theirs,
+                ours,
+            }),
+            None => Err(RegistrationError::NoSuchName {
+                name: name.to_owned(),
+            }),
         }
     }
 }
@@ -218,7 +301,9 @@ impl<H: Clone> Registrations<H> {
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
         let aim = Aim::of(&event);
         let head = Head::of(&event, &aim);
-        let met = self.entries().filter(|entry| entry.registration.is_for(&event, &head, &aim));
+        let met = self
+            .entries()
+            .filter(|entry| entry.registration.is_for(&event, &head, &aim));
         let members = met.map(|entry| Member {
             id: entry.id,
             registration: entry.registration.clone(),
@@ -229,8 +314,18 @@ impl<H: Clone> Registrations<H> {
 
     /// The run of this event through one handler; nothing if there is none of that number, or the event is not for it.
     pub fn run_one(&self, id: RegistrationId, event: Arc<Event>) -> Option<ChainRun<H>> {
-        let Entry { registration, handler, .. } = self.entries().find(|entry| entry.id == id)?;
-        let member = Member { id, registration: registration.clone(), handler: handler.clone() };
-        registration.matches(&event).then(|| ChainRun::new([member].into(), event))
+        let Entry {
+            registration,
+            handler,
+            ..
+        } = self.entries().find(|entry| entry.id == id)?;
+        let member = Member {
+            id,
+            registration: registration.clone(),
+            handler: handler.clone(),
+        };
+        registration
+            .matches(&event)
+            .then(|| ChainRun::new([member].into(), event))
     }
 }

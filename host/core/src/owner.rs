@@ -26,15 +26,23 @@ impl Owner {
     }
 
     /// Whether this owner's handlers see an event that has this reach; `jobs` are the namespaces known, each with its user.
-    pub fn sees<'a>(&self, event: &Event, reach: Reach, mut jobs: impl Iterator<Item = (&'a Nspace, u32)>) -> bool {
+    pub fn sees<'a>(
+        &self,
+        event: &Event,
+        reach: Reach,
+        mut jobs: impl Iterator<Item = (&'a Nspace, u32)>,
+    ) -> bool {
         match self {
             Owner::Site => true,
             Owner::User(uid) => {
                 reach.includes(Some(*uid))
-                    && jobs.any(|(nspace, owner)| owner == *uid && audience::concerns(event, nspace))
+                    && jobs
+                        .any(|(nspace, owner)| owner == *uid && audience::concerns(event, nspace))
             }
             Owner::Namespace(nspace) => {
-                let user = jobs.find(|(known, _)| *known == nspace).map(|(_, user)| user);
+                let user = jobs
+                    .find(|(known, _)| *known == nspace)
+                    .map(|(_, user)| user);
                 reach.includes(user) && audience::concerns(event, nspace)
             }
         }
@@ -63,12 +71,21 @@ mod tests {
         assert!(site < user && user < job);
         let jobs = [(mine.clone(), 7), (other.clone(), 8)];
         let reaches = |owner: &Owner, event: &Event, reach| {
-            owner.sees(event, reach, jobs.iter().map(|(nspace, uid)| (nspace, *uid)))
+            owner.sees(
+                event,
+                reach,
+                jobs.iter().map(|(nspace, uid)| (nspace, *uid)),
+            )
         };
         let sees = |owner: &Owner, event: &Event| reaches(owner, event, Reach::Everybody);
         let from = |nspace: &Nspace, range| {
             let source = Some(Proc::new(nspace.clone(), Rank(0)));
-            Event { code: Status(-1), source, range, infos: Vec::new() }
+            Event {
+                code: Status(-1),
+                source,
+                range,
+                infos: Vec::new(),
+            }
         };
         for owner in [&site, &user, &job] {
             assert!(sees(owner, &from(&mine, Range::Namespace)));
@@ -76,7 +93,11 @@ mod tests {
             assert_eq!(sees(owner, &from(&other, Range::Namespace)), *owner == site);
             let global = from(&other, Range::Global);
             assert!(reaches(owner, &global, Reach::User(7)));
-            assert_eq!(reaches(owner, &global, Reach::User(8)), *owner == site, "other users do not reach them");
+            assert_eq!(
+                reaches(owner, &global, Reach::User(8)),
+                *owner == site,
+                "other users do not reach them"
+            );
         }
     }
 }

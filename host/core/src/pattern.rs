@@ -26,11 +26,17 @@ impl NspacePattern {
     pub fn matches(&self, nspace: &Nspace) -> bool {
         let mut parts = self.0.as_str().split('*');
         let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = nspace.as_str().strip_prefix(first) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        let Some(mut rest) = nspace.as_str().strip_prefix(first) else {
+            return false;
+        };
+        let Some(last) = parts.next_back() else {
+            return rest.is_empty();
+        };
         // What is between is looked for as early as may be, which leaves the most for what follows.
         for part in parts {
-            let Some((_, behind)) = rest.split_once(part) else { return false };
+            let Some((_, behind)) = rest.split_once(part) else {
+                return false;
+            };
             rest = behind;
         }
         rest.ends_with(last)

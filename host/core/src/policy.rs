@@ -6,7 +6,8 @@ use crate::{
     registration::{Codes, Mode, Place, Registration, RegistrationError},
 };
 use peal_model::{
-    Amendment, GroupKind, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step, Value, code,
+    Amendment, GroupKind, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step,
+    Value, code,
 };
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -86,26 +87,46 @@ pub enum Verdict {
 impl Verdict {
     /// Too many requests wait.
     pub fn overload() -> Verdict {
-        let reasons = vec![reason("too many requests wait for the site's policies; try again")];
-        Verdict::Denied { by: DecidedBy::Overload, status: code::PMIX_ERR_OUT_OF_RESOURCE, reasons }
+        let reasons = vec![reason(
+            "too many requests wait for the site's policies; try again",
+        )];
+        Verdict::Denied {
+            by: DecidedBy::Overload,
+            status: code::PMIX_ERR_OUT_OF_RESOURCE,
+            reasons,
+        }
     }
 
     /// It was granted, and that could not be recorded.
     pub fn unrecorded() -> Verdict {
-        let reasons = vec![reason("what is granted cannot be recorded, as it must be; tell the administrators")];
-        Verdict::Denied { by: DecidedBy::Unrecorded, status: code::PMIX_ERR_NOT_AVAILABLE, reasons }
+        let reasons = vec![reason(
+            "what is granted cannot be recorded, as it must be; tell the administrators",
+        )];
+        Verdict::Denied {
+            by: DecidedBy::Unrecorded,
+            status: code::PMIX_ERR_NOT_AVAILABLE,
+            reasons,
+        }
     }
 
     /// Whoever asked is not any more who they were.
     pub(crate) fn evicted() -> Verdict {
         let reasons = vec![reason("your name belongs to a job now")];
-        Verdict::Denied { by: DecidedBy::Eviction, status: code::PMIX_ERR_NO_PERMISSIONS, reasons }
+        Verdict::Denied {
+            by: DecidedBy::Eviction,
+            status: code::PMIX_ERR_NO_PERMISSIONS,
+            reasons,
+        }
     }
 }
 
 impl From<Refused> for Verdict {
     fn from(refused: Refused) -> Verdict {
-        Verdict::Denied { by: DecidedBy::Default, status: refused.status(), reasons: vec![reason(refused)] }
+        Verdict::Denied {
+            by: DecidedBy::Default,
+            status: refused.status(),
+            reasons: vec![reason(refused)],
+        }
     }
 }
 
@@ -143,7 +164,9 @@ pub struct PolicyChain<P> {
 
 impl<P> Default for PolicyChain<P> {
     fn default() -> Self {
-        PolicyChain { policies: Registrations::default() }
+        PolicyChain {
+            policies: Registrations::default(),
+        }
     }
 }
 
@@ -156,8 +179,14 @@ impl<P> PolicyChain<P> {
         on_failure: OnFailure,
         policy: P,
     ) -> Result<(), RegistrationError> {
-        let registration = Registration { place, mode, ..Registration::new(name, Codes::Default) };
-        self.policies.register(registration, Policy { on_failure, policy }).map(|_| ())
+        let registration = Registration {
+            place,
+            mode,
+            ..Registration::new(name, Codes::Default)
+        };
+        self.policies
+            .register(registration, Policy { on_failure, policy })
+            .map(|_| ())
     }
 
     /// The policies, in the order in which they are asked.
@@ -174,7 +203,13 @@ impl<P: Clone> PolicyChain<P> {
             on_failure: entry.on_failure,
             policy: entry.policy.clone(),
         });
-        PolicyRun { request, waiting: members.collect(), steps: Arc::default(), default, verdict: None }
+        PolicyRun {
+            request,
+            waiting: members.collect(),
+            steps: Arc::default(),
+            default,
+            verdict: None,
+        }
     }
 }
 
@@ -230,7 +265,10 @@ impl<P> PolicyRun<P> {
                 None => by_default(self.default, &self.request),
             },
         };
-        NextPolicy::Done(Decided { verdict, steps: Arc::unwrap_or_clone(self.steps) })
+        NextPolicy::Done(Decided {
+            verdict,
+            steps: Arc::unwrap_or_clone(self.steps),
+        })
     }
 }
 
@@ -284,19 +322,41 @@ impl<P> PendingPolicy<P> {
             }
             Ok(PolicyOutcome::Deny(status)) => {
                 // Whoever is refused must not take it for a success.
-                let status = if status.is_success() { code::PMIX_ERR_NO_PERMISSIONS } else { status };
-                run.verdict = Some(Verdict::Denied { by, status, reasons: said.infos.clone() });
+                let status = if status.is_success() {
+                    code::PMIX_ERR_NO_PERMISSIONS
+                } else {
+                    status
+                };
+                run.verdict = Some(Verdict::Denied {
+                    by,
+                    status,
+                    reasons: said.infos.clone(),
+                });
                 (status, said.infos)
             }
-            Err(PolicyFailure { status, reason: why }) => {
-                let infos = vec![reason(format_args!("policy {:?} failed: {why}", member.name))];
+            Err(PolicyFailure {
+                status,
+                reason: why,
+            }) => {
+                let infos = vec![reason(format_args!(
+                    "policy {:?} failed: {why}",
+                    member.name
+                ))];
                 if member.on_failure == OnFailure::Deny {
-                    run.verdict = Some(Verdict::Denied { by, status, reasons: infos.clone() });
+                    run.verdict = Some(Verdict::Denied {
+                        by,
+                        status,
+                        reasons: infos.clone(),
+                    });
                 }
                 (status, infos)
             }
         };
-        Arc::make_mut(&mut run.steps).push(Step { name: member.name, status, infos });
+        Arc::make_mut(&mut run.steps).push(Step {
+            name: member.name,
+            status,
+            infos,
+        });
         run
     }
 }
@@ -315,7 +375,9 @@ impl<P> PolicyRun<P> {
                 | Matter::Registration
                 | Matter::Log
                 | Matter::Spawn
-                | Matter::Group(GroupKind::Construct | GroupKind::Destruct) => request.directives = amended,
+                | Matter::Group(GroupKind::Construct | GroupKind::Destruct) => {
+                    request.directives = amended
+                }
                 // They are those of a request for job control, or of an event, which was decided about before.
                 Matter::Provision | Matter::Group(GroupKind::Invite | GroupKind::Join) => {}
                 Matter::Event { .. } | Matter::Connection(_) => request.infos = amended,
@@ -334,7 +396,11 @@ impl<P> PolicyRun<P> {
 
 /// The request as it has become, and what whoever granted it said.
 fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
-    let range = if let Matter::Event { range, .. } = request.matter { Some(range) } else { None };
+    let range = if let Matter::Event { range, .. } = request.matter {
+        Some(range)
+    } else {
+        None
+    };
     let data = (request.matter == Matter::Log).then(|| request.infos.clone());
     let amended = match request.matter {
         Matter::JobControl
@@ -346,6 +412,16 @@ fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
         | Matter::Group(_) => &request.directives,
         Matter::Event { .. } | Matter::Connection(_) => &request.infos,
     };
-    let answer = if request.matter == Matter::Provision { said.to_vec() } else { Vec::new() };
-    Verdict::Granted { by, amended: amended.clone(), range, data, answer }
+    let answer = if request.matter == Matter::Provision {
+        said.to_vec()
+    } else {
+        Vec::new()
+    };
+    Verdict::Granted {
+        by,
+        amended: amended.clone(),
+        range,
+        data,
+        answer,
+    }
 }

@@ -47,7 +47,10 @@ impl Psets {
     pub(crate) fn define(&mut self, uid: u32, pset: Pset) -> Result<(), PsetError> {
         let key = (uid, pset.name.clone());
         if self.0.contains_key(&key) {
-            return Err(PsetError::Exists { name: pset.name, uid });
+            return Err(PsetError::Exists {
+                name: pset.name,
+                uid,
+            });
         }
         self.0.insert(key, pset);
         Ok(())
@@ -56,11 +59,17 @@ impl Psets {
     /// A job is gone: the sets in which procs of it were go with it.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<(u32, Pset)> {
         let has = |pset: &Pset| pset.members.iter().any(|proc| proc.nspace == *nspace);
-        self.0.extract_if(.., |_, pset| has(pset)).map(|((uid, _), pset)| (uid, pset)).collect()
+        self.0
+            .extract_if(.., |_, pset| has(pset))
+            .map(|((uid, _), pset)| (uid, pset))
+            .collect()
     }
 
     /// Those of a user, by name.
     pub(crate) fn of(&self, uid: u32) -> impl Iterator<Item = &Pset> {
-        self.0.range((uid, Text::default())..).take_while(move |((whose, _), _)| *whose == uid).map(|(_, pset)| pset)
+        self.0
+            .range((uid, Text::default())..)
+            .take_while(move |((whose, _), _)| *whose == uid)
+            .map(|(_, pset)| pset)
     }
 }

@@ -15,7 +15,14 @@ pub(crate) struct SoughtValue {
 impl SoughtValue {
     /// A key with those of a get's infos that are qualifiers.
     pub(crate) fn new(key: Key, infos: &[Info]) -> SoughtValue {
-        SoughtValue { key, qualifiers: infos.iter().filter(|info| is_qualifier(info)).cloned().collect() }
+        SoughtValue {
+            key,
+            qualifiers: infos
+                .iter()
+                .filter(|info| is_qualifier(info))
+                .cloned()
+                .collect(),
+        }
     }
 }
 
@@ -29,7 +36,9 @@ struct QualifiedValue {
 
 impl QualifiedValue {
     fn has(&self, qualifiers: &[Info]) -> bool {
-        qualifiers.iter().all(|wanted| self.qualifiers.iter().any(|info| is_same(info, wanted)))
+        qualifiers
+            .iter()
+            .all(|wanted| self.qualifiers.iter().any(|info| is_same(info, wanted)))
     }
 
     /// Whether the qualifiers of both are the same, in whatever order.
@@ -63,7 +72,11 @@ impl PutValues {
         Ok(())
     }
 
-    fn insert_qualified(&mut self, key: Key, value: QualifiedValue) -> Result<(), TooManyQualified> {
+    fn insert_qualified(
+        &mut self,
+        key: Key,
+        value: QualifiedValue,
+    ) -> Result<(), TooManyQualified> {
         let values = self.qualified.entry(key).or_default();
         values.retain(|known| !known.is_like(&value));
         if values.len() >= MAX_QUALIFIED {
@@ -96,16 +109,23 @@ impl PutValues {
     /// The memory that the values take, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let plain = self.plain.iter().map(|(key, value)| bytes(key, value));
-        plain.chain(self.qualified.values().flatten().map(QualifiedValue::bytes)).fold(0, usize::saturating_add)
+        plain
+            .chain(self.qualified.values().flatten().map(QualifiedValue::bytes))
+            .fold(0, usize::saturating_add)
     }
 
     /// The memory that these values would free, since they replace others.
     pub(crate) fn bytes_replaced_by(&self, other: &PutValues) -> usize {
-        let plain = other.plain.keys().filter_map(|key| self.plain.get_key_value(key));
+        let plain = other
+            .plain
+            .keys()
+            .filter_map(|key| self.plain.get_key_value(key));
         let plain = plain.map(|(key, value)| bytes(key, value));
         let qualified = other.qualified.iter().flat_map(|(key, values)| {
             let known = self.qualified.get(key).into_iter().flatten();
-            known.filter(|known| values.iter().any(|value| value.is_like(known))).map(QualifiedValue::bytes)
+            known
+                .filter(|known| values.iter().any(|value| value.is_like(known)))
+                .map(QualifiedValue::bytes)
         });
         plain.chain(qualified).fold(0, usize::saturating_add)
     }
@@ -115,7 +135,11 @@ impl PutValues {
         if sought.qualifiers.is_empty() {
             return self.plain.contains_key(&sought.key);
         }
-        self.qualified.get(&sought.key).into_iter().flatten().any(|value| value.has(&sought.qualifiers))
+        self.qualified
+            .get(&sought.key)
+            .into_iter()
+            .flatten()
+            .any(|value| value.has(&sought.qualifiers))
     }
 
     /// All values.
@@ -125,17 +149,33 @@ impl PutValues {
 
     /// All values that the other does not have.
     pub(crate) fn kvals_beside(&self, other: &PutValues) -> impl Iterator<Item = Kval> {
-        let plain = self.plain.iter().filter(|(key, _)| !other.plain.contains_key(*key));
-        let plain = plain.map(|(key, value)| Kval { key: key.clone(), value: value.clone() });
-        let qualified = self.qualified.iter().flat_map(|(key, values)| {
-            let theirs = other.qualified.get(key).map(Vec::as_slice).unwrap_or_default();
-            values.iter().filter(|value| !theirs.iter().any(|other| other.is_like(value)))
+        let plain = self
+            .plain
+            .iter()
+            .filter(|(key, _)| !other.plain.contains_key(*key));
+        let plain = plain.map(|(key, value)| Kval {
+            key: key.clone(),
+            value: value.clone(),
         });
-        plain.chain(qualified.map(|value| Kval::new(key::PMIX_QUALIFIED_VALUE, value.whole.clone())))
+        let qualified = self.qualified.iter().flat_map(|(key, values)| {
+            let theirs = other
+                .qualified
+                .get(key)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
+            values
+                .iter()
+                .filter(|value| !theirs.iter().any(|other| other.is_like(value)))
+        });
+        plain
+            .chain(qualified.map(|value| Kval::new(key::PMIX_QUALIFIED_VALUE, value.whole.clone())))
     }
 }
 
-static EMPTY: PutValues = PutValues { plain: BTreeMap::new(), qualified: BTreeMap::new() };
+static EMPTY: PutValues = PutValues {
+    plain: BTreeMap::new(),
+    qualified: BTreeMap::new(),
+};
 
 /// The key of a qualified value and what it is, or the pair as it was.
 fn qualified(kval: Kval) -> Result<(Key, QualifiedValue), Kval> {
@@ -146,12 +186,27 @@ fn qualified(kval: Kval) -> Result<(Key, QualifiedValue), Kval> {
         Value::DataArray(array) => array.as_infos().unwrap_or_default(),
         _ => Vec::new(),
     };
-    let Some((primary, rest)) = infos.split_first() else { return Err(kval) };
-    let qualifiers: Vec<Info> = rest.iter().filter(|info| is_qualifier(info)).map(|info| (*info).clone()).collect();
+    let Some((primary, rest)) = infos.split_first() else {
+        return Err(kval);
+    };
+    let qualifiers: Vec<Info> = rest
+        .iter()
+        .filter(|info| is_qualifier(info))
+        .map(|info| (*info).clone())
+        .collect();
     if qualifiers.is_empty() {
-        return Err(Kval { key: primary.key.clone(), value: primary.value.clone() });
+        return Err(Kval {
+            key: primary.key.clone(),
+            value: primary.value.clone(),
+        });
     }
-    Ok((primary.key.clone(), QualifiedValue { qualifiers, whole: kval.value }))
+    Ok((
+        primary.key.clone(),
+        QualifiedValue {
+            qualifiers,
+            whole: kval.value,
+        },
+    ))
 }
 
 fn is_qualifier(info: &Info) -> bool {
@@ -175,34 +230,53 @@ mod tests {
     const SIDE: KeyName = KeyName("side");
 
     fn side(number: u32) -> Info {
-        Info { flags: InfoFlags::QUALIFIER, ..Info::new(SIDE, Value::Uint32(number)) }
+        Info {
+            flags: InfoFlags::QUALIFIER,
+            ..Info::new(SIDE, Value::Uint32(number))
+        }
     }
 
     fn put(value: u32, qualifiers: &[Info]) -> Kval {
         let infos = [&[Info::new(A, Value::Uint32(value))], qualifiers].concat();
-        Kval::new(key::PMIX_QUALIFIED_VALUE, Value::DataArray(DataArray::infos(infos)))
+        Kval::new(
+            key::PMIX_QUALIFIED_VALUE,
+            Value::DataArray(DataArray::infos(infos)),
+        )
     }
 
     fn values(kvals: impl IntoIterator<Item = Kval>) -> PutValues {
         let mut values = PutValues::default();
-        kvals.into_iter().for_each(|kval| values.insert(kval).unwrap());
+        kvals
+            .into_iter()
+            .for_each(|kval| values.insert(kval).unwrap());
         values
     }
 
     #[test]
     fn values_of_one_key_differ_by_their_qualifiers() {
         let put_all = values([put(1, &[side(1)]), put(2, &[side(2)]), put(3, &[side(2)])]);
-        assert_eq!(put_all.kvals().collect::<Vec<_>>(), [put(1, &[side(1)]), put(3, &[side(2)])]);
+        assert_eq!(
+            put_all.kvals().collect::<Vec<_>>(),
+            [put(1, &[side(1)]), put(3, &[side(2)])]
+        );
         let has = |infos: &[Info]| put_all.has(&SoughtValue::new(A.into(), infos));
-        assert_eq!([&[side(1)][..], &[side(2)], &[side(3)], &[]].map(has), [true, true, false, false]);
+        assert_eq!(
+            [&[side(1)][..], &[side(2)], &[side(3)], &[]].map(has),
+            [true, true, false, false]
+        );
         let unflagged = Info::new(SIDE, Value::Uint32(3));
-        assert_eq!(values([put(1, &[unflagged])]).kvals().collect::<Vec<_>>(), [Kval::new(A, Value::Uint32(1))]);
+        assert_eq!(
+            values([put(1, &[unflagged])]).kvals().collect::<Vec<_>>(),
+            [Kval::new(A, Value::Uint32(1))]
+        );
     }
 
     #[test]
     fn bytes_count_what_stays() {
-        let (mut all, more) =
-            (values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]), values([put(2, &[side(1)])]));
+        let (mut all, more) = (
+            values([put(1, &[side(1)]), Kval::new(A, Value::Bool(true))]),
+            values([put(2, &[side(1)])]),
+        );
         let (before, replaced) = (all.bytes(), all.bytes_replaced_by(&more));
         assert_eq!(replaced, more.bytes());
         all.extend(more);
@@ -213,7 +287,10 @@ mod tests {
     fn qualified_values_of_one_key_are_bounded() {
         let most = u32::try_from(MAX_QUALIFIED).unwrap();
         let mut full = values((0..most).map(|number| put(number, &[side(number)])));
-        let (one_more, replacing) = (values([put(0, &[side(most)])]), values([put(9, &[side(0)])]));
+        let (one_more, replacing) = (
+            values([put(0, &[side(most)])]),
+            values([put(9, &[side(0)])]),
+        );
         assert!(!full.has_room_for(&one_more) && full.has_room_for(&replacing));
         assert!(full.insert(put(0, &[side(most)])).is_err());
         assert_eq!(full.kvals().count(), MAX_QUALIFIED);

@@ -230,13 +230,17 @@ pub enum RegistrationError {
         wanted: &'static str,
     },
     /// A list of procs beside a range that is another, or the custom range without one.
-    #[error("range {range} and a list of procs in pmix.evrange belong together only if the range is PMIX_RANGE_CUSTOM")]
+    #[error(
+        "range {range} and a list of procs in pmix.evrange belong together only if the range is PMIX_RANGE_CUSTOM"
+    )]
     ContradictoryRange {
         /// The range given.
         range: Range,
     },
     /// A range relative to a proc, for a handler of none.
-    #[error("range {range} is relative to whoever registers, and this handler belongs to no proc or job")]
+    #[error(
+        "range {range} is relative to whoever registers, and this handler belongs to no proc or job"
+    )]
     NobodysRange {
         /// The range given.
         range: Range,
@@ -256,7 +260,11 @@ impl RegistrationError {
 }
 
 fn display_name(name: &str) -> String {
-    if name.is_empty() { "a handler without a name".to_owned() } else { format!("{name:?}") }
+    if name.is_empty() {
+        "a handler without a name".to_owned()
+    } else {
+        format!("{name:?}")
+    }
 }
 
 impl Registration {
@@ -284,7 +292,11 @@ impl Registration {
 
     /// How many procs it names, as sources and as affected.
     pub fn names(&self) -> usize {
-        let sources = if let Sources::These(procs) = &self.sources { procs.len() } else { 0 };
+        let sources = if let Sources::These(procs) = &self.sources {
+            procs.len()
+        } else {
+            0
+        };
         sources + self.affected.len()
     }
 

@@ -1,5 +1,7 @@
 //! Which attributes are honoured in which calls (`PMIX_QUERY_ATTRIBUTE_SUPPORT`): the server's table, and how it is told.
-use peal_model::{Attribute, DataArray, Info, Infos, Key, KeyName, Query, Regattr, Text, Value, key};
+use peal_model::{
+    Attribute, DataArray, Info, Infos, Key, KeyName, Query, Regattr, Text, Value, key,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call, and the attributes that are honoured in it.
@@ -12,7 +14,15 @@ pub const SERVER: &[Supported] = &[
     ("PMIx_Connect", &[key::PMIX_TIMEOUT]),
     ("PMIx_Disconnect", &[key::PMIX_TIMEOUT]),
     ("PMIx_Fence", &[key::PMIX_COLLECT_DATA, key::PMIX_TIMEOUT]),
-    ("PMIx_Get", &[key::PMIX_GROUP_CONTEXT_ID, key::PMIX_IMMEDIATE, key::PMIX_OPTIONAL, key::PMIX_TIMEOUT]),
+    (
+        "PMIx_Get",
+        &[
+            key::PMIX_GROUP_CONTEXT_ID,
+            key::PMIX_IMMEDIATE,
+            key::PMIX_OPTIONAL,
+            key::PMIX_TIMEOUT,
+        ],
+    ),
     (
         "PMIx_Group_construct",
         &[
@@ -149,7 +159,9 @@ pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
             } else if asked == key::PMIX_QUERY_SPAWN_SUPPORT.0 {
                 told.extend(of_spawn(host, key::PMIX_QUERY_SPAWN_SUPPORT, |_| true));
             } else if asked == key::PMIX_QUERY_DEBUG_SUPPORT.0 {
-                told.extend(of_spawn(host, key::PMIX_QUERY_DEBUG_SUPPORT, |key| FOR_DEBUGGERS.contains(key)));
+                told.extend(of_spawn(host, key::PMIX_QUERY_DEBUG_SUPPORT, |key| {
+                    FOR_DEBUGGERS.contains(key)
+                }));
             }
         }
     }
@@ -157,22 +169,37 @@ pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
 }
 
 /// Those of the attributes of what is spawned that are meant; nothing where nothing can be spawned.
-fn of_spawn(host: &[Supported], asked: KeyName, is_meant: impl Fn(&KeyName) -> bool) -> Option<Info> {
+fn of_spawn(
+    host: &[Supported],
+    asked: KeyName,
+    is_meant: impl Fn(&KeyName) -> bool,
+) -> Option<Info> {
     let (_, keys) = host.iter().find(|(call, _)| *call == "PMIx_Spawn")?;
-    let keys: Vec<&str> = keys.iter().filter(|key| is_meant(key)).map(|key| key.0).collect();
+    let keys: Vec<&str> = keys
+        .iter()
+        .filter(|key| is_meant(key))
+        .map(|key| key.0)
+        .collect();
     Some(Info::new(asked, Value::string(&keys.join(","))))
 }
 
 fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
     let levels = [
-        (key::PMIX_SERVER_FUNCTIONS, key::PMIX_SERVER_ATTRIBUTES, &[][..]),
+        (
+            key::PMIX_SERVER_FUNCTIONS,
+            key::PMIX_SERVER_ATTRIBUTES,
+            &[][..],
+        ),
         (key::PMIX_HOST_FUNCTIONS, key::PMIX_HOST_ATTRIBUTES, host),
     ];
     let mut told = Vec::new();
     for (functions, attributes, beside) in levels {
         let mut table: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (call, keys) in SERVER.iter().chain(beside) {
-            table.entry(call).or_default().extend(keys.iter().map(|key| key.0));
+            table
+                .entry(call)
+                .or_default()
+                .extend(keys.iter().map(|key| key.0));
         }
         if qualifiers.value_of(functions).is_some() {
             let names: Vec<&str> = table.keys().copied().collect();
@@ -181,7 +208,9 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
         if let Some(named) = qualifiers.value_of(attributes) {
             let named: Vec<&str> = named.as_str().unwrap_or("all").split(',').collect();
             let meant = |call: &str| named.iter().any(|name| *name == "all" || *name == call);
-            let meant = table.iter().filter(|(call, keys)| meant(call) && !keys.is_empty());
+            let meant = table
+                .iter()
+                .filter(|(call, keys)| meant(call) && !keys.is_empty());
             told.extend(meant.map(|(call, keys)| of_call(call, keys)));
         }
     }
@@ -190,14 +219,22 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
 
 /// The attributes of one call, under its name.
 fn of_call(call: &str, keys: &BTreeSet<&str>) -> Info {
-    let attributes = keys.iter().filter_map(|key| Attribute::of_key(key)).map(|attribute| Regattr {
-        name: Some(attribute.name.into()),
-        key: Some(attribute.key.into()),
-        data_type: attribute.data_type(),
-        // `pattrs` counts on a first line.
-        description: vec![Some(attribute.c_type.into())],
-    });
+    let attributes = keys
+        .iter()
+        .filter_map(|key| Attribute::of_key(key))
+        .map(|attribute| Regattr {
+            name: Some(attribute.name.into()),
+            key: Some(attribute.key.into()),
+            data_type: attribute.data_type(),
+            // `pattrs` counts on a first line.
+            description: vec![Some(attribute.c_type.into())],
+        });
     let array = Value::DataArray(DataArray::regattrs(attributes));
-    let calls = Key::new(call).map(|call| Info::new(call, array)).into_iter();
-    Info::new(key::PMIX_QUERY_ATTRIBUTE_SUPPORT, Value::DataArray(DataArray::infos(calls)))
+    let calls = Key::new(call)
+        .map(|call| Info::new(call, array))
+        .into_iter();
+    Info::new(
+        key::PMIX_QUERY_ATTRIBUTE_SUPPORT,
+        Value::DataArray(DataArray::infos(calls)),
+    )
 }

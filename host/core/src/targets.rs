@@ -21,19 +21,30 @@ pub(crate) fn single(
 ) -> Result<BTreeSet<Proc>, UnknownTarget> {
     let mut by_job: BTreeMap<&Nspace, BTreeSet<Rank>> = BTreeMap::new();
     for target in named {
-        by_job.entry(&target.nspace).or_default().insert(target.rank);
+        by_job
+            .entry(&target.nspace)
+            .or_default()
+            .insert(target.rank);
     }
     let mut procs = BTreeSet::new();
     for (nspace, mut wanted) in by_job {
         let known = ranks(nspace).ok_or_else(|| UnknownTarget::Nspace(nspace.clone()))?;
         // All procs of a job are on this node.
-        let whole = [rank::PMIX_RANK_WILDCARD, rank::PMIX_RANK_LOCAL_PEERS, rank::PMIX_RANK_LOCAL_NODE];
+        let whole = [
+            rank::PMIX_RANK_WILDCARD,
+            rank::PMIX_RANK_LOCAL_PEERS,
+            rank::PMIX_RANK_LOCAL_NODE,
+        ];
         let all = whole.iter().filter(|rank| wanted.remove(rank)).count() > 0;
         if let Some(unknown) = wanted.difference(&known).next() {
             return Err(UnknownTarget::Rank(Proc::new(nspace.clone(), *unknown)));
         }
         let wanted = if all { known } else { wanted };
-        procs.extend(wanted.into_iter().map(|rank| Proc::new(nspace.clone(), rank)));
+        procs.extend(
+            wanted
+                .into_iter()
+                .map(|rank| Proc::new(nspace.clone(), rank)),
+        );
     }
     Ok(procs)
 }

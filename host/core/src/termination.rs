@@ -50,27 +50,53 @@ mod tests {
     const NO: KeyName = key::PMIX_EVENT_NO_TERMINATION;
 
     fn step(name: &str, infos: &[(KeyName, Value)]) -> Step {
-        let infos = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
-        Step { name: name.into(), status: code::PMIX_EVENT_NO_ACTION_TAKEN, infos }
+        let infos = infos
+            .iter()
+            .map(|(key, value)| Info::new(*key, value.clone()))
+            .collect();
+        Step {
+            name: name.into(),
+            status: code::PMIX_EVENT_NO_ACTION_TAKEN,
+            infos,
+        }
     }
 
     #[test]
     fn the_last_handler_that_says_anything_decides() {
         let yes = || Value::Bool(true);
-        let (wants, spares) = (step("wants", &[(WANT, yes())]), step("spares", &[(NO, yes())]));
-        let says_nothing =
-            step("quiet", &[(WANT, Value::Bool(false)), (NO, Value::Uint32(1)), (key::PMIX_RANGE, yes())]);
+        let (wants, spares) = (
+            step("wants", &[(WANT, yes())]),
+            step("spares", &[(NO, yes())]),
+        );
+        let says_nothing = step(
+            "quiet",
+            &[
+                (WANT, Value::Bool(false)),
+                (NO, Value::Uint32(1)),
+                (key::PMIX_RANGE, yes()),
+            ],
+        );
         let changes_its_mind = step("moody", &[(WANT, yes()), (NO, yes())]);
         for (steps, expected) in [
             (vec![], None),
             (vec![says_nothing.clone()], None),
-            (vec![wants.clone(), says_nothing.clone()], Some(("wants", Wish::Termination))),
-            (vec![wants.clone(), spares.clone(), says_nothing], Some(("spares", Wish::NoTermination))),
+            (
+                vec![wants.clone(), says_nothing.clone()],
+                Some(("wants", Wish::Termination)),
+            ),
+            (
+                vec![wants.clone(), spares.clone(), says_nothing],
+                Some(("spares", Wish::NoTermination)),
+            ),
             (vec![spares, wants], Some(("wants", Wish::Termination))),
             (vec![changes_its_mind], Some(("moody", Wish::NoTermination))),
         ] {
             let found = last_wish(&steps);
-            assert_eq!(found.map(|(step, wish)| (&*step.name, wish)), expected, "{steps:?}");
+            assert_eq!(
+                found.map(|(step, wish)| (&*step.name, wish)),
+                expected,
+                "{steps:?}"
+            );
         }
     }
 }

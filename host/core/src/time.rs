@@ -8,7 +8,10 @@ pub struct Time(pub u64);
 impl Add<Duration> for Time {
     type Output = Time;
     fn add(self, after: Duration) -> Time {
-        Time(self.0.saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)))
+        Time(
+            self.0
+                .saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 }
 

@@ -11,7 +11,13 @@ pub(crate) struct OverShare;
 
 impl UserBytes {
     /// Charges `new` bytes in place of `old` ones. A user who has more than `share` may still replace something by less.
-    pub(crate) fn replace(&mut self, uid: u32, old: usize, new: usize, share: usize) -> Result<(), OverShare> {
+    pub(crate) fn replace(
+        &mut self,
+        uid: u32,
+        old: usize,
+        new: usize,
+        share: usize,
+    ) -> Result<(), OverShare> {
         let after = self.of(uid).saturating_sub(old).saturating_add(new);
         if new > old && after > share {
             return Err(OverShare);
@@ -32,7 +38,9 @@ impl UserBytes {
 
     /// The bytes that all users have.
     pub(crate) fn total(&self) -> usize {
-        self.0.values().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+        self.0
+            .values()
+            .fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
     fn set(&mut self, uid: u32, bytes: usize) {

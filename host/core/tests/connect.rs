@@ -1,20 +1,33 @@
 //! Who is connected with whom, and who hears when somebody goes: the server, stepped by hand, against a list of assemblages.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     job::JobSpec,
     server::{Action, Attendance, Brought, PeerId, RequestId, Server, Settings, Upcall},
 };
-use peal_model::{Identity, Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key};
+use peal_model::{
+    Identity, Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key,
+};
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Duration};
 
-const WHO: Identity = Identity { uid: 1000, gid: 100 };
+const WHO: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
 const JOBS: [&str; 2] = ["one", "two"];
 
 /// Two procs of each job.
 fn proc(who: usize) -> Proc {
-    Proc::new(Nspace::new(JOBS[who / 2]).unwrap(), Rank(u32::try_from(who % 2).unwrap()))
+    Proc::new(
+        Nspace::new(JOBS[who / 2]).unwrap(),
+        Rank(u32::try_from(who % 2).unwrap()),
+    )
 }
 
 struct Stage {
@@ -27,29 +40,55 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let mut server = Server::new(Settings { loss_window: Duration::ZERO, ..Settings::default() });
+        let mut server = Server::new(Settings {
+            loss_window: Duration::ZERO,
+            ..Settings::default()
+        });
         for job in JOBS {
             let nspace = Nspace::new(job).unwrap();
             server.add_job(JobSpec::new(nspace, 2, "node", WHO));
         }
-        let peers = (0..4).map(|who| server.admit(&proc(who), WHO).unwrap().0).collect();
-        let mut stage = Stage { server, peers, tag: 100, there: (0..4).collect(), assemblages: Vec::new() };
+        let peers = (0..4)
+            .map(|who| server.admit(&proc(who), WHO).unwrap().0)
+            .collect();
+        let mut stage = Stage {
+            server,
+            peers,
+            tag: 100,
+            there: (0..4).collect(),
+            assemblages: Vec::new(),
+        };
         for who in 0..4 {
             let codes = vec![code::PMIX_ERR_PROC_TERM_WO_SYNC];
-            stage.ask(who, Request::RegisterEvents { codes, infos: Vec::new() });
+            stage.ask(
+                who,
+                Request::RegisterEvents {
+                    codes,
+                    infos: Vec::new(),
+                },
+            );
         }
         stage
     }
 
     fn ask(&mut self, who: usize, request: Request) -> Vec<Action> {
         self.tag += 1;
-        let to = RequestId { peer: self.peers[who], tag: self.tag };
+        let to = RequestId {
+            peer: self.peers[who],
+            tag: self.tag,
+        };
         let actions = self.server.request(to, request, Time(0));
         let willing = |action| match action {
-            Action::Host(Upcall::RegisterEvents { id, .. }) => self.server.host_registered(id, Ok(())),
-            Action::Gather { id, .. } => {
-                self.server.gathered(id, Ok(Brought { data: Vec::new(), attendance: Attendance::Full }))
+            Action::Host(Upcall::RegisterEvents { id, .. }) => {
+                self.server.host_registered(id, Ok(()))
             }
+            Action::Gather { id, .. } => self.server.gathered(
+                id,
+                Ok(Brought {
+                    data: Vec::new(),
+                    attendance: Attendance::Full,
+                }),
+            ),
             action => vec![action],
         };
         actions.into_iter().flat_map(willing).collect()
@@ -59,21 +98,39 @@ impl Stage {
     fn call(&mut self, whose: &BTreeSet<usize>, call: fn(Vec<Proc>) -> Request) -> Vec<Reply> {
         let callers: Vec<usize> = whose.intersection(&self.there).copied().collect();
         let procs: Vec<Proc> = whose.iter().copied().map(proc).collect();
-        let actions: Vec<Action> = callers.iter().flat_map(|who| self.ask(*who, call(procs.clone()))).collect();
+        let actions: Vec<Action> = callers
+            .iter()
+            .flat_map(|who| self.ask(*who, call(procs.clone())))
+            .collect();
         let replies: Vec<Reply> = actions
             .into_iter()
-            .filter_map(|action| if let Action::Reply { reply, .. } = action { Some(reply) } else { None })
+            .filter_map(|action| {
+                if let Action::Reply { reply, .. } = action {
+                    Some(reply)
+                } else {
+                    None
+                }
+            })
             .collect();
         assert_eq!(replies.len(), callers.len(), "everybody is answered");
         replies
     }
 
-    fn all_are_told(&mut self, whose: &BTreeSet<usize>, call: fn(Vec<Proc>) -> Request, expected: Status) {
+    fn all_are_told(
+        &mut self,
+        whose: &BTreeSet<usize>,
+        call: fn(Vec<Proc>) -> Request,
+        expected: Status,
+    ) {
         for reply in self.call(whose, call) {
             assert_eq!(reply.status(), expected);
             if let Reply::Connected { jobs, .. } = reply {
                 let jobs_named: BTreeSet<usize> = whose.iter().map(|who| who / 2).collect();
-                assert_eq!(jobs.len(), jobs_named.len() - 1, "the data of all other jobs");
+                assert_eq!(
+                    jobs.len(),
+                    jobs_named.len() - 1,
+                    "the data of all other jobs"
+                );
             }
         }
     }
@@ -82,14 +139,32 @@ impl Stage {
         match op {
             Op::Connect(whose) => {
                 let possible = whose.is_subset(&self.there);
-                let expected = if possible { code::PMIX_SUCCESS } else { code::PMIX_ERR_LOST_CONNECTION };
-                self.all_are_told(&whose, |procs| Request::Connect { procs, infos: Vec::new() }, expected);
+                let expected = if possible {
+                    code::PMIX_SUCCESS
+                } else {
+                    code::PMIX_ERR_LOST_CONNECTION
+                };
+                self.all_are_told(
+                    &whose,
+                    |procs| Request::Connect {
+                        procs,
+                        infos: Vec::new(),
+                    },
+                    expected,
+                );
                 if possible && !self.assemblages.contains(&whose) {
                     self.assemblages.push(whose);
                 }
             }
             Op::Disconnect(whose) => {
-                self.all_are_told(&whose, |procs| Request::Disconnect { procs, infos: Vec::new() }, code::PMIX_SUCCESS);
+                self.all_are_told(
+                    &whose,
+                    |procs| Request::Disconnect {
+                        procs,
+                        infos: Vec::new(),
+                    },
+                    code::PMIX_SUCCESS,
+                );
                 if !whose.is_disjoint(&self.there) {
                     self.assemblages.retain(|assemblage| *assemblage != whose);
                 }
@@ -113,8 +188,14 @@ impl Stage {
                     _ => None,
                 });
                 let told: BTreeSet<usize> = told.collect();
-                let with = self.assemblages.iter().filter(|assemblage| assemblage.contains(&who)).flatten();
-                let expected = with.copied().filter(|other| self.there.contains(other) && other / 2 != who / 2);
+                let with = self
+                    .assemblages
+                    .iter()
+                    .filter(|assemblage| assemblage.contains(&who))
+                    .flatten();
+                let expected = with
+                    .copied()
+                    .filter(|other| self.there.contains(other) && other / 2 != who / 2);
                 assert_eq!(told, expected.collect());
             }
         }
@@ -150,13 +231,28 @@ proptest! {
 #[test]
 fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
     let mut stage = Stage::new();
-    stage.server = Server::new(Settings { max_fences: 1, ..Settings::default() });
+    stage.server = Server::new(Settings {
+        max_fences: 1,
+        ..Settings::default()
+    });
     let nspace = Nspace::new(JOBS[0]).unwrap();
-    stage.server.add_job(JobSpec::new(nspace.clone(), 2, "node", WHO));
-    stage.peers = (0..2).map(|who| stage.server.admit(&proc(who), WHO).unwrap().0).collect();
-    let connect = |procs: Vec<Proc>| Request::Connect { procs, infos: Vec::<Info>::new() };
+    stage
+        .server
+        .add_job(JobSpec::new(nspace.clone(), 2, "node", WHO));
+    stage.peers = (0..2)
+        .map(|who| stage.server.admit(&proc(who), WHO).unwrap().0)
+        .collect();
+    let connect = |procs: Vec<Proc>| Request::Connect {
+        procs,
+        infos: Vec::<Info>::new(),
+    };
     let replies = stage.call(&[0, 1].into(), connect);
-    assert!(replies.iter().all(|reply| reply.status().is_success()), "{replies:?}");
+    assert!(
+        replies.iter().all(|reply| reply.status().is_success()),
+        "{replies:?}"
+    );
     let actions = stage.ask(0, connect(vec![Proc::all(nspace)]));
-    assert!(matches!(&actions[..], [Action::Reply { reply, .. }] if reply.status() == code::PMIX_ERR_OUT_OF_RESOURCE));
+    assert!(
+        matches!(&actions[..], [Action::Reply { reply, .. }] if reply.status() == code::PMIX_ERR_OUT_OF_RESOURCE)
+    );
 }

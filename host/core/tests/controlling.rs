@@ -1,5 +1,10 @@
 //! What becomes of job-control requests: the ledger, checkpoints, preemption, cancelling.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     job::JobSpec,
@@ -8,8 +13,8 @@ use peal_core::{
     server::{Action, PeerId, RequestId, Server, Settings, Upcall},
 };
 use peal_model::{
-    DataArray, Event, Hook, Identity, Info, Infos, KeyName, Matter, Nspace, Proc, Query, Range, Rank, Reply, Request,
-    Status, Value, code, key,
+    DataArray, Event, Hook, Identity, Info, Infos, KeyName, Matter, Nspace, Proc, Query, Range,
+    Rank, Reply, Request, Status, Value, code, key,
 };
 use proptest::prelude::*;
 use std::{
@@ -17,8 +22,14 @@ use std::{
     time::Duration,
 };
 
-const OWNER: Identity = Identity { uid: 1000, gid: 100 };
-const OTHER: Identity = Identity { uid: 2000, gid: 100 };
+const OWNER: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
+const OTHER: Identity = Identity {
+    uid: 2000,
+    gid: 100,
+};
 const SIZE: u32 = 4;
 
 fn proc(rank: u32) -> Proc {
@@ -39,7 +50,10 @@ fn named(name: &str) -> Info {
 
 /// Declares how one is checkpointed, by all methods in this order.
 fn methods(of: &[Info]) -> Info {
-    Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_METHOD, Value::DataArray(DataArray::infos(of.iter().cloned())))
+    Info::new(
+        key::PMIX_JOB_CTRL_CHECKPOINT_METHOD,
+        Value::DataArray(DataArray::infos(of.iter().cloned())),
+    )
 }
 
 fn by_signal(number: i32) -> Info {
@@ -47,7 +61,10 @@ fn by_signal(number: i32) -> Info {
 }
 
 fn by_event(code: i32) -> Info {
-    Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, Value::Status(Status(code)))
+    Info::new(
+        key::PMIX_JOB_CTRL_CHECKPOINT_EVENT,
+        Value::Status(Status(code)),
+    )
 }
 
 /// A server with one job, all of whose procs are connected.
@@ -63,17 +80,37 @@ impl Stage {
         let mut server = Server::new(settings);
         let (nspace, hostname) = (Nspace::new("job").unwrap(), "node".to_owned());
         server.add_job(JobSpec::new(nspace, SIZE, hostname, OWNER));
-        let peers = (0..SIZE).map(|rank| server.admit(&proc(rank), OWNER).unwrap().0).collect();
-        Stage { server, peers, tag: 0, now: Time(0) }
+        let peers = (0..SIZE)
+            .map(|rank| server.admit(&proc(rank), OWNER).unwrap().0)
+            .collect();
+        Stage {
+            server,
+            peers,
+            tag: 0,
+            now: Time(0),
+        }
     }
 
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
         self.tag += 1;
-        self.server.request(RequestId { peer: self.peers[rank], tag: self.tag }, request, self.now)
+        self.server.request(
+            RequestId {
+                peer: self.peers[rank],
+                tag: self.tag,
+            },
+            request,
+            self.now,
+        )
     }
 
     fn control(&mut self, rank: usize, targets: &[Proc], directives: &[Info]) -> Vec<Action> {
-        self.ask(rank, Request::JobControl { targets: targets.to_vec(), directives: directives.to_vec() })
+        self.ask(
+            rank,
+            Request::JobControl {
+                targets: targets.to_vec(),
+                directives: directives.to_vec(),
+            },
+        )
     }
 
     fn complete(&mut self, rank: usize, infos: Vec<Info>) -> Vec<Action> {
@@ -88,33 +125,70 @@ impl Stage {
 
     /// The names and states of all requests that somebody may know of.
     fn states(&self, identity: Identity) -> Vec<(String, String)> {
-        let query = Query { keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())], qualifiers: Vec::new() };
-        let Some(Info { value: Value::DataArray(requests), .. }) = self.server.told_of_controls(identity, &[query])
+        let query = Query {
+            keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())],
+            qualifiers: Vec::new(),
+        };
+        let Some(Info {
+            value: Value::DataArray(requests),
+            ..
+        }) = self.server.told_of_controls(identity, &[query])
         else {
             panic!("it is known")
         };
         let request = |info: &Info| {
-            let Value::DataArray(infos) = &info.value else { panic!("{info:?}") };
+            let Value::DataArray(infos) = &info.value else {
+                panic!("{info:?}")
+            };
             let infos: Vec<Info> = infos.as_infos().unwrap().into_iter().cloned().collect();
-            let word = |key| infos.value_of(key).and_then(Value::as_str).unwrap().to_owned();
-            (word(key::PMIX_JOB_CTRL_ID), word(KeyName("peal.jctrl.state")))
+            let word = |key| {
+                infos
+                    .value_of(key)
+                    .and_then(Value::as_str)
+                    .unwrap()
+                    .to_owned()
+            };
+            (
+                word(key::PMIX_JOB_CTRL_ID),
+                word(KeyName("peal.jctrl.state")),
+            )
         };
-        requests.as_infos().unwrap().into_iter().map(request).collect()
+        requests
+            .as_infos()
+            .unwrap()
+            .into_iter()
+            .map(request)
+            .collect()
     }
 
     fn state(&self, name: &str) -> String {
-        self.states(OWNER).into_iter().rev().find(|(known, _)| known == name).unwrap().1
+        self.states(OWNER)
+            .into_iter()
+            .rev()
+            .find(|(known, _)| known == name)
+            .unwrap()
+            .1
     }
 }
 
 /// What the requester is told, and the words of it.
 fn answer(actions: &[Action]) -> (Status, String) {
     let mut replies = actions.iter().filter_map(|action| match action {
-        Action::Reply { reply: Reply::Infos { status, infos }, .. } => Some((*status, infos)),
+        Action::Reply {
+            reply: Reply::Infos { status, infos },
+            ..
+        } => Some((*status, infos)),
         _ => None,
     });
     let (status, infos) = replies.next().unwrap_or_else(|| panic!("{actions:?}"));
-    (status, infos.value_of(REASON).and_then(Value::as_str).unwrap_or_default().to_owned())
+    (
+        status,
+        infos
+            .value_of(REASON)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+    )
 }
 
 /// What the host environment is asked to do.
@@ -131,7 +205,9 @@ fn asked_of_host(actions: &[Action]) -> Vec<(ControlId, JobAction, Vec<Proc>)> {
 /// The events that are raised, by their codes, with those whom they are for.
 fn raised(actions: &[Action]) -> Vec<(Status, Vec<Proc>)> {
     let chain = |action: &Action| match action {
-        Action::Chain { event, .. } => Some((event.code, event.custom_targets().unwrap_or_default())),
+        Action::Chain { event, .. } => {
+            Some((event.code, event.custom_targets().unwrap_or_default()))
+        }
         _ => None,
     };
     actions.iter().filter_map(chain).collect()
@@ -139,7 +215,9 @@ fn raised(actions: &[Action]) -> Vec<(Status, Vec<Proc>)> {
 
 fn ended<'a>(actions: &'a [Action]) -> Vec<&'a Event> {
     let event = |action: &'a Action| match action {
-        Action::Chain { event, .. } if event.code == Status::PEAL_JOB_CONTROL_ENDED => Some(&**event),
+        Action::Chain { event, .. } if event.code == Status::PEAL_JOB_CONTROL_ENDED => {
+            Some(&**event)
+        }
         _ => None,
     };
     actions.iter().filter_map(event).collect()
@@ -148,33 +226,95 @@ fn ended<'a>(actions: &'a [Action]) -> Vec<&'a Event> {
 #[test]
 fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
     let mut stage = Stage::new(Settings::default());
-    let begun = stage.control(0, &[proc(1), proc(2)], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("p")]);
-    let [(id, JobAction::Pause, targets)] = &asked_of_host(&begun)[..] else { panic!("{begun:?}") };
-    assert_eq!((begun.len(), stage.state("p").as_str()), (1, "running"), "nobody is answered yet");
-    let not_done = NotDone { proc: proc(2), status: code::PMIX_ERR_NOT_FOUND, reason: "it has ended".to_owned() };
+    let begun = stage.control(
+        0,
+        &[proc(1), proc(2)],
+        &[yes(key::PMIX_JOB_CTRL_PAUSE), named("p")],
+    );
+    let [(id, JobAction::Pause, targets)] = &asked_of_host(&begun)[..] else {
+        panic!("{begun:?}")
+    };
+    assert_eq!(
+        (begun.len(), stage.state("p").as_str()),
+        (1, "running"),
+        "nobody is answered yet"
+    );
+    let not_done = NotDone {
+        proc: proc(2),
+        status: code::PMIX_ERR_NOT_FOUND,
+        reason: "it has ended".to_owned(),
+    };
     let done = stage.server.controlled(*id, targets, Ok(vec![not_done]));
     assert_eq!(answer(&done).0, code::PMIX_ERR_PARTIAL_SUCCESS);
-    let Action::Reply { reply: Reply::Infos { infos, .. }, .. } = &done[1] else { panic!("{done:?}") };
+    let Action::Reply {
+        reply: Reply::Infos { infos, .. },
+        ..
+    } = &done[1]
+    else {
+        panic!("{done:?}")
+    };
     assert!(infos.value_of(OUTCOME).is_some());
-    assert!(matches!(&done[0], Action::Controlled { status: code::PMIX_ERR_PARTIAL_SUCCESS, .. }), "it is on record");
+    assert!(
+        matches!(
+            &done[0],
+            Action::Controlled {
+                status: code::PMIX_ERR_PARTIAL_SUCCESS,
+                ..
+            }
+        ),
+        "it is on record"
+    );
     assert_eq!(stage.state("p"), "failed");
-    assert!(stage.server.controlled(*id, targets, Ok(Vec::new())).is_empty(), "it ends once");
+    assert!(
+        stage
+            .server
+            .controlled(*id, targets, Ok(Vec::new()))
+            .is_empty(),
+        "it ends once"
+    );
 }
 
 #[test]
 fn a_restart_is_answered_when_it_is_accepted_and_told_of_when_it_is_over() {
     let mut stage = Stage::new(Settings::default());
-    let begun = stage.control(0, &[proc(3)], &[text(key::PMIX_JOB_CTRL_RESTART, "ck"), named("again")]);
+    let begun = stage.control(
+        0,
+        &[proc(3)],
+        &[text(key::PMIX_JOB_CTRL_RESTART, "ck"), named("again")],
+    );
     assert_eq!(answer(&begun).0, code::PMIX_SUCCESS);
-    let [(id, JobAction::Restart { checkpoint: Some(checkpoint) }, targets)] = &asked_of_host(&begun)[..] else {
+    let [
+        (
+            id,
+            JobAction::Restart {
+                checkpoint: Some(checkpoint),
+            },
+            targets,
+        ),
+    ] = &asked_of_host(&begun)[..]
+    else {
         panic!("{begun:?}")
     };
     assert_eq!(checkpoint, "ck");
-    let over = stage.server.controlled(*id, targets, Err(code::PMIX_ERR_NOT_SUPPORTED));
-    let [event] = ended(&over)[..] else { panic!("{over:?}") };
-    assert_eq!(event.custom_targets(), Some(vec![proc(0)]), "it is for the requester");
-    assert_eq!(event.infos.value_of(STATUS), Some(&Value::Status(code::PMIX_ERR_NOT_SUPPORTED)));
-    assert_eq!(event.infos.value_of(key::PMIX_JOB_CTRL_ID), Some(&Value::string("again")));
+    let over = stage
+        .server
+        .controlled(*id, targets, Err(code::PMIX_ERR_NOT_SUPPORTED));
+    let [event] = ended(&over)[..] else {
+        panic!("{over:?}")
+    };
+    assert_eq!(
+        event.custom_targets(),
+        Some(vec![proc(0)]),
+        "it is for the requester"
+    );
+    assert_eq!(
+        event.infos.value_of(STATUS),
+        Some(&Value::Status(code::PMIX_ERR_NOT_SUPPORTED))
+    );
+    assert_eq!(
+        event.infos.value_of(key::PMIX_JOB_CTRL_ID),
+        Some(&Value::string("again"))
+    );
 }
 
 #[test]
@@ -183,26 +323,49 @@ fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
     let ckpt = || [text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), named("c")];
     let nobody = answer(&stage.control(0, &[], &ckpt()));
     assert_eq!(nobody.0, code::PMIX_ERR_NOT_SUPPORTED);
-    assert!(nobody.1.contains("job:0 has not said how it is checkpointed"), "{}", nobody.1);
+    assert!(
+        nobody
+            .1
+            .contains("job:0 has not said how it is checkpointed"),
+        "{}",
+        nobody.1
+    );
     // Rank 1 speaks for all, but for rank 2, which has a way of its own.
     stage.control(1, &[], &[methods(&[by_signal(12), by_event(-3500)])]);
     stage.control(2, &[], &[methods(&[by_event(-106)])]);
     let begun = stage.control(0, &[], &ckpt());
     assert_eq!(answer(&begun).0, code::PMIX_SUCCESS);
-    assert_eq!(raised(&begun), [(code::PMIX_JCTRL_CHECKPOINT, vec![proc(2)])]);
-    let [(id, JobAction::Signal(12), signalled)] = &asked_of_host(&begun)[..] else { panic!("{begun:?}") };
+    assert_eq!(
+        raised(&begun),
+        [(code::PMIX_JCTRL_CHECKPOINT, vec![proc(2)])]
+    );
+    let [(id, JobAction::Signal(12), signalled)] = &asked_of_host(&begun)[..] else {
+        panic!("{begun:?}")
+    };
     assert_eq!(*signalled, [proc(0), proc(1), proc(3)]);
     // The host cannot signal rank 3, which is told by its next method.
-    let not_done = NotDone { proc: proc(3), status: code::PMIX_ERR_NOT_FOUND, reason: "no process".to_owned() };
+    let not_done = NotDone {
+        proc: proc(3),
+        status: code::PMIX_ERR_NOT_FOUND,
+        reason: "no process".to_owned(),
+    };
     let next = stage.server.controlled(*id, signalled, Ok(vec![not_done]));
     assert_eq!(raised(&next), [(Status(-3500), vec![proc(3)])]);
     for rank in [0, 1, 3] {
         assert!(ended(&stage.complete(rank, vec![])).is_empty());
     }
-    assert!(ended(&stage.complete(2, vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, "other")])).is_empty(), "another one");
+    assert!(
+        ended(&stage.complete(2, vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, "other")])).is_empty(),
+        "another one"
+    );
     let over = stage.complete(2, vec![text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck")]);
-    let [event] = ended(&over)[..] else { panic!("{over:?}") };
-    assert_eq!(event.infos.value_of(STATUS), Some(&Value::Status(code::PMIX_SUCCESS)));
+    let [event] = ended(&over)[..] else {
+        panic!("{over:?}")
+    };
+    assert_eq!(
+        event.infos.value_of(STATUS),
+        Some(&Value::Status(code::PMIX_SUCCESS))
+    );
     let recorded = |action: &Action| matches!(action, Action::Controlled { operation, .. } if operation.to_string() == "checkpoint \"ck\"");
     assert!(over.iter().any(recorded), "{over:?}");
     assert_eq!(stage.state("c"), "done");
@@ -210,18 +373,41 @@ fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
 
 #[test]
 fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
-    for (declares, number, signal, late) in
-        [(false, 12, Some(12), 300), (true, 12, Some(12), 300), (true, 65, None, 65)]
-    {
+    for (declares, number, signal, late) in [
+        (false, 12, Some(12), 300),
+        (true, 12, Some(12), 300),
+        (true, 65, None, 65),
+    ] {
         let mut stage = Stage::new(Settings::default());
         if declares {
             stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         }
-        let begun = stage.control(0, &[], &[text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), by_signal(number), named("c")]);
-        let signals: Vec<JobAction> = asked_of_host(&begun).into_iter().map(|(_, action, _)| action).collect();
-        assert_eq!(signals, signal.map(JobAction::Signal).into_iter().collect::<Vec<_>>());
+        let begun = stage.control(
+            0,
+            &[],
+            &[
+                text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"),
+                by_signal(number),
+                named("c"),
+            ],
+        );
+        let signals: Vec<JobAction> = asked_of_host(&begun)
+            .into_iter()
+            .map(|(_, action, _)| action)
+            .collect();
+        assert_eq!(
+            signals,
+            signal
+                .map(JobAction::Signal)
+                .into_iter()
+                .collect::<Vec<_>>()
+        );
         assert!(stage.wait(Duration::from_secs(late - 1)).is_empty());
-        assert_eq!(ended(&stage.wait(Duration::from_secs(1))).len(), 1, "after {late} s");
+        assert_eq!(
+            ended(&stage.wait(Duration::from_secs(1))).len(),
+            1,
+            "after {late} s"
+        );
         assert_eq!(stage.state("c"), "failed");
     }
 }
@@ -229,17 +415,41 @@ fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
 #[test]
 fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
     let mut stage = Stage::new(Settings::default());
-    let preempt = || [text(PREEMPT, "terminate"), Info::new(GRACE, Value::Uint32(10)), named("p")];
+    let preempt = || {
+        [
+            text(PREEMPT, "terminate"),
+            Info::new(GRACE, Value::Uint32(10)),
+            named("p"),
+        ]
+    };
     let (status, why) = answer(&stage.control(0, &[proc(1)], &preempt()));
     assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
-    assert!(why.contains("job:1 has not declared that it can be preempted"), "{why}");
-    stage.control(1, &[], &[yes(key::PMIX_JOB_CTRL_PREEMPTIBLE), methods(&[by_event(-3500)])]);
+    assert!(
+        why.contains("job:1 has not declared that it can be preempted"),
+        "{why}"
+    );
+    stage.control(
+        1,
+        &[],
+        &[
+            yes(key::PMIX_JOB_CTRL_PREEMPTIBLE),
+            methods(&[by_event(-3500)]),
+        ],
+    );
     let begun = stage.control(0, &[proc(1)], &preempt());
-    assert_eq!(raised(&begun), [(code::PMIX_JCTRL_PREEMPT_ALERT, vec![proc(1)]), (Status(-3500), vec![proc(1)])]);
+    assert_eq!(
+        raised(&begun),
+        [
+            (code::PMIX_JCTRL_PREEMPT_ALERT, vec![proc(1)]),
+            (Status(-3500), vec![proc(1)])
+        ]
+    );
     assert!(asked_of_host(&begun).is_empty());
     // It is ready before its time.
     let done = stage.complete(1, vec![]);
-    assert!(matches!(&asked_of_host(&done)[..], [(_, JobAction::Terminate, targets)] if *targets == [proc(1)]));
+    assert!(
+        matches!(&asked_of_host(&done)[..], [(_, JobAction::Terminate, targets)] if *targets == [proc(1)])
+    );
 
     // Who can make no checkpoint has all of its time.
     let mut stage = Stage::new(Settings::default());
@@ -248,8 +458,13 @@ fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
     assert_eq!(raised(&begun).len(), 1);
     assert!(asked_of_host(&stage.wait(Duration::from_millis(9_999))).is_empty());
     let over = stage.wait(Duration::from_millis(1));
-    let [(id, JobAction::Terminate, targets)] = &asked_of_host(&over)[..] else { panic!("{over:?}") };
-    assert_eq!(ended(&stage.server.controlled(*id, targets, Ok(Vec::new()))).len(), 1);
+    let [(id, JobAction::Terminate, targets)] = &asked_of_host(&over)[..] else {
+        panic!("{over:?}")
+    };
+    assert_eq!(
+        ended(&stage.server.controlled(*id, targets, Ok(Vec::new()))).len(),
+        1
+    );
     assert_eq!(stage.state("p"), "done");
 }
 
@@ -262,43 +477,83 @@ fn one_may_cancel_what_has_not_gone_too_far_and_is_ones_own() {
     for name in ["a", "b", "c"] {
         stage.control(0, &[], &ckpt(name));
     }
-    assert_eq!(answer(&stage.control(0, &[], &ckpt("a"))).0, code::PMIX_ERR_EXISTS);
-    assert_eq!(answer(&stage.control(1, &[], &cancel("a"))).0, code::PMIX_ERR_NOT_FOUND, "it is rank 0's");
+    assert_eq!(
+        answer(&stage.control(0, &[], &ckpt("a"))).0,
+        code::PMIX_ERR_EXISTS
+    );
+    assert_eq!(
+        answer(&stage.control(1, &[], &cancel("a"))).0,
+        code::PMIX_ERR_NOT_FOUND,
+        "it is rank 0's"
+    );
     let cancelled = stage.control(0, &[], &cancel("a"));
-    assert_eq!((answer(&cancelled).0, ended(&cancelled).len()), (code::PMIX_SUCCESS, 1));
+    assert_eq!(
+        (answer(&cancelled).0, ended(&cancelled).len()),
+        (code::PMIX_SUCCESS, 1)
+    );
     let (status, why) = answer(&stage.control(0, &[], &cancel("a")));
     assert_eq!(
         (status, why.as_str()),
-        (code::PMIX_ERR_INVALID_OPERATION, "\"a\" cannot be cancelled: it is cancelled")
+        (
+            code::PMIX_ERR_INVALID_OPERATION,
+            "\"a\" cannot be cancelled: it is cancelled"
+        )
     );
     stage.control(0, &[], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("pause")]);
     let (status, why) = answer(&stage.control(0, &[], &cancel("pause")));
     assert_eq!(status, code::PMIX_ERR_INVALID_OPERATION);
-    assert_eq!(why, "\"pause\" cannot be cancelled: procs were already told to pause");
+    assert_eq!(
+        why,
+        "\"pause\" cannot be cancelled: procs were already told to pause"
+    );
     let cancel_all = || [Info::new(key::PMIX_JOB_CTRL_CANCEL, Value::String(None))];
     let all = stage.control(0, &[], &cancel_all());
-    assert_eq!((answer(&all).0, ended(&all).len()), (code::PMIX_ERR_PARTIAL_SUCCESS, 2));
-    assert_eq!(not_cancelled(&all), ["pause: procs were already told to pause"]);
-    assert_eq!(stage.state("pause"), "running", "what cannot be cancelled is left alone");
+    assert_eq!(
+        (answer(&all).0, ended(&all).len()),
+        (code::PMIX_ERR_PARTIAL_SUCCESS, 2)
+    );
+    assert_eq!(
+        not_cancelled(&all),
+        ["pause: procs were already told to pause"]
+    );
+    assert_eq!(
+        stage.state("pause"),
+        "running",
+        "what cannot be cancelled is left alone"
+    );
     // Where none of them can be cancelled, nothing has succeeded.
     let none = stage.control(0, &[], &cancel_all());
-    assert_eq!((answer(&none).0, not_cancelled(&none).len()), (code::PMIX_ERR_INVALID_OPERATION, 1));
+    assert_eq!(
+        (answer(&none).0, not_cancelled(&none).len()),
+        (code::PMIX_ERR_INVALID_OPERATION, 1)
+    );
     // Another proc has none, and what has ended is not in the way.
-    assert_eq!(answer(&stage.control(1, &[], &cancel_all())).0, code::PMIX_SUCCESS);
+    assert_eq!(
+        answer(&stage.control(1, &[], &cancel_all())).0,
+        code::PMIX_SUCCESS
+    );
 }
 
 /// The requests that an answer says are not cancelled, each with the reason.
 fn not_cancelled(actions: &[Action]) -> Vec<String> {
     let infos = actions.iter().find_map(|action| match action {
-        Action::Reply { reply: Reply::Infos { infos, .. }, .. } => Some(infos),
+        Action::Reply {
+            reply: Reply::Infos { infos, .. },
+            ..
+        } => Some(infos),
         _ => None,
     });
     let requests = infos.unwrap().iter().filter(|info| info.key == REQUEST);
     requests
         .map(|request| {
-            let Value::DataArray(array) = &request.value else { panic!("{request:?}") };
+            let Value::DataArray(array) = &request.value else {
+                panic!("{request:?}")
+            };
             let told: Vec<Info> = array.as_infos().unwrap().into_iter().cloned().collect();
-            assert_eq!(told.value_of(STATUS), Some(&Value::Status(code::PMIX_ERR_INVALID_OPERATION)));
+            assert_eq!(
+                told.value_of(STATUS),
+                Some(&Value::Status(code::PMIX_ERR_INVALID_OPERATION))
+            );
             let word = |key| told.value_of(key).and_then(Value::as_str).unwrap();
             format!("{}: {}", word(key::PMIX_JOB_CTRL_ID), word(REASON))
         })
@@ -307,11 +562,18 @@ fn not_cancelled(actions: &[Action]) -> Vec<String> {
 
 #[test]
 fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
-    let mut stage = Stage::new(Settings { max_controls: 4, ..Settings::default() });
+    let mut stage = Stage::new(Settings {
+        max_controls: 4,
+        ..Settings::default()
+    });
     let pause = || [yes(key::PMIX_JOB_CTRL_PAUSE)];
     let first = asked_of_host(&stage.control(0, &[], &pause()));
     stage.control(0, &[], &pause());
-    assert_eq!(answer(&stage.control(0, &[], &pause())).0, code::PMIX_ERR_OUT_OF_RESOURCE, "half of them are a user's");
+    assert_eq!(
+        answer(&stage.control(0, &[], &pause())).0,
+        code::PMIX_ERR_OUT_OF_RESOURCE,
+        "half of them are a user's"
+    );
     for _ in 0..10 {
         let (id, _, targets) = &first[0];
         stage.server.controlled(*id, targets, Ok(Vec::new()));
@@ -321,7 +583,13 @@ fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
         }
     }
     let states = stage.states(OWNER);
-    assert_eq!(states.iter().filter(|(_, state)| state == "running").count(), 1);
+    assert_eq!(
+        states
+            .iter()
+            .filter(|(_, state)| state == "running")
+            .count(),
+        1
+    );
     assert_eq!(states.len(), 5, "{states:?}");
     assert!(stage.states(OTHER).is_empty());
     assert_eq!(stage.states(Identity { uid: 0, gid: 0 }).len(), 5);
@@ -331,21 +599,47 @@ fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
 fn what_is_denied_is_on_record() {
     let mut stage = Stage::new(Settings::default());
     let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
-    stage.server.add_job(JobSpec::new(nspace, 1, hostname, OTHER));
+    stage
+        .server
+        .add_job(JobSpec::new(nspace, 1, hostname, OTHER));
     let theirs = Proc::new(Nspace::new("theirs").unwrap(), Rank(0));
     stage.control(0, &[theirs], &[yes(key::PMIX_JOB_CTRL_KILL), named("k")]);
     let states = stage.states(OWNER);
-    assert_eq!(states.iter().map(|(_, state)| state.as_str()).collect::<Vec<_>>(), ["denied"], "{states:?}");
+    assert_eq!(
+        states
+            .iter()
+            .map(|(_, state)| state.as_str())
+            .collect::<Vec<_>>(),
+        ["denied"],
+        "{states:?}"
+    );
 }
 
 /// The log requests that are to be written, each as subject, addresses and text of its mail.
 fn mails(actions: &[Action]) -> Vec<[String; 3]> {
     let mail = |action: &Action| {
-        let Action::Log { to: None, request } = action else { return None };
-        let Some(Value::DataArray(parts)) = request.data.value_of(key::PMIX_LOG_EMAIL) else { panic!("{request:?}") };
+        let Action::Log { to: None, request } = action else {
+            return None;
+        };
+        let Some(Value::DataArray(parts)) = request.data.value_of(key::PMIX_LOG_EMAIL) else {
+            panic!("{request:?}")
+        };
         let parts: Vec<Info> = parts.as_infos().unwrap().into_iter().cloned().collect();
-        let word = |key| parts.value_of(key).and_then(Value::as_str).unwrap().to_owned();
-        Some([key::PMIX_LOG_EMAIL_SUBJECT, key::PMIX_LOG_EMAIL_ADDR, key::PMIX_LOG_EMAIL_MSG].map(word))
+        let word = |key| {
+            parts
+                .value_of(key)
+                .and_then(Value::as_str)
+                .unwrap()
+                .to_owned()
+        };
+        Some(
+            [
+                key::PMIX_LOG_EMAIL_SUBJECT,
+                key::PMIX_LOG_EMAIL_ADDR,
+                key::PMIX_LOG_EMAIL_MSG,
+            ]
+            .map(word),
+        )
     };
     actions.iter().filter_map(mail).collect()
 }
@@ -355,26 +649,64 @@ fn whoever_is_to_be_mailed_hears_of_the_request_and_of_its_end() {
     let mut stage = Stage::new(Settings::default());
     let mail = |more: &[Info]| {
         let parts = [&[text(key::PMIX_LOG_EMAIL_ADDR, "ops@example.org")], more].concat();
-        Info::new(key::PMIX_LOG_EMAIL, Value::DataArray(DataArray::infos(parts)))
+        Info::new(
+            key::PMIX_LOG_EMAIL,
+            Value::DataArray(DataArray::infos(parts)),
+        )
     };
-    let begun = stage.control(0, &[proc(1)], &[yes(key::PMIX_JOB_CTRL_PAUSE), named("p"), mail(&[])]);
+    let begun = stage.control(
+        0,
+        &[proc(1)],
+        &[yes(key::PMIX_JOB_CTRL_PAUSE), named("p"), mail(&[])],
+    );
     let head = "Request \"p\", pause of 1 procs (job:1)";
-    let told = |state: &str| [format!("pause: {state}"), "ops@example.org".to_owned(), format!("{head}: {state}.")];
+    let told = |state: &str| {
+        [
+            format!("pause: {state}"),
+            "ops@example.org".to_owned(),
+            format!("{head}: {state}."),
+        ]
+    };
     assert_eq!(mails(&begun), [told("running")]);
-    let [(id, _, targets)] = &asked_of_host(&begun)[..] else { panic!("{begun:?}") };
-    assert_eq!(mails(&stage.server.controlled(*id, targets, Ok(Vec::new()))), [told("done")]);
+    let [(id, _, targets)] = &asked_of_host(&begun)[..] else {
+        panic!("{begun:?}")
+    };
+    assert_eq!(
+        mails(&stage.server.controlled(*id, targets, Ok(Vec::new()))),
+        [told("done")]
+    );
     // The requester's own words come first.
-    let own = mail(&[text(key::PMIX_LOG_EMAIL_SUBJECT, "look"), text(key::PMIX_LOG_EMAIL_MSG, "hello")]);
-    let begun = stage.control(0, &[proc(1)], &[yes(key::PMIX_JOB_CTRL_RESUME), named("r"), own]);
-    let [[subject, _, text]] = &mails(&begun)[..] else { panic!("{begun:?}") };
-    assert!(subject == "look" && text.starts_with("hello\n\nRequest \"r\", resume"), "{subject}: {text}");
+    let own = mail(&[
+        text(key::PMIX_LOG_EMAIL_SUBJECT, "look"),
+        text(key::PMIX_LOG_EMAIL_MSG, "hello"),
+    ]);
+    let begun = stage.control(
+        0,
+        &[proc(1)],
+        &[yes(key::PMIX_JOB_CTRL_RESUME), named("r"), own],
+    );
+    let [[subject, _, text]] = &mails(&begun)[..] else {
+        panic!("{begun:?}")
+    };
+    assert!(
+        subject == "look" && text.starts_with("hello\n\nRequest \"r\", resume"),
+        "{subject}: {text}"
+    );
 }
 
 #[test]
 fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_answer() {
     let ask = |stage: &mut Stage| {
         let nodes = text(key::PMIX_JOB_CTRL_PROVISION, "node[01-03],login1");
-        stage.control(0, &[], &[nodes, text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7"), named("n")])
+        stage.control(
+            0,
+            &[],
+            &[
+                nodes,
+                text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7"),
+                named("n"),
+            ],
+        )
     };
     let mut stage = Stage::new(Settings::default());
     let (status, why) = answer(&ask(&mut stage));
@@ -388,28 +720,64 @@ fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_a
         data: None,
         answer: said(),
     };
-    let (by, status) = (DecidedBy::Policy("p".into()), code::PMIX_ERR_OUT_OF_RESOURCE);
-    let denied = Verdict::Denied { by, status, reasons: vec![text(REASON, "all are taken")] };
+    let (by, status) = (
+        DecidedBy::Policy("p".into()),
+        code::PMIX_ERR_OUT_OF_RESOURCE,
+    );
+    let denied = Verdict::Denied {
+        by,
+        status,
+        reasons: vec![text(REASON, "all are taken")],
+    };
     for (verdict, state, status, word) in [
-        (granted, "done", code::PMIX_SUCCESS, (KeyName("site.ticket"), "4711")),
-        (denied, "denied", code::PMIX_ERR_OUT_OF_RESOURCE, (REASON, "all are taken")),
+        (
+            granted,
+            "done",
+            code::PMIX_SUCCESS,
+            (KeyName("site.ticket"), "4711"),
+        ),
+        (
+            denied,
+            "denied",
+            code::PMIX_ERR_OUT_OF_RESOURCE,
+            (REASON, "all are taken"),
+        ),
     ] {
-        stage.server.guard(Identity { uid: 500, gid: 500 }, [Hook::Provision]);
+        stage
+            .server
+            .guard(Identity { uid: 500, gid: 500 }, [Hook::Provision]);
         let begun = ask(&mut stage);
-        assert_eq!((answer(&begun).0, stage.state("n").as_str()), (code::PMIX_SUCCESS, "accepted"));
-        let Some(Action::Decide { id, request }) = begun.last() else { panic!("{begun:?}") };
+        assert_eq!(
+            (answer(&begun).0, stage.state("n").as_str()),
+            (code::PMIX_SUCCESS, "accepted")
+        );
+        let Some(Action::Decide { id, request }) = begun.last() else {
+            panic!("{begun:?}")
+        };
         let provision = request.provision.clone().unwrap();
         assert_eq!(provision.nodes, ["node01", "node02", "node03", "login1"]);
-        assert_eq!((provision.image.as_deref(), request.matter), (Some("c7"), Matter::Provision));
+        assert_eq!(
+            (provision.image.as_deref(), request.matter),
+            (Some("c7"), Matter::Provision)
+        );
         let over = stage.server.decided(*id, verdict);
-        let [event] = ended(&over)[..] else { panic!("{over:?}") };
+        let [event] = ended(&over)[..] else {
+            panic!("{over:?}")
+        };
         assert_eq!(event.infos.value_of(STATUS), Some(&Value::Status(status)));
-        assert_eq!(event.infos.value_of(word.0).and_then(Value::as_str), Some(word.1));
+        assert_eq!(
+            event.infos.value_of(word.0).and_then(Value::as_str),
+            Some(word.1)
+        );
         assert_eq!(stage.state("n"), state);
     }
-    let (status, why) = answer(&stage.control(0, &[], &[text(key::PMIX_JOB_CTRL_PROVISION, "node[3-1]")]));
+    let (status, why) =
+        answer(&stage.control(0, &[], &[text(key::PMIX_JOB_CTRL_PROVISION, "node[3-1]")]));
     assert_eq!(status, code::PMIX_ERR_BAD_PARAM);
-    assert!(why.contains("pmix.jctrl.pvn") && why.contains("no range"), "{why}");
+    assert!(
+        why.contains("pmix.jctrl.pvn") && why.contains("no range"),
+        "{why}"
+    );
 }
 
 /// What may happen while checkpoints are made.

@@ -1,5 +1,10 @@
 //! The table of defaults, row by row as the design has it, and against an independent model.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     defaults::{Case, Defaults, HookDefault, What, decide},
     reach::Reach,
@@ -22,13 +27,22 @@ fn proc(job: &str) -> Proc {
 
 /// A proc of a job that belongs to this user; of nobody known here without one.
 fn target(job: &str, owner: Option<u32>) -> Target {
-    Target { proc: proc(job), owner: owner.map(identity) }
+    Target {
+        proc: proc(job),
+        owner: owner.map(identity),
+    }
 }
 
 /// What the built-in rule answers a requester of this user.
 fn ask(uid: Option<u32>, what: What<'_>, targets: &[Target]) -> Result<(), Status> {
     let me = proc("me");
-    let case = Case { requester: Some(&me), identity: uid.map(identity), server: identity(SERVER), targets, what };
+    let case = Case {
+        requester: Some(&me),
+        identity: uid.map(identity),
+        server: identity(SERVER),
+        targets,
+        what,
+    };
     decide(HookDefault::BuiltIn, &case).map_err(|refused| refused.status())
 }
 
@@ -39,9 +53,16 @@ const UNKNOWN: Result<(), Status> = Err(code::PMIX_ERR_NOT_FOUND);
 #[test]
 fn connection_of_a_client_the_kernels_uid_is_the_one_registered_for_that_proc() {
     let what = What::Connection(ConnectionKind::Client);
-    assert_eq!(ask(Some(MINE), what, &[target("mine", Some(MINE))]), GRANTED);
+    assert_eq!(
+        ask(Some(MINE), what, &[target("mine", Some(MINE))]),
+        GRANTED
+    );
     for other in [OTHERS, ROOT, SERVER] {
-        assert_eq!(ask(Some(other), what, &[target("mine", Some(MINE))]), REFUSED, "user {other}");
+        assert_eq!(
+            ask(Some(other), what, &[target("mine", Some(MINE))]),
+            REFUSED,
+            "user {other}"
+        );
     }
     assert_eq!(ask(Some(MINE), what, &[target("nobody's", None)]), UNKNOWN);
     assert_eq!(ask(None, what, &[target("mine", Some(MINE))]), REFUSED);
@@ -56,12 +77,20 @@ fn connection_of_a_tool_same_uid_as_the_server_or_the_job_it_asks_about_or_root(
         (MINE, vec![], REFUSED),
         (MINE, vec![target("mine", Some(MINE))], GRANTED),
         (MINE, vec![target("theirs", Some(OTHERS))], REFUSED),
-        (MINE, vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))], REFUSED),
+        (
+            MINE,
+            vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))],
+            REFUSED,
+        ),
         (MINE, vec![target("nobody's", None)], REFUSED),
         (ROOT, vec![target("theirs", Some(OTHERS))], GRANTED),
         (SERVER, vec![target("nobody's", None)], GRANTED),
     ] {
-        assert_eq!(ask(Some(uid), what, &targets), answer, "user {uid} about {targets:?}");
+        assert_eq!(
+            ask(Some(uid), what, &targets),
+            answer,
+            "user {uid} about {targets:?}"
+        );
     }
     assert_eq!(ask(None, what, &[]), REFUSED);
 }
@@ -69,11 +98,26 @@ fn connection_of_a_tool_same_uid_as_the_server_or_the_job_it_asks_about_or_root(
 #[test]
 fn event_granted_and_a_claimed_source_other_than_ones_own_refused() {
     let (own, foreign) = (Value::Proc(proc("me")), Value::Proc(proc("other")));
-    for (claimed, answer) in [(None, GRANTED), (Some(&own), GRANTED), (Some(&foreign), REFUSED)] {
-        assert_eq!(ask(Some(MINE), What::Event { claimed }, &[]), answer, "{claimed:?}");
+    for (claimed, answer) in [
+        (None, GRANTED),
+        (Some(&own), GRANTED),
+        (Some(&foreign), REFUSED),
+    ] {
+        assert_eq!(
+            ask(Some(MINE), What::Event { claimed }, &[]),
+            answer,
+            "{claimed:?}"
+        );
     }
     // Whom it is aimed at makes no difference: across users it is not delivered.
-    assert_eq!(ask(Some(MINE), What::Event { claimed: None }, &[target("theirs", Some(OTHERS))]), GRANTED);
+    assert_eq!(
+        ask(
+            Some(MINE),
+            What::Event { claimed: None },
+            &[target("theirs", Some(OTHERS))]
+        ),
+        GRANTED
+    );
     assert_eq!(ask(None, What::Event { claimed: None }, &[]), REFUSED);
 }
 
@@ -88,23 +132,65 @@ fn event_delivered_across_uids_only_to_rm_and_site_handlers() {
 
 #[test]
 fn requests_about_others_own_uid_only_but_root_may_query() {
-    for hook in [Hook::JobControl, Hook::Monitor, Hook::Group, Hook::Spawn, Hook::Publish, Hook::Lookup, Hook::Query] {
+    for hook in [
+        Hook::JobControl,
+        Hook::Monitor,
+        Hook::Group,
+        Hook::Spawn,
+        Hook::Publish,
+        Hook::Lookup,
+        Hook::Query,
+    ] {
         let what = What::Others { hook, users: &[] };
-        let root = if hook == Hook::Query { GRANTED } else { REFUSED };
+        let root = if hook == Hook::Query {
+            GRANTED
+        } else {
+            REFUSED
+        };
         for (uid, targets, answer) in [
             (MINE, vec![target("mine", Some(MINE))], GRANTED),
             (MINE, vec![], GRANTED),
             (MINE, vec![target("theirs", Some(OTHERS))], REFUSED),
-            (MINE, vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))], REFUSED),
+            (
+                MINE,
+                vec![target("mine", Some(MINE)), target("theirs", Some(OTHERS))],
+                REFUSED,
+            ),
             (MINE, vec![target("nobody's", None)], UNKNOWN),
             (ROOT, vec![target("theirs", Some(OTHERS))], root),
             (ROOT, vec![target("nobody's", None)], UNKNOWN),
             (SERVER, vec![target("theirs", Some(OTHERS))], REFUSED),
         ] {
-            assert_eq!(ask(Some(uid), what, &targets), answer, "{hook}: user {uid} about {targets:?}");
+            assert_eq!(
+                ask(Some(uid), what, &targets),
+                answer,
+                "{hook}: user {uid} about {targets:?}"
+            );
         }
-        assert_eq!(ask(Some(MINE), What::Others { hook, users: &[MINE] }, &[]), GRANTED, "{hook}");
-        assert_eq!(ask(Some(MINE), What::Others { hook, users: &[MINE, OTHERS] }, &[]), REFUSED, "{hook}");
+        assert_eq!(
+            ask(
+                Some(MINE),
+                What::Others {
+                    hook,
+                    users: &[MINE]
+                },
+                &[]
+            ),
+            GRANTED,
+            "{hook}"
+        );
+        assert_eq!(
+            ask(
+                Some(MINE),
+                What::Others {
+                    hook,
+                    users: &[MINE, OTHERS]
+                },
+                &[]
+            ),
+            REFUSED,
+            "{hook}"
+        );
         assert_eq!(ask(None, what, &[]), REFUSED, "{hook}");
     }
 }
@@ -118,14 +204,32 @@ fn log_granted_as_the_admin_lists_channels() {
 fn a_refusal_names_who_and_what_stands_in_the_way() {
     let me = proc("me");
     let words = |targets: &[Target], users: &[u32]| {
-        let what = What::Others { hook: Hook::JobControl, users };
+        let what = What::Others {
+            hook: Hook::JobControl,
+            users,
+        };
         let (identity, server) = (Some(identity(MINE)), identity(SERVER));
-        let case = Case { requester: Some(&me), identity, server, targets, what };
+        let case = Case {
+            requester: Some(&me),
+            identity,
+            server,
+            targets,
+            what,
+        };
         decide(HookDefault::BuiltIn, &case).unwrap_err().to_string()
     };
-    assert_eq!(words(&[target("gone", None)], &[]), "gone:0 is not known here");
-    assert_eq!(words(&[target("theirs", Some(OTHERS))], &[]), "theirs:0 belongs to user 2000, me:0 to user 1000");
-    assert_eq!(words(&[], &[OTHERS]), "me:0 belongs to user 1000 and names user 2000");
+    assert_eq!(
+        words(&[target("gone", None)], &[]),
+        "gone:0 is not known here"
+    );
+    assert_eq!(
+        words(&[target("theirs", Some(OTHERS))], &[]),
+        "theirs:0 belongs to user 2000, me:0 to user 1000"
+    );
+    assert_eq!(
+        words(&[], &[OTHERS]),
+        "me:0 belongs to user 1000 and names user 2000"
+    );
 }
 
 #[test]
@@ -135,13 +239,40 @@ fn the_site_may_grant_or_deny_a_hook_altogether() {
     defaults.set(Hook::Log, HookDefault::Deny);
     let theirs = [target("theirs", Some(OTHERS))];
     let ask = |hook, what| {
-        let case =
-            Case { requester: None, identity: Some(identity(MINE)), server: identity(1), targets: &theirs, what };
+        let case = Case {
+            requester: None,
+            identity: Some(identity(MINE)),
+            server: identity(1),
+            targets: &theirs,
+            what,
+        };
         decide(defaults.of(hook), &case).map_err(|refused| refused.to_string())
     };
-    assert_eq!(ask(Hook::JobControl, What::Others { hook: Hook::JobControl, users: &[OTHERS] }), Ok(()));
-    assert_eq!(ask(Hook::Log, What::Log), Err("the site's default for log is to deny".to_owned()));
-    assert!(ask(Hook::Monitor, What::Others { hook: Hook::Monitor, users: &[] }).is_err(), "others stay as they are");
+    assert_eq!(
+        ask(
+            Hook::JobControl,
+            What::Others {
+                hook: Hook::JobControl,
+                users: &[OTHERS]
+            }
+        ),
+        Ok(())
+    );
+    assert_eq!(
+        ask(Hook::Log, What::Log),
+        Err("the site's default for log is to deny".to_owned())
+    );
+    assert!(
+        ask(
+            Hook::Monitor,
+            What::Others {
+                hook: Hook::Monitor,
+                users: &[]
+            }
+        )
+        .is_err(),
+        "others stay as they are"
+    );
 }
 
 /// The table in other words: the set of all users that a request touches must be the requester's alone, and it must be

@@ -1,5 +1,10 @@
 //! The gate of the server: what names others passes it before it has any effect, and events keep to their users.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     defaults::{Defaults, HookDefault},
@@ -7,17 +12,24 @@ use peal_core::{
     job_control::JobAction,
     policy::{DecidedBy, REASON, Verdict},
     server::{
-        Action, Allowance, DecisionId, Entrance, Monitoring, PeerId, Raiser, RequestId, Server, Settings, Upcall,
+        Action, Allowance, DecisionId, Entrance, Monitoring, PeerId, Raiser, RequestId, Server,
+        Settings, Upcall,
     },
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, Infos, Matter, Nspace, Peer, Proc, Query, Range, Rank, Reply, Request,
-    Status, Value, code, key,
+    ConnectionKind, Event, Hook, Identity, Info, Infos, Matter, Nspace, Peer, Proc, Query, Range,
+    Rank, Reply, Request, Status, Value, code, key,
 };
 use std::sync::Arc;
 
-const ALICE: Identity = Identity { uid: 1000, gid: 100 };
-const BOB: Identity = Identity { uid: 2000, gid: 100 };
+const ALICE: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
+const BOB: Identity = Identity {
+    uid: 2000,
+    gid: 100,
+};
 const NEWS: Status = Status(-3001);
 
 /// A server with a job of two procs of Alice's and one of Bob's, all connected.
@@ -34,7 +46,13 @@ fn proc(job: &str, rank: u32) -> Proc {
 
 /// What is known of whoever is at the door, and what they say.
 fn peer() -> (Peer, Vec<Info>) {
-    (Peer { pid: Some(7), release: "4.2.2".into() }, Vec::new())
+    (
+        Peer {
+            pid: Some(7),
+            release: "4.2.2".into(),
+        },
+        Vec::new(),
+    )
 }
 
 impl Stage {
@@ -47,7 +65,12 @@ impl Stage {
         }
         let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
         let bob = server.admit(&proc("bob", 0), BOB).unwrap().0;
-        Stage { server, alice, bob, tag: 100 }
+        Stage {
+            server,
+            alice,
+            bob,
+            tag: 100,
+        }
     }
 
     fn policed(hooks: &[Hook]) -> Stage {
@@ -56,14 +79,23 @@ impl Stage {
 
     fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
         self.tag += 1;
-        let actions = self.server.request(RequestId { peer, tag: self.tag }, request, Time(0));
+        let actions = self.server.request(
+            RequestId {
+                peer,
+                tag: self.tag,
+            },
+            request,
+            Time(0),
+        );
         self.with_willing_host(actions)
     }
 
     /// The host environment takes every registration at once.
     fn with_willing_host(&mut self, actions: Vec<Action>) -> Vec<Action> {
         match &actions[..] {
-            [Action::Host(Upcall::RegisterEvents { id, .. })] => self.server.host_registered(*id, Ok(())),
+            [Action::Host(Upcall::RegisterEvents { id, .. })] => {
+                self.server.host_registered(*id, Ok(()))
+            }
             _ => actions,
         }
     }
@@ -76,7 +108,13 @@ impl Stage {
 
     fn control(&mut self, target: Proc, key: peal_model::KeyName) -> Vec<Action> {
         let directives = vec![Info::new(key, Value::Bool(true))];
-        self.ask(self.alice[0], Request::JobControl { targets: vec![target], directives })
+        self.ask(
+            self.alice[0],
+            Request::JobControl {
+                targets: vec![target],
+                directives,
+            },
+        )
     }
 
     fn kill(&mut self, target: Proc) -> Vec<Action> {
@@ -93,26 +131,53 @@ impl Stage {
     }
 
     fn ask_to_register(&mut self, peer: PeerId, infos: Vec<Info>) -> Vec<Action> {
-        self.ask(peer, Request::RegisterEvents { codes: vec![NEWS], infos })
+        self.ask(
+            peer,
+            Request::RegisterEvents {
+                codes: vec![NEWS],
+                infos,
+            },
+        )
     }
 
     fn notify(&mut self, peer: PeerId, infos: Vec<Info>) -> Vec<Action> {
-        self.ask(peer, Request::Notify { code: NEWS, range: Range::Global, infos })
+        self.ask(
+            peer,
+            Request::Notify {
+                code: NEWS,
+                range: Range::Global,
+                infos,
+            },
+        )
     }
 }
 
 fn statuses(actions: &[Action]) -> Vec<Status> {
-    let status = |action: &Action| if let Action::Reply { reply, .. } = action { Some(reply.status()) } else { None };
+    let status = |action: &Action| {
+        if let Action::Reply { reply, .. } = action {
+            Some(reply.status())
+        } else {
+            None
+        }
+    };
     actions.iter().filter_map(status).collect()
 }
 
 fn hearers(actions: &[Action]) -> Vec<PeerId> {
-    let heard = |action: &Action| if let Action::Deliver { peer, .. } = action { Some(*peer) } else { None };
+    let heard = |action: &Action| {
+        if let Action::Deliver { peer, .. } = action {
+            Some(*peer)
+        } else {
+            None
+        }
+    };
     actions.iter().filter_map(heard).collect()
 }
 
 fn asked(actions: &[Action]) -> DecisionId {
-    let [Action::Decide { id, .. }] = actions else { panic!("{actions:?}") };
+    let [Action::Decide { id, .. }] = actions else {
+        panic!("{actions:?}")
+    };
     *id
 }
 
@@ -128,45 +193,108 @@ fn granted(infos: Vec<Info>) -> Verdict {
 
 fn denied(status: Status) -> Verdict {
     let reasons = vec![Info::new(REASON, Value::string("not today"))];
-    Verdict::Denied { by: DecidedBy::Policy("no".to_owned()), status, reasons }
+    Verdict::Denied {
+        by: DecidedBy::Policy("no".to_owned()),
+        status,
+        reasons,
+    }
 }
 
 #[test]
 fn without_policies_the_default_decides_at_once_and_names_what_is_in_the_way() {
     let mut stage = Stage::policed(&[]);
     let own = stage.kill(proc("alice", 1));
-    let [Action::Host(Upcall::JobControl { control, source, .. })] = &own[..] else { panic!("{own:?}") };
-    assert_eq!((&control.action, source.as_ref()), (&JobAction::Kill, Some(&proc("alice", 0))));
+    let [
+        Action::Host(Upcall::JobControl {
+            control, source, ..
+        }),
+    ] = &own[..]
+    else {
+        panic!("{own:?}")
+    };
+    assert_eq!(
+        (&control.action, source.as_ref()),
+        (&JobAction::Kill, Some(&proc("alice", 0)))
+    );
     assert_eq!(control.targets, [proc("alice", 1)]);
     for (target, status, words) in [
-        (proc("bob", 0), code::PMIX_ERR_NO_PERMISSIONS, "bob:0 belongs to user 2000, alice:0 to user 1000"),
-        (proc("gone", 0), code::PMIX_ERR_NOT_FOUND, "gone:0 is not known here"),
+        (
+            proc("bob", 0),
+            code::PMIX_ERR_NO_PERMISSIONS,
+            "bob:0 belongs to user 2000, alice:0 to user 1000",
+        ),
+        (
+            proc("gone", 0),
+            code::PMIX_ERR_NOT_FOUND,
+            "gone:0 is not known here",
+        ),
     ] {
         let actions = stage.kill(target);
-        let [Action::Denied(denial), Action::Reply { reply: Reply::Infos { status: told, infos }, .. }] = &actions[..]
+        let [
+            Action::Denied(denial),
+            Action::Reply {
+                reply:
+                    Reply::Infos {
+                        status: told,
+                        infos,
+                    },
+                ..
+            },
+        ] = &actions[..]
         else {
             panic!("{actions:?}")
         };
-        assert_eq!((*told, infos.value_of(REASON).and_then(Value::as_str)), (status, Some(words)));
-        assert_eq!((denial.hook, &denial.by, denial.status), (Hook::JobControl, &DecidedBy::Default, status));
-        assert_eq!((&denial.requester, denial.identity), (&Some(proc("alice", 0)), Some(ALICE)));
+        assert_eq!(
+            (*told, infos.value_of(REASON).and_then(Value::as_str)),
+            (status, Some(words))
+        );
+        assert_eq!(
+            (denial.hook, &denial.by, denial.status),
+            (Hook::JobControl, &DecidedBy::Default, status)
+        );
+        assert_eq!(
+            (&denial.requester, denial.identity),
+            (&Some(proc("alice", 0)), Some(ALICE))
+        );
     }
     // The rank is the job's business, once it may be asked.
-    assert_eq!(statuses(&stage.kill(proc("alice", 7))), [code::PMIX_ERR_NOT_FOUND]);
+    assert_eq!(
+        statuses(&stage.kill(proc("alice", 7))),
+        [code::PMIX_ERR_NOT_FOUND]
+    );
 }
 
 #[test]
 fn policies_see_targets_of_others_and_unknown_ones_and_their_verdict_holds() {
     let mut stage = Stage::policed(&[Hook::JobControl]);
-    for (target, owner) in [(proc("alice", 1), Some(ALICE)), (proc("bob", 0), Some(BOB)), (proc("gone", 0), None)] {
+    for (target, owner) in [
+        (proc("alice", 1), Some(ALICE)),
+        (proc("bob", 0), Some(BOB)),
+        (proc("gone", 0), None),
+    ] {
         let actions = stage.kill(target.clone());
-        let [Action::Decide { id, request }] = &actions[..] else { panic!("{actions:?}") };
-        assert_eq!((request.matter, request.identity), (Matter::JobControl, Some(ALICE)));
-        assert_eq!((&request.targets[0].proc, request.targets[0].owner), (&target, owner));
+        let [Action::Decide { id, request }] = &actions[..] else {
+            panic!("{actions:?}")
+        };
+        assert_eq!(
+            (request.matter, request.identity),
+            (Matter::JobControl, Some(ALICE))
+        );
+        assert_eq!(
+            (&request.targets[0].proc, request.targets[0].owner),
+            (&target, owner)
+        );
         assert!(request.directives.is_true(key::PMIX_JOB_CTRL_KILL));
         let actions = stage.server.decided(*id, denied(Status(-3100)));
         assert_eq!(statuses(&actions), [Status(-3100)]);
-        let [Action::Denied(_), Action::Reply { reply: Reply::Infos { infos, .. }, .. }] = &actions[..] else {
+        let [
+            Action::Denied(_),
+            Action::Reply {
+                reply: Reply::Infos { infos, .. },
+                ..
+            },
+        ] = &actions[..]
+        else {
             panic!("{actions:?}")
         };
         assert_eq!(infos.value_of(REASON), Some(&Value::string("not today")));
@@ -178,13 +306,22 @@ fn policies_see_targets_of_others_and_unknown_ones_and_their_verdict_holds() {
     assert!(
         matches!(&actions[..], [Action::Host(Upcall::JobControl { control, .. })] if control.action == JobAction::Terminate)
     );
-    assert!(stage.server.decided(id, granted(Vec::new())).is_empty(), "nothing is decided twice");
+    assert!(
+        stage.server.decided(id, granted(Vec::new())).is_empty(),
+        "nothing is decided twice"
+    );
     // What a policy makes of a request must make sense like any other, and so must what it grants.
     let id = asked(&stage.kill(proc("bob", 0)));
-    assert_eq!(statuses(&stage.server.decided(id, granted(Vec::new()))), [code::PMIX_ERR_BAD_PARAM]);
+    assert_eq!(
+        statuses(&stage.server.decided(id, granted(Vec::new()))),
+        [code::PMIX_ERR_BAD_PARAM]
+    );
     let id = asked(&stage.kill(proc("gone", 0)));
     let kill = vec![Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true))];
-    assert_eq!(statuses(&stage.server.decided(id, granted(kill))), [code::PMIX_ERR_NOT_FOUND]);
+    assert_eq!(
+        statuses(&stage.server.decided(id, granted(kill))),
+        [code::PMIX_ERR_NOT_FOUND]
+    );
     assert_eq!(stage.server.counts().decisions_awaited, 0);
 }
 
@@ -195,10 +332,27 @@ fn requests_that_name_others_are_refused_row_by_row() {
     let about = Info::new(key::PMIX_NSPACE, Value::string("bob"));
     let as_bob = Info::new(key::PMIX_USERID, Value::Uint32(BOB.uid));
     let none = Vec::new;
-    let (adds, none_named) = (Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs())), Vec::new);
+    let (adds, none_named) = (
+        Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(bobs())),
+        Vec::new,
+    );
     let rows: Vec<(Hook, Request)> = vec![
-        (Hook::JobControl, Request::Abort { status: Status(1), message: None, targets: bobs() }),
-        (Hook::Monitor, Request::Monitor { monitor: whole.clone(), error: Status(-109), directives: Vec::new() }),
+        (
+            Hook::JobControl,
+            Request::Abort {
+                status: Status(1),
+                message: None,
+                targets: bobs(),
+            },
+        ),
+        (
+            Hook::Monitor,
+            Request::Monitor {
+                monitor: whole.clone(),
+                error: Status(-109),
+                directives: Vec::new(),
+            },
+        ),
         (
             Hook::Monitor,
             Request::Monitor {
@@ -207,70 +361,199 @@ fn requests_that_name_others_are_refused_row_by_row() {
                 directives: vec![whole],
             },
         ),
-        (Hook::Group, Request::Connect { procs: bobs(), infos: none() }),
-        (Hook::Group, Request::Disconnect { procs: bobs(), infos: none() }),
-        (Hook::Group, Request::GroupConstruct { group: Some("g".into()), procs: bobs(), directives: none() }),
-        (Hook::Group, Request::GroupConstruct { group: Some("g".into()), procs: none_named(), directives: vec![adds] }),
-        (Hook::Group, Request::GroupDestruct { group: Some("g".into()), members: bobs(), directives: none() }),
-        (Hook::Query, Request::Query { queries: vec![Query { keys: Vec::new(), qualifiers: vec![about] }] }),
-        (Hook::Spawn, Request::Spawn { infos: vec![as_bob.clone()], apps: Vec::new() }),
-        (Hook::Publish, Request::Publish { uid: BOB.uid, infos: none() }),
-        (Hook::Publish, Request::Publish { uid: ALICE.uid, infos: vec![as_bob] }),
-        (Hook::Publish, Request::Unpublish { uid: BOB.uid, keys: Vec::new(), infos: none() }),
-        (Hook::Lookup, Request::Lookup { uid: BOB.uid, keys: Vec::new(), infos: none() }),
+        (
+            Hook::Group,
+            Request::Connect {
+                procs: bobs(),
+                infos: none(),
+            },
+        ),
+        (
+            Hook::Group,
+            Request::Disconnect {
+                procs: bobs(),
+                infos: none(),
+            },
+        ),
+        (
+            Hook::Group,
+            Request::GroupConstruct {
+                group: Some("g".into()),
+                procs: bobs(),
+                directives: none(),
+            },
+        ),
+        (
+            Hook::Group,
+            Request::GroupConstruct {
+                group: Some("g".into()),
+                procs: none_named(),
+                directives: vec![adds],
+            },
+        ),
+        (
+            Hook::Group,
+            Request::GroupDestruct {
+                group: Some("g".into()),
+                members: bobs(),
+                directives: none(),
+            },
+        ),
+        (
+            Hook::Query,
+            Request::Query {
+                queries: vec![Query {
+                    keys: Vec::new(),
+                    qualifiers: vec![about],
+                }],
+            },
+        ),
+        (
+            Hook::Spawn,
+            Request::Spawn {
+                infos: vec![as_bob.clone()],
+                apps: Vec::new(),
+            },
+        ),
+        (
+            Hook::Publish,
+            Request::Publish {
+                uid: BOB.uid,
+                infos: none(),
+            },
+        ),
+        (
+            Hook::Publish,
+            Request::Publish {
+                uid: ALICE.uid,
+                infos: vec![as_bob],
+            },
+        ),
+        (
+            Hook::Publish,
+            Request::Unpublish {
+                uid: BOB.uid,
+                keys: Vec::new(),
+                infos: none(),
+            },
+        ),
+        (
+            Hook::Lookup,
+            Request::Lookup {
+                uid: BOB.uid,
+                keys: Vec::new(),
+                infos: none(),
+            },
+        ),
     ];
     for (hook, request) in rows {
         let mut stage = Stage::policed(&[]);
         let actions = stage.ask(stage.alice[0], request.clone());
         match &request {
             // It learns that with whoever adds it.
-            Request::GroupConstruct { procs, .. } if procs.is_empty() => assert_eq!(statuses(&actions), []),
-            _ => assert_eq!(statuses(&actions), [code::PMIX_ERR_NO_PERMISSIONS], "{request:?}"),
+            Request::GroupConstruct { procs, .. } if procs.is_empty() => {
+                assert_eq!(statuses(&actions), [])
+            }
+            _ => assert_eq!(
+                statuses(&actions),
+                [code::PMIX_ERR_NO_PERMISSIONS],
+                "{request:?}"
+            ),
         }
-        assert!(matches!(&actions[0], Action::Denied(denial) if denial.hook == hook), "{request:?}");
+        assert!(
+            matches!(&actions[0], Action::Denied(denial) if denial.hook == hook),
+            "{request:?}"
+        );
         let mut defaults = Defaults::default();
         defaults.set(hook, HookDefault::Grant);
-        let mut open = Stage::with(Settings { defaults, monitoring: Monitoring::Host, ..Settings::default() }, &[]);
+        let mut open = Stage::with(
+            Settings {
+                defaults,
+                monitoring: Monitoring::Host,
+                ..Settings::default()
+            },
+            &[],
+        );
         let actions = open.ask(open.alice[0], request.clone());
         match request {
             // Groups are the server's own, and the caller is in none of bob's.
             Request::GroupConstruct { procs, .. } if procs.is_empty() => {
                 assert!(actions.is_empty(), "it waits for who leads")
             }
-            Request::GroupConstruct { .. } => assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_A_MEMBER]),
-            Request::GroupDestruct { .. } => assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_FOUND]),
+            Request::GroupConstruct { .. } => {
+                assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_A_MEMBER])
+            }
+            Request::GroupDestruct { .. } => {
+                assert_eq!(statuses(&actions), [code::PMIX_ERR_NOT_FOUND])
+            }
             // Nobody can know of procs of others what those know who are connected.
             Request::Connect { .. } | Request::Disconnect { .. } => {
                 assert_eq!(statuses(&actions), [code::PMIX_ERR_INVALID_NAMESPACE]);
             }
-            _ => assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}"),
+            _ => assert!(
+                matches!(actions[..], [Action::Host(Upcall::Request { .. })]),
+                "{actions:?}"
+            ),
         }
     }
     // One's own is granted, and so is the end of one's own job.
     let mut stage = Stage::policed(&[Hook::JobControl]);
     for request in [
-        Request::Abort { status: Status(1), message: None, targets: Vec::new() },
-        Request::Publish { uid: ALICE.uid, infos: Vec::new() },
-        Request::Query { queries: Vec::new() },
+        Request::Abort {
+            status: Status(1),
+            message: None,
+            targets: Vec::new(),
+        },
+        Request::Publish {
+            uid: ALICE.uid,
+            infos: Vec::new(),
+        },
+        Request::Query {
+            queries: Vec::new(),
+        },
     ] {
         let actions = stage.ask(stage.alice[0], request);
-        assert!(matches!(actions[..], [Action::Host(Upcall::Request { .. })]), "{actions:?}");
+        assert!(
+            matches!(actions[..], [Action::Host(Upcall::Request { .. })]),
+            "{actions:?}"
+        );
     }
     let procs = vec![proc("alice", 0), proc("alice", 1)];
-    let actions = stage.ask(stage.alice[0], Request::Connect { procs, infos: Vec::new() });
+    let actions = stage.ask(
+        stage.alice[0],
+        Request::Connect {
+            procs,
+            infos: Vec::new(),
+        },
+    );
     assert!(actions.is_empty(), "it waits for the other: {actions:?}");
 }
 
 #[test]
 fn an_abort_of_others_is_job_control_to_policies() {
     let mut stage = Stage::policed(&[Hook::JobControl]);
-    let abort = Request::Abort { status: Status(1), message: None, targets: vec![proc("bob", 0)] };
+    let abort = Request::Abort {
+        status: Status(1),
+        message: None,
+        targets: vec![proc("bob", 0)],
+    };
     let actions = stage.ask(stage.alice[0], abort);
-    let [Action::Decide { id, request }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Decide { id, request }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
     assert!(request.directives.is_true(key::PMIX_JOB_CTRL_TERMINATE));
     let actions = stage.server.decided(*id, denied(Status(-3100)));
     assert!(
-        matches!(&actions[..], [Action::Denied(_), Action::Reply { reply: Reply::Status(Status(-3100)), .. }]),
+        matches!(
+            &actions[..],
+            [
+                Action::Denied(_),
+                Action::Reply {
+                    reply: Reply::Status(Status(-3100)),
+                    ..
+                }
+            ]
+        ),
         "its answer has no room for reasons: {actions:?}"
     );
 }
@@ -282,53 +565,119 @@ fn events_reach_other_users_only_if_a_policy_says_so_also_those_who_register_lat
     stage.register(stage.alice[1]);
     stage.register(stage.bob);
     let heard = stage.notify(stage.alice[0], Vec::new());
-    assert_eq!((statuses(&heard), hearers(&heard)), (vec![code::PMIX_SUCCESS], vec![stage.alice[1]]));
-    let rm = Event { code: NEWS, source: None, range: Range::Global, infos: Vec::new() };
-    assert_eq!(hearers(&stage.server.notify(rm).unwrap()), everybody(&stage), "the resource manager's reach all");
+    assert_eq!(
+        (statuses(&heard), hearers(&heard)),
+        (vec![code::PMIX_SUCCESS], vec![stage.alice[1]])
+    );
+    let rm = Event {
+        code: NEWS,
+        source: None,
+        range: Range::Global,
+        infos: Vec::new(),
+    };
+    assert_eq!(
+        hearers(&stage.server.notify(rm).unwrap()),
+        everybody(&stage),
+        "the resource manager's reach all"
+    );
 
     let mut stage = Stage::policed(&[]);
     stage.notify(stage.alice[0], Vec::new());
     let (late, bob) = (stage.register(stage.alice[1]), stage.register(stage.bob));
-    assert_eq!((hearers(&late).len(), hearers(&bob).len()), (1, 0), "the cache remembers the reach");
+    assert_eq!(
+        (hearers(&late).len(), hearers(&bob).len()),
+        (1, 0),
+        "the cache remembers the reach"
+    );
 
     let mut stage = Stage::policed(&[Hook::Event]);
     stage.register(stage.alice[1]);
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
-    assert_eq!(hearers(&stage.server.decided(id, granted(Vec::new()))), [stage.alice[1]]);
-    assert_eq!(hearers(&stage.register(stage.bob)), [stage.bob], "granted is granted to those who come late too");
+    assert_eq!(
+        hearers(&stage.server.decided(id, granted(Vec::new()))),
+        [stage.alice[1]]
+    );
+    assert_eq!(
+        hearers(&stage.register(stage.bob)),
+        [stage.bob],
+        "granted is granted to those who come late too"
+    );
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
-    let passed =
-        Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None, data: None, answer: Vec::new() };
-    assert_eq!(hearers(&stage.server.decided(id, passed)), [stage.alice[1]], "all policies passed");
+    let passed = Verdict::Granted {
+        by: DecidedBy::Default,
+        amended: Vec::new(),
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    };
+    assert_eq!(
+        hearers(&stage.server.decided(id, passed)),
+        [stage.alice[1]],
+        "all policies passed"
+    );
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
     let actions = stage.server.decided(id, denied(Status(-3100)));
-    assert_eq!((statuses(&actions), hearers(&actions).len()), (vec![Status(-3100)], 0));
+    assert_eq!(
+        (statuses(&actions), hearers(&actions).len()),
+        (vec![Status(-3100)], 0)
+    );
 }
 
 #[test]
 fn a_foreign_source_needs_a_grant_and_amended_infos_are_checked() {
-    let proxy = || vec![Info::new(key::PMIX_EVENT_PROXY, Value::Proc(proc("bob", 0)))];
+    let proxy = || {
+        vec![Info::new(
+            key::PMIX_EVENT_PROXY,
+            Value::Proc(proc("bob", 0)),
+        )]
+    };
     let mut stage = Stage::policed(&[]);
-    assert_eq!(statuses(&stage.notify(stage.alice[0], proxy())), [code::PMIX_ERR_NO_PERMISSIONS]);
-    let own = vec![Info::new(key::PMIX_EVENT_PROXY, Value::Proc(proc("alice", 0)))];
-    assert_eq!(statuses(&stage.notify(stage.alice[0], own)), [code::PMIX_SUCCESS]);
+    assert_eq!(
+        statuses(&stage.notify(stage.alice[0], proxy())),
+        [code::PMIX_ERR_NO_PERMISSIONS]
+    );
+    let own = vec![Info::new(
+        key::PMIX_EVENT_PROXY,
+        Value::Proc(proc("alice", 0)),
+    )];
+    assert_eq!(
+        statuses(&stage.notify(stage.alice[0], own)),
+        [code::PMIX_SUCCESS]
+    );
     let mut stage = Stage::policed(&[Hook::Event]);
     let id = asked(&stage.notify(stage.alice[0], proxy()));
-    assert_eq!(statuses(&stage.server.decided(id, granted(proxy()))), [code::PMIX_SUCCESS]);
+    assert_eq!(
+        statuses(&stage.server.decided(id, granted(proxy()))),
+        [code::PMIX_SUCCESS]
+    );
     // A custom list beside a range that has none contradicts it.
     let id = asked(&stage.notify(stage.alice[0], Vec::new()));
-    let list = vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs([proc("bob", 0)]))];
+    let list = vec![Info::new(
+        key::PMIX_EVENT_CUSTOM_RANGE,
+        Value::procs([proc("bob", 0)]),
+    )];
     let actions = stage.server.decided(id, granted(list));
-    assert_eq!((statuses(&actions), hearers(&actions).len()), (vec![code::PMIX_ERR_BAD_PARAM], 0));
+    assert_eq!(
+        (statuses(&actions), hearers(&actions).len()),
+        (vec![code::PMIX_ERR_BAD_PARAM], 0)
+    );
 }
 
 #[test]
 fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
     let mut stage = Stage::policed(&[Hook::Event]);
     let registers = stage.ask_to_register(stage.alice[1], Vec::new());
-    let [Action::Decide { request, .. }] = &registers[..] else { panic!("{registers:?}") };
-    assert_eq!((request.matter, &request.codes[..]), (Matter::Registration, &[NEWS][..]));
-    assert_eq!((&request.requester, request.identity), (&Some(proc("alice", 1)), Some(ALICE)));
+    let [Action::Decide { request, .. }] = &registers[..] else {
+        panic!("{registers:?}")
+    };
+    assert_eq!(
+        (request.matter, &request.codes[..]),
+        (Matter::Registration, &[NEWS][..])
+    );
+    assert_eq!(
+        (&request.requester, request.identity),
+        (&Some(proc("alice", 1)), Some(ALICE))
+    );
     let refused = stage.decide(&registers, denied(code::PMIX_ERR_NO_PERMISSIONS));
     assert_eq!(statuses(&refused), [code::PMIX_ERR_NO_PERMISSIONS]);
     let raised = stage.notify(stage.alice[0], Vec::new());
@@ -337,20 +686,31 @@ fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
     // The policy lets her hear of jobs only.
     let registers = stage.ask_to_register(stage.alice[1], Vec::new());
     let job_only = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
-    assert_eq!(statuses(&stage.decide(&registers, granted(job_only))), [code::PMIX_SUCCESS]);
+    assert_eq!(
+        statuses(&stage.decide(&registers, granted(job_only))),
+        [code::PMIX_SUCCESS]
+    );
     let raised = stage.notify(stage.alice[0], Vec::new());
-    assert!(hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty(), "it is about the environment");
+    assert!(
+        hearers(&stage.decide(&raised, granted(Vec::new()))).is_empty(),
+        "it is about the environment"
+    );
 
     // The same event, in a range that makes it one about her job.
     let raised = stage.notify(stage.alice[0], Vec::new());
     let by = DecidedBy::Policy("narrows".to_owned());
-    let narrowed =
-        Verdict::Granted { by, amended: Vec::new(), range: Some(Range::Namespace), data: None, answer: Vec::new() };
+    let narrowed = Verdict::Granted {
+        by,
+        amended: Vec::new(),
+        range: Some(Range::Namespace),
+        data: None,
+        answer: Vec::new(),
+    };
     let spread = stage.decide(&raised, narrowed);
     assert_eq!(hearers(&spread), [stage.alice[1]]);
-    assert!(
-        spread.iter().any(|action| matches!(action, Action::Deliver { event, .. } if event.range == Range::Namespace))
-    );
+    assert!(spread.iter().any(
+        |action| matches!(action, Action::Deliver { event, .. } if event.range == Range::Namespace)
+    ));
 }
 
 #[test]
@@ -361,7 +721,11 @@ fn who_leaves_before_it_is_decided_is_registered_for_nothing() {
     let taken_back = stage.ask_to_register(stays, Vec::new());
     stage.ask(leaves, Request::Finalize);
     let told = stage.ask(stays, Request::DeregisterEvents { codes: vec![NEWS] });
-    assert_eq!(statuses(&told), [code::PMIX_SUCCESS], "there is nothing left to be decided");
+    assert_eq!(
+        statuses(&told),
+        [code::PMIX_SUCCESS],
+        "there is nothing left to be decided"
+    );
     for asked in [undecided, taken_back] {
         assert!(stage.decide(&asked, granted(Vec::new())).is_empty());
     }
@@ -372,27 +736,82 @@ fn who_leaves_before_it_is_decided_is_registered_for_nothing() {
 
 #[test]
 fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() {
-    let event = || Event { code: NEWS, source: Some(proc("alice", 0)), range: Range::Global, infos: Vec::new() };
+    let event = || Event {
+        code: NEWS,
+        source: Some(proc("alice", 0)),
+        range: Range::Global,
+        infos: Vec::new(),
+    };
     let reach = |actions: &[Action]| {
-        actions.iter().find_map(|action| if let Action::Chain { reach, .. } = action { Some(*reach) } else { None })
+        actions.iter().find_map(|action| {
+            if let Action::Chain { reach, .. } = action {
+                Some(*reach)
+            } else {
+                None
+            }
+        })
     };
     let mut stage = Stage::policed(&[Hook::Event]);
-    let id = asked(&stage.server.raise(event(), Raiser::Tenant(ALICE), Allowance(3)).unwrap());
+    let id = asked(
+        &stage
+            .server
+            .raise(event(), Raiser::Tenant(ALICE), Allowance(3))
+            .unwrap(),
+    );
     let actions = stage.server.decided(
         id,
-        Verdict::Granted { by: DecidedBy::Default, amended: Vec::new(), range: None, data: None, answer: Vec::new() },
+        Verdict::Granted {
+            by: DecidedBy::Default,
+            amended: Vec::new(),
+            range: None,
+            data: None,
+            answer: Vec::new(),
+        },
     );
-    assert!(actions.iter().any(|action| matches!(action, Action::Chain { allowance: Allowance(3), .. })));
+    assert!(actions.iter().any(|action| matches!(
+        action,
+        Action::Chain {
+            allowance: Allowance(3),
+            ..
+        }
+    )));
     assert!(reach(&actions).is_some_and(|reach| !reach.includes(Some(BOB.uid))));
-    let id = asked(&stage.server.raise(event(), Raiser::Tenant(ALICE), Allowance(3)).unwrap());
-    assert!(matches!(stage.server.decided(id, denied(Status(-1)))[..], [Action::Denied(_)]), "nobody awaits an answer");
-    let site = stage.server.raise(Event { source: None, ..event() }, Raiser::Site, Allowance(3)).unwrap();
+    let id = asked(
+        &stage
+            .server
+            .raise(event(), Raiser::Tenant(ALICE), Allowance(3))
+            .unwrap(),
+    );
+    assert!(
+        matches!(
+            stage.server.decided(id, denied(Status(-1)))[..],
+            [Action::Denied(_)]
+        ),
+        "nobody awaits an answer"
+    );
+    let site = stage
+        .server
+        .raise(
+            Event {
+                source: None,
+                ..event()
+            },
+            Raiser::Site,
+            Allowance(3),
+        )
+        .unwrap();
     assert!(reach(&site).is_some_and(|reach| reach.includes(Some(BOB.uid))));
 }
 
 #[test]
 fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_stays() {
-    let mut stage = Stage::with(Settings { max_decisions: 4, ..Settings::default() }, &[Hook::JobControl, Hook::Event]);
+    let mut stage = Stage::with(
+        Settings {
+            max_decisions: 4,
+            ..Settings::default()
+        },
+        &[Hook::JobControl, Hook::Event],
+    );
     let first = asked(&stage.kill(proc("bob", 0)));
     let second = asked(&stage.notify(stage.alice[0], Vec::new()));
     for _ in 0..3 {
@@ -406,11 +825,20 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
     assert!(!stage.server.decided(second, granted(Vec::new())).is_empty());
     stage.server.decided(first, denied(Status(-1)));
     assert_eq!(stage.server.counts().decisions_awaited, 0);
-    let small = Settings { max_decision_bytes: 1000, ..Settings::default() };
+    let small = Settings {
+        max_decision_bytes: 1000,
+        ..Settings::default()
+    };
     let mut stage = Stage::with(small, &[Hook::Event]);
-    let long = vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(&"x".repeat(600)))];
+    let long = vec![Info::new(
+        key::PMIX_EVENT_TEXT_MESSAGE,
+        Value::string(&"x".repeat(600)),
+    )];
     let held = asked(&stage.notify(stage.alice[0], long.clone()));
-    assert_eq!(statuses(&stage.notify(stage.alice[0], long.clone())), [code::PMIX_ERR_OUT_OF_RESOURCE]);
+    assert_eq!(
+        statuses(&stage.notify(stage.alice[0], long.clone())),
+        [code::PMIX_ERR_OUT_OF_RESOURCE]
+    );
     stage.server.decided(held, denied(Status(-1)));
     asked(&stage.notify(stage.alice[0], long));
 }
@@ -420,12 +848,20 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
     let mut stage = Stage::policed(&[Hook::Event]);
     stage.register(stage.alice[1]);
     let text = |text: &str| vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(text))];
-    let asked: Vec<DecisionId> = ["1", "2", "3"].map(|at| asked(&stage.notify(stage.alice[0], text(at)))).to_vec();
+    let asked: Vec<DecisionId> = ["1", "2", "3"]
+        .map(|at| asked(&stage.notify(stage.alice[0], text(at))))
+        .to_vec();
     let mut heard = Vec::new();
     for (id, at) in asked.into_iter().zip(["1", "2", "3"]) {
         for action in stage.server.decided(id, granted(text(at))) {
             if let Action::Deliver { event, .. } = action {
-                heard.push(event.infos.value_of(key::PMIX_EVENT_TEXT_MESSAGE).cloned().unwrap());
+                heard.push(
+                    event
+                        .infos
+                        .value_of(key::PMIX_EVENT_TEXT_MESSAGE)
+                        .cloned()
+                        .unwrap(),
+                );
             }
         }
     }
@@ -435,38 +871,83 @@ fn the_events_of_one_source_keep_the_order_of_their_decisions() {
 #[test]
 fn connections_are_asked_about_where_there_are_policies() {
     let me = proc("alice", 0);
-    let enter = |stage: &mut Stage, kind| stage.server.entrance(kind, &me, (ALICE, Arc::default()), peer());
-    assert_eq!(enter(&mut Stage::policed(&[]), ConnectionKind::Client), Entrance::Open);
-    let Entrance::Ask(_, request) = enter(&mut Stage::policed(&[Hook::Connection]), ConnectionKind::Client) else {
+    let enter = |stage: &mut Stage, kind| {
+        stage
+            .server
+            .entrance(kind, &me, (ALICE, Arc::default()), peer())
+    };
+    assert_eq!(
+        enter(&mut Stage::policed(&[]), ConnectionKind::Client),
+        Entrance::Open
+    );
+    let Entrance::Ask(_, request) = enter(
+        &mut Stage::policed(&[Hook::Connection]),
+        ConnectionKind::Client,
+    ) else {
         panic!()
     };
-    assert_eq!((request.matter, request.identity), (Matter::Connection(ConnectionKind::Client), Some(ALICE)));
-    assert_eq!((request.targets[0].owner, request.server.uid), (Some(ALICE), 500));
+    assert_eq!(
+        (request.matter, request.identity),
+        (Matter::Connection(ConnectionKind::Client), Some(ALICE))
+    );
+    assert_eq!(
+        (request.targets[0].owner, request.server.uid),
+        (Some(ALICE), 500)
+    );
     assert_eq!(request.peer, Some(peer().0));
     let mut defaults = Defaults::default();
     defaults.set(Hook::Connection, HookDefault::Deny);
-    let mut closed = Stage::with(Settings { defaults, ..Settings::default() }, &[]);
-    assert!(matches!(enter(&mut closed, ConnectionKind::Client), Entrance::Shut(_)));
+    let mut closed = Stage::with(
+        Settings {
+            defaults,
+            ..Settings::default()
+        },
+        &[],
+    );
+    assert!(matches!(
+        enter(&mut closed, ConnectionKind::Client),
+        Entrance::Shut(_)
+    ));
 }
 
 #[test]
 fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
     let tool = proc("tool", 0);
-    for (uid, welcome) in [(0, true), (500, true), (ALICE.uid, true), (BOB.uid, true), (3000, false)] {
+    for (uid, welcome) in [
+        (0, true),
+        (500, true),
+        (ALICE.uid, true),
+        (BOB.uid, true),
+        (3000, false),
+    ] {
         let identity = Identity { uid, gid: 1 };
-        let entrance =
-            Stage::policed(&[]).server.entrance(ConnectionKind::Tool, &tool, (identity, Arc::default()), peer());
+        let entrance = Stage::policed(&[]).server.entrance(
+            ConnectionKind::Tool,
+            &tool,
+            (identity, Arc::default()),
+            peer(),
+        );
         match entrance {
             Entrance::Shut(denial) => {
                 assert!(
-                    !welcome && denial.to_string().starts_with("the default denies connection to \"tool:0\" of user")
+                    !welcome
+                        && denial
+                            .to_string()
+                            .starts_with("the default denies connection to \"tool:0\" of user")
                 );
             }
             entrance => assert!(welcome && entrance == Entrance::Open, "{entrance:?}"),
         }
     }
     let mut stage = Stage::policed(&[Hook::Connection]);
-    let asked = stage.server.entrance(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
-    let Entrance::Ask(_, request) = asked else { panic!("{asked:?}") };
-    assert_eq!(request.targets[0].proc, Proc::all(Nspace::new("bob").unwrap()));
+    let asked = stage
+        .server
+        .entrance(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
+    let Entrance::Ask(_, request) = asked else {
+        panic!("{asked:?}")
+    };
+    assert_eq!(
+        request.targets[0].proc,
+        Proc::all(Nspace::new("bob").unwrap())
+    );
 }

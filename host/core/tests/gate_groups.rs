@@ -1,5 +1,10 @@
 //! Groups at the gate: what policies see of them, and who is told when one says no.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     job::JobSpec,
@@ -7,13 +12,19 @@ use peal_core::{
     server::{Action, DecisionId, PeerId, RequestId, Server, Settings},
 };
 use peal_model::{
-    Event, GroupKind, Hook, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Reply, Request, Status,
-    Value, code, key,
+    Event, GroupKind, Hook, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank,
+    Reply, Request, Status, Value, code, key,
 };
 use std::sync::Arc;
 
-const ALICE: Identity = Identity { uid: 1000, gid: 100 };
-const BOB: Identity = Identity { uid: 1001, gid: 100 };
+const ALICE: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
+const BOB: Identity = Identity {
+    uid: 1001,
+    gid: 100,
+};
 const DENIED: Status = Status(-3100);
 
 fn proc(nspace: &str, rank: u32) -> Proc {
@@ -57,33 +68,88 @@ impl Stage {
     }
 
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
-        self.server.request(RequestId { peer: self.alice[rank], tag: 7 }, request, Time(0))
+        self.server.request(
+            RequestId {
+                peer: self.alice[rank],
+                tag: 7,
+            },
+            request,
+            Time(0),
+        )
     }
 
     fn construct(&mut self, rank: usize, named: &[Proc], directives: Vec<Info>) -> Vec<Action> {
-        self.ask(rank, Request::GroupConstruct { group: Some("g".into()), procs: named.to_vec(), directives })
+        self.ask(
+            rank,
+            Request::GroupConstruct {
+                group: Some("g".into()),
+                procs: named.to_vec(),
+                directives,
+            },
+        )
     }
 
     fn destruct(&mut self, rank: usize) -> Vec<Action> {
-        self.ask(rank, Request::GroupDestruct { group: Some("g".into()), members: Vec::new(), directives: Vec::new() })
+        self.ask(
+            rank,
+            Request::GroupDestruct {
+                group: Some("g".into()),
+                members: Vec::new(),
+                directives: Vec::new(),
+            },
+        )
     }
 
     fn raise(&mut self, rank: usize, code: Status, whom: &[Proc]) -> Vec<Action> {
-        let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(whom.iter().cloned()));
+        let targets = Info::new(
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            Value::procs(whom.iter().cloned()),
+        );
         let infos = vec![targets, Info::new(key::PMIX_GROUP_ID, Value::string("g"))];
-        self.ask(rank, Request::Notify { code, range: Range::Custom, infos })
+        self.ask(
+            rank,
+            Request::Notify {
+                code,
+                range: Range::Custom,
+                infos,
+            },
+        )
     }
 
     fn grant(&mut self, id: DecisionId, request: &PolicyRequest) -> Vec<Action> {
-        let infos = if let Matter::Event { .. } = request.matter { &request.infos } else { &request.directives };
-        let range = if let Matter::Event { range, .. } = request.matter { Some(range) } else { None };
+        let infos = if let Matter::Event { .. } = request.matter {
+            &request.infos
+        } else {
+            &request.directives
+        };
+        let range = if let Matter::Event { range, .. } = request.matter {
+            Some(range)
+        } else {
+            None
+        };
         let (by, amended) = (DecidedBy::Policy("yes".to_owned()), infos.clone());
-        self.server.decided(id, Verdict::Granted { by, amended, range, data: None, answer: Vec::new() })
+        self.server.decided(
+            id,
+            Verdict::Granted {
+                by,
+                amended,
+                range,
+                data: None,
+                answer: Vec::new(),
+            },
+        )
     }
 
     fn deny(&mut self, id: DecisionId) -> Vec<Action> {
         let by = DecidedBy::Policy("no".to_owned());
-        self.server.decided(id, Verdict::Denied { by, status: DENIED, reasons: vec![reason("not today")] })
+        self.server.decided(
+            id,
+            Verdict::Denied {
+                by,
+                status: DENIED,
+                reasons: vec![reason("not today")],
+            },
+        )
     }
 
     /// A group of both of Alice's procs, whatever policies there are.
@@ -91,8 +157,13 @@ impl Stage {
         let mut stage = Stage::new(Settings::default(), &[]);
         let both = both();
         stage.construct(0, &both, Vec::new());
-        assert_eq!(answers(&stage.construct(1, &both, Vec::new())), [code::PMIX_SUCCESS; 2]);
-        stage.server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+        assert_eq!(
+            answers(&stage.construct(1, &both, Vec::new())),
+            [code::PMIX_SUCCESS; 2]
+        );
+        stage
+            .server
+            .guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
         stage
     }
 }
@@ -102,73 +173,145 @@ fn both() -> [Proc; 2] {
 }
 
 fn asked(actions: &[Action]) -> (DecisionId, Arc<PolicyRequest>) {
-    let [Action::Decide { id, request }] = actions else { panic!("{actions:?}") };
+    let [Action::Decide { id, request }] = actions else {
+        panic!("{actions:?}")
+    };
     (*id, request.clone())
 }
 
 fn answers(actions: &[Action]) -> Vec<Status> {
-    let status = |action: &Action| if let Action::Reply { reply, .. } = action { Some(reply.status()) } else { None };
+    let status = |action: &Action| {
+        if let Action::Reply { reply, .. } = action {
+            Some(reply.status())
+        } else {
+            None
+        }
+    };
     actions.iter().filter_map(status).collect()
 }
 
 /// Who of Alice's procs hears what.
 fn heard(stage: &Stage, actions: &[Action]) -> Vec<(usize, Arc<Event>)> {
     let told = |action: &Action| match action {
-        Action::Deliver { peer, event } => {
-            Some((stage.alice.iter().position(|alice| alice == peer).unwrap(), event.clone()))
-        }
+        Action::Deliver { peer, event } => Some((
+            stage.alice.iter().position(|alice| alice == peer).unwrap(),
+            event.clone(),
+        )),
         _ => None,
     };
     actions.iter().filter_map(told).collect()
 }
 
 fn reasons(event: &Event) -> Vec<&Info> {
-    event.infos.iter().filter(|info| info.key == peal_core::policy::REASON).collect()
+    event
+        .infos
+        .iter()
+        .filter(|info| info.key == peal_core::policy::REASON)
+        .collect()
 }
 
 #[test]
 fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
     let mut stage = Stage::policed();
-    let added = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs([proc("elsewhere", 3)]));
+    let added = Info::new(
+        key::PMIX_GROUP_ADD_MEMBERS,
+        Value::procs([proc("elsewhere", 3)]),
+    );
     let (_, request) = asked(&stage.construct(0, &both(), vec![added.clone()]));
-    assert_eq!((request.matter, request.group_name.as_deref()), (Matter::Group(GroupKind::Construct), Some("g")));
-    assert_eq!((&request.requester, request.identity), (&Some(proc("alice", 0)), Some(ALICE)));
-    let targets: Vec<_> = request.targets.iter().map(|target| (target.proc.clone(), target.owner)).collect();
+    assert_eq!(
+        (request.matter, request.group_name.as_deref()),
+        (Matter::Group(GroupKind::Construct), Some("g"))
+    );
+    assert_eq!(
+        (&request.requester, request.identity),
+        (&Some(proc("alice", 0)), Some(ALICE))
+    );
+    let targets: Vec<_> = request
+        .targets
+        .iter()
+        .map(|target| (target.proc.clone(), target.owner))
+        .collect();
     let [first, second] = both();
-    assert_eq!(targets, [(first, Some(ALICE)), (second, Some(ALICE)), (proc("elsewhere", 3), None)]);
+    assert_eq!(
+        targets,
+        [
+            (first, Some(ALICE)),
+            (second, Some(ALICE)),
+            (proc("elsewhere", 3), None)
+        ]
+    );
     assert_eq!(request.directives, [added]);
 
     // Without whoever was added it is there at once.
     let mut stage = Stage::policed();
     for rank in 0..2 {
-        let added = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs([proc("elsewhere", 3)]));
+        let added = Info::new(
+            key::PMIX_GROUP_ADD_MEMBERS,
+            Value::procs([proc("elsewhere", 3)]),
+        );
         let (id, _) = asked(&stage.construct(rank, &both(), vec![added]));
         let (by, amended) = (DecidedBy::Policy("alone".to_owned()), Vec::new());
-        let verdict = Verdict::Granted { by, amended, range: None, data: None, answer: Vec::new() };
+        let verdict = Verdict::Granted {
+            by,
+            amended,
+            range: None,
+            data: None,
+            answer: Vec::new(),
+        };
         let actions = stage.server.decided(id, verdict);
         assert_eq!(answers(&actions), vec![code::PMIX_SUCCESS; rank * 2]);
     }
     let (id, request) = asked(&stage.destruct(0));
-    assert_eq!((request.matter, request.targets.len()), (Matter::Group(GroupKind::Destruct), 2), "its members");
-    assert!(stage.grant(id, &request).is_empty(), "it waits for the other");
+    assert_eq!(
+        (request.matter, request.targets.len()),
+        (Matter::Group(GroupKind::Destruct), 2),
+        "its members"
+    );
+    assert!(
+        stage.grant(id, &request).is_empty(),
+        "it waits for the other"
+    );
 }
 
 #[test]
 fn who_waits_for_one_who_may_not_is_told_the_same_and_hears_why() {
     let mut stage = Stage::policed();
     let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
-    assert!(stage.grant(first, &request).is_empty(), "it waits for the other");
+    assert!(
+        stage.grant(first, &request).is_empty(),
+        "it waits for the other"
+    );
     let (second, _) = asked(&stage.construct(1, &both(), Vec::new()));
     let actions = stage.deny(second);
-    assert!(matches!(&actions[0], Action::Denied(denial) if denial.hook == Hook::Group), "it is on record first");
+    assert!(
+        matches!(&actions[0], Action::Denied(denial) if denial.hook == Hook::Group),
+        "it is on record first"
+    );
     assert_eq!(answers(&actions), [DENIED; 2]);
     let heard = heard(&stage, &actions);
-    assert_eq!(heard.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        heard.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(),
+        [0, 1]
+    );
     for (_, event) in heard {
-        assert_eq!((event.code, reasons(&event)), (code::PMIX_GROUP_CONSTRUCT_ABORT, vec![&reason("not today")]));
-        let named = |name: peal_model::KeyName| event.infos.iter().find(|info| info.key == name).unwrap().value.clone();
+        assert_eq!(
+            (event.code, reasons(&event)),
+            (code::PMIX_GROUP_CONSTRUCT_ABORT, vec![&reason("not today")])
+        );
+        let named = |name: peal_model::KeyName| {
+            event
+                .infos
+                .iter()
+                .find(|info| info.key == name)
+                .unwrap()
+                .value
+                .clone()
+        };
         assert_eq!(named(key::PMIX_GROUP_ID), Value::string("g"));
-        assert_eq!(named(key::PMIX_EVENT_AFFECTED_PROC), Value::Proc(proc("alice", 1)));
+        assert_eq!(
+            named(key::PMIX_EVENT_AFFECTED_PROC),
+            Value::Proc(proc("alice", 1))
+        );
     }
 }
 
@@ -181,9 +324,19 @@ fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another
     assert_eq!(answers(&actions), [code::PMIX_ERR_NO_PERMISSIONS; 2]);
     assert_eq!(heard(&stage, &actions).len(), 2);
     let (bob, _) = stage.server.admit(&proc("bob", 0), BOB).unwrap();
-    let own = Request::GroupConstruct { group: Some("g".into()), procs: vec![proc("bob", 0)], directives: Vec::new() };
-    let actions = stage.server.request(RequestId { peer: bob, tag: 1 }, own, Time(0));
-    assert_eq!(answers(&actions), [code::PMIX_SUCCESS], "his group of that name is another one");
+    let own = Request::GroupConstruct {
+        group: Some("g".into()),
+        procs: vec![proc("bob", 0)],
+        directives: Vec::new(),
+    };
+    let actions = stage
+        .server
+        .request(RequestId { peer: bob, tag: 1 }, own, Time(0));
+    assert_eq!(
+        answers(&actions),
+        [code::PMIX_SUCCESS],
+        "his group of that name is another one"
+    );
 }
 
 #[test]
@@ -203,7 +356,10 @@ fn who_is_refused_and_named_by_nobody_ends_nothing_of_others() {
 fn a_group_of_which_a_member_may_not_have_the_end_stays_for_all() {
     let mut stage = Stage::formed(&[Hook::Group]);
     let (first, request) = asked(&stage.destruct(0));
-    assert!(stage.grant(first, &request).is_empty(), "it waits for the other");
+    assert!(
+        stage.grant(first, &request).is_empty(),
+        "it waits for the other"
+    );
     let (second, _) = asked(&stage.destruct(1));
     assert_eq!(answers(&stage.deny(second)), [DENIED; 2]);
     assert_eq!(stage.server.groups_of_user(ALICE.uid).len(), 1);
@@ -218,7 +374,11 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
         let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
         stage.server.proc_ended(&proc("alice", 1), None, Time(1));
         // Whatever is decided of who is gone, it is formed without.
-        let decided = if is_granted { stage.grant(second, &other) } else { stage.deny(second) };
+        let decided = if is_granted {
+            stage.grant(second, &other)
+        } else {
+            stage.deny(second)
+        };
         assert_eq!(heard(&stage, &decided), []);
         assert_eq!(answers(&stage.grant(first, &one)), [code::PMIX_SUCCESS]);
         let groups = stage.server.groups_of_user(ALICE.uid);
@@ -228,7 +388,13 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
 
 #[test]
 fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
-    let mut stage = Stage::new(Settings { max_decisions: 2, ..Settings::default() }, &[Hook::Group]);
+    let mut stage = Stage::new(
+        Settings {
+            max_decisions: 2,
+            ..Settings::default()
+        },
+        &[Hook::Group],
+    );
     let (first, request) = asked(&stage.construct(0, &both(), Vec::new()));
     assert!(stage.grant(first, &request).is_empty());
     asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
@@ -240,26 +406,48 @@ fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
 fn nobody_hears_of_an_invitation_that_is_refused() {
     let mut stage = Stage::policed();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
-    assert_eq!((request.matter, request.targets.len()), (Matter::Group(GroupKind::Invite), 2));
-    assert_eq!((request.group_name.as_deref(), request.directives.len()), (Some("g"), 2));
+    assert_eq!(
+        (request.matter, request.targets.len()),
+        (Matter::Group(GroupKind::Invite), 2)
+    );
+    assert_eq!(
+        (request.group_name.as_deref(), request.directives.len()),
+        (Some("g"), 2)
+    );
     let actions = stage.deny(id);
-    assert_eq!((answers(&actions), heard(&stage, &actions)), (vec![DENIED], Vec::new()));
-    assert!(!actions.iter().any(|action| matches!(action, Action::Chain { .. } | Action::Distribute { .. })));
+    assert_eq!(
+        (answers(&actions), heard(&stage, &actions)),
+        (vec![DENIED], Vec::new())
+    );
+    assert!(
+        !actions
+            .iter()
+            .any(|action| matches!(action, Action::Chain { .. } | Action::Distribute { .. }))
+    );
 
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     let actions = stage.grant(id, &request);
-    assert_eq!((answers(&actions), heard(&stage, &actions).len()), (vec![code::PMIX_SUCCESS], 1));
+    assert_eq!(
+        (answers(&actions), heard(&stage, &actions).len()),
+        (vec![code::PMIX_SUCCESS], 1)
+    );
 }
 
 #[test]
 fn who_may_not_come_has_declined_for_whoever_waits() {
     let mut stage = Stage::policed();
-    let (id, request) = asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
+    let (id, request) =
+        asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
     assert_eq!(request.matter, Matter::Group(GroupKind::Join));
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
-    let [(0, event)] = &heard(&stage, &actions)[..] else { panic!("{actions:?}") };
-    assert_eq!((event.code, &event.source), (code::PMIX_GROUP_INVITE_DECLINED, &Some(proc("alice", 1))));
+    let [(0, event)] = &heard(&stage, &actions)[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (event.code, &event.source),
+        (code::PMIX_GROUP_INVITE_DECLINED, &Some(proc("alice", 1)))
+    );
     assert_eq!(reasons(event), [&reason("not today")]);
     // To decline needs nobody's permission.
     let actions = stage.raise(1, code::PMIX_GROUP_INVITE_DECLINED, &[proc("alice", 0)]);
@@ -270,10 +458,15 @@ fn who_may_not_come_has_declined_for_whoever_waits() {
 fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
     let mut stage = Stage::policed();
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
-    assert_eq!((request.matter, request.targets.len()), (Matter::Group(GroupKind::Construct), 2));
+    assert_eq!(
+        (request.matter, request.targets.len()),
+        (Matter::Group(GroupKind::Construct), 2)
+    );
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
-    let [(1, event)] = &heard(&stage, &actions)[..] else { panic!("{actions:?}") };
+    let [(1, event)] = &heard(&stage, &actions)[..] else {
+        panic!("{actions:?}")
+    };
     assert_eq!(event.code, code::PMIX_GROUP_CONSTRUCT_ABORT);
     assert!(stage.server.groups_of_user(ALICE.uid).is_empty());
 }
@@ -287,7 +480,16 @@ fn an_invitation_is_an_event_first_and_then_about_a_group() {
     assert_eq!(request.matter, Matter::Group(GroupKind::Invite));
     let actions = stage.grant(id, &request);
     assert!(
-        matches!(&actions[..], [.., Action::Reply { reply: Reply::Status(code::PMIX_SUCCESS), .. }]),
+        matches!(
+            &actions[..],
+            [
+                ..,
+                Action::Reply {
+                    reply: Reply::Status(code::PMIX_SUCCESS),
+                    ..
+                }
+            ]
+        ),
         "{actions:?}"
     );
 }

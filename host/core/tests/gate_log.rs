@@ -1,5 +1,10 @@
 //! Log requests at the gate: who really asks, what policies see of it, and what they make of it.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     defaults::{Defaults, HookDefault},
@@ -7,9 +12,14 @@ use peal_core::{
     policy::{DecidedBy, REASON, Verdict},
     server::{Action, PeerId, RequestId, Server, Settings},
 };
-use peal_model::{Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key};
+use peal_model::{
+    Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key,
+};
 
-const ALICE: Identity = Identity { uid: 1000, gid: 100 };
+const ALICE: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
 const TO: u32 = 101;
 
 fn proc(nspace: &str) -> Proc {
@@ -35,7 +45,11 @@ fn priority() -> Vec<Info> {
 }
 
 fn log(server: &mut Server, peer: PeerId, directives: Vec<Info>) -> Vec<Action> {
-    let request = Request::Log { timestamp: 7, data: line("text"), directives };
+    let request = Request::Log {
+        timestamp: 7,
+        data: line("text"),
+        directives,
+    };
     server.request(RequestId { peer, tag: TO }, request, Time(0))
 }
 
@@ -44,36 +58,85 @@ fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
     let forged = Info::new(key::PMIX_LOG_SOURCE, Value::Proc(proc("bob")));
     let (mut server, peer) = stage(Settings::default(), &[]);
     let actions = log(&mut server, peer, [vec![forged], priority()].concat());
-    let [Action::Log { to: Some(RequestId { tag: TO, .. }), request }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((&request.source, request.identity), (&Some(proc("alice")), Some(ALICE)));
-    assert_eq!((request.timestamp, &request.data, &request.directives), (Some(7), &line("text"), &priority()));
+    let [
+        Action::Log {
+            to: Some(RequestId { tag: TO, .. }),
+            request,
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (&request.source, request.identity),
+        (&Some(proc("alice")), Some(ALICE))
+    );
+    assert_eq!(
+        (request.timestamp, &request.data, &request.directives),
+        (Some(7), &line("text"), &priority())
+    );
     let mut defaults = Defaults::default();
     defaults.set(Hook::Log, HookDefault::Deny);
-    let (mut server, peer) = stage(Settings { defaults, ..Settings::default() }, &[]);
+    let (mut server, peer) = stage(
+        Settings {
+            defaults,
+            ..Settings::default()
+        },
+        &[],
+    );
     let actions = log(&mut server, peer, Vec::new());
-    let [Action::Denied(denial), Action::Reply { reply, .. }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((reply.status(), &denial.by), (code::PMIX_ERR_NO_PERMISSIONS, &DecidedBy::Default));
+    let [Action::Denied(denial), Action::Reply { reply, .. }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (reply.status(), &denial.by),
+        (code::PMIX_ERR_NO_PERMISSIONS, &DecidedBy::Default)
+    );
 }
 
 #[test]
 fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of_it() {
     let (mut server, peer) = stage(Settings::default(), &[Hook::Log]);
     let actions = log(&mut server, peer, priority());
-    let [Action::Decide { id, request }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Decide { id, request }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
     assert_eq!(
         (request.matter, &request.requester, request.identity),
         (Matter::Log, &Some(proc("alice")), Some(ALICE))
     );
-    assert_eq!((&request.infos, &request.directives), (&line("text"), &priority()));
+    assert_eq!(
+        (&request.infos, &request.directives),
+        (&line("text"), &priority())
+    );
     assert_eq!(server.counts().decisions_awaited, 1);
     let by = DecidedBy::Policy("redacts".to_owned());
-    let verdict =
-        Verdict::Granted { by, amended: Vec::new(), range: None, data: Some(line("***")), answer: Vec::new() };
+    let verdict = Verdict::Granted {
+        by,
+        amended: Vec::new(),
+        range: None,
+        data: Some(line("***")),
+        answer: Vec::new(),
+    };
     let actions = server.decided(*id, verdict);
-    let [Action::Log { to: Some(RequestId { tag: TO, .. }), request }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((&request.data, &request.directives), (&line("***"), &Vec::new()));
+    let [
+        Action::Log {
+            to: Some(RequestId { tag: TO, .. }),
+            request,
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (&request.data, &request.directives),
+        (&line("***"), &Vec::new())
+    );
     // Who asks, and when, no policy can change.
-    assert_eq!((&request.source, request.identity, request.timestamp), (&Some(proc("alice")), Some(ALICE), Some(7)));
+    assert_eq!(
+        (&request.source, request.identity, request.timestamp),
+        (&Some(proc("alice")), Some(ALICE), Some(7))
+    );
     assert_eq!(server.counts().decisions_awaited, 0);
 }
 
@@ -81,18 +144,48 @@ fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of
 fn who_may_not_log_is_told_by_a_status_and_the_trace_why() {
     let (mut server, peer) = stage(Settings::default(), &[Hook::Log]);
     let actions = log(&mut server, peer, Vec::new());
-    let [Action::Decide { id, .. }] = &actions[..] else { panic!("{actions:?}") };
-    let reasons = vec![Info::new(REASON, Value::string("not today"))];
-    let by = DecidedBy::Policy("no".to_owned());
-    let actions = server.decided(*id, Verdict::Denied { by, status: Status(-3100), reasons });
-    let [Action::Denied(denial), Action::Reply { reply: Reply::Status(Status(-3100)), .. }] = &actions[..] else {
+    let [Action::Decide { id, .. }] = &actions[..] else {
         panic!("{actions:?}")
     };
-    assert!(denial.to_string().ends_with("-3100, \"not today\""), "{denial}");
+    let reasons = vec![Info::new(REASON, Value::string("not today"))];
+    let by = DecidedBy::Policy("no".to_owned());
+    let actions = server.decided(
+        *id,
+        Verdict::Denied {
+            by,
+            status: Status(-3100),
+            reasons,
+        },
+    );
+    let [
+        Action::Denied(denial),
+        Action::Reply {
+            reply: Reply::Status(Status(-3100)),
+            ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
+    assert!(
+        denial.to_string().ends_with("-3100, \"not today\""),
+        "{denial}"
+    );
     // What waits is bounded as for any other hook.
-    let (mut server, peer) = stage(Settings { max_decisions: 2, ..Settings::default() }, &[Hook::Log]);
-    assert!(matches!(log(&mut server, peer, Vec::new())[..], [Action::Decide { .. }]));
+    let (mut server, peer) = stage(
+        Settings {
+            max_decisions: 2,
+            ..Settings::default()
+        },
+        &[Hook::Log],
+    );
+    assert!(matches!(
+        log(&mut server, peer, Vec::new())[..],
+        [Action::Decide { .. }]
+    ));
     let actions = log(&mut server, peer, Vec::new());
-    let [Action::Denied(_), Action::Reply { reply, .. }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Denied(_), Action::Reply { reply, .. }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
     assert_eq!(reply.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
 }

@@ -1,5 +1,10 @@
 //! What hosted modules ask for at the gate, the groups that policies are told, and monitors and nodes that they are asked about.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     defaults::HookDefault,
@@ -11,14 +16,20 @@ use peal_core::{
     server::{Action, PeerId, RequestId, Server, Settings, Upcall},
 };
 use peal_model::{
-    Amendment, Hook, Identity, Info, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Provision, Rank,
-    Reply, Request, Status, UnixGroup, Value, code, key, rank,
+    Amendment, Hook, Identity, Info, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc,
+    Provision, Rank, Reply, Request, Status, UnixGroup, Value, code, key, rank,
 };
 use std::sync::Arc;
 
 const SITE: Identity = Identity { uid: 500, gid: 500 };
-const ALICE: Identity = Identity { uid: 1000, gid: 100 };
-const BOB: Identity = Identity { uid: 2000, gid: 100 };
+const ALICE: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
+const BOB: Identity = Identity {
+    uid: 2000,
+    gid: 100,
+};
 
 fn nspace(name: &str) -> Nspace {
     Nspace::new(name).unwrap()
@@ -46,9 +57,15 @@ fn kill() -> Vec<Info> {
 /// As whom the host environment is asked for control, and of whom; nothing if it is not.
 fn controlled(actions: &[Action]) -> Option<(String, Vec<Proc>)> {
     match actions {
-        [Action::Host(Upcall::JobControl { source, control, .. })] => {
+        [
+            Action::Host(Upcall::JobControl {
+                source, control, ..
+            }),
+        ] => {
             assert_eq!(control.action, JobAction::Kill);
-            let name = source.as_ref().map_or("nobody", |source| source.nspace.as_str());
+            let name = source
+                .as_ref()
+                .map_or("nobody", |source| source.nspace.as_str());
             Some((name.to_owned(), control.targets.clone()))
         }
         _ => None,
@@ -57,7 +74,9 @@ fn controlled(actions: &[Action]) -> Option<(String, Vec<Proc>)> {
 
 /// Why it was denied, and what the module is answered.
 fn denied(actions: &[Action]) -> (String, Status) {
-    let [Action::Denied(denial), Action::Reply { to, reply }] = actions else { panic!("{actions:?}") };
+    let [Action::Denied(denial), Action::Reply { to, reply }] = actions else {
+        panic!("{actions:?}")
+    };
     assert_eq!((to.peer, to.tag), (PeerId::MODULES, 7));
     (denial.to_string(), reply.status())
 }
@@ -65,10 +84,24 @@ fn denied(actions: &[Action]) -> (String, Status) {
 #[test]
 fn without_policies_the_site_controls_all_and_tenants_their_own() {
     let mut server = stage(&[]);
-    let (site, user, job) = (Owner::Site, Owner::User(ALICE.uid), Owner::Namespace(nspace("alice")));
-    let mut ask = |owner: &Owner, target: &str| server.control_for(owner, 7, vec![proc(target)], kill(), Time(0));
-    for (owner, name) in [(&site, "nobody"), (&user, "user-1000@peal"), (&job, "alice")] {
-        assert_eq!(controlled(&ask(owner, "alice")), Some((name.to_owned(), vec![proc("alice")])), "{owner}");
+    let (site, user, job) = (
+        Owner::Site,
+        Owner::User(ALICE.uid),
+        Owner::Namespace(nspace("alice")),
+    );
+    let mut ask = |owner: &Owner, target: &str| {
+        server.control_for(owner, 7, vec![proc(target)], kill(), Time(0))
+    };
+    for (owner, name) in [
+        (&site, "nobody"),
+        (&user, "user-1000@peal"),
+        (&job, "alice"),
+    ] {
+        assert_eq!(
+            controlled(&ask(owner, "alice")),
+            Some((name.to_owned(), vec![proc("alice")])),
+            "{owner}"
+        );
     }
     assert_eq!(controlled(&ask(&site, "bob")).unwrap().1, [proc("bob")]);
     for owner in [&user, &job] {
@@ -81,37 +114,95 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
     assert_eq!(controlled(&own).unwrap().1, [proc("alice")]);
     for owner in [&site, &user] {
         let nobody = server.control_for(owner, 7, Vec::new(), kill(), Time(0));
-        assert!(controlled(&nobody).is_none() && !nobody.is_empty(), "{nobody:?}");
+        assert!(
+            controlled(&nobody).is_none() && !nobody.is_empty(),
+            "{nobody:?}"
+        );
     }
     // Tenants whose jobs are gone are nobody.
-    assert!(server.control_for(&Owner::User(3000), 7, vec![proc("alice")], kill(), Time(0)).is_empty());
-    assert!(server.control_for(&Owner::Namespace(nspace("gone")), 7, vec![proc("alice")], kill(), Time(0)).is_empty());
+    assert!(
+        server
+            .control_for(&Owner::User(3000), 7, vec![proc("alice")], kill(), Time(0))
+            .is_empty()
+    );
+    assert!(
+        server
+            .control_for(
+                &Owner::Namespace(nspace("gone")),
+                7,
+                vec![proc("alice")],
+                kill(),
+                Time(0)
+            )
+            .is_empty()
+    );
 }
 
 #[test]
 fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
     let mut server = stage(&[Hook::JobControl]);
     let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), Time(0));
-    let [Action::Decide { id, request }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((request.matter, &request.requester, request.identity), (Matter::JobControl, &None, Some(SITE)));
-    assert_eq!((&request.directives, request.targets[0].owner), (&kill(), Some(BOB)));
+    let [Action::Decide { id, request }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (request.matter, &request.requester, request.identity),
+        (Matter::JobControl, &None, Some(SITE))
+    );
+    assert_eq!(
+        (&request.directives, request.targets[0].owner),
+        (&kill(), Some(BOB))
+    );
     let reasons = vec![Info::new(REASON, Value::string("not today"))];
     let by = DecidedBy::Policy("no".to_owned());
-    let verdict = Verdict::Denied { by, status: Status(-3100), reasons };
+    let verdict = Verdict::Denied {
+        by,
+        status: Status(-3100),
+        reasons,
+    };
     let (why, status) = denied(&server.decided(*id, verdict));
-    assert!(why.contains("not today") && why.contains("site@peal"), "{why}");
+    assert!(
+        why.contains("not today") && why.contains("site@peal"),
+        "{why}"
+    );
     assert_eq!(status, Status(-3100));
 
-    let actions = server.control_for(&Owner::User(ALICE.uid), 7, vec![proc("bob")], kill(), Time(0));
-    let [Action::Decide { id, request }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!(request.requester, Some(Proc::new(nspace("user-1000@peal"), rank::PMIX_RANK_UNDEF)));
+    let actions = server.control_for(
+        &Owner::User(ALICE.uid),
+        7,
+        vec![proc("bob")],
+        kill(),
+        Time(0),
+    );
+    let [Action::Decide { id, request }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        request.requester,
+        Some(Proc::new(nspace("user-1000@peal"), rank::PMIX_RANK_UNDEF))
+    );
     let by = DecidedBy::Policy("yes".to_owned());
-    let verdict = Verdict::Granted { by, amended: kill(), range: None, data: None, answer: Vec::new() };
-    assert_eq!(controlled(&server.decided(*id, verdict)).unwrap().1, [proc("bob")]);
+    let verdict = Verdict::Granted {
+        by,
+        amended: kill(),
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    };
+    assert_eq!(
+        controlled(&server.decided(*id, verdict)).unwrap().1,
+        [proc("bob")]
+    );
     // What becomes of it goes where the module's requests are answered.
-    let to = RequestId { peer: PeerId::MODULES, tag: 7 };
+    let to = RequestId {
+        peer: PeerId::MODULES,
+        tag: 7,
+    };
     let reply = Reply::Status(code::PMIX_SUCCESS);
-    assert_eq!(server.answer(to, reply.clone()), [Action::Reply { to, reply }]);
+    assert_eq!(
+        server.answer(to, reply.clone()),
+        [Action::Reply { to, reply }]
+    );
 }
 
 #[test]
@@ -121,15 +212,36 @@ fn what_a_module_logs_is_about_whom_it_may_speak_of() {
     let mut log = |owner: &Owner, about: Option<&str>| {
         let source = |job: &str| Info::new(key::PMIX_LOG_SOURCE, Value::Proc(proc(job)));
         let actions = server.log_for(owner, 7, line(), about.map(source).into_iter().collect());
-        let [Action::Log { to: Some(to), request }] = &actions[..] else { panic!("{actions:?}") };
-        assert_eq!((to.peer, &request.data, &request.directives), (PeerId::MODULES, &line(), &Vec::new()));
+        let [
+            Action::Log {
+                to: Some(to),
+                request,
+            },
+        ] = &actions[..]
+        else {
+            panic!("{actions:?}")
+        };
+        assert_eq!(
+            (to.peer, &request.data, &request.directives),
+            (PeerId::MODULES, &line(), &Vec::new())
+        );
         (request.source.clone(), request.identity)
     };
-    assert_eq!(log(&Owner::Site, Some("bob")), (Some(proc("bob")), Some(SITE)));
+    assert_eq!(
+        log(&Owner::Site, Some("bob")),
+        (Some(proc("bob")), Some(SITE))
+    );
     assert_eq!(log(&Owner::Site, None), (None, Some(SITE)));
     let user = Owner::User(ALICE.uid);
-    assert_eq!(log(&user, Some("alice")), (Some(proc("alice")), Some(ALICE)));
-    assert_eq!(log(&user, Some("bob")), (user.speaks_as(), Some(ALICE)), "not as somebody else's");
+    assert_eq!(
+        log(&user, Some("alice")),
+        (Some(proc("alice")), Some(ALICE))
+    );
+    assert_eq!(
+        log(&user, Some("bob")),
+        (user.speaks_as(), Some(ALICE)),
+        "not as somebody else's"
+    );
     let job = Owner::Namespace(nspace("alice"));
     assert_eq!(log(&job, Some("bob")), (job.speaks_as(), Some(ALICE)));
 }
@@ -138,26 +250,67 @@ fn what_a_module_logs_is_about_whom_it_may_speak_of() {
 fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
     let mut server = stage(&[Hook::Monitor, Hook::Log]);
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
-    let groups: Arc<[UnixGroup]> =
-        [UnixGroup { gid: 100, name: None }, UnixGroup { gid: 5001, name: Some("ops".to_owned()) }].into();
+    let groups: Arc<[UnixGroup]> = [
+        UnixGroup {
+            gid: 100,
+            name: None,
+        },
+        UnixGroup {
+            gid: 5001,
+            name: Some("ops".to_owned()),
+        },
+    ]
+    .into();
     server.belongs(peer, groups.clone());
     let monitor = Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true));
-    let time = |seconds| vec![Info::new(key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(seconds))];
+    let time = |seconds| {
+        vec![Info::new(
+            key::PMIX_MONITOR_HEARTBEAT_TIME,
+            Value::Uint32(seconds),
+        )]
+    };
     let error = code::PMIX_MONITOR_HEARTBEAT_ALERT;
     let to = RequestId { peer, tag: 9 };
-    let asked = Request::Monitor { monitor: monitor.clone(), error, directives: time(5) };
+    let asked = Request::Monitor {
+        monitor: monitor.clone(),
+        error,
+        directives: time(5),
+    };
     let actions = server.request(to, asked, Time(0));
-    let [Action::Decide { id, request }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((request.matter, &request.groups), (Matter::Monitor, &groups));
-    assert_eq!((&request.infos, &request.directives), (&vec![monitor.clone()], &time(5)));
+    let [Action::Decide { id, request }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (request.matter, &request.groups),
+        (Matter::Monitor, &groups)
+    );
+    assert_eq!(
+        (&request.infos, &request.directives),
+        (&vec![monitor.clone()], &time(5))
+    );
     let by = DecidedBy::Policy("yes".to_owned());
-    let verdict = Verdict::Granted { by, amended: time(60), range: None, data: None, answer: Vec::new() };
+    let verdict = Verdict::Granted {
+        by,
+        amended: time(60),
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    };
     let actions = server.decided(*id, verdict);
-    assert!(matches!(&actions[..], [Action::Reply { .. }]), "the server watches by itself: {actions:?}");
+    assert!(
+        matches!(&actions[..], [Action::Reply { .. }]),
+        "the server watches by itself: {actions:?}"
+    );
 
-    let log = Request::Log { timestamp: 0, data: Vec::new(), directives: Vec::new() };
+    let log = Request::Log {
+        timestamp: 0,
+        data: Vec::new(),
+        directives: Vec::new(),
+    };
     let actions = server.request(to, log, Time(0));
-    let [Action::Decide { request, .. }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Decide { request, .. }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
     assert_eq!(request.groups, groups);
 }
 
@@ -166,10 +319,24 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
     let mut chain = PolicyChain::default();
     for (at, (outcome, text)) in said.iter().enumerate() {
         let infos = vec![Info::new(KeyName("test.said"), Value::string(text))];
-        let said = Said { outcome: Ok(*outcome), infos, amendment: Amendment::default() };
-        chain.register(&at.to_string(), (Place::Append, Mode::Active), OnFailure::Deny, said).unwrap();
+        let said = Said {
+            outcome: Ok(*outcome),
+            infos,
+            amendment: Amendment::default(),
+        };
+        chain
+            .register(
+                &at.to_string(),
+                (Place::Append, Mode::Active),
+                OnFailure::Deny,
+                said,
+            )
+            .unwrap();
     }
-    let nodes = Provision { nodes: vec!["node1".to_owned()], image: None };
+    let nodes = Provision {
+        nodes: vec!["node1".to_owned()],
+        image: None,
+    };
     let request = Arc::new(PolicyRequest {
         matter: Matter::Provision,
         requester: Some(proc("alice")),
@@ -200,18 +367,39 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
 #[test]
 fn nodes_are_provided_by_who_grants_them_whose_words_are_the_answer_and_by_nobody_else() {
     let says = |verdict: Verdict| match verdict {
-        Verdict::Granted { answer, amended, .. } => {
+        Verdict::Granted {
+            answer, amended, ..
+        } => {
             assert_eq!(amended, kill());
-            Ok(answer.iter().filter_map(|info| info.value.as_str().map(str::to_owned)).collect::<Vec<_>>())
+            Ok(answer
+                .iter()
+                .filter_map(|info| info.value.as_str().map(str::to_owned))
+                .collect::<Vec<_>>())
         }
-        Verdict::Denied { status, reasons, .. } => Err((status, reasons)),
+        Verdict::Denied {
+            status, reasons, ..
+        } => Err((status, reasons)),
     };
-    let granted = provision(&[(PolicyOutcome::Pass, "no"), (PolicyOutcome::Grant, "here")], HookDefault::BuiltIn);
-    assert_eq!(says(granted), Ok(vec!["here".to_owned()]), "the words of those before are steps");
+    let granted = provision(
+        &[(PolicyOutcome::Pass, "no"), (PolicyOutcome::Grant, "here")],
+        HookDefault::BuiltIn,
+    );
+    assert_eq!(
+        says(granted),
+        Ok(vec!["here".to_owned()]),
+        "the words of those before are steps"
+    );
     for passed in [&[][..], &[(PolicyOutcome::Pass, "no")]] {
         let (status, reasons) = says(provision(passed, HookDefault::BuiltIn)).unwrap_err();
         assert_eq!(status, code::PMIX_ERR_NOT_SUPPORTED);
-        assert!(reasons[0].value.as_str().unwrap().contains("no provisioner"), "{reasons:?}");
+        assert!(
+            reasons[0]
+                .value
+                .as_str()
+                .unwrap()
+                .contains("no provisioner"),
+            "{reasons:?}"
+        );
     }
     assert_eq!(says(provision(&[], HookDefault::Grant)), Ok(Vec::new()));
 }

@@ -1,5 +1,10 @@
 //! What is to be spawned, at the gate: what policies see of it, and that nothing of it reaches the host before their verdict.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     job::JobSpec,
@@ -7,11 +12,18 @@ use peal_core::{
     server::{Action, PeerId, RequestId, Server, Settings, Upcall},
 };
 use peal_model::{
-    App, Application, Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status, Text, Value, code, key,
+    App, Application, Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status,
+    Text, Value, code, key,
 };
 
-const ALICE: Identity = Identity { uid: 1000, gid: 100 };
-const BOB: Identity = Identity { uid: 2000, gid: 100 };
+const ALICE: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
+const BOB: Identity = Identity {
+    uid: 2000,
+    gid: 100,
+};
 
 fn proc(nspace: &str) -> Proc {
     Proc::new(Nspace::new(nspace).unwrap(), Rank(0))
@@ -22,7 +34,12 @@ fn server(settings: Settings, policed: &[Hook]) -> (Server, PeerId) {
     let mut server = Server::new(settings);
     server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
-        server.add_job(JobSpec::new(Nspace::new(job).unwrap(), 1, "node".to_owned(), identity));
+        server.add_job(JobSpec::new(
+            Nspace::new(job).unwrap(),
+            1,
+            "node".to_owned(),
+            identity,
+        ));
     }
     let alice = server.admit(&proc("alice"), ALICE).unwrap().0;
     (server, alice)
@@ -44,54 +61,118 @@ fn wdir(at: &str) -> Info {
 }
 
 fn ask(server: &mut Server, peer: PeerId, infos: Vec<Info>, apps: Vec<App>) -> Vec<Action> {
-    server.request(RequestId { peer, tag: 7 }, Request::Spawn { infos, apps }, Time(0))
+    server.request(
+        RequestId { peer, tag: 7 },
+        Request::Spawn { infos, apps },
+        Time(0),
+    )
 }
 
 fn granted(amended: Vec<Info>) -> Verdict {
     let by = DecidedBy::Policy("yes".to_owned());
-    Verdict::Granted { by, amended, range: None, data: None, answer: Vec::new() }
+    Verdict::Granted {
+        by,
+        amended,
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    }
 }
 
 #[test]
 fn a_policy_sees_each_application_and_whose_directives_are_whose() {
     let (mut server, alice) = server(Settings::default(), &[Hook::Spawn]);
     let parent = Info::new(key::PMIX_PARENT_ID, Value::Proc(proc("bob")));
-    let first = app(Some("solver"), &["solver", "-v"], vec![wdir("/a"), wdir("/b")]);
-    let unnamed = App { max_procs: -1, ..app(None, &["viz"], vec![wdir("/c")]) };
+    let first = app(
+        Some("solver"),
+        &["solver", "-v"],
+        vec![wdir("/a"), wdir("/b")],
+    );
+    let unnamed = App {
+        max_procs: -1,
+        ..app(None, &["viz"], vec![wdir("/c")])
+    };
     let apps = vec![first, unnamed];
     let actions = ask(&mut server, alice, vec![parent.clone()], apps.clone());
-    let [Action::Decide { id, request }] = &actions[..] else { panic!("the host hears nothing of it: {actions:?}") };
-    assert_eq!((request.matter, request.identity), (Matter::Spawn, Some(ALICE)));
-    assert_eq!((&request.targets[0].proc, request.targets[0].owner), (&proc("bob"), Some(BOB)));
+    let [Action::Decide { id, request }] = &actions[..] else {
+        panic!("the host hears nothing of it: {actions:?}")
+    };
+    assert_eq!(
+        (request.matter, request.identity),
+        (Matter::Spawn, Some(ALICE))
+    );
+    assert_eq!(
+        (&request.targets[0].proc, request.targets[0].owner),
+        (&proc("bob"), Some(BOB))
+    );
     let told = |command: &str, arguments: &[&str], procs, directives| Application {
         command: command.to_owned(),
-        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        arguments: arguments
+            .iter()
+            .map(|argument| (*argument).to_owned())
+            .collect(),
         environment: vec!["A=1".to_owned(), "B=\u{fffd}".to_owned()],
         directory: Some("/tmp".to_owned()),
         procs,
         directives,
     };
-    assert_eq!(request.applications, [told("solver", &["-v"], 2, 2), told("viz", &[], 0, 1)]);
+    assert_eq!(
+        request.applications,
+        [told("solver", &["-v"], 2, 2), told("viz", &[], 0, 1)]
+    );
     assert_eq!(request.infos, ["/a", "/b", "/c"].map(wdir));
     assert_eq!(request.directives, [parent]);
     // What is granted is what came, with the job's directives as they were amended.
     let actions = server.decided(*id, granted(vec![wdir("/scratch")]));
-    let [Action::Host(Upcall::Request { source, request, .. })] = &actions[..] else { panic!("{actions:?}") };
+    let [
+        Action::Host(Upcall::Request {
+            source, request, ..
+        }),
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
     assert_eq!(*source, proc("alice"));
-    assert_eq!(*request, Request::Spawn { infos: vec![wdir("/scratch")], apps });
+    assert_eq!(
+        *request,
+        Request::Spawn {
+            infos: vec![wdir("/scratch")],
+            apps
+        }
+    );
 }
 
 #[test]
 fn who_is_denied_gets_an_answer_without_a_job_behind_the_record_of_it() {
     let (mut server, alice) = server(Settings::default(), &[Hook::Spawn]);
-    let actions = ask(&mut server, alice, Vec::new(), vec![app(Some("solver"), &[], Vec::new())]);
-    let [Action::Decide { id, .. }] = &actions[..] else { panic!("{actions:?}") };
+    let actions = ask(
+        &mut server,
+        alice,
+        Vec::new(),
+        vec![app(Some("solver"), &[], Vec::new())],
+    );
+    let [Action::Decide { id, .. }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
     let by = DecidedBy::Policy("no".to_owned());
-    let denied = Verdict::Denied { by, status: Status(-3100), reasons: vec![reason("not today")] };
+    let denied = Verdict::Denied {
+        by,
+        status: Status(-3100),
+        reasons: vec![reason("not today")],
+    };
     let actions = server.decided(*id, denied);
-    let [Action::Denied(denial), Action::Reply { reply, .. }] = &actions[..] else { panic!("{actions:?}") };
+    let [Action::Denied(denial), Action::Reply { reply, .. }] = &actions[..] else {
+        panic!("{actions:?}")
+    };
     assert_eq!((denial.hook, denial.reasons.len()), (Hook::Spawn, 1));
-    assert_eq!(*reply, Reply::Spawned { status: Status(-3100), nspace: None, kvals: Vec::new() });
+    assert_eq!(
+        *reply,
+        Reply::Spawned {
+            status: Status(-3100),
+            nspace: None,
+            kvals: Vec::new()
+        }
+    );
     assert_eq!(server.counts().decisions_awaited, 0);
 }
 
@@ -104,16 +185,26 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
     for (infos, app, refused) in [
         (vec![user(1000), parent("alice")], &own, None),
         (vec![user(2000)], &own, Some(code::PMIX_ERR_NO_PERMISSIONS)),
-        (vec![user((1 << 32) + 1000)], &own, Some(code::PMIX_ERR_NO_PERMISSIONS)),
+        (
+            vec![user((1 << 32) + 1000)],
+            &own,
+            Some(code::PMIX_ERR_NO_PERMISSIONS),
+        ),
         (Vec::new(), &as_bob, Some(code::PMIX_ERR_NO_PERMISSIONS)),
-        (vec![parent("bob")], &own, Some(code::PMIX_ERR_NO_PERMISSIONS)),
+        (
+            vec![parent("bob")],
+            &own,
+            Some(code::PMIX_ERR_NO_PERMISSIONS),
+        ),
         (vec![parent("gone")], &own, Some(code::PMIX_ERR_NOT_FOUND)),
     ] {
         let (mut server, alice) = server(Settings::default(), &[]);
         let actions = ask(&mut server, alice, infos.clone(), vec![app.clone()]);
         match (&actions[..], refused) {
             ([Action::Host(Upcall::Request { .. })], None) => {}
-            ([Action::Denied(_), Action::Reply { reply, .. }], Some(status)) => assert_eq!(reply.status(), status),
+            ([Action::Denied(_), Action::Reply { reply, .. }], Some(status)) => {
+                assert_eq!(reply.status(), status)
+            }
             other => panic!("{infos:?}: {other:?}"),
         }
     }
@@ -121,16 +212,27 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
 
 #[test]
 fn what_waits_is_bounded_by_all_that_is_in_it() {
-    let settings = || Settings { max_decision_bytes: 10_000, ..Settings::default() };
+    let settings = || Settings {
+        max_decision_bytes: 10_000,
+        ..Settings::default()
+    };
     for large in [
-        App { args: vec![Some("x".into()); 2000], ..app(Some("a"), &[], Vec::new()) },
-        App { env: vec![Some("x".repeat(10_000).as_str().into())], ..app(Some("a"), &[], Vec::new()) },
+        App {
+            args: vec![Some("x".into()); 2000],
+            ..app(Some("a"), &[], Vec::new())
+        },
+        App {
+            env: vec![Some("x".repeat(10_000).as_str().into())],
+            ..app(Some("a"), &[], Vec::new())
+        },
         app(Some("a"), &[], vec![wdir(&"x".repeat(10_000))]),
         app(Some("x".repeat(10_000).as_str()), &[], Vec::new()),
     ] {
         let (mut server, alice) = server(settings(), &[Hook::Spawn]);
         let actions = ask(&mut server, alice, Vec::new(), vec![large]);
-        let [Action::Denied(denial), Action::Reply { .. }] = &actions[..] else { panic!("{actions:?}") };
+        let [Action::Denied(denial), Action::Reply { .. }] = &actions[..] else {
+            panic!("{actions:?}")
+        };
         assert_eq!(denial.by, DecidedBy::Overload);
     }
 }

@@ -1,5 +1,10 @@
 //! What a log request asks of the host: once, a time, and no duplicates.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     Time,
     log::{
@@ -9,7 +14,9 @@ use peal_core::{
         route,
     },
 };
-use peal_model::{Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key};
+use peal_model::{
+    Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key,
+};
 use std::{sync::Arc, time::Duration};
 
 const OUT: KeyName = key::PMIX_LOG_STDOUT;
@@ -17,12 +24,18 @@ const MAIL: KeyName = key::PMIX_LOG_EMAIL;
 const NOW: u64 = 1_700_000_000;
 
 fn arrived() -> Arrival {
-    Arrival { at: NOW, ..Arrival::default() }
+    Arrival {
+        at: NOW,
+        ..Arrival::default()
+    }
 }
 
 fn modules(channels: &[KeyName]) -> AvailableChannels {
     let of_modules = channels.iter().map(|channel| Key::from(*channel)).collect();
-    AvailableChannels { of_modules, of_host: Vec::new() }
+    AvailableChannels {
+        of_modules,
+        of_host: Vec::new(),
+    }
 }
 
 fn info(key: KeyName, value: Value) -> Info {
@@ -38,12 +51,24 @@ fn text(key: KeyName, text: &str) -> Info {
 }
 
 fn pair(name: &str, value: &str) -> Vec<Info> {
-    vec![text(key::PMIX_LOG_KEY, name), text(key::PMIX_LOG_VAL, value)]
+    vec![
+        text(key::PMIX_LOG_KEY, name),
+        text(key::PMIX_LOG_VAL, value),
+    ]
 }
 
 fn request(job: &str, data: Vec<Info>, directives: Vec<Info>) -> LogRequest {
     let source = Some(Proc::new(Nspace::new(job).unwrap(), Rank(0)));
-    LogRequest { source, identity: Some(Identity { uid: 1000, gid: 100 }), timestamp: None, data, directives }
+    LogRequest {
+        source,
+        identity: Some(Identity {
+            uid: 1000,
+            gid: 100,
+        }),
+        timestamp: None,
+        data,
+        directives,
+    }
 }
 
 fn asking(directives: Vec<Info>) -> LogRequest {
@@ -65,15 +90,36 @@ fn a_directive_of_the_wrong_type_logs_nothing() {
     ] {
         let in_data = request("job", vec![text(OUT, "text"), malformed.clone()], vec![]);
         for asked in [asking(vec![malformed.clone()]), in_data] {
-            let error = route(Arc::new(asked), &modules(&[OUT]), &LogSettings::default(), &arrived()).unwrap_err();
-            assert_eq!(error, Malformed::Type(malformed.key.clone()), "{malformed:?}");
+            let error = route(
+                Arc::new(asked),
+                &modules(&[OUT]),
+                &LogSettings::default(),
+                &arrived(),
+            )
+            .unwrap_err();
+            assert_eq!(
+                error,
+                Malformed::Type(malformed.key.clone()),
+                "{malformed:?}"
+            );
             assert_eq!(error.status(), code::PMIX_ERR_BAD_PARAM);
         }
     }
     let long = "x".repeat(MAX_PAIR_TEXT + 1);
     let error = Directives::read(&asking(pair("name", &long))).unwrap_err();
-    assert_eq!((error.status(), error), (code::PMIX_ERR_BAD_PARAM, Malformed::Long(key::PMIX_LOG_VAL.into())));
-    assert!(Directives::read(&asking(pair("name", &long[1..]))).unwrap().pair.is_some());
+    assert_eq!(
+        (error.status(), error),
+        (
+            code::PMIX_ERR_BAD_PARAM,
+            Malformed::Long(key::PMIX_LOG_VAL.into())
+        )
+    );
+    assert!(
+        Directives::read(&asking(pair("name", &long[1..])))
+            .unwrap()
+            .pair
+            .is_some()
+    );
 }
 
 #[test]
@@ -81,16 +127,33 @@ fn what_comes_later_counts_more_and_data_most_and_no_value_is_true() {
     let read = |data, directives| Directives::read(&request("job", data, directives)).unwrap();
     let once = |yes| truth(key::PMIX_LOG_ONCE, yes);
     assert_eq!(read(vec![], vec![]), Directives::default());
-    assert_eq!(read(vec![], vec![once(true), once(false)]).once, Some(false));
+    assert_eq!(
+        read(vec![], vec![once(true), once(false)]).once,
+        Some(false)
+    );
     assert_eq!(read(vec![once(true)], vec![once(false)]).once, Some(true));
-    assert_eq!(read(vec![], vec![info(key::PMIX_LOG_ONCE, Value::Undef)]).once, Some(true));
+    assert_eq!(
+        read(vec![], vec![info(key::PMIX_LOG_ONCE, Value::Undef)]).once,
+        Some(true)
+    );
 }
 
 /// The time with which a request comes before its channels.
 fn stamped(timestamp: Option<u64>, directives: Vec<Info>) -> Option<u64> {
-    let asked = LogRequest { timestamp, ..asking(directives) };
-    let run = route(Arc::new(asked), &modules(&[OUT]), &LogSettings::default(), &arrived()).unwrap();
-    let NextChannel::Try(pending) = run.advance() else { panic!() };
+    let asked = LogRequest {
+        timestamp,
+        ..asking(directives)
+    };
+    let run = route(
+        Arc::new(asked),
+        &modules(&[OUT]),
+        &LogSettings::default(),
+        &arrived(),
+    )
+    .unwrap();
+    let NextChannel::Try(pending) = run.advance() else {
+        panic!()
+    };
     pending.request().timestamp
 }
 
@@ -98,36 +161,83 @@ fn stamped(timestamp: Option<u64>, directives: Vec<Info>) -> Option<u64> {
 fn a_request_that_wants_a_time_and_has_none_gets_that_of_its_arrival() {
     let given = || info(key::PMIX_LOG_TIMESTAMP, Value::Time(5));
     assert_eq!(stamped(None, vec![]), None);
-    for wants in [key::PMIX_LOG_GENERATE_TIMESTAMP, key::PMIX_LOG_TIMESTAMP_OUTPUT] {
+    for wants in [
+        key::PMIX_LOG_GENERATE_TIMESTAMP,
+        key::PMIX_LOG_TIMESTAMP_OUTPUT,
+    ] {
         assert_eq!(stamped(None, vec![truth(wants, true)]), Some(NOW));
         assert_eq!(stamped(None, vec![truth(wants, false)]), None);
-        assert_eq!(stamped(None, vec![truth(wants, true), given()]), Some(5), "the requester's own counts more");
-        assert_eq!(stamped(Some(7), vec![truth(wants, true), given()]), Some(7), "as does what its library says");
+        assert_eq!(
+            stamped(None, vec![truth(wants, true), given()]),
+            Some(5),
+            "the requester's own counts more"
+        );
+        assert_eq!(
+            stamped(Some(7), vec![truth(wants, true), given()]),
+            Some(7),
+            "as does what its library says"
+        );
     }
     assert_eq!(stamped(None, vec![given()]), Some(5));
 }
 
 fn likeness_of(request: &LogRequest) -> Option<Likeness> {
-    route(Arc::new(request.clone()), &modules(&[OUT, MAIL]), &LogSettings::default(), &arrived()).unwrap().likeness()
+    route(
+        Arc::new(request.clone()),
+        &modules(&[OUT, MAIL]),
+        &LogSettings::default(),
+        &arrived(),
+    )
+    .unwrap()
+    .likeness()
 }
 
 #[test]
 fn a_pair_tells_duplicates_of_one_job_on_the_same_channels() {
-    let alike =
-        |one: &LogRequest, other: &LogRequest| likeness_of(one).is_some_and(|one| Some(one) == likeness_of(other));
+    let alike = |one: &LogRequest, other: &LogRequest| {
+        likeness_of(one).is_some_and(|one| Some(one) == likeness_of(other))
+    };
     let first = asking(pair("help.txt", "no-route"));
-    let other_words = request("job", vec![text(OUT, "in other words")], pair("help.txt", "no-route"));
+    let other_words = request(
+        "job",
+        vec![text(OUT, "in other words")],
+        pair("help.txt", "no-route"),
+    );
     assert!(alike(&first, &other_words), "whatever else they say");
-    let explicit = asking([vec![truth(key::PMIX_LOG_AGG, true)], pair("help.txt", "no-route")].concat());
+    let explicit = asking(
+        [
+            vec![truth(key::PMIX_LOG_AGG, true)],
+            pair("help.txt", "no-route"),
+        ]
+        .concat(),
+    );
     assert!(alike(&first, &explicit));
-    let to_err = request("job", vec![text(key::PMIX_LOG_STDERR, "text")], pair("help.txt", "no-route"));
+    let to_err = request(
+        "job",
+        vec![text(key::PMIX_LOG_STDERR, "text")],
+        pair("help.txt", "no-route"),
+    );
     let of_others = request("other", first.data.clone(), first.directives.clone());
-    for different in [asking(pair("help.txt", "no-hosts")), asking(pair("other.txt", "no-route")), to_err, of_others] {
+    for different in [
+        asking(pair("help.txt", "no-hosts")),
+        asking(pair("other.txt", "no-route")),
+        to_err,
+        of_others,
+    ] {
         assert!(!alike(&first, &different), "{different:?}");
     }
-    let unwilling = asking([pair("help.txt", "no-route"), vec![truth(key::PMIX_LOG_AGG, false)]].concat());
-    for without in [unwilling, asking(vec![truth(key::PMIX_LOG_AGG, true)]), asking(vec![text(key::PMIX_LOG_KEY, "k")])]
-    {
+    let unwilling = asking(
+        [
+            pair("help.txt", "no-route"),
+            vec![truth(key::PMIX_LOG_AGG, false)],
+        ]
+        .concat(),
+    );
+    for without in [
+        unwilling,
+        asking(vec![truth(key::PMIX_LOG_AGG, true)]),
+        asking(vec![text(key::PMIX_LOG_KEY, "k")]),
+    ] {
         assert_eq!(likeness_of(&without), None, "{without:?}");
     }
 }
@@ -142,7 +252,13 @@ struct Stage {
 
 impl Stage {
     fn new(entries: usize) -> Stage {
-        Stage { book: Book::new(Aggregation { window: WINDOW, entries }), logged: Vec::new() }
+        Stage {
+            book: Book::new(Aggregation {
+                window: WINDOW,
+                entries,
+            }),
+            logged: Vec::new(),
+        }
     }
 
     fn write(&mut self, requests: impl IntoIterator<Item = LogRequest>) {
@@ -183,20 +299,36 @@ fn duplicates_are_counted_and_their_number_is_logged_when_the_time_is_over() {
     let (good, partial) = (code::PMIX_SUCCESS, code::PMIX_ERR_PARTIAL_SUCCESS);
     assert_eq!(stage.log("a", good, 0), good);
     assert_eq!(stage.log("b", partial, 1000), partial);
-    assert_eq!((stage.log("a", code::PMIX_ERROR, 2000), stage.log("a", code::PMIX_ERROR, 3000)), (good, good));
-    assert_eq!(stage.log("b", good, 3000), partial, "each is told what the first was told");
+    assert_eq!(
+        (
+            stage.log("a", code::PMIX_ERROR, 2000),
+            stage.log("a", code::PMIX_ERROR, 3000)
+        ),
+        (good, good)
+    );
+    assert_eq!(
+        stage.log("b", good, 3000),
+        partial,
+        "each is told what the first was told"
+    );
     assert_eq!(stage.taken(), [TEXT, TEXT]);
     assert_eq!(stage.book.deadline(), Some(Time(5000)));
     stage.close(4999);
     assert!(stage.taken().is_empty());
     stage.close(5000);
-    assert_eq!(stage.taken(), ["pmix.log.stdout: 2 more of the same: a / x"]);
+    assert_eq!(
+        stage.taken(),
+        ["pmix.log.stdout: 2 more of the same: a / x"]
+    );
     // Where there were any, more are expected.
     assert_eq!(stage.log("a", good, 9000), good);
     stage.close(10_000);
     assert_eq!(
         stage.taken(),
-        ["pmix.log.stdout: 1 more of the same: b / x", "pmix.log.stdout: 1 more of the same: a / x"]
+        [
+            "pmix.log.stdout: 1 more of the same: b / x",
+            "pmix.log.stdout: 1 more of the same: a / x"
+        ]
     );
     // Where there were none for as long, the next one is logged.
     stage.close(15_000);
@@ -208,7 +340,12 @@ fn duplicates_are_counted_and_their_number_is_logged_when_the_time_is_over() {
 #[test]
 fn what_was_not_written_is_tried_again() {
     let mut stage = Stage::new(8);
-    for status in [code::PMIX_ERROR, code::PMIX_ERR_NOT_AVAILABLE, code::PMIX_ERR_TIMEOUT, code::PMIX_SUCCESS] {
+    for status in [
+        code::PMIX_ERROR,
+        code::PMIX_ERR_NOT_AVAILABLE,
+        code::PMIX_ERR_TIMEOUT,
+        code::PMIX_SUCCESS,
+    ] {
         assert_eq!(stage.log("a", status, 0), status);
     }
     assert_eq!(stage.log("a", code::PMIX_ERROR, 0), code::PMIX_SUCCESS);
@@ -222,13 +359,32 @@ fn the_book_is_no_longer_than_it_may_be() {
     }
     stage.taken();
     stage.log("c", code::PMIX_SUCCESS, 3);
-    assert_eq!(stage.taken(), ["pmix.log.stdout: 1 more of the same: a / x", TEXT], "the oldest is over");
+    assert_eq!(
+        stage.taken(),
+        ["pmix.log.stdout: 1 more of the same: a / x", TEXT],
+        "the oldest is over"
+    );
     let rest = stage.book.close_all();
     stage.write(rest.into_iter().map(|told| told.request));
-    assert_eq!(stage.taken(), ["pmix.log.stdout: 1 more of the same: b / x"]);
+    assert_eq!(
+        stage.taken(),
+        ["pmix.log.stdout: 1 more of the same: b / x"]
+    );
     assert_eq!(stage.book.deadline(), None);
-    for none in [Aggregation { window: Duration::ZERO, entries: 8 }, Aggregation { window: WINDOW, entries: 0 }] {
-        let mut stage = Stage { book: Book::new(none), logged: Vec::new() };
+    for none in [
+        Aggregation {
+            window: Duration::ZERO,
+            entries: 8,
+        },
+        Aggregation {
+            window: WINDOW,
+            entries: 0,
+        },
+    ] {
+        let mut stage = Stage {
+            book: Book::new(none),
+            logged: Vec::new(),
+        };
         for _ in 0..2 {
             stage.log("a", code::PMIX_SUCCESS, 0);
         }
@@ -238,19 +394,41 @@ fn the_book_is_no_longer_than_it_may_be() {
 
 #[test]
 fn their_number_is_dressed_as_they_are_and_not_mailed() {
-    let dress = vec![truth(key::PMIX_LOG_XML_OUTPUT, true), info(key::PMIX_LOG_SYSLOG_PRI, Value::Int(3))];
-    let array = info(MAIL, Value::DataArray(peal_model::DataArray::infos([text(key::PMIX_LOG_EMAIL_MSG, "hello")])));
+    let dress = vec![
+        truth(key::PMIX_LOG_XML_OUTPUT, true),
+        info(key::PMIX_LOG_SYSLOG_PRI, Value::Int(3)),
+    ];
+    let array = info(
+        MAIL,
+        Value::DataArray(peal_model::DataArray::infos([text(
+            key::PMIX_LOG_EMAIL_MSG,
+            "hello",
+        )])),
+    );
     let large = text(key::PMIX_LOG_TAG_OUTPUT, &"x".repeat(1000));
     let more = vec![large, text(key::PMIX_LOG_EMAIL_SUBJECT, "about")];
-    let asked = request("job", vec![array, text(OUT, "text")], [dress.clone(), more, pair("a", "\n")].concat());
+    let asked = request(
+        "job",
+        vec![array, text(OUT, "text")],
+        [dress.clone(), more, pair("a", "\n")].concat(),
+    );
     let mut book = Book::new(Aggregation::default());
     let likeness = likeness_of(&asked).unwrap();
-    assert_eq!(book.logged(likeness.clone(), &asked, code::PMIX_SUCCESS, Time(0)), None);
+    assert_eq!(
+        book.logged(likeness.clone(), &asked, code::PMIX_SUCCESS, Time(0)),
+        None
+    );
     book.repeats(&likeness);
     let told = book.close_all();
-    assert_eq!(told[0].request.data, [text(OUT, "1 more of the same: a / \n")]);
+    assert_eq!(
+        told[0].request.data,
+        [text(OUT, "1 more of the same: a / \n")]
+    );
     let request = &told[0].request;
-    assert_eq!((&request.directives, &request.source, request.identity), (&dress, &asked.source, asked.identity));
+    assert_eq!(
+        (&request.directives, &request.source, request.identity),
+        (&dress, &asked.source, asked.identity)
+    );
     assert_eq!(told.len(), 1);
 }
 
@@ -259,13 +437,36 @@ fn their_number_goes_where_they_could_have_gone_and_nowhere_else() {
     let asked = Arc::new(asking(pair("a", "x")));
     let mut book = Book::new(Aggregation::default());
     for origin in [Origin::Client, Origin::Host] {
-        let arrival = Arrival { origin, ..arrived() };
-        let likeness =
-            || route(asked.clone(), &modules(&[OUT]), &LogSettings::default(), &arrival).unwrap().likeness().unwrap();
-        assert_eq!(book.repeats(&likeness()), None, "what came from elsewhere is no duplicate");
-        assert_eq!(book.logged(likeness(), &asked, code::PMIX_SUCCESS, Time(0)), None);
+        let arrival = Arrival {
+            origin,
+            ..arrived()
+        };
+        let likeness = || {
+            route(
+                asked.clone(),
+                &modules(&[OUT]),
+                &LogSettings::default(),
+                &arrival,
+            )
+            .unwrap()
+            .likeness()
+            .unwrap()
+        };
+        assert_eq!(
+            book.repeats(&likeness()),
+            None,
+            "what came from elsewhere is no duplicate"
+        );
+        assert_eq!(
+            book.logged(likeness(), &asked, code::PMIX_SUCCESS, Time(0)),
+            None
+        );
         book.repeats(&likeness());
     }
-    let origins: Vec<Origin> = book.close_all().into_iter().map(|told| told.origin).collect();
+    let origins: Vec<Origin> = book
+        .close_all()
+        .into_iter()
+        .map(|told| told.origin)
+        .collect();
     assert_eq!(origins, [Origin::Client, Origin::Host]);
 }

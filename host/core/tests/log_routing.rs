@@ -1,7 +1,13 @@
 //! The way of log requests against an independent model, which says of each channel whether it is tried, not what comes next.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::log::{
-    Arrival, AvailableChannels, Gateway, LogSettings, Logged, Need, NextChannel, Origin, Writer, route,
+    Arrival, AvailableChannels, Gateway, LogSettings, Logged, Need, NextChannel, Origin, Writer,
+    route,
 };
 use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Status, Value, code, key};
 use proptest::prelude::*;
@@ -49,27 +55,52 @@ struct Case {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let some = || proptest::sample::subsequence((0..KEYS.len()).collect::<Vec<_>>(), 0..=KEYS.len()).prop_shuffle();
+    let some = || {
+        proptest::sample::subsequence((0..KEYS.len()).collect::<Vec<_>>(), 0..=KEYS.len())
+            .prop_shuffle()
+    };
     let order = (some(), proptest::collection::vec(any::<bool>(), 5))
         .prop_map(|(channels, required)| channels.into_iter().zip(required).collect());
     let data = proptest::collection::vec((0..KEYS.len(), any::<bool>()), 0..6);
-    let answer = prop_oneof![Just(Answer::Written), Just(Answer::Failed), Just(Answer::Missing)];
-    let origin = proptest::sample::select(vec![Origin::Client, Origin::OtherServer, Origin::Host, Origin::OtherHost]);
+    let answer = prop_oneof![
+        Just(Answer::Written),
+        Just(Answer::Failed),
+        Just(Answer::Missing)
+    ];
+    let origin = proptest::sample::select(vec![
+        Origin::Client,
+        Origin::OtherServer,
+        Origin::Host,
+        Origin::OtherHost,
+    ]);
     let gateway = proptest::sample::select(vec![Gateway::NotElsewhere, Gateway::Elsewhere]);
-    let arrival = (origin, gateway).prop_map(|(origin, gateway)| Arrival { origin, gateway, ..Arrival::default() });
+    let arrival = (origin, gateway).prop_map(|(origin, gateway)| Arrival {
+        origin,
+        gateway,
+        ..Arrival::default()
+    });
     let served = (some(), some());
-    (data, served, order, any::<Option<bool>>(), any::<bool>(), proptest::array::uniform5(answer), arrival).prop_map(
-        |(data, (offered, of_host), order, once, site_once, answers, arrival)| Case {
-            data,
-            offered,
-            of_host,
-            order,
-            once,
-            site_once,
-            answers,
-            arrival,
-        },
+    (
+        data,
+        served,
+        order,
+        any::<Option<bool>>(),
+        any::<bool>(),
+        proptest::array::uniform5(answer),
+        arrival,
     )
+        .prop_map(
+            |(data, (offered, of_host), order, once, site_once, answers, arrival)| Case {
+                data,
+                offered,
+                of_host,
+                order,
+                once,
+                site_once,
+                answers,
+                arrival,
+            },
+        )
 }
 
 /// What the model says of one case.
@@ -78,26 +109,43 @@ struct Model<'a>(&'a Case);
 impl Model<'_> {
     /// What data name: the site's own channel is payload where nobody serves it.
     fn named(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.0.data.iter().copied().filter(|(channel, _)| *channel != BOARD || self.0.offered.contains(channel))
+        self.0
+            .data
+            .iter()
+            .copied()
+            .filter(|(channel, _)| *channel != BOARD || self.0.offered.contains(channel))
     }
 
     /// The channels that are meant, in their order.
     fn meant(&self) -> Vec<usize> {
-        let Case { offered, of_host, order, arrival, .. } = self.0;
+        let Case {
+            offered,
+            of_host,
+            order,
+            arrival,
+            ..
+        } = self.0;
         let is_from_host = arrival.origin == Origin::Host || arrival.origin == Origin::OtherHost;
         let of_host = if is_from_host { &[] } else { &of_host[..] };
         let named: Vec<usize> = self.named().map(|(channel, _)| channel).collect();
         let all = if named.is_empty() {
-            order.iter().map(|(channel, _)| *channel).chain(offered.iter().chain(of_host).copied()).collect()
+            order
+                .iter()
+                .map(|(channel, _)| *channel)
+                .chain(offered.iter().chain(of_host).copied())
+                .collect()
         } else {
             named
         };
         let mut seen = BTreeSet::new();
-        all.into_iter().filter(|channel| seen.insert(*channel)).collect()
+        all.into_iter()
+            .filter(|channel| seen.insert(*channel))
+            .collect()
     }
 
     fn is_required(&self, channel: usize) -> bool {
-        self.named().any(|named| named == (channel, true)) || self.0.order.contains(&(channel, true))
+        self.named().any(|named| named == (channel, true))
+            || self.0.order.contains(&(channel, true))
     }
 
     fn is_once(&self) -> bool {
@@ -107,18 +155,25 @@ impl Model<'_> {
     /// Whether the channel at this place is tried: always, unless one is enough and one before it has written.
     fn is_tried(&self, at: usize) -> bool {
         let meant = self.meant();
-        let written = |before: usize| self.answer(meant[before]) == Answer::Written && self.is_tried(before);
+        let written =
+            |before: usize| self.answer(meant[before]) == Answer::Written && self.is_tried(before);
         self.is_required(meant[at]) || !self.is_once() || !(0..at).any(written)
     }
 
     /// What a channel comes to: one that nobody may be asked about is missing, whatever it would have answered.
     fn answer(&self, channel: usize) -> Answer {
-        if self.writers(channel).is_empty() { Answer::Missing } else { self.0.answers[channel] }
+        if self.writers(channel).is_empty() {
+            Answer::Missing
+        } else {
+            self.0.answers[channel]
+        }
     }
 
     /// Whom a channel could be given to, in this order.
     fn writers(&self, channel: usize) -> Vec<Writer> {
-        let Arrival { origin, gateway, .. } = &self.0.arrival;
+        let Arrival {
+            origin, gateway, ..
+        } = &self.0.arrival;
         let is_served = self.0.offered.contains(&channel);
         // Standard output appears on the gateway.
         let for_gateway = !is_served || KEYS[channel] == key::PMIX_LOG_STDOUT;
@@ -146,20 +201,33 @@ impl Model<'_> {
 
     fn tried(&self) -> Vec<usize> {
         let meant = self.meant();
-        (0..meant.len()).filter(|at| self.is_tried(*at)).map(|at| meant[at]).collect()
+        (0..meant.len())
+            .filter(|at| self.is_tried(*at))
+            .map(|at| meant[at])
+            .collect()
     }
 
     /// What the requester is told: the table in the design, section 5.
     fn status(&self) -> Status {
         let tried = self.tried();
         let answer = |channel: &usize| self.answer(*channel);
-        let are = |what| tried.iter().filter(|channel| answer(channel) == what).count();
-        let required_failed =
-            tried.iter().any(|channel| self.is_required(*channel) && answer(channel) != Answer::Written);
+        let are = |what| {
+            tried
+                .iter()
+                .filter(|channel| answer(channel) == what)
+                .count()
+        };
+        let required_failed = tried
+            .iter()
+            .any(|channel| self.is_required(*channel) && answer(channel) != Answer::Written);
         if required_failed {
             return code::PMIX_ERR_OPERATION_FAILED;
         }
-        match (are(Answer::Written), are(Answer::Failed), are(Answer::Missing)) {
+        match (
+            are(Answer::Written),
+            are(Answer::Failed),
+            are(Answer::Missing),
+        ) {
             (0, 0, _) => code::PMIX_ERR_NOT_AVAILABLE,
             (0, ..) => code::PMIX_ERROR,
             (_, 0, 0) => code::PMIX_SUCCESS,
@@ -172,30 +240,78 @@ impl Model<'_> {
 /// What was tried, by whom, and what the requester was told.
 fn routed(case: &Case) -> (Vec<(Key, Writer)>, Status) {
     let named = case.data.iter().map(|(channel, required)| {
-        let flags = if *required { InfoFlags::REQUIRED } else { InfoFlags::default() };
-        Info { flags, ..Info::new(KEYS[*channel], Value::string("text")) }
+        let flags = if *required {
+            InfoFlags::REQUIRED
+        } else {
+            InfoFlags::default()
+        };
+        Info {
+            flags,
+            ..Info::new(KEYS[*channel], Value::string("text"))
+        }
     });
-    let data = named.chain([Info::new(KeyName("app.progress"), Value::Int(5))]).collect();
-    let directives = case.once.map(|once| Info::new(key::PMIX_LOG_ONCE, Value::Bool(once))).into_iter().collect();
-    let request = LogRequest { source: None, identity: None, timestamp: None, data, directives };
-    let need = |required| if required { Need::Required } else { Need::Optional };
-    let order = case.order.iter().map(|(channel, required)| (KEYS[*channel].into(), need(*required))).collect();
-    let settings = LogSettings { order, once: case.site_once, ..LogSettings::default() };
-    let keys = |channels: &[usize]| channels.iter().map(|channel| Key::from(KEYS[*channel])).collect::<Vec<Key>>();
-    let available = AvailableChannels { of_modules: keys(&case.offered).into(), of_host: keys(&case.of_host) };
+    let data = named
+        .chain([Info::new(KeyName("app.progress"), Value::Int(5))])
+        .collect();
+    let directives = case
+        .once
+        .map(|once| Info::new(key::PMIX_LOG_ONCE, Value::Bool(once)))
+        .into_iter()
+        .collect();
+    let request = LogRequest {
+        source: None,
+        identity: None,
+        timestamp: None,
+        data,
+        directives,
+    };
+    let need = |required| {
+        if required {
+            Need::Required
+        } else {
+            Need::Optional
+        }
+    };
+    let order = case
+        .order
+        .iter()
+        .map(|(channel, required)| (KEYS[*channel].into(), need(*required)))
+        .collect();
+    let settings = LogSettings {
+        order,
+        once: case.site_once,
+        ..LogSettings::default()
+    };
+    let keys = |channels: &[usize]| {
+        channels
+            .iter()
+            .map(|channel| Key::from(KEYS[*channel]))
+            .collect::<Vec<Key>>()
+    };
+    let available = AvailableChannels {
+        of_modules: keys(&case.offered).into(),
+        of_host: keys(&case.of_host),
+    };
     let mut run = route(Arc::new(request), &available, &settings, &case.arrival).unwrap();
     let mut tried = Vec::new();
     loop {
         match run.advance() {
             NextChannel::Try(pending) => {
-                let answer = KEYS.iter().position(|key| *pending.channel() == *key).map(|at| case.answers[at]).unwrap();
+                let answer = KEYS
+                    .iter()
+                    .position(|key| *pending.channel() == *key)
+                    .map(|at| case.answers[at])
+                    .unwrap();
                 tried.push((pending.channel().clone(), pending.writer()));
                 run = pending.finish(answer.status(), Vec::new());
             }
             NextChannel::Done(Logged { status, steps }) => {
                 let told: Vec<&str> = steps.iter().map(|step| &*step.name).collect();
-                let meant: Vec<String> =
-                    Model(case).tried().iter().map(|channel| Key::from(KEYS[*channel]).to_string()).collect();
+                let meant: Vec<String> = Model(case)
+                    .tried()
+                    .iter()
+                    .map(|channel| Key::from(KEYS[*channel]).to_string())
+                    .collect();
                 assert_eq!(told, meant, "one entry for each channel that was tried");
                 return (tried, status);
             }

@@ -1,8 +1,14 @@
 //! Requests to be monitored: what they are read as, and what each mistake is told. RFC "Job control and monitoring".
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::monitor::{Cancelled, Monitor, MonitorError, Signs, Traces, UsageOf, read};
 use peal_model::{
-    DataArray, Info, InfoFlags, Infos, KeyName, NodePid, Nspace, Proc, Range, Rank, Status, Value, code, key, rank,
+    DataArray, Info, InfoFlags, Infos, KeyName, NodePid, Nspace, Proc, Range, Rank, Status, Value,
+    code, key, rank,
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,21 +20,43 @@ fn requester() -> Proc {
     Proc::new(nspace(), Rank(0))
 }
 
-fn ask(monitor: (KeyName, Value), error: Status, directives: &[Info]) -> Result<Monitor, MonitorError> {
+fn ask(
+    monitor: (KeyName, Value),
+    error: Status,
+    directives: &[Info],
+) -> Result<Monitor, MonitorError> {
     let ranks = |asked: &Nspace| (*asked == nspace()).then(|| BTreeSet::from([Rank(0), Rank(1)]));
-    read(&requester(), &Info::new(monitor.0, monitor.1), error, directives, ranks, || vec![nspace()])
+    read(
+        &requester(),
+        &Info::new(monitor.0, monitor.1),
+        error,
+        directives,
+        ranks,
+        || vec![nspace()],
+    )
 }
 
 fn infos(directives: &[(KeyName, Value)]) -> Vec<Info> {
-    directives.iter().map(|(key, value)| Info::new(*key, value.clone())).collect()
+    directives
+        .iter()
+        .map(|(key, value)| Info::new(*key, value.clone()))
+        .collect()
 }
 
 fn beats(directives: &[(KeyName, Value)]) -> Result<Monitor, MonitorError> {
-    ask((key::PMIX_MONITOR_HEARTBEAT, Value::Undef), code::PMIX_SUCCESS, &infos(directives))
+    ask(
+        (key::PMIX_MONITOR_HEARTBEAT, Value::Undef),
+        code::PMIX_SUCCESS,
+        &infos(directives),
+    )
 }
 
 fn file(directives: &[(KeyName, Value)]) -> Result<Monitor, MonitorError> {
-    ask((key::PMIX_MONITOR_FILE, Value::string("/tmp/log")), code::PMIX_SUCCESS, &infos(directives))
+    ask(
+        (key::PMIX_MONITOR_FILE, Value::string("/tmp/log")),
+        code::PMIX_SUCCESS,
+        &infos(directives),
+    )
 }
 
 const TIME: (KeyName, Value) = (key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(5));
@@ -42,17 +70,36 @@ fn the_example_of_the_rfc_is_read_as_it_says() {
         (key::PMIX_MONITOR_HEARTBEAT_DROPS, Value::Uint32(2)),
     ];
     for value in [Value::Undef, Value::Pointer, Value::Bool(true)] {
-        let read = ask((key::PMIX_MONITOR_HEARTBEAT, value), code::PMIX_MONITOR_HEARTBEAT_ALERT, &infos(&directives));
-        let Ok(Monitor::Watch(watch)) = read else { panic!("{read:?}") };
+        let read = ask(
+            (key::PMIX_MONITOR_HEARTBEAT, value),
+            code::PMIX_MONITOR_HEARTBEAT_ALERT,
+            &infos(&directives),
+        );
+        let Ok(Monitor::Watch(watch)) = read else {
+            panic!("{read:?}")
+        };
         assert_eq!(watch.id.as_deref(), Some("MONITOR1"));
-        assert_eq!(watch.signs, Signs::Heartbeats { time: Duration::from_secs(5), drops: 2 });
+        assert_eq!(
+            watch.signs,
+            Signs::Heartbeats {
+                time: Duration::from_secs(5),
+                drops: 2
+            }
+        );
         let alert = &watch.alert;
         assert_eq!(
             (alert.code, alert.range, &alert.source),
-            (code::PMIX_MONITOR_HEARTBEAT_ALERT, Range::Namespace, &Some(requester()))
+            (
+                code::PMIX_MONITOR_HEARTBEAT_ALERT,
+                Range::Namespace,
+                &Some(requester())
+            )
         );
         assert_eq!(alert.affected(), [requester()]);
-        assert_eq!(alert.infos.value_of(key::PMIX_MONITOR_ID), Some(&Value::string("MONITOR1")));
+        assert_eq!(
+            alert.infos.value_of(key::PMIX_MONITOR_ID),
+            Some(&Value::string("MONITOR1"))
+        );
         assert!(!alert.infos.is_true(key::PMIX_MONITOR_APP_CONTROL));
     }
 }
@@ -66,15 +113,34 @@ fn events_are_raised_as_they_were_asked_for() {
         (key::PMIX_EVENT_CUSTOM_RANGE, targets.clone()),
         (key::PMIX_RANGE, Value::Range(Range::Custom)),
     ];
-    let read = ask((key::PMIX_MONITOR_HEARTBEAT, Value::Undef), Status(-3001), &infos(&directives));
-    let Ok(Monitor::Watch(watch)) = read else { panic!("{read:?}") };
-    assert_eq!((watch.alert.code, watch.alert.range), (Status(-3001), Range::Custom));
+    let read = ask(
+        (key::PMIX_MONITOR_HEARTBEAT, Value::Undef),
+        Status(-3001),
+        &infos(&directives),
+    );
+    let Ok(Monitor::Watch(watch)) = read else {
+        panic!("{read:?}")
+    };
+    assert_eq!(
+        (watch.alert.code, watch.alert.range),
+        (Status(-3001), Range::Custom)
+    );
     assert!(watch.alert.infos.is_true(key::PMIX_MONITOR_APP_CONTROL));
-    assert_eq!(watch.alert.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE), Some(&targets));
+    assert_eq!(
+        watch.alert.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE),
+        Some(&targets)
+    );
 
-    let Ok(Monitor::Watch(watch)) = file(&[CHECK, (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true))]) else { panic!() };
+    let Ok(Monitor::Watch(watch)) =
+        file(&[CHECK, (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true))])
+    else {
+        panic!()
+    };
     assert_eq!(watch.alert.code, code::PMIX_MONITOR_FILE_ALERT);
-    assert_eq!(watch.alert.infos.value_of(key::PMIX_MONITOR_FILE), Some(&Value::string("/tmp/log")));
+    assert_eq!(
+        watch.alert.infos.value_of(key::PMIX_MONITOR_FILE),
+        Some(&Value::string("/tmp/log"))
+    );
 }
 
 #[test]
@@ -86,9 +152,20 @@ fn where_the_text_and_the_headers_differ_both_are_read() {
             (key::PMIX_MONITOR_FILE_MODIFY, value),
             (key::PMIX_MONITOR_FILE_DROPS, Value::Int(3)),
         ]);
-        let Ok(Monitor::Watch(watch)) = read else { panic!("{read:?}") };
-        let traces = Traces { size: false, access: true, modify: true };
-        let signs = Signs::File { path: "/tmp/log".into(), traces, check: Duration::from_secs(2), drops: 3 };
+        let Ok(Monitor::Watch(watch)) = read else {
+            panic!("{read:?}")
+        };
+        let traces = Traces {
+            size: false,
+            access: true,
+            modify: true,
+        };
+        let signs = Signs::File {
+            path: "/tmp/log".into(),
+            traces,
+            check: Duration::from_secs(2),
+            drops: 3,
+        };
         assert_eq!(watch.signs, signs);
     }
     for (value, which) in [
@@ -100,7 +177,14 @@ fn where_the_text_and_the_headers_differ_both_are_read() {
         let read = ask((key::PMIX_MONITOR_CANCEL, value), code::PMIX_SUCCESS, &[]);
         assert_eq!(read, Ok(Monitor::Cancel(which)));
     }
-    assert_eq!(ask((key::PMIX_SEND_HEARTBEAT, Value::Undef), code::PMIX_SUCCESS, &[]), Ok(Monitor::Beat));
+    assert_eq!(
+        ask(
+            (key::PMIX_SEND_HEARTBEAT, Value::Undef),
+            code::PMIX_SUCCESS,
+            &[]
+        ),
+        Ok(Monitor::Beat)
+    );
 }
 
 #[test]
@@ -117,15 +201,34 @@ fn directives_of_other_types_are_converted() {
             (key::PMIX_MONITOR_APP_CONTROL, Value::string("yes")),
             (key::PMIX_RANGE, Value::Uint8(Range::Session.number())),
         ];
-        let Ok(Monitor::Watch(watch)) = beats(&directives) else { panic!("{directives:?}") };
-        assert_eq!(watch.signs, Signs::Heartbeats { time: Duration::from_secs(5), drops: 1 });
+        let Ok(Monitor::Watch(watch)) = beats(&directives) else {
+            panic!("{directives:?}")
+        };
         assert_eq!(
-            (watch.alert.range, watch.alert.infos.is_true(key::PMIX_MONITOR_APP_CONTROL)),
+            watch.signs,
+            Signs::Heartbeats {
+                time: Duration::from_secs(5),
+                drops: 1
+            }
+        );
+        assert_eq!(
+            (
+                watch.alert.range,
+                watch.alert.infos.is_true(key::PMIX_MONITOR_APP_CONTROL)
+            ),
             (Range::Session, true)
         );
     }
-    for time in [Value::Int(-5), Value::Uint64(u64::from(u32::MAX) + 1), Value::Bool(false), Value::string("5")] {
-        assert!(beats(&[(key::PMIX_MONITOR_HEARTBEAT_TIME, time.clone())]).is_err(), "{time:?}");
+    for time in [
+        Value::Int(-5),
+        Value::Uint64(u64::from(u32::MAX) + 1),
+        Value::Bool(false),
+        Value::string("5"),
+    ] {
+        assert!(
+            beats(&[(key::PMIX_MONITOR_HEARTBEAT_TIME, time.clone())]).is_err(),
+            "{time:?}"
+        );
     }
 }
 
@@ -134,18 +237,45 @@ fn each_mistake_is_told_with_what_would_be_right() {
     let size = || (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true));
     let bad = code::PMIX_ERR_BAD_PARAM;
     let cancel = |value| ask((key::PMIX_MONITOR_CANCEL, value), code::PMIX_SUCCESS, &[]);
-    let path =
-        |path: &str| ask((key::PMIX_MONITOR_FILE, Value::string(path)), code::PMIX_SUCCESS, &infos(&[CHECK, size()]));
-    let raising = |status| ask((key::PMIX_MONITOR_HEARTBEAT, Value::Undef), Status(status), &infos(&[TIME]));
+    let path = |path: &str| {
+        ask(
+            (key::PMIX_MONITOR_FILE, Value::string(path)),
+            code::PMIX_SUCCESS,
+            &infos(&[CHECK, size()]),
+        )
+    };
+    let raising = |status| {
+        ask(
+            (key::PMIX_MONITOR_HEARTBEAT, Value::Undef),
+            Status(status),
+            &infos(&[TIME]),
+        )
+    };
     let required = |flags| {
-        let unknown = Info { key: KeyName("site.own").into(), flags, value: Value::Undef };
-        ask((key::PMIX_MONITOR_HEARTBEAT, Value::Undef), code::PMIX_SUCCESS, &[infos(&[TIME]), vec![unknown]].concat())
+        let unknown = Info {
+            key: KeyName("site.own").into(),
+            flags,
+            value: Value::Undef,
+        };
+        ask(
+            (key::PMIX_MONITOR_HEARTBEAT, Value::Undef),
+            code::PMIX_SUCCESS,
+            &[infos(&[TIME]), vec![unknown]].concat(),
+        )
     };
     let usage = |directives: &[(KeyName, Value)]| {
-        ask((key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef), code::PMIX_SUCCESS, &infos(directives))
+        ask(
+            (key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef),
+            code::PMIX_SUCCESS,
+            &infos(directives),
+        )
     };
     for (read, status, told) in [
-        (beats(&[]), bad, "pmix.monitor.mbeat needs pmix.monitor.btime, the seconds after which a heartbeat is due"),
+        (
+            beats(&[]),
+            bad,
+            "pmix.monitor.mbeat needs pmix.monitor.btime, the seconds after which a heartbeat is due",
+        ),
         (
             beats(&[(key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(0))]),
             bad,
@@ -166,7 +296,11 @@ fn each_mistake_is_told_with_what_would_be_right() {
             bad,
             "pmix.monitor.btime is given twice, with different values; give it once",
         ),
-        (beats(&[TIME, size()]), bad, "pmix.monitor.fsize does not go with pmix.monitor.mbeat"),
+        (
+            beats(&[TIME, size()]),
+            bad,
+            "pmix.monitor.fsize does not go with pmix.monitor.mbeat",
+        ),
         (
             beats(&[TIME, (key::PMIX_MONITOR_FILE, Value::string("/tmp/log"))]),
             bad,
@@ -178,52 +312,89 @@ fn each_mistake_is_told_with_what_would_be_right() {
             "pmix.monitor.id is \"\"; it should be a PMIX_STRING of 1 to 256 bytes",
         ),
         (
-            beats(&[TIME, (key::PMIX_MONITOR_APP_CONTROL, Value::string("maybe"))]),
+            beats(&[
+                TIME,
+                (key::PMIX_MONITOR_APP_CONTROL, Value::string("maybe")),
+            ]),
             bad,
             "pmix.monitor.appctrl is \"maybe\"; it should be a PMIX_BOOL",
         ),
-        (beats(&[TIME, (key::PMIX_RANGE, Value::Uint8(99))]), bad, "pmix.range is 99; it should be a PMIX_DATA_RANGE"),
+        (
+            beats(&[TIME, (key::PMIX_RANGE, Value::Uint8(99))]),
+            bad,
+            "pmix.range is 99; it should be a PMIX_DATA_RANGE",
+        ),
         (
             beats(&[TIME, (key::PMIX_RANGE, Value::Range(Range::Custom))]),
             bad,
             "the range of the event and its targets do not fit; pmix.evrange goes with PMIX_RANGE_CUSTOM, and with nothing else",
         ),
         (
-            ask((key::PMIX_MONITOR_HEARTBEAT, Value::Bool(false)), code::PMIX_SUCCESS, &infos(&[TIME])),
+            ask(
+                (key::PMIX_MONITOR_HEARTBEAT, Value::Bool(false)),
+                code::PMIX_SUCCESS,
+                &infos(&[TIME]),
+            ),
             bad,
             "pmix.monitor.mbeat is false; it should be a PMIX_BOOL that is true, or nothing",
         ),
-        (file(&[size()]), bad, "pmix.monitor.fmon needs pmix.monitor.ftime, the seconds between two looks at it"),
+        (
+            file(&[size()]),
+            bad,
+            "pmix.monitor.fmon needs pmix.monitor.ftime, the seconds between two looks at it",
+        ),
         (
             file(&[CHECK]),
             bad,
             "pmix.monitor.fmon needs one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life",
         ),
-        (path("log"), bad, "pmix.monitor.fmon is \"log\"; it should be a PMIX_STRING, the absolute path of a file"),
-        (path("/tmp/"), bad, "pmix.monitor.fmon is \"/tmp/\"; it should be a PMIX_STRING, the absolute path of a file"),
+        (
+            path("log"),
+            bad,
+            "pmix.monitor.fmon is \"log\"; it should be a PMIX_STRING, the absolute path of a file",
+        ),
+        (
+            path("/tmp/"),
+            bad,
+            "pmix.monitor.fmon is \"/tmp/\"; it should be a PMIX_STRING, the absolute path of a file",
+        ),
         (
             cancel(Value::Uint32(7)),
             bad,
             "pmix.monitor.cancel is 7; it should be a PMIX_STRING, the id of a monitor, or nothing for all",
         ),
         (
-            ask((KeyName("site.gauge"), Value::Undef), code::PMIX_SUCCESS, &[]),
+            ask(
+                (KeyName("site.gauge"), Value::Undef),
+                code::PMIX_SUCCESS,
+                &[],
+            ),
             code::PMIX_ERR_NOT_SUPPORTED,
             "\"site.gauge\" cannot be monitored; it should be pmix.monitor.mbeat, .fmon, .presuse, .ndresuse, .dkresuse, .netresuse or .cancel",
         ),
-        (required(InfoFlags::REQUIRED), code::PMIX_ERR_NOT_SUPPORTED, "\"site.own\" is not supported"),
+        (
+            required(InfoFlags::REQUIRED),
+            code::PMIX_ERR_NOT_SUPPORTED,
+            "\"site.own\" is not supported",
+        ),
         (
             beats(&[TIME, (key::PMIX_MONITOR_PROXY, Value::Proc(requester()))]),
             code::PMIX_ERR_NOT_SUPPORTED,
             "PMIX_MONITOR_PROXY (\"pmix.monitor.proxy\") is not supported",
         ),
         (
-            usage(&[(key::PMIX_MONITOR_TARGET_PROCS, Value::Proc(Proc::new(nspace(), Rank(2))))]),
+            usage(&[(
+                key::PMIX_MONITOR_TARGET_PROCS,
+                Value::Proc(Proc::new(nspace(), Rank(2))),
+            )]),
             code::PMIX_ERR_NOT_FOUND,
             "job:2 does not exist",
         ),
         (
-            usage(&[(key::PMIX_MONITOR_TARGET_PROCS, Value::Proc(Proc::all(Nspace::new("other").unwrap())))]),
+            usage(&[(
+                key::PMIX_MONITOR_TARGET_PROCS,
+                Value::Proc(Proc::all(Nspace::new("other").unwrap())),
+            )]),
             code::PMIX_ERR_NOT_FOUND,
             "there is no namespace \"other\" here",
         ),
@@ -239,36 +410,90 @@ fn each_mistake_is_told_with_what_would_be_right() {
     for status in [1, -230, -330, -1_000_101] {
         assert_eq!(raising(status), Err(MonitorError::BadCode(Status(status))));
     }
-    assert!(required(InfoFlags::NONE).is_ok(), "what nobody knows and nobody requires is passed by");
+    assert!(
+        required(InfoFlags::NONE).is_ok(),
+        "what nobody knows and nobody requires is passed by"
+    );
 }
 
 #[test]
 fn whose_usage_is_told_follows_from_the_targets() {
     let usage = |directives: &[(KeyName, Value)]| {
-        let read = ask((key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef), code::PMIX_SUCCESS, &infos(directives));
-        let Ok(Monitor::Usage(sampling)) = read else { panic!("{read:?}") };
+        let read = ask(
+            (key::PMIX_MONITOR_PROC_RESOURCE_USAGE, Value::Undef),
+            code::PMIX_SUCCESS,
+            &infos(directives),
+        );
+        let Ok(Monitor::Usage(sampling)) = read else {
+            panic!("{read:?}")
+        };
         sampling
     };
     let both = vec![requester(), Proc::new(nspace(), Rank(1))];
-    let of =
-        |procs: &[Proc], pids: &[u32]| UsageOf::Procs { procs: procs.to_vec(), pids: pids.iter().copied().collect() };
-    assert_eq!(usage(&[]).usage.of, of(&both, &[]), "all procs of the requester's user");
+    let of = |procs: &[Proc], pids: &[u32]| UsageOf::Procs {
+        procs: procs.to_vec(),
+        pids: pids.iter().copied().collect(),
+    };
+    assert_eq!(
+        usage(&[]).usage.of,
+        of(&both, &[]),
+        "all procs of the requester's user"
+    );
     let all = Proc::new(nspace(), rank::PMIX_RANK_WILDCARD);
-    let named = (key::PMIX_MONITOR_TARGET_PROCS, Value::procs([all, requester()]));
+    let named = (
+        key::PMIX_MONITOR_TARGET_PROCS,
+        Value::procs([all, requester()]),
+    );
     assert_eq!(usage(&[named]).usage.of, of(&both, &[]));
-    let process = Value::NodePid(Box::new(NodePid { hostname: None, node_id: 0, pid: 17 }));
-    let rate = usage(&[(key::PMIX_MONITOR_TARGET_PIDS, process), (key::PMIX_MONITOR_RESOURCE_RATE, Value::Uint32(2))]);
-    assert_eq!((rate.usage.of.clone(), rate.rate), (of(&[], &[17]), Some(Duration::from_secs(2))));
-    assert_eq!((rate.update.code, rate.update.range), (code::PMIX_MONITOR_RESUSAGE_UPDATE, Range::Custom));
+    let process = Value::NodePid(Box::new(NodePid {
+        hostname: None,
+        node_id: 0,
+        pid: 17,
+    }));
+    let rate = usage(&[
+        (key::PMIX_MONITOR_TARGET_PIDS, process),
+        (key::PMIX_MONITOR_RESOURCE_RATE, Value::Uint32(2)),
+    ]);
+    assert_eq!(
+        (rate.usage.of.clone(), rate.rate),
+        (of(&[], &[17]), Some(Duration::from_secs(2)))
+    );
+    assert_eq!(
+        (rate.update.code, rate.update.range),
+        (code::PMIX_MONITOR_RESUSAGE_UPDATE, Range::Custom)
+    );
     assert_eq!(rate.update.custom_targets(), Some(vec![requester()]));
 
-    let fields = Value::DataArray(DataArray::infos([Info::new(key::PMIX_DISK_READ_COMPLETED, Value::Undef)]));
-    let names =
-        Value::DataArray(DataArray::new(peal_model::data_type::PMIX_STRING, vec![Value::string("sda")]).unwrap());
+    let fields = Value::DataArray(DataArray::infos([Info::new(
+        key::PMIX_DISK_READ_COMPLETED,
+        Value::Undef,
+    )]));
+    let names = Value::DataArray(
+        DataArray::new(
+            peal_model::data_type::PMIX_STRING,
+            vec![Value::string("sda")],
+        )
+        .unwrap(),
+    );
     let disks = infos(&[(key::PMIX_MONITOR_TARGET_DISKS, names)]);
-    let read = ask((key::PMIX_MONITOR_DISK_RESOURCE_USAGE, fields), code::PMIX_SUCCESS, &disks);
-    let Ok(Monitor::Usage(sampling)) = read else { panic!("{read:?}") };
-    assert_eq!(sampling.usage.of, UsageOf::Disks(BTreeSet::from(["sda".to_owned()])));
-    assert!(sampling.usage.fields.iter().any(|key| *key == key::PMIX_DISK_READ_COMPLETED));
+    let read = ask(
+        (key::PMIX_MONITOR_DISK_RESOURCE_USAGE, fields),
+        code::PMIX_SUCCESS,
+        &disks,
+    );
+    let Ok(Monitor::Usage(sampling)) = read else {
+        panic!("{read:?}")
+    };
+    assert_eq!(
+        sampling.usage.of,
+        UsageOf::Disks(BTreeSet::from(["sda".to_owned()]))
+    );
+    assert!(
+        sampling
+            .usage
+            .fields
+            .iter()
+            .any(|key| *key == key::PMIX_DISK_READ_COMPLETED)
+    );
     assert_eq!(sampling.usage.fields.len(), 1);
 }

@@ -1,18 +1,31 @@
 //! The order of a chain, as a table that reads like the RFC, and against an independent model.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     audience::ProcSet,
     chain::{Next, Outcome},
     class::Levels,
     order::Registrations,
-    registration::{Category, Codes, Lifetime, Mode, Place, Registration, RegistrationError, RegistrationId, Sources},
+    registration::{
+        Category, Codes, Lifetime, Mode, Place, Registration, RegistrationError, RegistrationId,
+        Sources,
+    },
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 fn event(number: i32) -> Arc<Event> {
-    Arc::new(Event { code: Status(number), source: None, range: Range::Namespace, infos: Vec::new() })
+    Arc::new(Event {
+        code: Status(number),
+        source: None,
+        range: Range::Namespace,
+        infos: Vec::new(),
+    })
 }
 
 fn add(
@@ -21,7 +34,13 @@ fn add(
     codes: &[i32],
     place: Place,
 ) -> Result<RegistrationId, RegistrationError> {
-    chain.register(Registration { place, ..Registration::new(name, codes_of(codes)) }, ())
+    chain.register(
+        Registration {
+            place,
+            ..Registration::new(name, codes_of(codes))
+        },
+        (),
+    )
 }
 
 fn codes_of(codes: &[i32]) -> Codes {
@@ -78,7 +97,17 @@ fn the_order_of_rfc_0002_and_its_placement_words() {
             "last"
         ]
     );
-    assert_eq!(order(&chain, -2), ["first", "multi-before", "multi", "multi-last", "default-first", "default"]);
+    assert_eq!(
+        order(&chain, -2),
+        [
+            "first",
+            "multi-before",
+            "multi",
+            "multi-last",
+            "default-first",
+            "default"
+        ]
+    );
     assert_eq!(order(&chain, -9), ["first", "default-first", "default"]);
 }
 
@@ -89,42 +118,79 @@ fn every_conflict_says_who_holds_the_place() {
     add(&mut chain, "m", &[-1, -2], Place::FirstInCategory).unwrap();
     add(&mut chain, "", &[], Place::LastInCategory).unwrap();
     for (codes, place, says) in [
-        (&[-9][..], Place::First, "FIRST is held by \"a\"; only one handler may hold it"),
-        (&[-9, -8][..], Place::FirstInCategory, "FIRST_IN_CATEGORY is held by \"m\"; only one handler may hold it"),
+        (
+            &[-9][..],
+            Place::First,
+            "FIRST is held by \"a\"; only one handler may hold it",
+        ),
+        (
+            &[-9, -8][..],
+            Place::FirstInCategory,
+            "FIRST_IN_CATEGORY is held by \"m\"; only one handler may hold it",
+        ),
         (
             &[][..],
             Place::LastInCategory,
             "LAST_IN_CATEGORY is held by a handler without a name; only one handler may hold it",
         ),
-        (&[-9][..], Place::Before("x".into()), "no handler is called \"x\", so none can stand before or after it"),
+        (
+            &[-9][..],
+            Place::Before("x".into()),
+            "no handler is called \"x\", so none can stand before or after it",
+        ),
         (
             &[-9][..],
             Place::After("m".into()),
             "\"m\" is a multi-code handler; a single-code handler cannot stand next to it",
         ),
-        (&[-9, -8][..], Place::Before("m".into()), "\"m\" holds FIRST_IN_CATEGORY, so nothing can stand beyond it"),
-        (&[-9][..], Place::After("a".into()), "\"a\" holds FIRST, so nothing can stand beyond it"),
+        (
+            &[-9, -8][..],
+            Place::Before("m".into()),
+            "\"m\" holds FIRST_IN_CATEGORY, so nothing can stand beyond it",
+        ),
+        (
+            &[-9][..],
+            Place::After("a".into()),
+            "\"a\" holds FIRST, so nothing can stand beyond it",
+        ),
     ] {
         let error = add(&mut chain, "new", codes, place).unwrap_err();
         assert_eq!(error.to_string(), says);
         assert_eq!(error.status(), code::PMIX_ERR_EVENT_REGISTRATION);
     }
-    let infos = [key::PMIX_EVENT_HDLR_FIRST, key::PMIX_EVENT_HDLR_LAST].map(|key| Info::new(key, Value::Bool(true)));
+    let infos = [key::PMIX_EVENT_HDLR_FIRST, key::PMIX_EVENT_HDLR_LAST]
+        .map(|key| Info::new(key, Value::Bool(true)));
     let error = Registration::from_directives(&[], &infos, None).unwrap_err();
-    assert_eq!(error.to_string(), "pmix.evfirst and pmix.evlast exclude each other; give one place");
+    assert_eq!(
+        error.to_string(),
+        "pmix.evfirst and pmix.evlast exclude each other; give one place"
+    );
 }
 
 #[test]
 fn a_shadow_stands_where_it_would_act_and_is_in_nobodys_way() {
-    let places = [Place::First, Place::Last, Place::FirstInCategory, Place::LastInCategory];
+    let places = [
+        Place::First,
+        Place::Last,
+        Place::FirstInCategory,
+        Place::LastInCategory,
+    ];
     let mut chain = Registrations::default();
     let mut add = |name: &str, place: &Place, mode| {
-        let registration = Registration { place: place.clone(), mode, ..Registration::new(name, codes_of(&[-1])) };
+        let registration = Registration {
+            place: place.clone(),
+            mode,
+            ..Registration::new(name, codes_of(&[-1]))
+        };
         chain.register(registration, ())
     };
     for place in &places {
-        let ids = [("shadow", Mode::Shadow), ("active", Mode::Active), ("late shadow", Mode::Shadow)]
-            .map(|(name, mode)| add(name, place, mode).unwrap());
+        let ids = [
+            ("shadow", Mode::Shadow),
+            ("active", Mode::Active),
+            ("late shadow", Mode::Shadow),
+        ]
+        .map(|(name, mode)| add(name, place, mode).unwrap());
         assert!(
             matches!(add("second", place, Mode::Active), Err(RegistrationError::Taken { holder, .. }) if holder == "active")
         );
@@ -148,10 +214,15 @@ fn directives_become_a_registration() {
     ];
     let registration = Registration::from_directives(&[Status(-1)], &infos, None).unwrap();
     assert_eq!(registration.place, Place::After("you".into()));
-    assert_eq!((&*registration.name, registration.lifetime), ("me", Lifetime::OneShot));
+    assert_eq!(
+        (&*registration.name, registration.lifetime),
+        ("me", Lifetime::OneShot)
+    );
     let wrong = [Info::new(key::PMIX_EVENT_HDLR_NAME, Value::Bool(true))];
     assert_eq!(
-        Registration::from_directives(&[], &wrong, None).unwrap_err().to_string(),
+        Registration::from_directives(&[], &wrong, None)
+            .unwrap_err()
+            .to_string(),
         "pmix.evname must be a PMIX_STRING"
     );
 }
@@ -162,41 +233,83 @@ fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
     for name in ["one", "two", "three"] {
         add(&mut chain, name, &[-1], Place::Append).unwrap();
     }
-    let Next::Call(one) = chain.run(event(-1)).advance() else { panic!() };
+    let Next::Call(one) = chain.run(event(-1)).advance() else {
+        panic!()
+    };
     assert!(one.steps().is_empty());
     let seen = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("seen"));
-    let run = one.finish(Outcome { status: Status::PEAL_ERR_HANDLER_TRAPPED, infos: vec![seen.clone()] });
-    let Next::Call(two) = run.advance() else { panic!() };
-    assert_eq!((&*two.steps()[0].name, two.steps()[0].status), ("one", Status::PEAL_ERR_HANDLER_TRAPPED));
+    let run = one.finish(Outcome {
+        status: Status::PEAL_ERR_HANDLER_TRAPPED,
+        infos: vec![seen.clone()],
+    });
+    let Next::Call(two) = run.advance() else {
+        panic!()
+    };
+    assert_eq!(
+        (&*two.steps()[0].name, two.steps()[0].status),
+        ("one", Status::PEAL_ERR_HANDLER_TRAPPED)
+    );
     assert_eq!(two.steps()[0].infos, [seen]);
-    let Next::Done(end) = two.finish(Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)).advance() else { panic!() };
+    let Next::Done(end) = two
+        .finish(Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE))
+        .advance()
+    else {
+        panic!()
+    };
     assert_eq!(end.steps.len(), 2, "three is not called");
 }
 
 #[test]
 fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_events_by() {
     let mut chain = Registrations::default();
-    let once = Registration { lifetime: Lifetime::OneShot, ..Registration::new("once", Codes::Default) };
+    let once = Registration {
+        lifetime: Lifetime::OneShot,
+        ..Registration::new("once", Codes::Default)
+    };
     let id = chain.register(once, ()).unwrap();
-    let marked =
-        Event { infos: vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))], ..(*event(-1)).clone() };
+    let marked = Event {
+        infos: vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))],
+        ..(*event(-1)).clone()
+    };
     assert!(chain.run(Arc::new(marked)).is_empty());
-    let Next::Call(call) = chain.run(event(-1)).advance() else { panic!() };
-    let Next::Done(end) = call.finish(Outcome::status(code::PMIX_SUCCESS)).advance() else { panic!() };
+    let Next::Call(call) = chain.run(event(-1)).advance() else {
+        panic!()
+    };
+    let Next::Done(end) = call.finish(Outcome::status(code::PMIX_SUCCESS)).advance() else {
+        panic!()
+    };
     assert_eq!(end.spent, [id]);
     assert!(chain.deregister(id).is_some() && chain.is_empty());
-    assert_ne!(add(&mut chain, "next", &[], Place::Append).unwrap(), id, "numbers are not used twice");
+    assert_ne!(
+        add(&mut chain, "next", &[], Place::Append).unwrap(),
+        id,
+        "numbers are not used twice"
+    );
 }
 
 #[test]
 fn the_filter_by_affected_procs_holds_where_the_event_names_some() {
     let proc = |rank| Proc::new(Nspace::new("job").unwrap(), Rank(rank));
-    let infos = [Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([proc(1), proc(2)]))];
+    let infos = [Info::new(
+        key::PMIX_EVENT_AFFECTED_PROCS,
+        Value::procs([proc(1), proc(2)]),
+    )];
     let mut chain = Registrations::default();
-    chain.register(Registration::from_directives(&[], &infos, None).unwrap(), ()).unwrap();
+    chain
+        .register(
+            Registration::from_directives(&[], &infos, None).unwrap(),
+            (),
+        )
+        .unwrap();
     let affecting = |rank| {
-        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank)))];
-        Arc::new(Event { infos, ..(*event(-1)).clone() })
+        let infos = vec![Info::new(
+            key::PMIX_EVENT_AFFECTED_PROC,
+            Value::Proc(proc(rank)),
+        )];
+        Arc::new(Event {
+            infos,
+            ..(*event(-1)).clone()
+        })
     };
     assert!(!chain.run(affecting(2)).is_empty() && chain.run(affecting(3)).is_empty());
     assert!(!chain.run(event(-1)).is_empty());
@@ -212,7 +325,11 @@ struct Filter {
     affected: Option<u32>,
 }
 
-const NO_FILTER: Filter = Filter { levels: Levels::JobSpecific, source: None, affected: None };
+const NO_FILTER: Filter = Filter {
+    levels: Levels::JobSpecific,
+    source: None,
+    affected: None,
+};
 
 /// An event of the model.
 #[derive(Clone, Copy, Debug)]
@@ -227,29 +344,48 @@ struct Happening {
 
 fn proc(rank: u32) -> Proc {
     let nspace = Nspace::new("j").unwrap();
-    if rank == 9 { Proc::all(nspace) } else { Proc::new(nspace, Rank(rank)) }
+    if rank == 9 {
+        Proc::all(nspace)
+    } else {
+        Proc::new(nspace, Rank(rank))
+    }
 }
 
 impl Happening {
     fn event(self) -> Arc<Event> {
-        let affected = self.affected.map(|rank| Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank))));
-        let marking = self.is_marked.then(|| Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
+        let affected = self
+            .affected
+            .map(|rank| Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank))));
+        let marking = self
+            .is_marked
+            .then(|| Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)));
         Arc::new(Event {
             code: Status(self.code),
             source: self.source.map(proc),
-            range: if self.is_about_the_job { Range::Namespace } else { Range::Local },
+            range: if self.is_about_the_job {
+                Range::Namespace
+            } else {
+                Range::Local
+            },
             infos: affected.into_iter().chain(marking).collect(),
         })
     }
 
     fn is_for(self, codes: &[i32], filter: Filter) -> bool {
-        let code = if codes.is_empty() { !self.is_marked } else { codes.contains(&self.code) };
+        let code = if codes.is_empty() {
+            !self.is_marked
+        } else {
+            codes.contains(&self.code)
+        };
         let class = if self.is_about_the_job || self.affected.is_some() {
             matches!(filter.levels, Levels::Both | Levels::JobSpecific)
         } else {
             matches!(filter.levels, Levels::Both | Levels::Environment)
         };
-        let source = filter.source.is_none_or(|wanted| self.source.is_some_and(|rank| wanted == 9 || rank == wanted));
+        let source = filter.source.is_none_or(|wanted| {
+            self.source
+                .is_some_and(|rank| wanted == 9 || rank == wanted)
+        });
         let affected = match (filter.affected, self.affected) {
             (Some(wanted), Some(rank)) => wanted == 9 || rank == 9 || wanted == rank,
             _ => true,
@@ -266,7 +402,13 @@ struct Model {
 }
 
 impl Model {
-    fn register(&mut self, name: &str, codes: &[i32], place: &Place, filter: Filter) -> Option<u64> {
+    fn register(
+        &mut self,
+        name: &str,
+        codes: &[i32],
+        place: &Place,
+        filter: Filter,
+    ) -> Option<u64> {
         let base = match codes.len() {
             0 => 7,
             1 => 1,
@@ -277,17 +419,29 @@ impl Model {
             Place::Last => (10, None),
             Place::FirstInCategory => (base, None),
             Place::LastInCategory => (base + 2, None),
-            Place::Prepend => (base + 1, self.entries.iter().position(|entry| entry.0 > base)),
-            Place::Append => (base + 1, self.entries.iter().position(|entry| entry.0 > base + 1)),
+            Place::Prepend => (
+                base + 1,
+                self.entries.iter().position(|entry| entry.0 > base),
+            ),
+            Place::Append => (
+                base + 1,
+                self.entries.iter().position(|entry| entry.0 > base + 1),
+            ),
             Place::Before(other) => {
-                let at = self.entries.iter().position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
+                let at = self
+                    .entries
+                    .iter()
+                    .position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
                 if self.entries.get(at)?.0 == base {
                     return None;
                 }
                 (base + 1, Some(at))
             }
             Place::After(other) => {
-                let at = self.entries.iter().position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
+                let at = self
+                    .entries
+                    .iter()
+                    .position(|e| e.1 == *other && (base..=base + 2).contains(&e.0))?;
                 if self.entries.get(at)?.0 == base + 2 {
                     return None;
                 }
@@ -298,14 +452,25 @@ impl Model {
         if unique && self.entries.iter().any(|entry| entry.0 == section) {
             return None;
         }
-        let at = at.unwrap_or_else(|| self.entries.iter().position(|e| e.0 > section).unwrap_or(self.entries.len()));
+        let at = at.unwrap_or_else(|| {
+            self.entries
+                .iter()
+                .position(|e| e.0 > section)
+                .unwrap_or(self.entries.len())
+        });
         self.next += 1;
-        self.entries.insert(at, (section, name.into(), self.next, codes.to_vec(), filter));
+        self.entries.insert(
+            at,
+            (section, name.into(), self.next, codes.to_vec(), filter),
+        );
         Some(self.next)
     }
 
     fn order(&self, happening: Happening) -> Vec<String> {
-        let met = self.entries.iter().filter(|entry| happening.is_for(&entry.3, entry.4));
+        let met = self
+            .entries
+            .iter()
+            .filter(|entry| happening.is_for(&entry.3, entry.4));
         met.map(|entry| entry.1.clone()).collect()
     }
 }
@@ -323,14 +488,22 @@ fn rank() -> impl Strategy<Value = Option<u32>> {
 
 fn happenings() -> impl Strategy<Value = Vec<Happening>> {
     let source = prop_oneof![1 => Just(None), 3 => (0..3_u32).prop_map(Some)];
-    let one = (-3..0_i32, prop::bool::weighted(0.2), any::<bool>(), source, rank());
-    let one = one.prop_map(|(code, is_marked, is_about_the_job, source, affected)| Happening {
-        code,
-        is_marked,
-        is_about_the_job,
+    let one = (
+        -3..0_i32,
+        prop::bool::weighted(0.2),
+        any::<bool>(),
         source,
-        affected,
-    });
+        rank(),
+    );
+    let one = one.prop_map(
+        |(code, is_marked, is_about_the_job, source, affected)| Happening {
+            code,
+            is_marked,
+            is_about_the_job,
+            source,
+            affected,
+        },
+    );
     prop::collection::vec(one, 8)
 }
 
@@ -346,18 +519,30 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         3 => name().prop_map(Place::Before),
         3 => name().prop_map(Place::After),
     ];
-    let codes = prop_oneof![Just(vec![]), Just(vec![-1]), Just(vec![-2]), Just(vec![-1, -2])];
+    let codes = prop_oneof![
+        Just(vec![]),
+        Just(vec![-1]),
+        Just(vec![-2]),
+        Just(vec![-1, -2])
+    ];
     let levels = prop_oneof![
         3 => Just(Levels::JobSpecific),
         1 => Just(Levels::Environment),
         2 => Just(Levels::Both),
         1 => Just(Levels::Neither),
     ];
-    let filter = (levels, rank(), rank()).prop_map(|(levels, source, affected)| Filter { levels, source, affected });
+    let filter = (levels, rank(), rank()).prop_map(|(levels, source, affected)| Filter {
+        levels,
+        source,
+        affected,
+    });
     let filter = prop_oneof![Just(NO_FILTER), filter];
     let register = (name(), codes, place, filter)
         .prop_map(|(name, codes, place, filter)| Op::Register(name, codes, place, filter));
-    prop::collection::vec(prop_oneof![4 => register, 1 => (1..20_u64).prop_map(Op::Deregister)], 0..40)
+    prop::collection::vec(
+        prop_oneof![4 => register, 1 => (1..20_u64).prop_map(Op::Deregister)],
+        0..40,
+    )
 }
 
 proptest! {
@@ -398,5 +583,8 @@ proptest! {
 #[test]
 fn categories_follow_from_the_codes() {
     let of = |codes: &[i32]| codes_of(codes).category();
-    assert_eq!([of(&[-1]), of(&[-1, -2]), of(&[])], [Category::Single, Category::Multi, Category::Default]);
+    assert_eq!(
+        [of(&[-1]), of(&[-1, -2]), of(&[])],
+        [Category::Single, Category::Multi, Category::Default]
+    );
 }

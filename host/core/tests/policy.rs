@@ -1,19 +1,30 @@
 //! Stepping through policies: order, amendments, who decides, and what one that fails counts as.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::{
     defaults::HookDefault,
-    policy::{Decided, DecidedBy, NextPolicy, OnFailure, PolicyChain, PolicyFailure, REASON, Said, Verdict},
+    policy::{
+        Decided, DecidedBy, NextPolicy, OnFailure, PolicyChain, PolicyFailure, REASON, Said,
+        Verdict,
+    },
     registration::{Mode, Place, RegistrationError},
 };
 use peal_model::{
-    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc, Range,
-    Rank, Status, Target, Value, code,
+    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome,
+    PolicyRequest, Proc, Range, Rank, Status, Target, Value, code,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
 
 const NOTE: KeyName = KeyName("test.note");
-const ME: Identity = Identity { uid: 1000, gid: 100 };
+const ME: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
 
 fn note(text: &str) -> Info {
     Info::new(NOTE, Value::string(text))
@@ -29,7 +40,13 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
         groups: Arc::default(),
         provision: None,
         peer: None,
-        targets: vec![Target { proc, owner: Some(Identity { uid: owner, gid: 100 }) }],
+        targets: vec![Target {
+            proc,
+            owner: Some(Identity {
+                uid: owner,
+                gid: 100,
+            }),
+        }],
         group_name: None,
         applications: Vec::new(),
         codes: Vec::new(),
@@ -39,19 +56,37 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
 }
 
 fn said(outcome: PolicyOutcome) -> Said {
-    Said { outcome: Ok(outcome), infos: Vec::new(), amendment: Amendment::default() }
+    Said {
+        outcome: Ok(outcome),
+        infos: Vec::new(),
+        amendment: Amendment::default(),
+    }
 }
 
 fn failed() -> Said {
-    let failure = PolicyFailure { status: Status::PEAL_ERR_HANDLER_TRAPPED, reason: "unreachable".to_owned() };
-    Said { outcome: Err(failure), infos: Vec::new(), amendment: Amendment::default() }
+    let failure = PolicyFailure {
+        status: Status::PEAL_ERR_HANDLER_TRAPPED,
+        reason: "unreachable".to_owned(),
+    };
+    Said {
+        outcome: Err(failure),
+        infos: Vec::new(),
+        amendment: Amendment::default(),
+    }
 }
 
 /// Policies that say this, in this order.
 fn chain(policies: &[(&str, OnFailure, Said)]) -> PolicyChain<Said> {
     let mut chain = PolicyChain::default();
     for (name, on_failure, said) in policies {
-        chain.register(name, (Place::Append, Mode::Active), *on_failure, said.clone()).unwrap();
+        chain
+            .register(
+                name,
+                (Place::Append, Mode::Active),
+                *on_failure,
+                said.clone(),
+            )
+            .unwrap();
     }
     chain
 }
@@ -83,19 +118,36 @@ fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
 #[test]
 fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
     let pass = || said(PolicyOutcome::Pass);
-    let deny = Said { infos: vec![note("not today")], ..said(PolicyOutcome::Deny(Status(-3001))) };
+    let deny = Said {
+        infos: vec![note("not today")],
+        ..said(PolicyOutcome::Deny(Status(-3001)))
+    };
     let own = request(Matter::JobControl, ME.uid);
     let denied = run(
-        &chain(&[("a", OnFailure::Deny, pass()), ("b", OnFailure::Deny, deny), ("c", OnFailure::Deny, pass())]),
+        &chain(&[
+            ("a", OnFailure::Deny, pass()),
+            ("b", OnFailure::Deny, deny),
+            ("c", OnFailure::Deny, pass()),
+        ]),
         &own,
     );
     assert_eq!(ran(&denied), ["a", "b"]);
     let reasons = vec![note("not today")];
     let by = DecidedBy::Policy("b".to_owned());
-    assert_eq!(denied.verdict, Verdict::Denied { by, status: Status(-3001), reasons });
+    assert_eq!(
+        denied.verdict,
+        Verdict::Denied {
+            by,
+            status: Status(-3001),
+            reasons
+        }
+    );
     let foreign = request(Matter::JobControl, 2000);
     let granted = run(
-        &chain(&[("yes", OnFailure::Deny, said(PolicyOutcome::Grant)), ("no", OnFailure::Deny, failed())]),
+        &chain(&[
+            ("yes", OnFailure::Deny, said(PolicyOutcome::Grant)),
+            ("no", OnFailure::Deny, failed()),
+        ]),
         &foreign,
     );
     assert_eq!(ran(&granted), ["yes"]);
@@ -114,12 +166,26 @@ fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
 
 #[test]
 fn where_all_pass_or_none_is_there_the_default_decides() {
-    for chain in [chain(&[]), chain(&[("a", OnFailure::Deny, said(PolicyOutcome::Pass))])] {
-        assert_eq!(by(&run(&chain, &request(Matter::JobControl, ME.uid)).verdict), (&DecidedBy::Default, true));
-        let Verdict::Denied { by, status, reasons } = run(&chain, &request(Matter::JobControl, 2000)).verdict else {
+    for chain in [
+        chain(&[]),
+        chain(&[("a", OnFailure::Deny, said(PolicyOutcome::Pass))]),
+    ] {
+        assert_eq!(
+            by(&run(&chain, &request(Matter::JobControl, ME.uid)).verdict),
+            (&DecidedBy::Default, true)
+        );
+        let Verdict::Denied {
+            by,
+            status,
+            reasons,
+        } = run(&chain, &request(Matter::JobControl, 2000)).verdict
+        else {
             panic!("the job belongs to another user")
         };
-        assert_eq!((by, status), (DecidedBy::Default, code::PMIX_ERR_NO_PERMISSIONS));
+        assert_eq!(
+            (by, status),
+            (DecidedBy::Default, code::PMIX_ERR_NO_PERMISSIONS)
+        );
         let why = reasons.value_of(REASON).and_then(Value::as_str).unwrap();
         assert_eq!(why, "job:0 belongs to user 2000, job:0 to user 1000");
     }
@@ -129,20 +195,45 @@ fn where_all_pass_or_none_is_there_the_default_decides() {
 fn a_policy_that_fails_counts_as_its_on_failure() {
     let own = request(Matter::JobControl, ME.uid);
     let Decided { verdict, steps } = run(&chain(&[("broken", OnFailure::Deny, failed())]), &own);
-    let Verdict::Denied { by: who, status, reasons } = verdict else { panic!("deny is safe") };
-    assert_eq!((who, status), (DecidedBy::Policy("broken".to_owned()), Status::PEAL_ERR_HANDLER_TRAPPED));
+    let Verdict::Denied {
+        by: who,
+        status,
+        reasons,
+    } = verdict
+    else {
+        panic!("deny is safe")
+    };
+    assert_eq!(
+        (who, status),
+        (
+            DecidedBy::Policy("broken".to_owned()),
+            Status::PEAL_ERR_HANDLER_TRAPPED
+        )
+    );
     let why = reasons.value_of(REASON).and_then(Value::as_str).unwrap();
     assert_eq!(why, "policy \"broken\" failed: unreachable");
     assert_eq!(steps[0].status, Status::PEAL_ERR_HANDLER_TRAPPED);
     let passed = run(
-        &chain(&[("broken", OnFailure::Pass, failed()), ("yes", OnFailure::Deny, said(PolicyOutcome::Grant))]),
+        &chain(&[
+            ("broken", OnFailure::Pass, failed()),
+            ("yes", OnFailure::Deny, said(PolicyOutcome::Grant)),
+        ]),
         &own,
     );
-    assert_eq!((ran(&passed), by(&passed.verdict)), (vec!["broken", "yes"], (&DecidedBy::Policy("yes".into()), true)));
+    assert_eq!(
+        (ran(&passed), by(&passed.verdict)),
+        (
+            vec!["broken", "yes"],
+            (&DecidedBy::Policy("yes".into()), true)
+        )
+    );
 }
 
 fn amendment(text: &str) -> Amendment {
-    Amendment { infos: Some(vec![note(text)]), ..Amendment::default() }
+    Amendment {
+        infos: Some(vec![note(text)]),
+        ..Amendment::default()
+    }
 }
 
 #[test]
@@ -164,10 +255,33 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
         (Global, ProcLocal, Global),
         (Global, Undef, Global),
     ] {
-        let amendment = Amendment { range: Some(amended), ..Amendment::default() };
-        let chain = chain(&[("narrows", OnFailure::Deny, Said { amendment, ..said(PolicyOutcome::Pass) })]);
-        let request = request(Matter::Event { code: Status(-3001), range: asked }, ME.uid);
-        let Verdict::Granted { range, amended: infos, .. } = run(&chain, &request).verdict else { panic!() };
+        let amendment = Amendment {
+            range: Some(amended),
+            ..Amendment::default()
+        };
+        let chain = chain(&[(
+            "narrows",
+            OnFailure::Deny,
+            Said {
+                amendment,
+                ..said(PolicyOutcome::Pass)
+            },
+        )]);
+        let request = request(
+            Matter::Event {
+                code: Status(-3001),
+                range: asked,
+            },
+            ME.uid,
+        );
+        let Verdict::Granted {
+            range,
+            amended: infos,
+            ..
+        } = run(&chain, &request).verdict
+        else {
+            panic!()
+        };
         assert_eq!(range, Some(becomes), "{asked} amended to {amended}");
         assert_eq!(infos, request.infos);
     }
@@ -175,9 +289,18 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
 
 #[test]
 fn amendments_are_seen_by_those_after_and_by_the_host() {
-    let amends = |text: &str| Said { amendment: amendment(text), ..said(PolicyOutcome::Pass) };
-    let chain = chain(&[("one", OnFailure::Deny, amends("by one")), ("two", OnFailure::Deny, amends("by two"))]);
-    let event = Matter::Event { code: Status(-3001), range: Range::Global };
+    let amends = |text: &str| Said {
+        amendment: amendment(text),
+        ..said(PolicyOutcome::Pass)
+    };
+    let chain = chain(&[
+        ("one", OnFailure::Deny, amends("by one")),
+        ("two", OnFailure::Deny, amends("by two")),
+    ]);
+    let event = Matter::Event {
+        code: Status(-3001),
+        range: Range::Global,
+    };
     for (matter, seen) in [
         (Matter::JobControl, "directives"),
         (Matter::Registration, "directives"),
@@ -189,9 +312,14 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         (event, "infos"),
     ] {
         let asked = request(matter, ME.uid);
-        let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else { panic!() };
+        let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance()
+        else {
+            panic!()
+        };
         let one = first.policy().clone();
-        let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
+        let NextPolicy::Ask(second) = first.finish(one).advance() else {
+            panic!()
+        };
         let (amended, other) = match matter {
             Matter::JobControl
             | Matter::Monitor
@@ -204,7 +332,9 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         assert_eq!(*amended, [note("by one")], "{seen}");
         assert!(*other != [note("by one")], "what is not {seen} stays");
         assert_eq!((second.name(), second.steps().len()), ("two", 1));
-        let Verdict::Granted { amended, .. } = run(&chain, &asked).verdict else { panic!() };
+        let Verdict::Granted { amended, .. } = run(&chain, &asked).verdict else {
+            panic!()
+        };
         assert_eq!(amended, [note("by two")]);
     }
 }
@@ -212,40 +342,79 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
 #[test]
 fn what_is_to_be_logged_is_rewritten_for_those_after_and_nothing_else_is() {
     let rewrites = |text: &str| {
-        let amendment = Amendment { data: Some(vec![note(text)]), ..Amendment::default() };
-        Said { amendment, ..said(PolicyOutcome::Pass) }
+        let amendment = Amendment {
+            data: Some(vec![note(text)]),
+            ..Amendment::default()
+        };
+        Said {
+            amendment,
+            ..said(PolicyOutcome::Pass)
+        }
     };
-    let chain = chain(&[("one", OnFailure::Deny, rewrites("by one")), ("two", OnFailure::Deny, rewrites("by two"))]);
+    let chain = chain(&[
+        ("one", OnFailure::Deny, rewrites("by one")),
+        ("two", OnFailure::Deny, rewrites("by two")),
+    ]);
     let asked = request(Matter::Log, ME.uid);
-    let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else { panic!() };
+    let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else {
+        panic!()
+    };
     let one = first.policy().clone();
-    let NextPolicy::Ask(second) = first.finish(one).advance() else { panic!() };
+    let NextPolicy::Ask(second) = first.finish(one).advance() else {
+        panic!()
+    };
     assert_eq!(second.request().infos, [note("by one")]);
-    let Verdict::Granted { amended, data, .. } = run(&chain, &asked).verdict else { panic!() };
-    assert_eq!((amended, data), (asked.directives.clone(), Some(vec![note("by two")])));
+    let Verdict::Granted { amended, data, .. } = run(&chain, &asked).verdict else {
+        panic!()
+    };
+    assert_eq!(
+        (amended, data),
+        (asked.directives.clone(), Some(vec![note("by two")]))
+    );
     let job_control = request(Matter::JobControl, ME.uid);
-    let Verdict::Granted { amended, data, .. } = run(&chain, &job_control).verdict else { panic!() };
+    let Verdict::Granted { amended, data, .. } = run(&chain, &job_control).verdict else {
+        panic!()
+    };
     assert_eq!((amended, data), (job_control.directives.clone(), None));
 }
 
 #[test]
 fn a_denial_never_looks_like_a_success() {
     let denied = run(
-        &chain(&[("sly", OnFailure::Deny, said(PolicyOutcome::Deny(code::PMIX_SUCCESS)))]),
+        &chain(&[(
+            "sly",
+            OnFailure::Deny,
+            said(PolicyOutcome::Deny(code::PMIX_SUCCESS)),
+        )]),
         &request(Matter::JobControl, ME.uid),
     );
-    assert!(matches!(denied.verdict, Verdict::Denied { status: code::PMIX_ERR_NO_PERMISSIONS, .. }));
+    assert!(matches!(
+        denied.verdict,
+        Verdict::Denied {
+            status: code::PMIX_ERR_NO_PERMISSIONS,
+            ..
+        }
+    ));
 }
 
 #[test]
 fn placement_words_hold_over_one_category() {
     let mut chain = PolicyChain::default();
-    let mut add = |name, place| chain.register(name, (place, Mode::Active), OnFailure::Deny, said(PolicyOutcome::Pass));
+    let mut add = |name, place| {
+        chain.register(
+            name,
+            (place, Mode::Active),
+            OnFailure::Deny,
+            said(PolicyOutcome::Pass),
+        )
+    };
     add("middle", Place::Append).unwrap();
     add("last", Place::Last).unwrap();
     add("before", Place::Before("middle".to_owned())).unwrap();
     add("first", Place::First).unwrap();
-    assert!(matches!(add("second", Place::First), Err(RegistrationError::Taken { holder, .. }) if holder == "first"));
+    assert!(
+        matches!(add("second", Place::First), Err(RegistrationError::Taken { holder, .. }) if holder == "first")
+    );
     let decided = run(&chain, &request(Matter::JobControl, ME.uid));
     assert_eq!(ran(&decided), ["first", "before", "middle", "last"]);
 }

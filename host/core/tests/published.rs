@@ -1,28 +1,60 @@
 //! Published data against an independent model: a list of all that was ever published, of which each question reads what is left.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::published::{Limits, Looked, Party, Published, WaitId};
-use peal_model::{Info, KeyName, Nspace, Persistence, Proc, Range, Rank, Status, Text, Value, code, key};
+use peal_model::{
+    Info, KeyName, Nspace, Persistence, Proc, Range, Rank, Status, Text, Value, code, key,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
 const KEYS: [KeyName; 3] = [KeyName("test.a"), KeyName("test.b"), KeyName("test.c")];
-const LIMITS: Limits = Limits { items: 4, bytes: 1 << 20, waits: 4 };
+const LIMITS: Limits = Limits {
+    items: 4,
+    bytes: 1 << 20,
+    waits: 4,
+};
 
 /// Who there is: two jobs of one user, of two procs each, and one of another.
-const WHO: [(&str, u32, u32); 5] =
-    [("one", 0, 1000), ("one", 1, 1000), ("two", 0, 1000), ("two", 1, 1000), ("foreign", 0, 1001)];
+const WHO: [(&str, u32, u32); 5] = [
+    ("one", 0, 1000),
+    ("one", 1, 1000),
+    ("two", 0, 1000),
+    ("two", 1, 1000),
+    ("foreign", 0, 1001),
+];
 
 fn party(who: usize) -> Party {
     let (job, rank, uid) = WHO[who];
-    Party { proc: Proc::new(Nspace::new(job).unwrap(), Rank(rank)), uid }
+    Party {
+        proc: Proc::new(Nspace::new(job).unwrap(), Rank(rank)),
+        uid,
+    }
 }
 
 #[derive(Clone, Debug)]
 enum Op {
-    Publish { who: usize, keys: Vec<usize>, range: Range, persistence: Persistence },
-    Lookup { who: usize, keys: Vec<usize>, range: Range, wait: Option<usize> },
+    Publish {
+        who: usize,
+        keys: Vec<usize>,
+        range: Range,
+        persistence: Persistence,
+    },
+    Lookup {
+        who: usize,
+        keys: Vec<usize>,
+        range: Range,
+        wait: Option<usize>,
+    },
     GiveUp,
-    Unpublish { who: usize, keys: Vec<usize> },
+    Unpublish {
+        who: usize,
+        keys: Vec<usize>,
+    },
     ProcEnds(usize),
     JobEnds(usize),
     SessionEnds(usize),
@@ -30,8 +62,10 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let who = || 0..WHO.len();
-    let keys =
-        |least| proptest::collection::btree_set(0..KEYS.len(), least..=2).prop_map(|set| set.into_iter().collect());
+    let keys = |least| {
+        proptest::collection::btree_set(0..KEYS.len(), least..=2)
+            .prop_map(|set| set.into_iter().collect())
+    };
     let range = || {
         prop::sample::select(vec![
             Range::Rm,
@@ -85,11 +119,18 @@ fn within(range: Range, from: usize, whom: usize) -> bool {
 
 fn custom() -> Info {
     let second = |job| Proc::new(Nspace::new(job).unwrap(), Rank(1));
-    Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(["one", "two", "foreign"].map(second)))
+    Info::new(
+        key::PMIX_EVENT_CUSTOM_RANGE,
+        Value::procs(["one", "two", "foreign"].map(second)),
+    )
 }
 
 fn infos(range: Range, more: Info) -> Vec<Info> {
-    vec![Info::new(key::PMIX_RANGE, Value::Range(range)), custom(), more]
+    vec![
+        Info::new(key::PMIX_RANGE, Value::Range(range)),
+        custom(),
+        more,
+    ]
 }
 
 #[derive(Default)]
@@ -101,13 +142,27 @@ struct Model {
 impl Model {
     /// What a lookup finds now, by key, or nothing if that is not enough; what is to be read once is gone.
     fn find(&mut self, lookup: &Op) -> Option<Vec<u32>> {
-        let Op::Lookup { who, keys, range, wait } = lookup else { panic!() };
+        let Op::Lookup {
+            who,
+            keys,
+            range,
+            wait,
+        } = lookup
+        else {
+            panic!()
+        };
         let found: Vec<Was> = keys
             .iter()
             .filter_map(|key| {
                 let same_user = |was: &&Was| WHO[was.who].2 == WHO[*who].2;
-                let seen = |was: &&Was| within(was.range, was.who, *who) && within(*range, *who, was.who);
-                self.there.iter().filter(same_user).filter(seen).find(|was| was.key == *key).cloned()
+                let seen =
+                    |was: &&Was| within(was.range, was.who, *who) && within(*range, *who, was.who);
+                self.there
+                    .iter()
+                    .filter(same_user)
+                    .filter(seen)
+                    .find(|was| was.key == *key)
+                    .cloned()
             })
             .collect();
         let wanted = match wait {
@@ -119,7 +174,8 @@ impl Model {
             return None;
         }
         let read = |was: &Was| found.iter().any(|found| found.value == was.value);
-        self.there.retain(|was| was.persistence != Persistence::FirstRead || !read(was));
+        self.there
+            .retain(|was| was.persistence != Persistence::FirstRead || !read(was));
         Some(found.iter().map(|was| was.value).collect())
     }
 
@@ -132,18 +188,35 @@ impl Model {
                     _ => WHO[one.who].2 == WHO[other.who].2,
                 }
         };
-        if new.iter().any(|new| self.there.iter().any(|was| was.key == new.key && same_place(was, new))) {
+        if new.iter().any(|new| {
+            self.there
+                .iter()
+                .any(|was| was.key == new.key && same_place(was, new))
+        }) {
             return Err(code::PMIX_ERR_DUPLICATE_KEY);
         }
         let uid = WHO[new[0].who].2;
-        if self.there.iter().filter(|was| WHO[was.who].2 == uid).count() + new.len() > LIMITS.items {
+        if self
+            .there
+            .iter()
+            .filter(|was| WHO[was.who].2 == uid)
+            .count()
+            + new.len()
+            > LIMITS.items
+        {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         self.there.extend(new);
         let mut ready = Vec::new();
         for (id, lookup) in std::mem::take(&mut self.waiting) {
-            let Op::Lookup { who, .. } = &lookup else { panic!() };
-            match if WHO[*who].2 == uid { self.find(&lookup) } else { None } {
+            let Op::Lookup { who, .. } = &lookup else {
+                panic!()
+            };
+            match if WHO[*who].2 == uid {
+                self.find(&lookup)
+            } else {
+                None
+            } {
                 Some(found) => ready.push((id, found)),
                 None => self.waiting.push((id, lookup)),
             }
@@ -152,11 +225,13 @@ impl Model {
     }
 
     fn ends(&mut self, whose: impl Fn(usize) -> bool, with: &[Persistence]) {
-        self.there.retain(|was| !whose(was.who) || !with.contains(&was.persistence));
+        self.there
+            .retain(|was| !whose(was.who) || !with.contains(&was.persistence));
     }
 
     fn wait_no_more(&mut self, whose: impl Fn(usize) -> bool) {
-        self.waiting.retain(|(_, lookup)| matches!(lookup, Op::Lookup { who, .. } if !whose(*who)));
+        self.waiting
+            .retain(|(_, lookup)| matches!(lookup, Op::Lookup { who, .. } if !whose(*who)));
     }
 }
 
@@ -165,38 +240,78 @@ fn texts(keys: &[usize]) -> Vec<Text> {
 }
 
 fn values(found: &[peal_model::Pdata]) -> Vec<u32> {
-    found.iter().map(|data| u32::try_from(data.value.as_u64().unwrap()).unwrap()).collect()
+    found
+        .iter()
+        .map(|data| u32::try_from(data.value.as_u64().unwrap()).unwrap())
+        .collect()
 }
 
 /// Does the same to both, and compares what they say.
 fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
     match op {
-        Op::Publish { who, keys, range, persistence } => {
+        Op::Publish {
+            who,
+            keys,
+            range,
+            persistence,
+        } => {
             let value = |key: usize| number * 10 + u32::try_from(key).unwrap();
-            let mut given = infos(range, Info::new(key::PMIX_PERSISTENCE, Value::Persistence(persistence)));
-            given.extend(keys.iter().map(|key| Info::new(KEYS[*key], Value::Uint32(value(*key)))));
-            let new = keys.iter().map(|key| Was { who, key: *key, range, persistence, value: value(*key) }).collect();
+            let mut given = infos(
+                range,
+                Info::new(key::PMIX_PERSISTENCE, Value::Persistence(persistence)),
+            );
+            given.extend(
+                keys.iter()
+                    .map(|key| Info::new(KEYS[*key], Value::Uint32(value(*key)))),
+            );
+            let new = keys
+                .iter()
+                .map(|key| Was {
+                    who,
+                    key: *key,
+                    range,
+                    persistence,
+                    value: value(*key),
+                })
+                .collect();
             let ready = published.publish(&party(who), given);
-            let ready = ready.map(|ready| ready.iter().map(|ready| (ready.wait, values(&ready.found))).collect());
+            let ready = ready.map(|ready| {
+                ready
+                    .iter()
+                    .map(|ready| (ready.wait, values(&ready.found)))
+                    .collect()
+            });
             assert_eq!(ready, model.publish(new));
         }
-        Op::Lookup { who, ref keys, range, wait } => {
+        Op::Lookup {
+            who,
+            ref keys,
+            range,
+            wait,
+        } => {
             let more = wait.map_or(Info::new(KeyName("test.nothing"), Value::Undef), |wait| {
                 Info::new(key::PMIX_WAIT, Value::Int(i32::try_from(wait).unwrap()))
             });
             let looked = published.lookup(&party(who), &texts(keys), &infos(range, more));
             match model.find(&op) {
-                Some(found) if found.is_empty() => assert_eq!(looked, Err(code::PMIX_ERR_NOT_FOUND)),
+                Some(found) if found.is_empty() => {
+                    assert_eq!(looked, Err(code::PMIX_ERR_NOT_FOUND))
+                }
                 Some(found) => {
-                    let Ok(Looked::Found(data)) = looked else { panic!("{looked:?}") };
+                    let Ok(Looked::Found(data)) = looked else {
+                        panic!("{looked:?}")
+                    };
                     assert_eq!(values(&data), found);
                 }
                 None => {
                     let awaited = |(_, lookup): &(WaitId, Op)| match lookup {
-                        Op::Lookup { who: other, keys, .. } if WHO[*other].2 == WHO[who].2 => keys.len(),
+                        Op::Lookup {
+                            who: other, keys, ..
+                        } if WHO[*other].2 == WHO[who].2 => keys.len(),
                         _ => 0,
                     };
-                    let full = model.waiting.iter().map(awaited).sum::<usize>() + keys.len() > LIMITS.waits;
+                    let full = model.waiting.iter().map(awaited).sum::<usize>() + keys.len()
+                        > LIMITS.waits;
                     match looked {
                         Err(code::PMIX_ERR_OUT_OF_RESOURCE) if full => {}
                         Ok(Looked::Waits(id, None)) if !full => model.waiting.push((id, op)),
@@ -212,7 +327,9 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
         }
         Op::Unpublish { who, keys } => {
             published.unpublish(&party(who), &texts(&keys)).unwrap();
-            model.there.retain(|was| was.who != who || !(keys.is_empty() || keys.contains(&was.key)));
+            model
+                .there
+                .retain(|was| was.who != who || !(keys.is_empty() || keys.contains(&was.key)));
         }
         Op::ProcEnds(who) => {
             published.proc_ended(&party(who).proc);
@@ -222,7 +339,10 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
         Op::JobEnds(who) => {
             published.job_ended(&party(who).proc.nspace);
             let of_job = |other: usize| WHO[other].0 == WHO[who].0;
-            model.ends(of_job, &[Persistence::Proc, Persistence::App, Persistence::FirstRead]);
+            model.ends(
+                of_job,
+                &[Persistence::Proc, Persistence::App, Persistence::FirstRead],
+            );
             model.wait_no_more(of_job);
         }
         Op::SessionEnds(who) => {
@@ -244,24 +364,58 @@ proptest! {
 
 #[test]
 fn what_makes_no_sense_or_is_not_kept_apart_is_refused() {
-    let mut published = Published::new(Limits { bytes: 1000, ..Limits::default() });
+    let mut published = Published::new(Limits {
+        bytes: 1000,
+        ..Limits::default()
+    });
     let me = party(0);
     let mut publish = |infos: &[Info]| published.publish(&me, infos.to_vec()).unwrap_err();
     let data = Info::new(KEYS[0], Value::Bool(true));
     let with = |key: KeyName, value: Value| [data.clone(), Info::new(key, value)];
     assert_eq!(publish(&[custom()]), code::PMIX_ERR_BAD_PARAM, "no data");
-    assert_eq!(publish(&[data.clone(), data.clone()]), code::PMIX_ERR_DUPLICATE_KEY);
-    assert_eq!(publish(&with(key::PMIX_RANGE, Value::Range(Range::Custom))), code::PMIX_ERR_BAD_PARAM);
-    assert_eq!(publish(&with(key::PMIX_RANGE, Value::Bool(true))), code::PMIX_ERR_BAD_PARAM);
     assert_eq!(
-        publish(&with(key::PMIX_PERSISTENCE, Value::Persistence(Persistence::Invalid))),
+        publish(&[data.clone(), data.clone()]),
+        code::PMIX_ERR_DUPLICATE_KEY
+    );
+    assert_eq!(
+        publish(&with(key::PMIX_RANGE, Value::Range(Range::Custom))),
         code::PMIX_ERR_BAD_PARAM
     );
-    assert_eq!(publish(&with(key::PMIX_ACCESS_USERIDS, Value::Uint32(7))), code::PMIX_ERR_NOT_SUPPORTED);
-    assert_eq!(publish(&with(KEYS[1], Value::string(&"x".repeat(2000)))), code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(published.lookup(&me, &[], &[]), Err(code::PMIX_ERR_BAD_PARAM));
-    assert_eq!(published.lookup(&me, &texts(&[0]), &[]), Err(code::PMIX_ERR_NOT_FOUND), "all or nothing");
-    let wait = [Info::new(key::PMIX_WAIT, Value::Bool(true)), Info::new(key::PMIX_TIMEOUT, Value::Int(3))];
+    assert_eq!(
+        publish(&with(key::PMIX_RANGE, Value::Bool(true))),
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        publish(&with(
+            key::PMIX_PERSISTENCE,
+            Value::Persistence(Persistence::Invalid)
+        )),
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        publish(&with(key::PMIX_ACCESS_USERIDS, Value::Uint32(7))),
+        code::PMIX_ERR_NOT_SUPPORTED
+    );
+    assert_eq!(
+        publish(&with(KEYS[1], Value::string(&"x".repeat(2000)))),
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
+    assert_eq!(
+        published.lookup(&me, &[], &[]),
+        Err(code::PMIX_ERR_BAD_PARAM)
+    );
+    assert_eq!(
+        published.lookup(&me, &texts(&[0]), &[]),
+        Err(code::PMIX_ERR_NOT_FOUND),
+        "all or nothing"
+    );
+    let wait = [
+        Info::new(key::PMIX_WAIT, Value::Bool(true)),
+        Info::new(key::PMIX_TIMEOUT, Value::Int(3)),
+    ];
     let waits = published.lookup(&me, &texts(&[0]), &wait);
-    assert!(matches!(waits, Ok(Looked::Waits(_, Some(limit))) if limit == Duration::from_secs(3)), "{waits:?}");
+    assert!(
+        matches!(waits, Ok(Looked::Waits(_, Some(limit))) if limit == Duration::from_secs(3)),
+        "{waits:?}"
+    );
 }

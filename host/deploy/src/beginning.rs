@@ -34,11 +34,22 @@ impl Beginning {
     pub fn of_job(loader: Loader, wanted: Vec<Wanted>, job: &Brought) -> Result<Begun, Problems> {
         let jobs = std::slice::from_ref(&job.nspace);
         let mut running = ModuleSet::load(&loader, &wanted, jobs, &ModuleSet::default())?;
-        running.bring(&loader, job).map_err(|problem| Problems(vec![problem]))?;
+        running
+            .bring(&loader, job)
+            .map_err(|problem| Problems(vec![problem]))?;
         let hosted = running.seated(&ChainView::default())?;
         let (versions, overrides) = (Versions::default(), Overrides::default());
         let (loader, standing) = (Arc::new(loader), wanted.into());
-        Ok(Begun { hosted, beginning: Beginning { loader, running, standing, versions, overrides } })
+        Ok(Begun {
+            hosted,
+            beginning: Beginning {
+                loader,
+                running,
+                standing,
+                versions,
+                overrides,
+            },
+        })
     }
 
     /// Loads the modules of a configuration or, where these cannot be used, those that ran last. What is wrong then is returned
@@ -48,7 +59,10 @@ impl Beginning {
         wanted: Result<Vec<Wanted>, Problems>,
     ) -> Result<(Begun, Option<Problems>), Problems> {
         let store = loader.store().map(|store| &**store);
-        let (versions, overrides) = (Versions::recall(store, &loader.config().modules), Overrides::recall(store));
+        let (versions, overrides) = (
+            Versions::recall(store, &loader.config().modules),
+            Overrides::recall(store),
+        );
         let load = |wanted: &[Wanted]| {
             let standing: Arc<[Wanted]> = overrides.applied(wanted).into();
             let running = ModuleSet::load(&loader, &standing, &[], &ModuleSet::default())?;
@@ -60,16 +74,45 @@ impl Beginning {
             Ok((wanted, loaded)) => (wanted.into(), loaded, "start".to_owned(), None),
             Err(problems) => {
                 // If there is nothing else, what is wrong with the first is what counts.
-                let Some(last) = versions.latest() else { return Err(problems) };
-                let Ok(loaded) = load(&last.wanted) else { return Err(problems) };
-                (last.wanted.clone(), loaded, format!("start with version {}", last.number), Some(problems))
+                let Some(last) = versions.latest() else {
+                    return Err(problems);
+                };
+                let Ok(loaded) = load(&last.wanted) else {
+                    return Err(problems);
+                };
+                (
+                    last.wanted.clone(),
+                    loaded,
+                    format!("start with version {}", last.number),
+                    Some(problems),
+                )
             }
         };
-        let mut beginning = Beginning { loader: Arc::new(loader), running, standing, versions, overrides };
-        let is_known = beginning.versions.latest().is_some_and(|last| is_same(&last.wanted, &wanted));
-        let version = beginning.versions.latest().map_or(0, |version| version.number) + u64::from(!is_known);
-        let changes = wanted.iter().map(|(_, component)| format!("{} runs", component.title)).collect();
-        beginning.loader.note(Entry::Deployed { version, cause: cause.clone(), changes });
+        let mut beginning = Beginning {
+            loader: Arc::new(loader),
+            running,
+            standing,
+            versions,
+            overrides,
+        };
+        let is_known = beginning
+            .versions
+            .latest()
+            .is_some_and(|last| is_same(&last.wanted, &wanted));
+        let version = beginning
+            .versions
+            .latest()
+            .map_or(0, |version| version.number)
+            + u64::from(!is_known);
+        let changes = wanted
+            .iter()
+            .map(|(_, component)| format!("{} runs", component.title))
+            .collect();
+        beginning.loader.note(Entry::Deployed {
+            version,
+            cause: cause.clone(),
+            changes,
+        });
         if !is_known {
             let store = beginning.loader.store().cloned();
             beginning.versions.add(wanted, cause, store.as_deref());

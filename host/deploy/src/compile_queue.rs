@@ -61,7 +61,11 @@ impl UserQueue {
     /// Notes a failure: the next task waits for at least as long as this one took, and twice as long after each further failure.
     fn fail(&mut self, took: Duration, now: Instant) {
         let is_long_ago = self.not_before.is_none_or(|from| from + MAX_WAIT <= now);
-        self.failures = if is_long_ago { 1 } else { self.failures.saturating_add(1) };
+        self.failures = if is_long_ago {
+            1
+        } else {
+            self.failures.saturating_add(1)
+        };
         let doubled = 2_u32.saturating_pow(self.failures - 1);
         self.not_before = Some(now + took.max(MIN_WAIT).saturating_mul(doubled).min(MAX_WAIT));
     }
@@ -70,7 +74,12 @@ impl UserQueue {
 impl CompileQueue {
     /// An empty queue; at most so many tasks run at once.
     pub(crate) fn new(max_running: usize) -> CompileQueue {
-        CompileQueue { max_running, running: 0, users: BTreeMap::new(), turns: VecDeque::new() }
+        CompileQueue {
+            max_running,
+            running: 0,
+            users: BTreeMap::new(),
+            turns: VecDeque::new(),
+        }
     }
 
     /// Replaces the waiting tasks of a user.
@@ -114,10 +123,15 @@ impl CompileQueue {
     pub(crate) fn fail(&mut self, uid: u32, why: &str, now: Instant) {
         let Some(ended) = self.end(uid) else { return };
         self.enqueue(uid, []);
-        let Some(user) = self.users.get_mut(&uid) else { return };
+        let Some(user) = self.users.get_mut(&uid) else {
+            return;
+        };
         user.fail(now.saturating_duration_since(ended.since), now);
         if let UserTask::Compile(digest) = ended.task {
-            user.failed.push_back(FailedComponent { digest, why: why.to_owned() });
+            user.failed.push_back(FailedComponent {
+                digest,
+                why: why.to_owned(),
+            });
             if user.failed.len() > MAX_FAILED {
                 user.failed.pop_front();
             }
@@ -137,13 +151,23 @@ impl CompileQueue {
     /// The reason for which a component of a user is not compiled again.
     pub(crate) fn failure(&self, uid: u32, digest: Digest) -> Option<&str> {
         let failed = &self.users.get(&uid)?.failed;
-        failed.iter().find(|component| component.digest == digest).map(|component| component.why.as_str())
+        failed
+            .iter()
+            .find(|component| component.digest == digest)
+            .map(|component| component.why.as_str())
     }
 
     /// The time at which a task that waits because of failures may run, if one could then.
     pub(crate) fn next_start(&self) -> Option<Instant> {
-        let times = self.turns.iter().filter_map(|uid| self.users.get(uid)?.not_before);
-        if self.running < self.max_running { times.min() } else { None }
+        let times = self
+            .turns
+            .iter()
+            .filter_map(|uid| self.users.get(uid)?.not_before);
+        if self.running < self.max_running {
+            times.min()
+        } else {
+            None
+        }
     }
 }
 
@@ -169,7 +193,11 @@ mod tests {
         assert_eq!(queue.start(now), Some((2, component(1))));
         assert_eq!(queue.start(now), None, "two at once in all");
         queue.succeed(1);
-        assert_eq!(queue.start(now), Some((3, component(3))), "who waited longest");
+        assert_eq!(
+            queue.start(now),
+            Some((3, component(3))),
+            "who waited longest"
+        );
         queue.succeed(2);
         assert_eq!(queue.start(now), Some((1, component(2))));
         queue.succeed(1);
@@ -192,14 +220,22 @@ mod tests {
             now += SECOND * 10;
             queue.fail(7, "too large", now);
             assert_eq!(queue.failure(7, Digest([number; 32])), Some("too large"));
-            assert_eq!(queue.failure(8, Digest([number; 32])), None, "others are not concerned");
+            assert_eq!(
+                queue.failure(8, Digest([number; 32])),
+                None,
+                "others are not concerned"
+            );
             // A touched byte makes another component, which has to wait all the same.
             queue.enqueue(7, [component(number + 1)]);
             let from = now + SECOND * wait;
             assert_eq!(queue.next_start(), Some(from));
             assert_eq!(queue.start(from - SECOND), None);
             queue.enqueue(8, [component(9)]);
-            assert_eq!(queue.start(now), Some((8, component(9))), "others do not wait");
+            assert_eq!(
+                queue.start(now),
+                Some((8, component(9))),
+                "others do not wait"
+            );
             queue.succeed(8);
             now = from;
         }
@@ -207,7 +243,11 @@ mod tests {
         assert_eq!(queue.start(now), Some((7, component(5))));
         queue.fail(7, "too large", now);
         queue.enqueue(7, [component(6)]);
-        assert_eq!(queue.next_start(), Some(now + MIN_WAIT), "starts anew after a long time without failures");
+        assert_eq!(
+            queue.next_start(),
+            Some(now + MIN_WAIT),
+            "starts anew after a long time without failures"
+        );
     }
 
     #[test]
@@ -245,7 +285,9 @@ mod tests {
                 let uid = random(4) as u32;
                 match random(4) {
                     0 => {
-                        let tasks: Vec<_> = (0..random(4)).map(|number| component(number as u8)).collect();
+                        let tasks: Vec<_> = (0..random(4))
+                            .map(|number| component(number as u8))
+                            .collect();
                         queue.enqueue(uid, tasks.clone());
                         waiting.insert(uid, tasks.into());
                     }
@@ -258,7 +300,9 @@ mod tests {
                     _ => {
                         while let Some((uid, task)) = queue.start(now) {
                             assert_eq!(waiting.get_mut(&uid).unwrap().pop_front(), Some(task));
-                            assert!(running.insert(uid, task).is_none() && running.len() <= max_running);
+                            assert!(
+                                running.insert(uid, task).is_none() && running.len() <= max_running
+                            );
                             assert!(not_before.get(&uid).is_none_or(|from| *from <= now));
                         }
                         now += SECOND * random(3) as u32;
@@ -266,7 +310,9 @@ mod tests {
                 }
             }
             while !(running.is_empty() && waiting.values().all(VecDeque::is_empty)) {
-                std::mem::take(&mut running).into_keys().for_each(|uid| queue.succeed(uid));
+                std::mem::take(&mut running)
+                    .into_keys()
+                    .for_each(|uid| queue.succeed(uid));
                 now = queue.next_start().unwrap_or(now).max(now);
                 while let Some((uid, task)) = queue.start(now) {
                     assert_eq!(waiting.get_mut(&uid).unwrap().pop_front(), Some(task));

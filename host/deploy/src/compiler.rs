@@ -21,7 +21,10 @@ pub struct CompileLimits {
 
 impl From<&Config> for CompileLimits {
     fn from(config: &Config) -> CompileLimits {
-        CompileLimits { timeout: config.deploy.compile_timeout, memory: config.deploy.max_compile_memory }
+        CompileLimits {
+            timeout: config.deploy.compile_timeout,
+            memory: config.deploy.max_compile_memory,
+        }
     }
 }
 
@@ -35,7 +38,9 @@ pub enum CompileFailure {
     #[error("compilation took longer than {0:?} (deploy.compile_timeout_ms)")]
     TimedOut(Duration),
     /// The process ended by itself, perhaps for lack of memory.
-    #[error("compilation ended with {status}; {memory} bytes of memory are allowed (deploy.max_compile_memory_bytes)")]
+    #[error(
+        "compilation ended with {status}; {memory} bytes of memory are allowed (deploy.max_compile_memory_bytes)"
+    )]
     Died {
         /// Its exit status, as the system words it.
         status: String,

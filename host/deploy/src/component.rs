@@ -9,7 +9,9 @@ use crate::{
 use peal_config::{Config, Exposed, Mode, ModuleEntry, Problem, Problems, check_owner};
 use peal_core::owner::Owner;
 use peal_model::Hook;
-use peal_sandbox::{Capability, Digest, Directories, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect};
+use peal_sandbox::{
+    Capability, Digest, Directories, Grants, Inspection, MAX_COMPONENT_BYTES, Role, inspect,
+};
 use rustix::fs::OFlags;
 use std::{
     fs::{File, OpenOptions},
@@ -59,19 +61,33 @@ pub fn read(path: &Path) -> Result<Vec<u8>, ReadError> {
 
 /// Opens a file, and nothing else: a pipe would keep us waiting for whoever writes to it.
 pub(crate) fn open(path: &Path) -> Result<File, ReadError> {
-    let cannot = |source| ReadError::Io { path: path.to_owned(), source };
+    let cannot = |source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    };
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(cannot)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(path)
+        .map_err(cannot)?;
     if !file.metadata().map_err(cannot)?.is_file() {
-        return Err(ReadError::NotAFile { path: path.to_owned() });
+        return Err(ReadError::NotAFile {
+            path: path.to_owned(),
+        });
     }
     Ok(file)
 }
 
 pub(crate) fn contents(path: &Path, file: File) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
-    let read = file.take(MAX_COMPONENT_BYTES as u64 + 1).read_to_end(&mut bytes);
-    read.map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    let read = file
+        .take(MAX_COMPONENT_BYTES as u64 + 1)
+        .read_to_end(&mut bytes);
+    read.map_err(|source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
     Ok(bytes)
 }
 
@@ -80,7 +96,10 @@ fn read_for_site(entry: &ModuleEntry) -> Result<Vec<u8>, ReadError> {
     let settings = &entry.settings;
     let file = open(&settings.path)?;
     if settings.sha256.is_none() {
-        let metadata = file.metadata().map_err(|source| ReadError::Io { path: settings.path.clone(), source })?;
+        let metadata = file.metadata().map_err(|source| ReadError::Io {
+            path: settings.path.clone(),
+            source,
+        })?;
         check_owner(&settings.path, &metadata)?;
     }
     contents(&settings.path, file)
@@ -126,7 +145,10 @@ pub(crate) enum Home<'a> {
 }
 
 /// Modules with their components, in their order; or everything that these and their settings do not fit.
-pub fn all(modules: &[ModuleEntry], config: &Config) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
+pub fn all(
+    modules: &[ModuleEntry],
+    config: &Config,
+) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
     fitting(modules, config, Home::Site)
 }
 
@@ -146,7 +168,11 @@ pub(crate) fn fitting(
     home: Home<'_>,
 ) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
     let (components, problems) = fitted(modules.iter(), config, home, Seats::default());
-    if problems.is_empty() { Ok(components) } else { Err(Problems(problems)) }
+    if problems.is_empty() {
+        Ok(components)
+    } else {
+        Err(Problems(problems))
+    }
 }
 
 /// Modules with their components, and everything that these do not fit.
@@ -166,8 +192,14 @@ fn fitted<'a>(
                 problems.extend(unfit(entry, inspection, config));
                 problems.extend(scope::unfit(entry, &owner, inspection, config));
                 let counted = heads.add(&owner);
-                problems.extend(counted.err().map(|error| entry.problem("module.scope", error.to_string())));
-                problems.extend(limits::files(entry, entry.settings.mode, &Directories::default()).err());
+                problems.extend(
+                    counted
+                        .err()
+                        .map(|error| entry.problem("module.scope", error.to_string())),
+                );
+                problems.extend(
+                    limits::files(entry, entry.settings.mode, &Directories::default()).err(),
+                );
                 problems.extend(seats.take(entry, &owner, &inspection.roles));
                 components.push((entry.clone(), component));
             }
@@ -214,12 +246,24 @@ fn inspected(
         Home::Site => (scope::whose(entry)?, None, name.clone()),
         Home::User(directory) => {
             let uid = directory.uid();
-            (Whose::One(Owner::User(uid)), Some(uid), format!("{uid}/{name}"))
+            (
+                Whose::One(Owner::User(uid)),
+                Some(uid),
+                format!("{uid}/{name}"),
+            )
         }
     };
-    let inspection =
-        inspect(&bytes).map_err(|error| entry.problem("module.path", format!("module {name}: {error}")))?;
-    Ok(Component { bytes: bytes.into(), inspection, whose, installed_by, title, signature, signer: None })
+    let inspection = inspect(&bytes)
+        .map_err(|error| entry.problem("module.path", format!("module {name}: {error}")))?;
+    Ok(Component {
+        bytes: bytes.into(),
+        inspection,
+        whose,
+        installed_by,
+        title,
+        signature,
+        signer: None,
+    })
 }
 
 /// What a setting needs, so that it means anything.
@@ -247,7 +291,10 @@ impl Need {
     fn unmet(&self, entry: &ModuleEntry, found: &Inspection) -> Option<String> {
         let is_met = match self {
             Need::Role(role) => found.roles.contains(role),
-            Need::Policy => Hook::ALL.into_iter().filter_map(Role::policy).any(|role| found.roles.contains(&role)),
+            Need::Policy => Hook::ALL
+                .into_iter()
+                .filter_map(Role::policy)
+                .any(|role| found.roles.contains(&role)),
             Need::Grant(capability) => has_grant(entry, *capability),
         };
         let missing = match self {
@@ -260,31 +307,54 @@ impl Need {
 }
 
 pub(crate) fn has_grant(entry: &ModuleEntry, capability: Capability) -> bool {
-    entry.settings.grants.iter().any(|grant| grant == capability.name())
+    entry
+        .settings
+        .grants
+        .iter()
+        .any(|grant| grant == capability.name())
 }
 
 /// What its admin grants a module.
 pub(crate) fn grants(entry: &ModuleEntry) -> Grants {
-    Capability::ALL.into_iter().filter(|capability| has_grant(entry, *capability)).collect()
+    Capability::ALL
+        .into_iter()
+        .filter(|capability| has_grant(entry, *capability))
+        .collect()
 }
 
 fn unfit(entry: &ModuleEntry, found: &Inspection, config: &Config) -> Vec<Problem> {
     let name = &entry.settings.name;
     let mut problems = Vec::new();
-    let mut wrong = |key, message: String| problems.push(entry.problem(key, format!("module {name} {message}")));
+    let mut wrong = |key, message: String| {
+        problems.push(entry.problem(key, format!("module {name} {message}")))
+    };
     for import in &found.unknown_imports {
-        wrong("module.path", format!("imports {import}, which Peal does not offer"));
+        wrong(
+            "module.path",
+            format!("imports {import}, which Peal does not offer"),
+        );
     }
-    for capability in found.capabilities.iter().filter(|capability| !has_grant(entry, **capability)) {
+    for capability in found
+        .capabilities
+        .iter()
+        .filter(|capability| !has_grant(entry, **capability))
+    {
         let grant = capability.name();
-        wrong("module.grants", format!("imports {capability}, which it is not granted (add {grant:?} to its grants)"));
+        wrong(
+            "module.grants",
+            format!("imports {capability}, which it is not granted (add {grant:?} to its grants)"),
+        );
     }
     if entry.settings.mode == Mode::Shadow && found.roles.contains(&Role::LogChannel) {
-        let why = "cannot be a shadow: it is a log channel, and what these write cannot be taken back";
+        let why =
+            "cannot be a shadow: it is a log channel, and what these write cannot be taken back";
         wrong("module.mode", why.to_owned());
     }
     if has_grant(entry, Capability::State) && config.store.path.is_none() {
-        wrong("module.grants", "cannot keep `state` without a store: set store.path".to_owned());
+        wrong(
+            "module.grants",
+            "cannot keep `state` without a store: set store.path".to_owned(),
+        );
     }
     for (key, need) in NEEDS.iter().filter(|need| entry.given(need.0).is_some()) {
         if let Some(missing) = need.unmet(entry, found) {

@@ -58,11 +58,23 @@ pub struct Deployer {
 impl Beginning {
     /// From now on that server runs them.
     pub fn at(self, server: &Server) -> Deployer {
-        let Beginning { loader, running, standing, versions, overrides } = self;
+        let Beginning {
+            loader,
+            running,
+            standing,
+            versions,
+            overrides,
+        } = self;
         let (handle, chains) = (server.handle(), server.chains());
         let (metrics, shadows) = (server.metrics(), server.shadows());
-        loader.tell(Audience { handle: handle.clone(), metrics: metrics.clone() });
-        let configured = versions.latest().map(|version| version.wanted.clone()).unwrap_or_default();
+        loader.tell(Audience {
+            handle: handle.clone(),
+            metrics: metrics.clone(),
+        });
+        let configured = versions
+            .latest()
+            .map(|version| version.wanted.clone())
+            .unwrap_or_default();
         let users = Users::new(loader.config().deploy.max_compilers);
         let (jobs, troubles) = (Vec::new(), ModuleTroubles::default());
         let deployer = Deployer {
@@ -116,23 +128,37 @@ impl Deployer {
 
     /// These are the jobs from now on: modules for jobs of some names come and go with them.
     pub async fn follow(&mut self, jobs: Vec<Nspace>) {
-        let concerned = |(_, component): &Wanted| component.whose.owners(&jobs) != component.whose.owners(&self.jobs);
+        let concerned = |(_, component): &Wanted| {
+            component.whose.owners(&jobs) != component.whose.owners(&self.jobs)
+        };
         let concerns = self.standing.iter().any(concerned);
-        let gone: Vec<Nspace> = self.jobs.iter().filter(|job| !jobs.contains(job)).cloned().collect();
+        let gone: Vec<Nspace> = self
+            .jobs
+            .iter()
+            .filter(|job| !jobs.contains(job))
+            .cloned()
+            .collect();
         self.jobs = jobs;
         if concerns {
             // Whose job it is has nothing to do with what is wrong with a module.
-            let _ = self.replace(self.standing.clone()).await.map_err(|refused| self.refuse(refused));
+            let _ = self
+                .replace(self.standing.clone())
+                .await
+                .map_err(|refused| self.refuse(refused));
         }
         self.forget(gone).await;
     }
 
     /// What modules for jobs of some names kept for these goes with them.
     async fn forget(&self, gone: Vec<Nspace>) {
-        let Some(store) = self.loader.store().cloned() else { return };
+        let Some(store) = self.loader.store().cloned() else {
+            return;
+        };
         let wanted = self.wanted();
         let clear = move || {
-            let of_jobs = wanted.iter().filter(|(_, component)| matches!(component.whose, Whose::Jobs(_)));
+            let of_jobs = wanted
+                .iter()
+                .filter(|(_, component)| matches!(component.whose, Whose::Jobs(_)));
             for (_, component) in of_jobs {
                 for owner in component.whose.owners(&gone) {
                     StoredState::new(&store, &component.title, &owner, 0).clear();
@@ -159,37 +185,54 @@ impl Deployer {
     /// Calls a module again that was quarantined.
     fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
-        let quarantined = self.running.titled(name).filter(|member| is_quarantined(member));
+        let quarantined = self
+            .running
+            .titled(name)
+            .filter(|member| is_quarantined(member));
         let mut changes = Vec::new();
         for member in quarantined {
             member.module.reset();
-            changes.push(ModuleChange { name: name.to_owned(), what: ChangeKind::Reset });
+            changes.push(ModuleChange {
+                name: name.to_owned(),
+                what: ChangeKind::Reset,
+            });
         }
-        Ok(Deployed { version: self.version(), changes })
+        Ok(Deployed {
+            version: self.version(),
+            changes,
+        })
     }
 
     /// Runs a module no more, until it is enabled again.
     async fn disable(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
         let overrides = self.overrides.with(name, ModuleOverride::Disabled);
-        self.with_overrides(overrides, &format!("disable {name}")).await
+        self.with_overrides(overrides, &format!("disable {name}"))
+            .await
     }
 
     /// Runs a module again that was disabled.
     async fn enable(&mut self, name: &str) -> Result<Deployed, Refused> {
         self.find(name)?;
         let overrides = self.overrides.without(name, ModuleOverride::Disabled);
-        self.with_overrides(overrides, &format!("enable {name}")).await
+        self.with_overrides(overrides, &format!("enable {name}"))
+            .await
     }
 
     /// Has a shadow take part.
     async fn promote(&mut self, name: &str) -> Result<Deployed, Refused> {
         let (entry, component) = self.find(name)?;
         if entry.settings.mode != Mode::Shadow {
-            return Err(Refused::NoShadow { name: name.to_owned() });
+            return Err(Refused::NoShadow {
+                name: name.to_owned(),
+            });
         }
-        let overrides = self.overrides.with(name, ModuleOverride::Promoted(component.inspection.digest.0));
-        self.with_overrides(overrides, &format!("promote {name}")).await
+        let overrides = self.overrides.with(
+            name,
+            ModuleOverride::Promoted(component.inspection.digest.0),
+        );
+        self.with_overrides(overrides, &format!("promote {name}"))
+            .await
     }
 
     /// What was seen of a shadow.
@@ -197,7 +240,9 @@ impl Deployer {
         let (entry, _) = self.find(name)?;
         let shadows = self.shadows.reports(name);
         if shadows.is_empty() && entry.settings.mode != Mode::Shadow {
-            return Err(Refused::NoShadow { name: name.to_owned() });
+            return Err(Refused::NoShadow {
+                name: name.to_owned(),
+            });
         }
         Ok(Reply::Differences { shadows })
     }
@@ -222,18 +267,25 @@ impl Deployer {
     async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, Refused> {
         let version = match to {
             None => self.versions.previous().ok_or(Refused::NoPrevious)?,
-            Some(number) => self.versions.numbered(number).ok_or_else(|| Refused::NoSuchVersion {
-                number,
-                kept: self
-                    .versions
-                    .statuses()
-                    .iter()
-                    .map(|kept| kept.version.to_string())
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            })?,
+            Some(number) => {
+                self.versions
+                    .numbered(number)
+                    .ok_or_else(|| Refused::NoSuchVersion {
+                        number,
+                        kept: self
+                            .versions
+                            .statuses()
+                            .iter()
+                            .map(|kept| kept.version.to_string())
+                            .collect::<Vec<_>>()
+                            .join(", "),
+                    })?
+            }
         };
-        let (wanted, cause) = (version.wanted.clone(), format!("rollback to {}", version.number));
+        let (wanted, cause) = (
+            version.wanted.clone(),
+            format!("rollback to {}", version.number),
+        );
         self.deploy(wanted, &cause).await
     }
 
@@ -248,33 +300,60 @@ impl Deployer {
         if let Some(found) = wanted.iter().find(|(_, component)| component.title == name) {
             return Ok(found.clone());
         }
-        let near = nearest(name, wanted.iter().map(|(_, component)| component.title.as_str())).map(str::to_owned);
-        Err(Refused::NoSuchModule { name: name.to_owned(), near })
+        let near = nearest(
+            name,
+            wanted.iter().map(|(_, component)| component.title.as_str()),
+        )
+        .map(str::to_owned);
+        Err(Refused::NoSuchModule {
+            name: name.to_owned(),
+            near,
+        })
     }
 
     /// Those of the version that runs, also those that an administrator disabled.
     pub(crate) fn wanted(&self) -> Arc<[Wanted]> {
-        self.versions.latest().map(|version| version.wanted.clone()).unwrap_or_default()
+        self.versions
+            .latest()
+            .map(|version| version.wanted.clone())
+            .unwrap_or_default()
     }
 
     /// What the site wants, and what users installed.
     pub(crate) fn everything(&self, site: &[Wanted]) -> Vec<Wanted> {
-        site.iter().chain(self.users.wanted.values().flatten()).cloned().collect()
+        site.iter()
+            .chain(self.users.wanted.values().flatten())
+            .cloned()
+            .collect()
     }
 
-    async fn with_overrides(&mut self, overrides: Overrides, cause: &str) -> Result<Deployed, Refused> {
+    async fn with_overrides(
+        &mut self,
+        overrides: Overrides,
+        cause: &str,
+    ) -> Result<Deployed, Refused> {
         let before = std::mem::replace(&mut self.overrides, overrides);
-        let deployed = self.deploy(self.wanted(), cause).await.inspect_err(|_| self.overrides = before)?;
+        let deployed = self
+            .deploy(self.wanted(), cause)
+            .await
+            .inspect_err(|_| self.overrides = before)?;
         self.keep_overrides().await;
         Ok(deployed)
     }
 
     /// Puts these in the place of those that run, unless they are the same.
-    pub(crate) async fn deploy(&mut self, wanted: Arc<[Wanted]>, cause: &str) -> Result<Deployed, Refused> {
+    pub(crate) async fn deploy(
+        &mut self,
+        wanted: Arc<[Wanted]>,
+        cause: &str,
+    ) -> Result<Deployed, Refused> {
         let (before, known) = (self.standing.clone(), self.known());
         self.replace_with_users(&wanted).await?;
         let changes = self.overridden(&known, changes(&before, &self.standing));
-        let is_new = self.versions.latest().is_none_or(|last| !is_same(&last.wanted, &wanted));
+        let is_new = self
+            .versions
+            .latest()
+            .is_none_or(|last| !is_same(&last.wanted, &wanted));
         if is_new {
             let (store, cause) = (self.loader.store().cloned(), cause.to_owned());
             let mut versions = std::mem::take(&mut self.versions);
@@ -288,8 +367,16 @@ impl Deployer {
         if changes.is_empty() {
             return Ok(Deployed { version, changes });
         }
-        tracing::info!(version, cause, changes = changes.len(), "the modules were changed");
-        self.handle.notify(news::event(&News::Deployed { version, changes: &changes }));
+        tracing::info!(
+            version,
+            cause,
+            changes = changes.len(),
+            "the modules were changed"
+        );
+        self.handle.notify(news::event(&News::Deployed {
+            version,
+            changes: &changes,
+        }));
         let deployed = Deployed { version, changes };
         recorded::deployed(&self.loader, cause, &deployed).await;
         Ok(deployed)
@@ -298,11 +385,19 @@ impl Deployer {
     /// The titles of what was wanted when modules were last changed, disabled or not.
     fn known(&self) -> BTreeSet<String> {
         let (wanted, users) = (self.wanted(), self.users.running.values().flatten());
-        wanted.iter().chain(users).map(|(_, component)| component.title.clone()).collect()
+        wanted
+            .iter()
+            .chain(users)
+            .map(|(_, component)| component.title.clone())
+            .collect()
     }
 
     /// These changes, where modules that are still wanted come and go since an administrator has disabled or enabled them.
-    fn overridden(&self, known: &BTreeSet<String>, changes: Vec<ModuleChange>) -> Vec<ModuleChange> {
+    fn overridden(
+        &self,
+        known: &BTreeSet<String>,
+        changes: Vec<ModuleChange>,
+    ) -> Vec<ModuleChange> {
         let named = |ModuleChange { name, what }| {
             let what = match what {
                 ChangeKind::Removed if self.overrides.disables(&name) => ChangeKind::Disabled,
@@ -379,7 +474,8 @@ impl Deployer {
         (self.running, self.standing) = (set, standing);
         self.show_troubles();
         let running = &self.running;
-        self.shadows.keep(|owner, name| running.is_shadow(owner, name));
+        self.shadows
+            .keep(|owner, name| running.is_shadow(owner, name));
         self.metrics.counters().module_deployments.count();
         Ok(())
     }
@@ -387,7 +483,11 @@ impl Deployer {
 
 /// Whether each user has the same in both.
 fn is_same_of_each(some: &BTreeMap<u32, Vec<Wanted>>, others: &BTreeMap<u32, Vec<Wanted>>) -> bool {
-    some.keys().eq(others.keys()) && some.values().zip(others.values()).all(|(one, other)| is_same(one, other))
+    some.keys().eq(others.keys())
+        && some
+            .values()
+            .zip(others.values())
+            .all(|(one, other)| is_same(one, other))
 }
 
 /// What may take long, or runs guests, away from the runtime's thread.

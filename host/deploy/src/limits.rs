@@ -3,7 +3,8 @@
 use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
 use peal_sandbox::{
-    Access, Capability, Directories, Directory, FuelCount, Grants, Isolation, Limits, Tenant, TenantLimits,
+    Access, Capability, Directories, Directory, FuelCount, Grants, Isolation, Limits, Tenant,
+    TenantLimits,
 };
 use std::{
     collections::BTreeMap,
@@ -86,18 +87,26 @@ pub(crate) fn fuel(set: peal_config::FuelCount) -> FuelCount {
 
 /// What a module that a job brings is granted. State, sinks and files are granted by name, to modules that have one.
 pub(crate) fn brought_grants(config: &Config) -> Grants {
-    let may_have = |grant: &Capability| !is_for_configured(*grant) && tenants_may_have(config, *grant);
+    let may_have =
+        |grant: &Capability| !is_for_configured(*grant) && tenants_may_have(config, *grant);
     Capability::ALL.into_iter().filter(may_have).collect()
 }
 
 /// Whether only modules of the configuration have this: it takes more of an admin than a grant.
 pub(crate) fn is_for_configured(capability: Capability) -> bool {
-    matches!(capability, Capability::State | Capability::Sink | Capability::Files)
+    matches!(
+        capability,
+        Capability::State | Capability::Sink | Capability::Files
+    )
 }
 
 /// Whether modules of users and jobs may have this.
 pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool {
-    config.tenant.grants.iter().any(|grant| grant == capability.name())
+    config
+        .tenant
+        .grants
+        .iter()
+        .any(|grant| grant == capability.name())
 }
 
 /// The directories that a module may use, opened.
@@ -110,7 +119,9 @@ pub(crate) fn files(
         let access = match (files.mode, mode) {
             // What a shadow writes could not be taken back.
             (FilesMode::Read, _) | (_, Mode::Shadow) => Access::Read,
-            (FilesMode::ReadWrite, Mode::Active) => Access::ReadWrite { quota: files.max_bytes },
+            (FilesMode::ReadWrite, Mode::Active) => Access::ReadWrite {
+                quota: files.max_bytes,
+            },
         };
         match directories.open(&files.path, access) {
             Ok(directory) => Ok((files.name.clone(), Arc::new(directory))),
@@ -140,14 +151,20 @@ pub(crate) struct HeadCount {
 impl HeadCount {
     /// Nobody has any yet.
     pub(crate) fn new(config: &Config) -> HeadCount {
-        HeadCount { most: config.tenant.modules, heads: BTreeMap::new() }
+        HeadCount {
+            most: config.tenant.modules,
+            heads: BTreeMap::new(),
+        }
     }
 
     /// One more for this owner.
     pub(crate) fn add(&mut self, owner: &Owner) -> Result<(), TooMany> {
         let heads = self.heads.entry(owner.clone()).or_default();
         if *owner != Owner::Site && *heads >= self.most {
-            return Err(TooMany { owner: owner.clone(), most: self.most });
+            return Err(TooMany {
+                owner: owner.clone(),
+                most: self.most,
+            });
         }
         *heads += 1;
         Ok(())
@@ -163,8 +180,14 @@ pub(crate) struct Tenants {
 impl Tenants {
     /// Nobody has anything yet.
     pub(crate) fn new(config: &Config) -> Tenants {
-        let limits = TenantLimits { memory: config.tenant.memory, instances: config.tenant.instances };
-        Tenants { limits, known: Mutex::default() }
+        let limits = TenantLimits {
+            memory: config.tenant.memory,
+            instances: config.tenant.instances,
+        };
+        Tenants {
+            limits,
+            known: Mutex::default(),
+        }
     }
 
     /// What this owner has. The site has no limits together.
@@ -174,7 +197,12 @@ impl Tenants {
         }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|other, tenant| other == owner || tenant.is_used());
-        Some(known.entry(owner.clone()).or_insert_with(|| Tenant::new(self.limits)).clone())
+        Some(
+            known
+                .entry(owner.clone())
+                .or_insert_with(|| Tenant::new(self.limits))
+                .clone(),
+        )
     }
 }
 
@@ -185,13 +213,21 @@ mod tests {
 
     #[test]
     fn the_table_of_settings_has_the_defaults_of_the_sandbox() {
-        assert_eq!(of_module(&Module::default(), &Owner::Site), Limits::default());
-        let shared = Limits { isolation: Isolation::Namespace, ..Limits::default() };
+        assert_eq!(
+            of_module(&Module::default(), &Owner::Site),
+            Limits::default()
+        );
+        let shared = Limits {
+            isolation: Isolation::Namespace,
+            ..Limits::default()
+        };
         assert_eq!(of_module(&Module::default(), &Owner::User(1)), shared);
         assert_eq!(of_brought(&Config::default()), shared);
         assert_eq!(brought_grants(&Config::default()), Grants::tenant());
-        let tenant =
-            TenantLimits { memory: Config::default().tenant.memory, instances: Config::default().tenant.instances };
+        let tenant = TenantLimits {
+            memory: Config::default().tenant.memory,
+            instances: Config::default().tenant.instances,
+        };
         assert_eq!(tenant, TenantLimits::default());
         assert_eq!(fuel(Config::default().sandbox.fuel), FuelCount::default());
     }
@@ -204,7 +240,10 @@ mod tests {
         let job = Owner::Namespace(Nspace::new("job").unwrap());
         assert!(heads.add(&job).is_ok() && heads.add(&job).is_ok());
         let error = heads.add(&job).unwrap_err().to_string();
-        assert_eq!(error, "namespace job has 2 modules, as many as there may be (tenant.modules)");
+        assert_eq!(
+            error,
+            "namespace job has 2 modules, as many as there may be (tenant.modules)"
+        );
         assert!(heads.add(&Owner::User(1)).is_ok());
         assert!((0..50).all(|_| heads.add(&Owner::Site).is_ok()));
         let tenants = Tenants::new(&config);

@@ -16,8 +16,9 @@ use peal_config::{Config, FuelCount, ModuleEntry, ModuleOwner, Modules, Problem,
 use peal_core::owner::Owner;
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError, Limits, LoadError, Module,
-    ModuleRegistration, OnQuarantine, ProcUsage, Quarantined, Role, Services, State,
+    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError, Limits,
+    LoadError, Module, ModuleRegistration, OnQuarantine, ProcUsage, Quarantined, Role, Services,
+    State,
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
@@ -58,7 +59,10 @@ enum BroughtError {
     )]
     NoHandler(BTreeSet<Role>),
     #[error("it imports {capability}, which a handler of a job does not have: {remedy}")]
-    NotGranted { capability: Capability, remedy: String },
+    NotGranted {
+        capability: Capability,
+        remedy: String,
+    },
     #[error("it {0}")]
     Unsigned(String),
 }
@@ -66,7 +70,11 @@ enum BroughtError {
 /// Roles in words.
 fn listed(roles: &BTreeSet<Role>) -> String {
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
-    if names.is_empty() { "nothing that Peal calls".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "nothing that Peal calls".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 /// What to do where a handler of a job needs a capability that it does not have.
@@ -76,7 +84,9 @@ fn remedy(capability: Capability) -> String {
         true => format!(
             "name it in a [[module]] of the configuration with {name:?} among its grants; handlers of jobs never have that"
         ),
-        false => format!("add {name:?} to tenant.grants, or name it in a [[module]] with {name:?} among its grants"),
+        false => format!(
+            "add {name:?} to tenant.grants, or name it in a [[module]] with {name:?} among its grants"
+        ),
     }
 }
 
@@ -131,21 +141,45 @@ impl Member {
     }
 
     /// Whether this is what one would get of that component with these settings.
-    pub(crate) fn is_still(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> bool {
-        let is_entry = self.entry.as_ref().is_some_and(|own| own.settings == entry.settings);
+    pub(crate) fn is_still(
+        &self,
+        entry: &ModuleEntry,
+        component: &Component,
+        owner: &Owner,
+    ) -> bool {
+        let is_entry = self
+            .entry
+            .as_ref()
+            .is_some_and(|own| own.settings == entry.settings);
         is_entry && self.owner == *owner && self.module.digest() == component.inspection.digest
     }
 }
 
 /// As it is recorded.
 fn quarantine(quarantined: &Quarantined) -> Entry {
-    let Quarantined { module, digest, failures, last, .. } = quarantined;
-    Entry::Quarantined { module: module.to_string(), digest: *digest, failures: *failures, last: last.clone() }
+    let Quarantined {
+        module,
+        digest,
+        failures,
+        last,
+        ..
+    } = quarantined;
+    Entry::Quarantined {
+        module: module.to_string(),
+        digest: *digest,
+        failures: *failures,
+        last: last.clone(),
+    }
 }
 
 impl Loader {
     /// Loads as these settings want it. Channels write there, state is kept in that store, calls are recorded there.
-    pub fn new(config: Config, outlets: Outlets, store: Option<Arc<Store>>, audit: Option<Audit>) -> Loader {
+    pub fn new(
+        config: Config,
+        outlets: Outlets,
+        store: Option<Arc<Store>>,
+        audit: Option<Audit>,
+    ) -> Loader {
         let (tenants, rules) = (Tenants::new(&config), Mutex::new(config.modules.clone()));
         let (directories, engine) = (Directories::default(), Mutex::default());
         Loader {
@@ -166,19 +200,28 @@ impl Loader {
     /// The same, where modules that are granted `usage` are told what this measures.
     #[must_use]
     pub fn measuring(self, gauge: Arc<dyn Gauge>) -> Loader {
-        Loader { gauge: Some(gauge), ..self }
+        Loader {
+            gauge: Some(gauge),
+            ..self
+        }
     }
 
     /// This loader, with a compiler for what users install.
     #[must_use]
     pub fn compiling_by(self, compiler: Arc<dyn ComponentCompiler>) -> Loader {
-        Loader { compiler: Some(compiler), ..self }
+        Loader {
+            compiler: Some(compiler),
+            ..self
+        }
     }
 
     /// What the modules of this owner may know of the use of the machine.
     fn usage(&self, owner: &Owner) -> Option<Arc<dyn ProcUsage>> {
         let gauge = self.gauge.clone()?;
-        Some(Arc::new(OwnUsage { gauge, owner: owner.clone() }))
+        Some(Arc::new(OwnUsage {
+            gauge,
+            owner: owner.clone(),
+        }))
     }
 
     /// The settings that it loads by.
@@ -233,20 +276,32 @@ impl Loader {
 
     fn limits(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> Limits {
         let limits = limits::of_module(&entry.settings, owner);
-        if component.installed_by.is_some() { limits::capped(limits, &self.config) } else { limits }
+        if component.installed_by.is_some() {
+            limits::capped(limits, &self.config)
+        } else {
+            limits
+        }
     }
 
     /// Has a component of these modules compiled outside of the server, for each kind of code that they run as. Blocks.
-    pub(crate) fn precompile(&self, modules: &[Wanted], digest: Digest) -> Result<(), CompileFailure> {
+    pub(crate) fn precompile(
+        &self,
+        modules: &[Wanted],
+        digest: Digest,
+    ) -> Result<(), CompileFailure> {
         let unavailable = |error: EngineError| CompileFailure::Unavailable(error.to_string());
         let engine = self.engine().map_err(unavailable)?;
         if engine.cache_dir().is_none() {
             return Err(compiler::no_cache());
         }
-        let none = || CompileFailure::Unavailable("this server has no process that compiles".to_owned());
+        let none =
+            || CompileFailure::Unavailable("this server has no process that compiles".to_owned());
         let compiler = self.compiler.as_ref().ok_or_else(none)?;
         let mut done = Vec::new();
-        for (entry, component) in modules.iter().filter(|(_, component)| component.inspection.digest == digest) {
+        for (entry, component) in modules
+            .iter()
+            .filter(|(_, component)| component.inspection.digest == digest)
+        {
             let limits = self.limits(entry, component, &component.whose.any());
             let target = engine.code_target(&limits).map_err(unavailable)?;
             if !done.contains(&target) {
@@ -281,7 +336,9 @@ impl Loader {
             ..Services::default()
         };
         let limits = self.limits(entry, component, &owner);
-        let engine = self.engine().map_err(|error| wrong("module.path")(error.to_string()))?;
+        let engine = self
+            .engine()
+            .map_err(|error| wrong("module.path")(error.to_string()))?;
         let bytes = (component.inspection.digest, component.bytes.clone());
         let loading = Loading {
             name: &component.title,
@@ -291,42 +348,103 @@ impl Loader {
             grants: &grants,
             limits,
         };
-        let services = self.recorded(loading, services).map_err(wrong("module.path"))?;
+        let services = self
+            .recorded(loading, services)
+            .map_err(wrong("module.path"))?;
         let inspected = (&*component.bytes, component.inspection.clone());
-        let module = Module::load_inspected(&engine, &component.title, inspected, &grants, limits, services);
+        let module = Module::load_inspected(
+            &engine,
+            &component.title,
+            inspected,
+            &grants,
+            limits,
+            services,
+        );
         let module = module.map_err(|error| wrong("module.path")(error.to_string()))?;
-        let wishes = module.init(&settings.config).map_err(|error| wrong("module.config")(error.to_string()))?;
-        Ok(Member { entry: Some(entry.clone()), owner, module: Arc::new(module), wishes })
+        let wishes = module
+            .init(&settings.config)
+            .map_err(|error| wrong("module.config")(error.to_string()))?;
+        Ok(Member {
+            entry: Some(entry.clone()),
+            owner,
+            module: Arc::new(module),
+            wishes,
+        })
     }
 
     /// Loads a module that a job brings: it has the tenant's grants.
     pub(crate) fn brought(&self, path: &Path, job: &Nspace) -> Result<Member, Problem> {
         let load = || -> Result<Member, BroughtError> {
-            let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let name = path
+                .file_stem()
+                .map(|stem| stem.to_string_lossy().into_owned())
+                .unwrap_or_default();
             let (bytes, owner) = (component::read(path)?, Owner::Namespace(job.clone()));
             let inspection = peal_sandbox::inspect(&bytes)?;
             if !inspection.roles.contains(&Role::EventHandler) {
                 return Err(BroughtError::NoHandler(inspection.roles));
             }
             let signature = Signature::beside(path);
-            if let Some(why) = signature::lacking(&self.rules(), (ModuleOwner::Brought, None), &bytes, &signature) {
+            if let Some(why) = signature::lacking(
+                &self.rules(),
+                (ModuleOwner::Brought, None),
+                &bytes,
+                &signature,
+            ) {
                 return Err(BroughtError::Unsigned(why));
             }
-            let (grants, limits) = (limits::brought_grants(&self.config), limits::of_brought(&self.config));
-            if let Some(capability) = inspection.capabilities.iter().copied().find(|wanted| !grants.allows(*wanted)) {
-                return Err(BroughtError::NotGranted { capability, remedy: remedy(capability) });
+            let (grants, limits) = (
+                limits::brought_grants(&self.config),
+                limits::of_brought(&self.config),
+            );
+            if let Some(capability) = inspection
+                .capabilities
+                .iter()
+                .copied()
+                .find(|wanted| !grants.allows(*wanted))
+            {
+                return Err(BroughtError::NotGranted {
+                    capability,
+                    remedy: remedy(capability),
+                });
             }
             let (tenant, on_quarantine) = (self.tenants.of(&owner), Some(self.alarm()));
             let usage = self.usage(&owner);
-            let services = Services { usage, tenant, on_quarantine, ..Services::default() };
+            let services = Services {
+                usage,
+                tenant,
+                on_quarantine,
+                ..Services::default()
+            };
             let bytes: Arc<[u8]> = bytes.into();
             let component = (Digest::of(&bytes), bytes.clone());
-            let loading = Loading { name: &name, owner: &owner, mode: "brought", component, grants: &grants, limits };
-            let services = self.recorded(loading, services).map_err(BroughtError::Record)?;
+            let loading = Loading {
+                name: &name,
+                owner: &owner,
+                mode: "brought",
+                component,
+                grants: &grants,
+                limits,
+            };
+            let services = self
+                .recorded(loading, services)
+                .map_err(BroughtError::Record)?;
             let inspected = (&*bytes, inspection);
-            let module = Module::load_inspected(&self.engine()?, &name, inspected, &grants, limits, services)?;
+            let module = Module::load_inspected(
+                &self.engine()?,
+                &name,
+                inspected,
+                &grants,
+                limits,
+                services,
+            )?;
             let wishes = module.init(&[])?;
-            Ok(Member { entry: None, owner, module: Arc::new(module), wishes })
+            Ok(Member {
+                entry: None,
+                owner,
+                module: Arc::new(module),
+                wishes,
+            })
         };
         load().map_err(|error| Problem::of_file(format!("--handler {}: {error}", path.display())))
     }
@@ -347,6 +465,10 @@ impl Loader {
         let settings = &entry.settings;
         let state = StoredState::new(store, &component.title, owner, settings.state_quota);
         let total = self.config.tenant.state_quota;
-        Ok(Some(Arc::new(if *owner == Owner::Site { state } else { state.within(total) })))
+        Ok(Some(Arc::new(if *owner == Owner::Site {
+            state
+        } else {
+            state.within(total)
+        })))
     }
 }

@@ -18,7 +18,10 @@ const STATUS: KeyName = KeyName("peal.module.status");
 /// What has happened.
 pub(crate) enum News<'a> {
     /// Others have taken the place of those that ran.
-    Deployed { version: u64, changes: &'a [ModuleChange] },
+    Deployed {
+        version: u64,
+        changes: &'a [ModuleChange],
+    },
     /// Others were to take their place and could not. Why is for administrators: it names files.
     Refused,
     /// A module has failed too often.
@@ -29,18 +32,38 @@ pub(crate) enum News<'a> {
 pub(crate) fn event(news: &News<'_>) -> Event {
     let (code, said) = match news {
         News::Deployed { version, changes } => {
-            let changes = changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let changes = changes
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ");
             let version = Info::new(VERSION, Value::Uint64(*version));
-            (Status::PEAL_MODULES_DEPLOYED, vec![version, Info::new(CHANGES, Value::string(&changes))])
+            (
+                Status::PEAL_MODULES_DEPLOYED,
+                vec![version, Info::new(CHANGES, Value::string(&changes))],
+            )
         }
         News::Refused => (Status::PEAL_MODULES_REFUSED, Vec::new()),
-        News::Quarantined(Quarantined { module, failures, last, .. }) => {
+        News::Quarantined(Quarantined {
+            module,
+            failures,
+            last,
+            ..
+        }) => {
             let status = Info::new(STATUS, Value::Status(last.kind.status()));
             let failures = Info::new(FAILURES, Value::Uint64(*failures as u64));
-            (Status::PEAL_MODULE_QUARANTINED, vec![Info::new(NAME, Value::string(module)), failures, status])
+            (
+                Status::PEAL_MODULE_QUARANTINED,
+                vec![Info::new(NAME, Value::string(module)), failures, status],
+            )
         }
     };
     let mut infos = vec![Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true))];
     infos.extend(said);
-    Event { code, source: None, range: Range::Local, infos }
+    Event {
+        code,
+        source: None,
+        range: Range::Local,
+        infos,
+    }
 }

@@ -12,7 +12,11 @@ pub(crate) struct Overrides(BTreeSet<(String, ModuleOverride)>);
 impl Overrides {
     /// Those that a store remembers.
     pub(crate) fn recall(store: Option<&Store>) -> Overrides {
-        Overrides(store.map(|store| store.module_overrides().unwrap_or_default()).unwrap_or_default())
+        Overrides(
+            store
+                .map(|store| store.module_overrides().unwrap_or_default())
+                .unwrap_or_default(),
+        )
     }
 
     /// Has a store remember them. Blocks; what goes wrong there the store counts and traces itself.
@@ -52,15 +56,21 @@ impl Overrides {
 
     /// Whether a module is not to be called.
     pub(crate) fn disables(&self, name: &str) -> bool {
-        self.0.contains(&(name.to_owned(), ModuleOverride::Disabled))
+        self.0
+            .contains(&(name.to_owned(), ModuleOverride::Disabled))
     }
 
     /// What is to run of what the configuration wants. What was promoted was that component: another one under its name looks on
     /// again.
     pub(crate) fn applied(&self, wanted: &[Wanted]) -> Vec<Wanted> {
-        let enabled = wanted.iter().filter(|(_, component)| !self.disables(&component.title));
+        let enabled = wanted
+            .iter()
+            .filter(|(_, component)| !self.disables(&component.title));
         let promoted = |(entry, component): &Wanted| {
-            let said = (component.title.clone(), ModuleOverride::Promoted(component.inspection.digest.0));
+            let said = (
+                component.title.clone(),
+                ModuleOverride::Promoted(component.inspection.digest.0),
+            );
             let mut entry = entry.clone();
             if self.0.contains(&said) {
                 entry.settings.mode = Mode::Active;
@@ -80,9 +90,16 @@ fn change((old_entry, old): &Wanted, (new_entry, new): &Wanted) -> Option<Change
     if after == before && new.whose == old.whose {
         return None;
     }
-    let shadow = Module { mode: Mode::Shadow, ..after.clone() };
+    let shadow = Module {
+        mode: Mode::Shadow,
+        ..after.clone()
+    };
     let is_promoted = after.mode == Mode::Active && shadow == *before && new.whose == old.whose;
-    Some(if is_promoted { ChangeKind::Promoted } else { ChangeKind::Configured })
+    Some(if is_promoted {
+        ChangeKind::Promoted
+    } else {
+        ChangeKind::Configured
+    })
 }
 
 /// What leads from some modules to others.
@@ -92,14 +109,18 @@ pub(crate) fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
     }
     fn common<'a>(of: &'a [Wanted], others: &[Wanted]) -> Vec<&'a str> {
         let titles = of.iter().map(|(_, component)| component.title.as_str());
-        titles.filter(|title| find(others, title).is_some()).collect()
+        titles
+            .filter(|title| find(others, title).is_some())
+            .collect()
     }
     let (before, after) = (common(old, new), common(new, old));
     let moved = |title: &str| {
         let place = |titles: &[&str]| titles.iter().position(|known| *known == title);
         (place(&before) != place(&after)).then_some(ChangeKind::Moved)
     };
-    let removed = old.iter().filter(|(_, component)| find(new, &component.title).is_none());
+    let removed = old
+        .iter()
+        .filter(|(_, component)| find(new, &component.title).is_none());
     let removed = removed.map(|(_, component)| (&component.title, ChangeKind::Removed));
     let rest = new.iter().filter_map(|wanted| {
         let title = &wanted.1.title;
@@ -109,11 +130,23 @@ pub(crate) fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
         };
         Some((title, what))
     });
-    removed.chain(rest).map(|(title, what)| ModuleChange { name: title.clone(), what }).collect()
+    removed
+        .chain(rest)
+        .map(|(title, what)| ModuleChange {
+            name: title.clone(),
+            what,
+        })
+        .collect()
 }
 
 /// Whether these are the same in the same order, signed by the same.
 pub(crate) fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
-    let signature = |(_, component): &Wanted| component.signature.as_ref().ok().map(|of| of.text().to_owned());
+    let signature = |(_, component): &Wanted| {
+        component
+            .signature
+            .as_ref()
+            .ok()
+            .map(|of| of.text().to_owned())
+    };
     changes(some, others).is_empty() && some.iter().map(signature).eq(others.iter().map(signature))
 }

@@ -24,24 +24,50 @@ pub fn pools(config: &Sandbox) -> io::Result<GuestPools> {
         threads.threads = number;
     }
     let pool = |settings| GuestPool::new(settings).map(Arc::new);
-    let site = PoolSettings { threads: NonZeroUsize::MIN, ..PoolSettings::default() };
-    let policies = pool(PoolSettings { threads: POLICY_THREADS, ..PoolSettings::default() })?;
-    let channels = pool(PoolSettings { threads: CHANNELS, ..PoolSettings::default() })?;
-    let shadows = pool(PoolSettings { queue: SHADOWS, priority: Priority::Lowest, ..site })?;
-    Ok(GuestPools { site: pool(site)?, tenants: pool(threads)?, policies, channels, shadows })
+    let site = PoolSettings {
+        threads: NonZeroUsize::MIN,
+        ..PoolSettings::default()
+    };
+    let policies = pool(PoolSettings {
+        threads: POLICY_THREADS,
+        ..PoolSettings::default()
+    })?;
+    let channels = pool(PoolSettings {
+        threads: CHANNELS,
+        ..PoolSettings::default()
+    })?;
+    let shadows = pool(PoolSettings {
+        queue: SHADOWS,
+        priority: Priority::Lowest,
+        ..site
+    })?;
+    Ok(GuestPools {
+        site: pool(site)?,
+        tenants: pool(threads)?,
+        policies,
+        channels,
+        shadows,
+    })
 }
 
 /// The engine that the configuration wants.
 pub fn engine(config: &Sandbox) -> Result<Engine, EngineError> {
     let default = EngineSettings::default();
     let (max_instances, fuel) = (config.max_instances, limits::fuel(config.fuel));
-    let settings = |cache_dir| EngineSettings { cache_dir, max_instances, fuel, ..default };
+    let settings = |cache_dir| EngineSettings {
+        cache_dir,
+        max_instances,
+        fuel,
+        ..default
+    };
     let with_cache = Engine::new(&settings(code_dir(config)));
     Ok(match &config.cache_dir {
         Some(_) => with_cache?,
         None => with_cache.or_else(|error| match error {
             // Nobody asked for that directory: modules are compiled anew rather than not at all.
-            EngineError::CacheDir { .. } | EngineError::CacheDirShared { .. } | EngineError::CacheDirExposed { .. } => {
+            EngineError::CacheDir { .. }
+            | EngineError::CacheDirShared { .. }
+            | EngineError::CacheDirExposed { .. } => {
                 tracing::warn!(%error, "compiled code is not kept");
                 Engine::new(&settings(None))
             }
@@ -55,9 +81,14 @@ pub fn code_dir(config: &Sandbox) -> Option<PathBuf> {
     if config.cache_dir.is_some() {
         return config.cache_dir.clone();
     }
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base =
-        set("XDG_CACHE_HOME").filter(|path| path.is_absolute()).or_else(|| set("HOME").map(|home| home.join(".cache")));
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let base = set("XDG_CACHE_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| set("HOME").map(|home| home.join(".cache")));
     base.map(|base| base.join("peal").join("compiled"))
 }
 
@@ -84,7 +115,9 @@ mod tests {
             })
             .collect();
         for hook in Hook::ALL {
-            begun.recv_timeout(Duration::from_secs(30)).unwrap_or_else(|_| panic!("{} waits", hook.name()));
+            begun
+                .recv_timeout(Duration::from_secs(30))
+                .unwrap_or_else(|_| panic!("{} waits", hook.name()));
         }
         drop(waiting);
     }

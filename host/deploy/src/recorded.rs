@@ -19,9 +19,22 @@ pub(crate) struct Loading<'a> {
 
 impl Loader {
     /// Has the calls of a module recorded, where that is wanted.
-    pub(crate) fn recorded(&self, loading: Loading<'_>, services: Services) -> Result<Services, String> {
-        let Some(audit) = self.audit() else { return Ok(services) };
-        let Loading { name, owner, mode, component: (digest, bytes), grants, limits } = loading;
+    pub(crate) fn recorded(
+        &self,
+        loading: Loading<'_>,
+        services: Services,
+    ) -> Result<Services, String> {
+        let Some(audit) = self.audit() else {
+            return Ok(services);
+        };
+        let Loading {
+            name,
+            owner,
+            mode,
+            component: (digest, bytes),
+            grants,
+            limits,
+        } = loading;
         let facts = Facts {
             name: name.to_owned(),
             owner: owner.to_string(),
@@ -32,8 +45,13 @@ impl Loader {
             sinks: services.sinks.keys().cloned().collect(),
             directories: services.files.keys().cloned().collect(),
         };
-        let recorder = audit.recorder(&facts, bytes).map_err(|error| error.to_string())?;
-        Ok(Services { recorder: Some(recorder), ..services })
+        let recorder = audit
+            .recorder(&facts, bytes)
+            .map_err(|error| error.to_string())?;
+        Ok(Services {
+            recorder: Some(recorder),
+            ..services
+        })
     }
 
     /// Has something recorded that is no call. May wait for room, so not on a thread of the runtime.
@@ -45,9 +63,17 @@ impl Loader {
 }
 
 /// Others run now.
-pub(crate) async fn deployed(loader: &Arc<Loader>, cause: &str, Deployed { version, changes }: &Deployed) {
+pub(crate) async fn deployed(
+    loader: &Arc<Loader>,
+    cause: &str,
+    Deployed { version, changes }: &Deployed,
+) {
     let changes = changes.iter().map(ToString::to_string).collect();
-    let entry = Entry::Deployed { version: *version, cause: cause.to_owned(), changes };
+    let entry = Entry::Deployed {
+        version: *version,
+        cause: cause.to_owned(),
+        changes,
+    };
     let loader = loader.clone();
     blocking(move || loader.note(entry)).await;
 }
@@ -55,6 +81,8 @@ pub(crate) async fn deployed(loader: &Arc<Loader>, cause: &str, Deployed { versi
 /// Others were to run, and cannot. Told at once: nobody waits.
 pub(crate) fn refused(loader: &Loader, refused: &Refused) {
     if let Some(audit) = loader.audit() {
-        audit.mention(Entry::Refused { reasons: refused.to_string().lines().map(str::to_owned).collect() });
+        audit.mention(Entry::Refused {
+            reasons: refused.to_string().lines().map(str::to_owned).collect(),
+        });
     }
 }

@@ -39,5 +39,6 @@ pub enum Refused {
 }
 
 fn hint(near: Option<&str>) -> String {
-    near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+    near.map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default()
 }

@@ -19,9 +19,12 @@ impl Whose {
     pub(crate) fn owners(&self, jobs: &[Nspace]) -> Vec<Owner> {
         match self {
             Whose::One(owner) => vec![owner.clone()],
-            Whose::Jobs(pattern) => {
-                jobs.iter().filter(|job| pattern.matches(job)).cloned().map(Owner::Namespace).collect()
-            }
+            Whose::Jobs(pattern) => jobs
+                .iter()
+                .filter(|job| pattern.matches(job))
+                .cloned()
+                .map(Owner::Namespace)
+                .collect(),
         }
     }
 
@@ -53,9 +56,9 @@ fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
             let wrong = |why: String| entry.problem("module.scope", format!("module.scope: {why}"));
             match nix::unistd::User::from_name(name) {
                 Ok(Some(user)) => Ok(Owner::User(user.uid.as_raw())),
-                Ok(None) => {
-                    Err(wrong(format!("there is no user {name:?} here; `getent passwd` lists those there are")))
-                }
+                Ok(None) => Err(wrong(format!(
+                    "there is no user {name:?} here; `getent passwd` lists those there are"
+                ))),
                 Err(error) => Err(wrong(format!("cannot look up user {name:?}: {error}"))),
             }
         }
@@ -63,13 +66,22 @@ fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
 }
 
 /// What of a module does not go with whose it is: policies decide and channels log for everybody, so they are the site's.
-pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection, config: &Config) -> Vec<Problem> {
+pub fn unfit(
+    entry: &ModuleEntry,
+    owner: &Owner,
+    found: &Inspection,
+    config: &Config,
+) -> Vec<Problem> {
     if *owner == Owner::Site {
         return Vec::new();
     }
     let name = &entry.settings.name;
     let mut problems = Vec::new();
-    for role in found.roles.iter().filter(|role| !matches!(role, Role::EventHandler | Role::Lifecycle)) {
+    for role in found
+        .roles
+        .iter()
+        .filter(|role| !matches!(role, Role::EventHandler | Role::Lifecycle))
+    {
         let message = format!(
             "module {name} is {}, which belongs to the site: leave out module.scope",
             with_article(role.name())
@@ -77,10 +89,15 @@ pub fn unfit(entry: &ModuleEntry, owner: &Owner, found: &Inspection, config: &Co
         problems.push(entry.problem("module.scope", message));
     }
     let granted = |capability: &Capability| has_grant(entry, *capability);
-    for capability in Capability::ALL.into_iter().filter(granted).filter(|grant| !tenants_may_have(config, *grant)) {
+    for capability in Capability::ALL
+        .into_iter()
+        .filter(granted)
+        .filter(|grant| !tenants_may_have(config, *grant))
+    {
         let grant = capability.name();
-        let message =
-            format!("module {name} is of {owner} and cannot be granted {grant:?}: only the site's can (tenant.grants)");
+        let message = format!(
+            "module {name} is of {owner} and cannot be granted {grant:?}: only the site's can (tenant.grants)"
+        );
         problems.push(entry.problem("module.grants", message));
     }
     problems

@@ -13,7 +13,13 @@ use peal_server::ChannelError;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The keys by which the configuration says what a handler is registered for.
-const HANDLER_KEYS: [&str; 5] = ["module.codes", "module.levels", "module.affected", "module.place", "module.oneshot"];
+const HANDLER_KEYS: [&str; 5] = [
+    "module.codes",
+    "module.levels",
+    "module.affected",
+    "module.place",
+    "module.oneshot",
+];
 
 /// What the configuration says of a module's handler.
 pub fn registration(settings: &Module) -> Registration {
@@ -26,7 +32,11 @@ pub fn registration(settings: &Module) -> Registration {
             EventLevels::Both => Levels::Both,
         },
         affected: settings.affected.clone(),
-        lifetime: if settings.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
+        lifetime: if settings.oneshot {
+            Lifetime::OneShot
+        } else {
+            Lifetime::Standing
+        },
         ..Registration::new(&settings.name, Codes::of(&settings.codes))
     }
 }
@@ -43,13 +53,16 @@ pub fn mode(settings: &Module) -> Mode {
 /// where a policy or a channel stands.
 pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static str> {
     let has_other_place = roles.contains(&Role::LogChannel) || hooks(roles).next().is_some();
-    let means_nothing = |key: &&str| entry.given(key).is_some() && !(*key == "module.place" && has_other_place);
+    let means_nothing =
+        |key: &&str| entry.given(key).is_some() && !(*key == "module.place" && has_other_place);
     HANDLER_KEYS.into_iter().filter(means_nothing).collect()
 }
 
 /// The hooks that a module decides at.
 pub fn hooks(roles: &BTreeSet<Role>) -> impl Iterator<Item = Hook> {
-    Hook::ALL.into_iter().filter(|hook| Role::policy(*hook).is_some_and(|role| roles.contains(&role)))
+    Hook::ALL
+        .into_iter()
+        .filter(|hook| Role::policy(*hook).is_some_and(|role| roles.contains(&role)))
 }
 
 /// The seats that are taken.
@@ -72,47 +85,82 @@ impl<'a> Seats<'a> {
     }
 
     /// Gives a module the seats of its roles, or says why it cannot have them.
-    pub fn take(&mut self, entry: &'a ModuleEntry, owner: &Owner, roles: &BTreeSet<Role>) -> Vec<Problem> {
+    pub fn take(
+        &mut self,
+        entry: &'a ModuleEntry,
+        owner: &Owner,
+        roles: &BTreeSet<Role>,
+    ) -> Vec<Problem> {
         let (settings, mut problems) = (&entry.settings, Vec::new());
         let mut wrong = |key, message: String| problems.push(entry.problem(key, message));
         if roles.contains(&Role::EventHandler) {
             if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {
                 // What it registers it says only when it is started.
                 self.has_unnamed = true;
-            } else if let Err(error) =
-                self.handlers.entry(owner.clone()).or_default().register(registration(settings), ())
+            } else if let Err(error) = self
+                .handlers
+                .entry(owner.clone())
+                .or_default()
+                .register(registration(settings), ())
                 && is_certain(&error, self.has_unknown || self.has_unnamed)
             {
-                wrong("module.place", format!("module {} cannot be registered: {error}", settings.name));
+                wrong(
+                    "module.place",
+                    format!("module {} cannot be registered: {error}", settings.name),
+                );
             }
         }
         let mut unseated = None;
         for hook in hooks(roles) {
             let chain = self.policies.entry(hook).or_default();
-            let taken =
-                chain.register(&settings.name, (settings.place.clone(), mode(settings)), OnFailure::default(), ());
-            unseated = unseated.or(taken.err().filter(|error| is_certain(error, self.has_unknown)));
+            let taken = chain.register(
+                &settings.name,
+                (settings.place.clone(), mode(settings)),
+                OnFailure::default(),
+                (),
+            );
+            unseated = unseated.or(taken
+                .err()
+                .filter(|error| is_certain(error, self.has_unknown)));
         }
         if let Some(error) = unseated {
-            wrong("module.place", format!("module {} cannot decide: {error}", settings.name));
+            wrong(
+                "module.place",
+                format!("module {} cannot decide: {error}", settings.name),
+            );
         }
         if roles.contains(&Role::LogChannel) {
             if settings.channels.is_empty() {
-                wrong("module.channels", ChannelError::None { name: settings.name.clone() }.to_string());
+                wrong(
+                    "module.channels",
+                    ChannelError::None {
+                        name: settings.name.clone(),
+                    }
+                    .to_string(),
+                );
             }
             for channel in &settings.channels {
                 let holder = *self.served.entry(channel).or_insert(&settings.name);
                 if holder != settings.name {
-                    let taken = ChannelError::Taken { channel: channel.clone(), holder: holder.to_owned() };
+                    let taken = ChannelError::Taken {
+                        channel: channel.clone(),
+                        holder: holder.to_owned(),
+                    };
                     wrong("module.channels", taken.to_string());
                 }
             }
             let place = settings.place.clone();
-            let registration = Registration { place, ..Registration::new(&settings.name, Codes::Default) };
+            let registration = Registration {
+                place,
+                ..Registration::new(&settings.name, Codes::Default)
+            };
             if let Err(error) = self.channels.register(registration, ())
                 && is_certain(&error, self.has_unknown)
             {
-                wrong("module.place", format!("module {} cannot be registered: {error}", settings.name));
+                wrong(
+                    "module.place",
+                    format!("module {} cannot be registered: {error}", settings.name),
+                );
             }
         }
         problems

@@ -33,11 +33,24 @@ impl ModuleSet {
         running: &ModuleSet,
     ) -> Result<ModuleSet, Problems> {
         let (mut members, mut problems) = (Vec::new(), Vec::new());
-        let each =
-            wanted.iter().flat_map(|wanted| wanted.1.whose.owners(jobs).into_iter().map(move |owner| (wanted, owner)));
+        let each = wanted.iter().flat_map(|wanted| {
+            wanted
+                .1
+                .whose
+                .owners(jobs)
+                .into_iter()
+                .map(move |owner| (wanted, owner))
+        });
         for ((entry, component), owner) in each {
-            let stays = running.members.iter().find(|member| member.is_still(entry, component, &owner)).cloned();
-            match stays.map_or_else(|| loader.configured(entry, component, owner).map(Arc::new), Ok) {
+            let stays = running
+                .members
+                .iter()
+                .find(|member| member.is_still(entry, component, &owner))
+                .cloned();
+            match stays.map_or_else(
+                || loader.configured(entry, component, owner).map(Arc::new),
+                Ok,
+            ) {
                 Ok(member) => members.push(member),
                 // The job does without; other jobs have theirs.
                 Err(problem) if matches!(component.whose, Whose::Jobs(_)) => {
@@ -46,22 +59,37 @@ impl ModuleSet {
                 Err(problem) => problems.push(problem),
             }
         }
-        members.extend(running.members.iter().filter(|member| member.entry.is_none()).cloned());
-        if problems.is_empty() { Ok(ModuleSet { members }) } else { Err(Problems(problems)) }
+        members.extend(
+            running
+                .members
+                .iter()
+                .filter(|member| member.entry.is_none())
+                .cloned(),
+        );
+        if problems.is_empty() {
+            Ok(ModuleSet { members })
+        } else {
+            Err(Problems(problems))
+        }
     }
 
     /// This set, with the configured modules of another one.
     pub(crate) fn with(&self, other: &ModuleSet) -> ModuleSet {
         let others = other.members.iter().filter(|member| member.entry.is_some());
-        ModuleSet { members: self.members.iter().chain(others).cloned().collect() }
+        ModuleSet {
+            members: self.members.iter().chain(others).cloned().collect(),
+        }
     }
 
     /// Adds what a job brings.
     pub(crate) fn bring(&mut self, loader: &Loader, job: &Brought) -> Result<(), Problem> {
         let mut heads = HeadCount::new(loader.config());
         for path in &job.handlers {
-            heads.add(&Owner::Namespace(job.nspace.clone())).map_err(|error| Problem::of_file(error.to_string()))?;
-            self.members.push(Arc::new(loader.brought(path, &job.nspace)?));
+            heads
+                .add(&Owner::Namespace(job.nspace.clone()))
+                .map_err(|error| Problem::of_file(error.to_string()))?;
+            self.members
+                .push(Arc::new(loader.brought(path, &job.nspace)?));
         }
         Ok(())
     }
@@ -73,7 +101,9 @@ impl ModuleSet {
 
     /// Those of a module that an administrator calls so: one for each owner.
     pub(crate) fn titled<'a>(&'a self, title: &'a str) -> impl Iterator<Item = &'a Arc<Member>> {
-        self.members.iter().filter(move |member| member.entry.is_some() && member.name() == title)
+        self.members
+            .iter()
+            .filter(move |member| member.entry.is_some() && member.name() == title)
     }
 
     /// Those that take the place of the same component with other settings stay quarantined, if that is.
@@ -85,14 +115,21 @@ impl ModuleSet {
                     && old.name() == member.name()
                     && old.module.digest() == member.module.digest()
             };
-            before.members.iter().filter(is_same).for_each(|old| member.module.stay_quarantined(&old.module));
+            before
+                .members
+                .iter()
+                .filter(is_same)
+                .for_each(|old| member.module.stay_quarantined(&old.module));
         }
     }
 
     /// Whether this one of that owner only looks on.
     pub(crate) fn is_shadow(&self, owner: &Owner, name: &str) -> bool {
         let mode = |member: &Member| member.entry.as_ref().map(|entry| entry.settings.mode);
-        let own = self.members.iter().find(|member| member.owner == *owner && member.name() == name);
+        let own = self
+            .members
+            .iter()
+            .find(|member| member.owner == *owner && member.name() == name);
         own.is_some_and(|member| mode(member) == Some(peal_config::Mode::Shadow))
     }
 
@@ -100,40 +137,64 @@ impl ModuleSet {
     pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
         // Those that run already would make room for one that comes, even where that is only promoted.
         let mut seats = Seats::default();
-        let configured = self.members.iter().filter_map(|member| Some((member.entry.as_ref()?, member)));
-        let take =
-            |(entry, member): (_, &Arc<Member>)| seats.take(entry, &member.owner, &member.module.inspection().roles);
+        let configured = self
+            .members
+            .iter()
+            .filter_map(|member| Some((member.entry.as_ref()?, member)));
+        let take = |(entry, member): (_, &Arc<Member>)| {
+            seats.take(entry, &member.owner, &member.module.inspection().roles)
+        };
         let problems: Vec<Problem> = configured.flat_map(take).collect();
         if !problems.is_empty() {
             return Err(Problems(problems));
         }
-        let mut hosted = Hosted { chains: HostedChains::instead_of(running), ..Hosted::default() };
+        let mut hosted = Hosted {
+            chains: HostedChains::instead_of(running),
+            ..Hosted::default()
+        };
         let seat = |member: &Arc<Member>| match &member.entry {
             Some(entry) => seat_configured(&mut hosted, entry, member).err(),
             None => {
                 let registration = Registration::new(member.name(), Codes::Default);
                 let registered = seat_handler(&mut hosted.chains, member, registration);
-                let problem = |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
+                let problem =
+                    |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
                 registered.map_err(problem).err()
             }
         };
         let problems: Vec<Problem> = self.members.iter().filter_map(seat).collect();
-        if problems.is_empty() { Ok(hosted) } else { Err(Problems(problems)) }
+        if problems.is_empty() {
+            Ok(hosted)
+        } else {
+            Err(Problems(problems))
+        }
     }
 }
 
 /// Seats a module in every role that it fills.
-fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member>) -> Result<(), Problem> {
+fn seat_configured(
+    hosted: &mut Hosted,
+    entry: &ModuleEntry,
+    member: &Arc<Member>,
+) -> Result<(), Problem> {
     let (settings, module) = (&entry.settings, &member.module);
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
-    let cannot = |error: RegistrationError| format!("module {} cannot be registered: {error}", settings.name);
+    let cannot = |error: RegistrationError| {
+        format!("module {} cannot be registered: {error}", settings.name)
+    };
     let (name, place) = (&settings.name, || settings.place.clone());
     let mode = seats::mode(settings);
-    let roles = Role::ALL.into_iter().filter(|role| module.has_role(*role)).collect();
+    let roles = Role::ALL
+        .into_iter()
+        .filter(|role| module.has_role(*role))
+        .collect();
     if module.has_role(Role::EventHandler) {
         let unused = seats::handler_keys(entry, &roles);
         if let (Some(first), false) = (unused.first(), member.wishes.is_empty()) {
-            let message = format!("module {name} registers its handlers itself: leave out {}", unused.join(", "));
+            let message = format!(
+                "module {name} registers its handlers itself: leave out {}",
+                unused.join(", ")
+            );
             return Err(entry.problem(first, message));
         }
         let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings));
@@ -144,23 +205,38 @@ fn seat_configured(hosted: &mut Hosted, entry: &ModuleEntry, member: &Arc<Member
             peal_config::OnFailure::Deny => OnFailure::Deny,
             peal_config::OnFailure::Pass => OnFailure::Pass,
         };
-        let policy = HostedPolicy { module: module.clone(), mode };
-        let added = hosted.policies.register(hook, name, place(), on_failure, policy);
+        let policy = HostedPolicy {
+            module: module.clone(),
+            mode,
+        };
+        let added = hosted
+            .policies
+            .register(hook, name, place(), on_failure, policy);
         added.map_err(|error| wrong("module.place")(error.to_string()))?;
     }
     if module.has_role(Role::LogChannel) {
-        let added = hosted.channels.register(name, settings.channels.clone(), place(), module.clone());
+        let added =
+            hosted
+                .channels
+                .register(name, settings.channels.clone(), place(), module.clone());
         added.map_err(|error| wrong("module.channels")(error.to_string()))?;
     }
     Ok(())
 }
 
 /// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
-fn seat_handler(chains: &mut HostedChains, member: &Member, otherwise: Registration) -> Result<(), RegistrationError> {
+fn seat_handler(
+    chains: &mut HostedChains,
+    member: &Member,
+    otherwise: Registration,
+) -> Result<(), RegistrationError> {
     let (owner, module) = (&member.owner, &member.module);
     if member.wishes.is_empty() {
         return chains.register(owner.clone(), otherwise, HostedHandler::new(module.clone()));
     }
     let mode = otherwise.mode;
-    member.wishes.iter().try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
+    member
+        .wishes
+        .iter()
+        .try_for_each(|wish| chains.register_wish(owner.clone(), module, wish, mode))
 }

@@ -44,7 +44,9 @@ pub enum SignatureError {
         reason: String,
     },
     /// It is something else.
-    #[error("its signature is none of minisign: four lines are wanted, the second and the fourth in base64")]
+    #[error(
+        "its signature is none of minisign: four lines are wanted, the second and the fourth in base64"
+    )]
     Format,
     /// It is over the bytes themselves, not over their hash, and so could be taken for one of other bytes.
     #[error("its signature is of minisign's old kind: sign it anew, without `-l`")]
@@ -53,10 +55,14 @@ pub enum SignatureError {
     #[error("it is signed with key {0}, which is not trusted")]
     Stranger(KeyId),
     /// A key that is trusted has not signed this.
-    #[error("its signature with key {0} is of other bytes: the file, the signature or the comment in it was changed")]
+    #[error(
+        "its signature with key {0} is of other bytes: the file, the signature or the comment in it was changed"
+    )]
     Wrong(KeyId),
     /// The time in its trusted comment makes no sense.
-    #[error("its signature with key {0} says \"expires:\" with something else than a number of seconds since 1970")]
+    #[error(
+        "its signature with key {0} says \"expires:\" with something else than a number of seconds since 1970"
+    )]
     Conditions(KeyId),
     /// It held until then.
     #[error("its signature with key {key} holds no longer: {}", ago(.expires))]
@@ -79,7 +85,11 @@ pub enum SignatureError {
 /// A time that is past, in words.
 fn ago(time: &SystemTime) -> String {
     let days = time.elapsed().unwrap_or_default().as_secs() / 86_400;
-    if days == 0 { "it ended today".to_owned() } else { format!("it ended {days} days ago") }
+    if days == 0 {
+        "it ended today".to_owned()
+    } else {
+        format!("it ended {days} days ago")
+    }
 }
 
 /// Where the signature of a component lies.
@@ -110,16 +120,25 @@ pub struct Signer {
 impl Signer {
     /// Refuses one who signed it for a module of another name.
     fn check_module(&self, name: Option<&str>) -> Result<(), SignatureError> {
-        name.map_or(Ok(()), |name| self.conditions.of_module(name, self.key.id()))
+        name.map_or(Ok(()), |name| {
+            self.conditions.of_module(name, self.key.id())
+        })
     }
 }
 
 impl Signature {
     /// Reads one from the text of its file.
     pub fn parse(text: &str) -> Result<Signature, SignatureError> {
-        let key = text.lines().nth(1).and_then(KeyId::of_line).ok_or(SignatureError::Format)?;
+        let key = text
+            .lines()
+            .nth(1)
+            .and_then(KeyId::of_line)
+            .ok_or(SignatureError::Format)?;
         decoded(text)?;
-        Ok(Signature { text: text.into(), key })
+        Ok(Signature {
+            text: text.into(),
+            key,
+        })
     }
 
     /// That of a component in a file.
@@ -134,7 +153,10 @@ impl Signature {
 
     /// Reads one from its file, which somebody has opened for us.
     pub(crate) fn read(path: &Path, file: io::Result<File>) -> Result<Signature, SignatureError> {
-        let unreadable = |reason: String| SignatureError::Unreadable { path: path.to_owned(), reason };
+        let unreadable = |reason: String| SignatureError::Unreadable {
+            path: path.to_owned(),
+            reason,
+        };
         let file = match file {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(SignatureError::Missing(path.to_owned()));
@@ -145,7 +167,9 @@ impl Signature {
         let read = file.take(MAX_SIGNATURE + 1).read_to_string(&mut text);
         match read.map_err(|error| unreadable(error.to_string()))? as u64 {
             0..=MAX_SIGNATURE => Signature::parse(&text),
-            _ => Err(unreadable(format!("it has more than {MAX_SIGNATURE} bytes"))),
+            _ => Err(unreadable(format!(
+                "it has more than {MAX_SIGNATURE} bytes"
+            ))),
         }
     }
 
@@ -184,7 +208,11 @@ impl Signature {
                     let conditions = SignatureConditions::of_comment(comment);
                     let conditions = conditions.ok_or(SignatureError::Conditions(self.key))?;
                     conditions.at(now, self.key)?;
-                    return Ok(Signer { key: key.clone(), comment: plain(comment), conditions });
+                    return Ok(Signer {
+                        key: key.clone(),
+                        comment: plain(comment),
+                        conditions,
+                    });
                 }
                 Err(minisign_verify::Error::UnexpectedAlgorithm) => error = SignatureError::Legacy,
                 Err(_) => error = SignatureError::Wrong(self.key),
@@ -226,12 +254,17 @@ pub(crate) fn lacking(
         Err(error) => error.clone(),
     };
     let trusted = match owner {
-        _ if rules.keys_of(owner).next().is_none() => "; no key is trusted yet: modules.trusted_keys".to_owned(),
+        _ if rules.keys_of(owner).next().is_none() => {
+            "; no key is trusted yet: modules.trusted_keys".to_owned()
+        }
         _ if !matches!(error, SignatureError::Stranger(_)) => String::new(),
         ModuleOwner::Site => " (modules.trusted_keys)".to_owned(),
         other => format!(" (modules.trusted_keys, {})", Modules::keys_setting(other)),
     };
-    Some(format!("must be signed (modules.require_signature has {:?}): {error}{trusted}", owner.name()))
+    Some(format!(
+        "must be signed (modules.require_signature has {:?}): {error}{trusted}",
+        owner.name()
+    ))
 }
 
 impl Component {
@@ -248,40 +281,67 @@ impl Component {
     pub(crate) fn signed(mut self, rules: &Modules) -> Component {
         let owner = self.module_owner();
         let signer = self.signature.as_ref().ok();
-        self.signer = signer.and_then(|signature| signature.signer(&self.bytes, rules.keys_of(owner)).ok());
+        self.signer =
+            signer.and_then(|signature| signature.signer(&self.bytes, rules.keys_of(owner)).ok());
         self
     }
 
     /// Who signed it, if they are trusted still.
     pub(crate) fn trusted_signer(&self, rules: &Modules) -> Option<&Signer> {
         let signer = self.signer.as_ref()?;
-        let is_trusted = rules.keys_of(self.module_owner()).any(|key| *key == signer.key);
-        let holds = signer.conditions.at(SystemTime::now(), signer.key.id()).is_ok();
+        let is_trusted = rules
+            .keys_of(self.module_owner())
+            .any(|key| *key == signer.key);
+        let holds = signer
+            .conditions
+            .at(SystemTime::now(), signer.key.id())
+            .is_ok();
         (is_trusted && holds).then_some(signer)
     }
 
     /// What is wrong if it must be signed and is not.
     pub(crate) fn unsigned(&self, entry: &ModuleEntry, rules: &Modules) -> Option<Problem> {
         let name = Some(entry.settings.name.as_str());
-        if self.trusted_signer(rules).is_some_and(|signer| signer.check_module(name).is_ok()) {
+        if self
+            .trusted_signer(rules)
+            .is_some_and(|signer| signer.check_module(name).is_ok())
+        {
             return None;
         }
-        let why = lacking(rules, (self.module_owner(), name), &self.bytes, &self.signature)?;
-        Some(entry.problem("module.path", format!("module {} {why}", entry.settings.name)))
+        let why = lacking(
+            rules,
+            (self.module_owner(), name),
+            &self.bytes,
+            &self.signature,
+        )?;
+        Some(entry.problem(
+            "module.path",
+            format!("module {} {why}", entry.settings.name),
+        ))
     }
 }
 
 impl Loader {
     /// Who must have signed what.
     pub(crate) fn rules(&self) -> Modules {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.rules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 impl Deployer {
     /// By these rules signatures are checked from now on, instead of those that are returned. What runs goes on.
     pub fn check_by(&self, rules: Modules) -> Modules {
-        std::mem::replace(&mut *self.loader.rules.lock().unwrap_or_else(PoisonError::into_inner), rules)
+        std::mem::replace(
+            &mut *self
+                .loader
+                .rules
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+            rules,
+        )
     }
 }
 

@@ -21,12 +21,24 @@ pub struct Outlets {
 impl Outlets {
     /// The outputs of this host, these sinks, and the records of jobs in this store.
     pub fn new(host: Arc<EmbeddedHost>, opened: Arc<Sinks>, store: Option<Arc<Store>>) -> Outlets {
-        Outlets { host, opened, store }
+        Outlets {
+            host,
+            opened,
+            store,
+        }
     }
 
     /// Those that a module may write to, by the names that it knows them by.
-    pub(crate) fn of(&self, entry: &ModuleEntry) -> Result<BTreeMap<String, Arc<dyn Sink>>, Problem> {
-        entry.settings.sinks.iter().map(|name| Ok((name.name().to_owned(), self.sink(name, entry)?))).collect()
+    pub(crate) fn of(
+        &self,
+        entry: &ModuleEntry,
+    ) -> Result<BTreeMap<String, Arc<dyn Sink>>, Problem> {
+        entry
+            .settings
+            .sinks
+            .iter()
+            .map(|name| Ok((name.name().to_owned(), self.sink(name, entry)?)))
+            .collect()
     }
 
     fn sink(&self, name: &SinkName, entry: &ModuleEntry) -> Result<Arc<dyn Sink>, Problem> {
@@ -34,13 +46,25 @@ impl Outlets {
             SinkName::Stdout => self.host.sink(Stream::Stdout),
             SinkName::Stderr => self.host.sink(Stream::Stderr),
             SinkName::JobRecord => {
-                let missing = || entry.problem("module.sinks", "\"job-record\" needs a store: set store.path");
+                let missing = || {
+                    entry.problem(
+                        "module.sinks",
+                        "\"job-record\" needs a store: set store.path",
+                    )
+                };
                 Arc::new(JobRecords(self.store.clone().ok_or_else(missing)?))
             }
             SinkName::Opened(name) => {
-                let message =
-                    || format!("this server has opened no sink {name:?}: it opens those that it finds when it starts");
-                Arc::new(Opened(self.opened.get(name).ok_or_else(|| entry.problem("module.sinks", message()))?))
+                let message = || {
+                    format!(
+                        "this server has opened no sink {name:?}: it opens those that it finds when it starts"
+                    )
+                };
+                Arc::new(Opened(
+                    self.opened
+                        .get(name)
+                        .ok_or_else(|| entry.problem("module.sinks", message()))?,
+                ))
             }
         })
     }
@@ -74,8 +98,14 @@ struct JobRecords(Arc<Store>);
 
 impl Sink for JobRecords {
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        let Proc { nspace, rank } = request.source.as_ref().ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
-        let body = str::from_utf8(bytes).map_err(|_| code::PMIX_ERR_BAD_PARAM)?.trim_end().to_owned();
+        let Proc { nspace, rank } = request
+            .source
+            .as_ref()
+            .ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
+        let body = str::from_utf8(bytes)
+            .map_err(|_| code::PMIX_ERR_BAD_PARAM)?
+            .trim_end()
+            .to_owned();
         let rank = (*rank != rank::PMIX_RANK_WILDCARD).then_some(*rank);
         let entry = JobEntry::now(JobEntryKind::Log, rank, body);
         let refused = |why: &dyn std::fmt::Display| tracing::info!(%nspace, %why, "a job's record takes no message");
@@ -88,9 +118,15 @@ impl Sink for JobRecords {
                 _ => code::PMIX_ERROR,
             }
         })?;
-        let Some(LeftOutEntries { limit, .. }) = added.left_out else { return Ok(()) };
+        let Some(LeftOutEntries { limit, .. }) = added.left_out else {
+            return Ok(());
+        };
         refused(&limit);
-        Err(if limit == RecordLimit::Entry { code::PMIX_ERR_BAD_PARAM } else { code::PMIX_ERR_OUT_OF_RESOURCE })
+        Err(if limit == RecordLimit::Entry {
+            code::PMIX_ERR_BAD_PARAM
+        } else {
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        })
     }
 }
 
@@ -103,23 +139,54 @@ pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
 type Told = (&'static str, &'static str, Kind, fn(&Health) -> u64);
 
 const TOLD: [Told; 8] = [
-    ("peal_sink_queued", "Messages that wait in a sink.", Kind::Gauge, |health| health.queued),
-    ("peal_sink_queued_bytes", "Bytes of the messages that wait in a sink.", Kind::Gauge, |health| health.queued_bytes),
-    ("peal_sink_delivered", "Messages that a sink delivered.", Kind::Counter, |health| health.delivered),
-    ("peal_sink_refused", "Messages that a sink did not accept.", Kind::Counter, |health| health.refused),
-    ("peal_sink_retried", "Deliveries of a sink that failed and are repeated.", Kind::Counter, |health| health.retried),
-    ("peal_sink_given_up", "Messages that a sink accepted and will never deliver.", Kind::Counter, |health| {
-        health.given_up
-    }),
+    (
+        "peal_sink_queued",
+        "Messages that wait in a sink.",
+        Kind::Gauge,
+        |health| health.queued,
+    ),
+    (
+        "peal_sink_queued_bytes",
+        "Bytes of the messages that wait in a sink.",
+        Kind::Gauge,
+        |health| health.queued_bytes,
+    ),
+    (
+        "peal_sink_delivered",
+        "Messages that a sink delivered.",
+        Kind::Counter,
+        |health| health.delivered,
+    ),
+    (
+        "peal_sink_refused",
+        "Messages that a sink did not accept.",
+        Kind::Counter,
+        |health| health.refused,
+    ),
+    (
+        "peal_sink_retried",
+        "Deliveries of a sink that failed and are repeated.",
+        Kind::Counter,
+        |health| health.retried,
+    ),
+    (
+        "peal_sink_given_up",
+        "Messages that a sink accepted and will never deliver.",
+        Kind::Counter,
+        |health| health.given_up,
+    ),
     (
         "peal_sink_recipients_given_up",
         "Recipients of mails whom the mail server refused for good.",
         Kind::Counter,
         |health| health.recipients_given_up,
     ),
-    ("peal_sink_lost_peer", "Whether the last delivery of a sink found nobody.", Kind::Gauge, |health| {
-        u64::from(health.link == Link::Lost)
-    }),
+    (
+        "peal_sink_lost_peer",
+        "Whether the last delivery of a sink found nobody.",
+        Kind::Gauge,
+        |health| u64::from(health.link == Link::Lost),
+    ),
 ];
 
 fn families(health: &BTreeMap<String, Health>) -> Vec<Family> {
@@ -133,7 +200,13 @@ fn families(health: &BTreeMap<String, Health>) -> Vec<Family> {
         };
         let samples = health.iter().map(sample).collect();
         let unit = name.ends_with("_bytes").then_some(Unit::Bytes);
-        Family { name: (*name).to_owned(), help: (*help).to_owned(), kind: *kind, unit, samples }
+        Family {
+            name: (*name).to_owned(),
+            help: (*help).to_owned(),
+            kind: *kind,
+            unit,
+            samples,
+        }
     };
     TOLD.iter().map(family).collect()
 }

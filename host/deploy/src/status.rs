@@ -2,7 +2,9 @@
 use crate::{component::Component, deployer::Deployer, load::Member, version::Wanted};
 use peal_config::{Mode, ModuleEntry};
 use peal_model::counted;
-use peal_server::admin::{ModuleList, ModuleSigner, ModuleState, ModuleStatus, Trouble, TroubleKind, UserRefused};
+use peal_server::admin::{
+    ModuleList, ModuleSigner, ModuleState, ModuleStatus, Trouble, TroubleKind, UserRefused,
+};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// What is wrong with the modules of a server, for those who ask while its deployer is at work.
@@ -20,15 +22,23 @@ impl ModuleTroubles {
     /// What is wrong now.
     pub fn list(&self) -> Vec<Trouble> {
         let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let quarantined = watched.running.iter().filter_map(Weak::upgrade).filter_map(|member| quarantine(&member));
+        let quarantined = watched
+            .running
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter_map(|member| quarantine(&member));
         let refused = watched.refused.iter();
-        let refused = refused.map(|user| Trouble { kind: TroubleKind::UserModules, message: user.to_string() });
+        let refused = refused.map(|user| Trouble {
+            kind: TroubleKind::UserModules,
+            message: user.to_string(),
+        });
         quarantined.chain(refused).collect()
     }
 
     fn follow(&self, running: &[Arc<Member>], refused: Vec<UserRefused>) {
         let running = running.iter().map(Arc::downgrade).collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = WatchedModules { running, refused };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            WatchedModules { running, refused };
     }
 }
 
@@ -37,23 +47,36 @@ fn quarantine(member: &Member) -> Option<Trouble> {
     let health = member.module.health();
     health.quarantined?;
     let failed = counted(health.failures, "time");
-    let last = health.last.map(|(_, failure)| format!(", the last time: {}", failure.reason)).unwrap_or_default();
+    let last = health
+        .last
+        .map(|(_, failure)| format!(", the last time: {}", failure.reason))
+        .unwrap_or_default();
     let (name, owner) = (member.name(), &member.owner);
     let message = format!(
         "module {name} of {owner} failed {failed} and is not called{last}; `peal module reset {name}` has it called again"
     );
-    Some(Trouble { kind: TroubleKind::Quarantine, message })
+    Some(Trouble {
+        kind: TroubleKind::Quarantine,
+        message,
+    })
 }
 
 impl Deployer {
     /// The modules, how they are, and what can be returned to.
     pub fn list(&self) -> ModuleList {
         let wanted = self.everything(&self.wanted());
-        let configured = wanted.iter().flat_map(|(entry, component)| self.statuses_of(entry, component));
-        let brought = self.running.members().iter().filter(|member| member.entry.is_none());
+        let configured = wanted
+            .iter()
+            .flat_map(|(entry, component)| self.statuses_of(entry, component));
+        let brought = self
+            .running
+            .members()
+            .iter()
+            .filter(|member| member.entry.is_none());
         let brought = brought.map(|member| described(member, None));
-        let compiling =
-            self.compiling().map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
+        let compiling = self
+            .compiling()
+            .map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
         ModuleList {
             version: self.version(),
             modules: configured.chain(compiling).chain(brought).collect(),
@@ -66,9 +89,15 @@ impl Deployer {
     fn compiling(&self) -> impl Iterator<Item = &Wanted> {
         let runs = move |(entry, component): &Wanted| {
             let owner = component.whose.any();
-            self.running.titled(&component.title).any(|member| member.is_still(entry, component, &owner))
+            self.running
+                .titled(&component.title)
+                .any(|member| member.is_still(entry, component, &owner))
         };
-        self.users.pending.values().flatten().filter(move |&wanted| !runs(wanted))
+        self.users
+            .pending
+            .values()
+            .flatten()
+            .filter(move |&wanted| !runs(wanted))
     }
 
     /// What is wrong with the modules, whatever becomes of them.
@@ -78,36 +107,66 @@ impl Deployer {
 
     /// Has those who ask see what runs now.
     pub(crate) fn show_troubles(&self) {
-        self.troubles.follow(self.running.members(), self.refused_users());
-        self.metrics.counters().user_modules_compiling.set(self.compiling().count());
+        self.troubles
+            .follow(self.running.members(), self.refused_users());
+        self.metrics
+            .counters()
+            .user_modules_compiling
+            .set(self.compiling().count());
     }
 
     /// Users whose modules stay as they are, since what they installed cannot be used.
     pub fn refused_users(&self) -> Vec<UserRefused> {
         let refused = self.users.refused.iter();
-        refused.map(|(uid, (_, why))| UserRefused { uid: *uid, why: why.to_string() }).collect()
+        refused
+            .map(|(uid, (_, why))| UserRefused {
+                uid: *uid,
+                why: why.to_string(),
+            })
+            .collect()
     }
 
     /// A module, once for each owner.
     fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
-        let (path, title) = (Some(entry.settings.path.display().to_string()), &component.title);
+        let (path, title) = (
+            Some(entry.settings.path.display().to_string()),
+            &component.title,
+        );
         let signer = self.signer(component);
         let running = self.running.titled(title);
-        let running: Vec<ModuleStatus> =
-            running.map(|member| ModuleStatus { signer: signer.clone(), ..described(member, path.clone()) }).collect();
+        let running: Vec<ModuleStatus> = running
+            .map(|member| ModuleStatus {
+                signer: signer.clone(),
+                ..described(member, path.clone())
+            })
+            .collect();
         if !running.is_empty() {
             return running;
         }
-        let state = if self.overrides.disables(title) { ModuleState::Disabled } else { ModuleState::Waiting };
+        let state = if self.overrides.disables(title) {
+            ModuleState::Disabled
+        } else {
+            ModuleState::Waiting
+        };
         vec![self.status(entry, component, state)]
     }
 
     /// A module that does not run.
-    fn status(&self, entry: &ModuleEntry, component: &Component, state: ModuleState) -> ModuleStatus {
+    fn status(
+        &self,
+        entry: &ModuleEntry,
+        component: &Component,
+        state: ModuleState,
+    ) -> ModuleStatus {
         ModuleStatus {
             name: component.title.clone(),
             owner: (&component.whose.any()).into(),
-            roles: component.inspection.roles.iter().map(|role| role.name().to_owned()).collect(),
+            roles: component
+                .inspection
+                .roles
+                .iter()
+                .map(|role| role.name().to_owned())
+                .collect(),
             state,
             sha256: component.inspection.digest.to_string(),
             failures: 0,
@@ -120,7 +179,10 @@ impl Deployer {
 
     fn signer(&self, component: &Component) -> Option<ModuleSigner> {
         let signer = component.trusted_signer(&self.loader.rules())?;
-        Some(ModuleSigner { key: signer.key.id().to_string(), comment: signer.comment.clone() })
+        Some(ModuleSigner {
+            key: signer.key.id().to_string(),
+            comment: signer.comment.clone(),
+        })
     }
 }
 
@@ -131,7 +193,10 @@ pub(crate) fn is_quarantined(member: &Member) -> bool {
 
 fn described(member: &Member, path: Option<String>) -> ModuleStatus {
     let (module, health) = (&member.module, member.module.health());
-    let mode = member.entry.as_ref().map_or(Mode::Active, |entry| entry.settings.mode);
+    let mode = member
+        .entry
+        .as_ref()
+        .map_or(Mode::Active, |entry| entry.settings.mode);
     let state = match (health.quarantined, mode) {
         (Some(_), _) => ModuleState::Quarantined,
         (None, Mode::Shadow) => ModuleState::Shadow,
@@ -140,11 +205,19 @@ fn described(member: &Member, path: Option<String>) -> ModuleStatus {
     ModuleStatus {
         name: member.name().to_owned(),
         owner: (&member.owner).into(),
-        roles: module.inspection().roles.iter().map(|role| role.name().to_owned()).collect(),
+        roles: module
+            .inspection()
+            .roles
+            .iter()
+            .map(|role| role.name().to_owned())
+            .collect(),
         state,
         sha256: module.digest().to_string(),
         failures: health.failures,
-        failure: health.last.filter(|_| health.failures > 0).map(|(_, failure)| failure.reason),
+        failure: health
+            .last
+            .filter(|_| health.failures > 0)
+            .map(|(_, failure)| failure.reason),
         memory: module.memory(),
         path,
         signer: None,

@@ -90,13 +90,20 @@ pub struct Terms {
 impl Terms {
     /// Whether it would be loaded, so far as that is seen without compiling it.
     pub fn loads(&self) -> bool {
-        let is_there = |terms: &InterfaceTerms| !matches!(terms.verdict, Verdict::Denied | Verdict::NotOffered);
+        let is_there = |terms: &InterfaceTerms| {
+            !matches!(terms.verdict, Verdict::Denied | Verdict::NotOffered)
+        };
         self.problems.is_empty() && self.refused.is_empty() && self.interfaces.iter().all(is_there)
     }
 }
 
 /// All terms on which a component would run; or those on which it would as a module of that owner which nobody has configured yet.
-pub fn terms(sample: Sample<'_>, owner: Option<ModuleOwner>, modules: &[ModuleEntry], config: &Config) -> Vec<Terms> {
+pub fn terms(
+    sample: Sample<'_>,
+    owner: Option<ModuleOwner>,
+    modules: &[ModuleEntry],
+    config: &Config,
+) -> Vec<Terms> {
     if let Some(owner) = owner {
         return vec![of(sample, Standing { name: None, owner }, None, config)];
     }
@@ -104,11 +111,25 @@ pub fn terms(sample: Sample<'_>, owner: Option<ModuleOwner>, modules: &[ModuleEn
         (Ok(one), Ok(other)) => one == other,
         _ => path == sample.file,
     };
-    let configured = modules.iter().filter(|entry| same(&entry.settings.path)).map(|entry| {
-        let standing = Standing { name: Some(entry.settings.name.clone()), owner: owner_of(&entry.settings.scope) };
-        of(sample, standing, Some(entry), config)
-    });
-    let brought = of(sample, Standing { name: None, owner: ModuleOwner::Brought }, None, config);
+    let configured = modules
+        .iter()
+        .filter(|entry| same(&entry.settings.path))
+        .map(|entry| {
+            let standing = Standing {
+                name: Some(entry.settings.name.clone()),
+                owner: owner_of(&entry.settings.scope),
+            };
+            of(sample, standing, Some(entry), config)
+        });
+    let brought = of(
+        sample,
+        Standing {
+            name: None,
+            owner: ModuleOwner::Brought,
+        },
+        None,
+        config,
+    );
     configured.chain([brought]).collect()
 }
 
@@ -120,13 +141,24 @@ fn owner_of(scope: &Scope) -> ModuleOwner {
     }
 }
 
-fn of(sample: Sample<'_>, standing: Standing, entry: Option<&ModuleEntry>, config: &Config) -> Terms {
+fn of(
+    sample: Sample<'_>,
+    standing: Standing,
+    entry: Option<&ModuleEntry>,
+    config: &Config,
+) -> Terms {
     let found = sample.found;
     let decided = |capability: Capability| decide(capability, standing.owner, entry, config);
-    let (granted, refused) = found.capabilities.iter().partition(|capability| decided(**capability).0);
+    let (granted, refused) = found
+        .capabilities
+        .iter()
+        .partition(|capability| decided(**capability).0);
     let interfaces = found.imports.iter().map(|import| {
         let (verdict, rule) = match (import.kind, import.capability) {
-            (ImportKind::Unknown, _) => (Verdict::NotOffered, "Peal has no such interface in this version".to_owned()),
+            (ImportKind::Unknown, _) => (
+                Verdict::NotOffered,
+                "Peal has no such interface in this version".to_owned(),
+            ),
             (kind, Some(capability)) => match (decided(capability), kind) {
                 ((true, rule), ImportKind::Wasi) => (Verdict::Stubbed, rule),
                 ((true, rule), _) => (Verdict::Granted, rule),
@@ -134,18 +166,37 @@ fn of(sample: Sample<'_>, standing: Standing, entry: Option<&ModuleEntry>, confi
             },
             (_, None) => (Verdict::Always, "linked for every module".to_owned()),
         };
-        InterfaceTerms { interface: import.name.clone(), verdict, rule }
+        InterfaceTerms {
+            interface: import.name.clone(),
+            verdict,
+            rule,
+        }
     });
     let interfaces = interfaces.collect();
     let module = (standing.owner, standing.name.as_deref());
     let lacking = signature::lacking(&config.modules, module, sample.bytes, sample.signature);
-    let problems = role_problems(found, standing.owner).into_iter().chain(lacking).collect();
+    let problems = role_problems(found, standing.owner)
+        .into_iter()
+        .chain(lacking)
+        .collect();
     let limits = limits_of(standing.owner, entry, config);
-    Terms { standing, granted, refused, interfaces, limits, problems }
+    Terms {
+        standing,
+        granted,
+        refused,
+        interfaces,
+        limits,
+        problems,
+    }
 }
 
 /// Whether it is granted, and the rule that says so.
-fn decide(capability: Capability, owner: ModuleOwner, entry: Option<&ModuleEntry>, config: &Config) -> (bool, String) {
+fn decide(
+    capability: Capability,
+    owner: ModuleOwner,
+    entry: Option<&ModuleEntry>,
+    config: &Config,
+) -> (bool, String) {
     let said = |yes: bool, rule: &str| (yes, rule.to_owned());
     if owner == ModuleOwner::Brought {
         return match limits::brought_grants(config).allows(capability) {
@@ -158,11 +209,18 @@ fn decide(capability: Capability, owner: ModuleOwner, entry: Option<&ModuleEntry
     }
     let is_within = owner == ModuleOwner::Site || limits::tenants_may_have(config, capability);
     match entry {
-        Some(entry) if !component::has_grant(entry, capability) => {
-            (false, format!("module.grants does not have it ({})", entry.at("module.grants")))
-        }
+        Some(entry) if !component::has_grant(entry, capability) => (
+            false,
+            format!(
+                "module.grants does not have it ({})",
+                entry.at("module.grants")
+            ),
+        ),
         _ if !is_within => said(false, "tenant.grants does not have it"),
-        Some(entry) => (true, format!("module.grants ({})", entry.at("module.grants"))),
+        Some(entry) => (
+            true,
+            format!("module.grants ({})", entry.at("module.grants")),
+        ),
         None if owner == ModuleOwner::Site => said(true, "if module.grants has it"),
         None => said(true, "if module.grants has it; tenant.grants does"),
     }
@@ -171,26 +229,49 @@ fn decide(capability: Capability, owner: ModuleOwner, entry: Option<&ModuleEntry
 /// What of its roles it cannot have as a module of this owner.
 fn role_problems(found: &Inspection, owner: ModuleOwner) -> Vec<String> {
     if found.roles.is_empty() {
-        return vec!["fills no role: it exports no interface of peal:pmix that Peal would call".to_owned()];
+        return vec![
+            "fills no role: it exports no interface of peal:pmix that Peal would call".to_owned(),
+        ];
     }
     match owner {
         ModuleOwner::Site => Vec::new(),
         ModuleOwner::Brought if found.roles.contains(&Role::EventHandler) => Vec::new(),
-        ModuleOwner::Brought => vec![format!("exports no {}, and a job brings handlers only", Role::EventHandler)],
+        ModuleOwner::Brought => vec![format!(
+            "exports no {}, and a job brings handlers only",
+            Role::EventHandler
+        )],
         ModuleOwner::User | ModuleOwner::Namespace => {
             let is_the_sites = |role: &&Role| !matches!(role, Role::EventHandler | Role::Lifecycle);
-            let problem = |role: &Role| format!("is {}, which belongs to the site", with_article(role.name()));
-            found.roles.iter().filter(is_the_sites).map(problem).collect()
+            let problem = |role: &Role| {
+                format!(
+                    "is {}, which belongs to the site",
+                    with_article(role.name())
+                )
+            };
+            found
+                .roles
+                .iter()
+                .filter(is_the_sites)
+                .map(problem)
+                .collect()
         }
     }
 }
 
 /// The limits in force. What a user installs has no more than a job may bring.
-fn limits_of(owner: ModuleOwner, entry: Option<&ModuleEntry>, config: &Config) -> BTreeMap<String, String> {
+fn limits_of(
+    owner: ModuleOwner,
+    entry: Option<&ModuleEntry>,
+    config: &Config,
+) -> BTreeMap<String, String> {
     let usual = Module::default();
     let settings = entry.map_or(&usual, |entry| &entry.settings);
-    let own = Module::ALL.iter().filter_map(|setting| limit(setting, settings, "module.limits."));
-    let brought = Config::ALL.iter().filter_map(|setting| limit(setting, config, "brought."));
+    let own = Module::ALL
+        .iter()
+        .filter_map(|setting| limit(setting, settings, "module.limits."));
+    let brought = Config::ALL
+        .iter()
+        .filter_map(|setting| limit(setting, config, "brought."));
     match (owner, entry) {
         (ModuleOwner::Brought, _) => brought.collect(),
         (ModuleOwner::User, None) => own.chain(brought).collect(),
@@ -200,6 +281,8 @@ fn limits_of(owner: ModuleOwner, entry: Option<&ModuleEntry>, config: &Config) -
 
 fn limit<T: Settings>(setting: &Setting<T>, of: &T, section: &str) -> Option<(String, String)> {
     let name = setting.key.strip_prefix(section)?;
-    let value = setting.value(of).map_or_else(|| "none".to_owned(), |value| value.to_string());
+    let value = setting
+        .value(of)
+        .map_or_else(|| "none".to_owned(), |value| value.to_string());
     Some((name.to_owned(), value))
 }

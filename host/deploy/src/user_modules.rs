@@ -55,8 +55,15 @@ pub struct UserProgress(Finished);
 #[derive(Debug)]
 enum Finished {
     Read(io::Result<Installed>),
-    Compiled { uid: u32, result: Result<(), CompileFailure> },
-    Started { uid: u32, wanted: Vec<Wanted>, result: Result<ModuleSet, Problems> },
+    Compiled {
+        uid: u32,
+        result: Result<(), CompileFailure>,
+    },
+    Started {
+        uid: u32,
+        wanted: Vec<Wanted>,
+        result: Result<ModuleSet, Problems>,
+    },
 }
 
 impl Users {
@@ -76,7 +83,8 @@ impl Users {
 
     fn read(&mut self, below: &Path, config: Config) {
         let below = below.to_owned();
-        self.work.spawn_blocking(move || Finished::Read(users::installed(&below, &config)));
+        self.work
+            .spawn_blocking(move || Finished::Read(users::installed(&below, &config)));
         self.reading = Reading::Running;
     }
 
@@ -90,7 +98,10 @@ impl Users {
     fn failed(&self, uid: u32, wanted: &[Wanted]) -> Vec<Problem> {
         let failed = |(entry, component): &Wanted| {
             let why = self.queue.failure(uid, component.inspection.digest)?;
-            let message = format!("module {}: {why}; not tried again until it changes", entry.settings.name);
+            let message = format!(
+                "module {}: {why}; not tried again until it changes",
+                entry.settings.name
+            );
             Some(entry.problem("module.path", message))
         };
         wanted.iter().filter_map(failed).collect()
@@ -100,10 +111,14 @@ impl Users {
 impl Deployer {
     /// Begins to read what users installed. What comes of it, [`Deployer::user_progress`] tells.
     pub fn look_at_users(&mut self, config: &Config) {
-        let Some(below) = config.deploy.user_dir.as_deref() else { return };
+        let Some(below) = config.deploy.user_dir.as_deref() else {
+            return;
+        };
         match self.users.reading {
             Reading::Idle => self.users.read(below, config.clone()),
-            Reading::Running | Reading::Again(_) => self.users.reading = Reading::Again(Box::new(config.clone())),
+            Reading::Running | Reading::Again(_) => {
+                self.users.reading = Reading::Again(Box::new(config.clone()))
+            }
         }
     }
 
@@ -135,7 +150,10 @@ impl Deployer {
             let loader = self.loader.clone();
             match task {
                 UserTask::Compile(digest) => {
-                    let compile = move || Finished::Compiled { uid, result: loader.precompile(&wanted, digest) };
+                    let compile = move || Finished::Compiled {
+                        uid,
+                        result: loader.precompile(&wanted, digest),
+                    };
                     self.users.work.spawn_blocking(compile);
                 }
                 UserTask::Start => {
@@ -146,7 +164,11 @@ impl Deployer {
                         let set = ModuleSet::load(&loader, &applied, &[], &running)?;
                         set.seated(&chains).map(|_| set)
                     };
-                    self.users.work.spawn_blocking(move || Finished::Started { uid, wanted, result: start() });
+                    self.users.work.spawn_blocking(move || Finished::Started {
+                        uid,
+                        wanted,
+                        result: start(),
+                    });
                 }
             }
         }
@@ -156,7 +178,9 @@ impl Deployer {
     pub async fn follow_users(&mut self, progress: UserProgress) {
         match progress.0 {
             Finished::Read(installed) => {
-                if let Reading::Again(config) = std::mem::replace(&mut self.users.reading, Reading::Idle) {
+                if let Reading::Again(config) =
+                    std::mem::replace(&mut self.users.reading, Reading::Idle)
+                {
                     self.look_at_users(&config);
                 }
                 match installed {
@@ -169,7 +193,11 @@ impl Deployer {
                 }
             }
             Finished::Compiled { uid, result } => self.compiled(uid, result),
-            Finished::Started { uid, wanted, result } => self.started(uid, wanted, result).await,
+            Finished::Started {
+                uid,
+                wanted,
+                result,
+            } => self.started(uid, wanted, result).await,
         }
         self.show_troubles();
     }
@@ -182,10 +210,21 @@ impl Deployer {
     /// Compares what users installed with what there is of each: all of it is to be compiled and started, or what there was before
     /// stays.
     fn take_users(&mut self, installed: Installed) {
-        self.users.wanted.retain(|uid, _| installed.contains_key(uid));
-        self.users.refused.retain(|uid, _| installed.contains_key(uid));
-        let gone: Vec<u32> = self.users.pending.keys().filter(|uid| !installed.contains_key(uid)).copied().collect();
-        gone.into_iter().for_each(|uid| self.users.forget_pending(uid));
+        self.users
+            .wanted
+            .retain(|uid, _| installed.contains_key(uid));
+        self.users
+            .refused
+            .retain(|uid, _| installed.contains_key(uid));
+        let gone: Vec<u32> = self
+            .users
+            .pending
+            .keys()
+            .filter(|uid| !installed.contains_key(uid))
+            .copied()
+            .collect();
+        gone.into_iter()
+            .for_each(|uid| self.users.forget_pending(uid));
         for (uid, wanted) in installed {
             let wanted = match wanted {
                 Ok(wanted) => wanted,
@@ -195,7 +234,8 @@ impl Deployer {
                     continue;
                 }
             };
-            let is_known = |known: Option<&Vec<Wanted>>| known.is_some_and(|known| is_same(known, &wanted));
+            let is_known =
+                |known: Option<&Vec<Wanted>>| known.is_some_and(|known| is_same(known, &wanted));
             if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
                 self.users.forget_pending(uid);
             } else if is_known(self.users.wanted.get(&uid)) {
@@ -216,11 +256,23 @@ impl Deployer {
             return self.refuse_user(uid, wanted, Problems(failed));
         }
         let owner = Owner::User(uid);
-        let running = self.running.members().iter().filter(|member| member.owner == owner);
+        let running = self
+            .running
+            .members()
+            .iter()
+            .filter(|member| member.owner == owner);
         let running: BTreeSet<Digest> = running.map(|member| member.module.digest()).collect();
-        let components: BTreeSet<Digest> = wanted.iter().map(|(_, component)| component.inspection.digest).collect();
-        let compile = components.difference(&running).copied().map(UserTask::Compile);
-        self.users.queue.enqueue(uid, compile.chain([UserTask::Start]));
+        let components: BTreeSet<Digest> = wanted
+            .iter()
+            .map(|(_, component)| component.inspection.digest)
+            .collect();
+        let compile = components
+            .difference(&running)
+            .copied()
+            .map(UserTask::Compile);
+        self.users
+            .queue
+            .enqueue(uid, compile.chain([UserTask::Start]));
         self.users.pending.insert(uid, wanted);
     }
 
@@ -230,11 +282,17 @@ impl Deployer {
             Err(failure @ CompileFailure::Unavailable(_)) => {
                 self.users.queue.abandon(uid);
                 if let Some(wanted) = self.users.pending.remove(&uid) {
-                    self.refuse_user(uid, wanted, Problems(vec![Problem::of_file(failure.to_string())]));
+                    self.refuse_user(
+                        uid,
+                        wanted,
+                        Problems(vec![Problem::of_file(failure.to_string())]),
+                    );
                 }
             }
             Err(failure) => {
-                self.users.queue.fail(uid, &failure.to_string(), Instant::now());
+                self.users
+                    .queue
+                    .fail(uid, &failure.to_string(), Instant::now());
                 // It may be something else by now.
                 if let Some(wanted) = self.users.pending.remove(&uid) {
                     self.prepare(uid, wanted);
@@ -243,8 +301,17 @@ impl Deployer {
         }
     }
 
-    async fn started(&mut self, uid: u32, wanted: Vec<Wanted>, result: Result<ModuleSet, Problems>) {
-        let is_current = self.users.pending.get(&uid).is_some_and(|pending| is_same(pending, &wanted));
+    async fn started(
+        &mut self,
+        uid: u32,
+        wanted: Vec<Wanted>,
+        result: Result<ModuleSet, Problems>,
+    ) {
+        let is_current = self
+            .users
+            .pending
+            .get(&uid)
+            .is_some_and(|pending| is_same(pending, &wanted));
         match result {
             Ok(started) => {
                 self.users.queue.succeed(uid);
@@ -276,10 +343,15 @@ impl Deployer {
 
     /// Users of whom nothing runs now had installed what does not go with the site's.
     pub(crate) fn note_refused(&mut self, newest: BTreeMap<u32, Vec<Wanted>>) {
-        for (uid, wanted) in newest.into_iter().filter(|(uid, _)| !self.users.wanted.contains_key(uid)) {
+        for (uid, wanted) in newest
+            .into_iter()
+            .filter(|(uid, _)| !self.users.wanted.contains_key(uid))
+        {
             tracing::warn!(uid, "what a user installed is not taken");
             let why = "these modules do not go with those of the site".to_owned();
-            self.users.refused.insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));
+            self.users
+                .refused
+                .insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));
         }
     }
 }

@@ -9,7 +9,10 @@ use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
 use peal_sandbox::Capability;
 use rustix::{
     fd::{AsFd, OwnedFd},
-    fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, statat},
+    fs::{
+        AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2,
+        statat,
+    },
     io::Errno,
 };
 use std::{
@@ -55,8 +58,16 @@ pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> 
             Ok(directory) => (directory.uid, directory.wanted(config)),
             Err(UnreadableDirectory { uid, path, error }) => (uid, Err(wrong(&path, &error))),
         };
-        let twice = || Problems(vec![Problem::of_file(format!("user {uid} has two directories"))]);
-        let wanted = if installed.contains_key(&uid) { Err(twice()) } else { wanted };
+        let twice = || {
+            Problems(vec![Problem::of_file(format!(
+                "user {uid} has two directories"
+            ))])
+        };
+        let wanted = if installed.contains_key(&uid) {
+            Err(twice())
+        } else {
+            wanted
+        };
         installed.insert(uid, wanted);
     })?;
     Ok(installed)
@@ -64,7 +75,10 @@ pub(crate) fn installed(below: &Path, config: &Config) -> io::Result<Installed> 
 
 /// The problem of a file or directory of a user.
 fn wrong(path: &Path, error: &io::Error) -> Problems {
-    Problems(vec![Problem::of_file(format!("{}: {error}", path.display()))])
+    Problems(vec![Problem::of_file(format!(
+        "{}: {error}",
+        path.display()
+    ))])
 }
 
 /// What of it changes when users install something.
@@ -72,19 +86,26 @@ pub fn watched(below: Option<&Path>) -> Vec<PathBuf> {
     let mut watched: Vec<PathBuf> = below.map(Path::to_owned).into_iter().collect();
     if let Some(below) = below {
         // What cannot be looked at now is not watched; what is read says so.
-        let _ = each_directory(below, |directory| watched.extend(directory.map(|directory| directory.path)));
+        let _ = each_directory(below, |directory| {
+            watched.extend(directory.map(|directory| directory.path))
+        });
     }
     watched
 }
 
 /// Looks at the directories of users, one after the other: those that nobody else can write to. Links are not followed, nor what is
 /// mounted there. One that cannot be opened concerns its user alone.
-fn each_directory(below: &Path, mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>)) -> io::Result<()> {
+fn each_directory(
+    below: &Path,
+    mut look: impl FnMut(Result<UserDirectory, UnreadableDirectory>),
+) -> io::Result<()> {
     let parent = openat(CWD, below, OPEN | OFlags::DIRECTORY, Mode::empty())?;
     let (me, stat) = (rustix::process::geteuid().as_raw(), fstat(&parent)?);
     if !is_safe(&stat, &[0, me]) {
-        let why =
-            format!("{} must belong to root or the server's user and be writable by its owner alone", below.display());
+        let why = format!(
+            "{} must belong to root or the server's user and be writable by its owner alone",
+            below.display()
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     for name in names(&parent, MAX_USERS)? {
@@ -94,9 +115,15 @@ fn each_directory(below: &Path, mut look: impl FnMut(Result<UserDirectory, Unrea
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT | Errno::XDEV) => continue,
             Err(error) => {
                 // Who has gone meanwhile has installed nothing.
-                let Ok(stat) = statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+                let Ok(stat) = statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+                    continue;
+                };
                 tracing::warn!(directory = %path.display(), %error, "the directory of a user cannot be read");
-                look(Err(UnreadableDirectory { uid: stat.st_uid, path, error: error.into() }));
+                look(Err(UnreadableDirectory {
+                    uid: stat.st_uid,
+                    path,
+                    error: error.into(),
+                }));
                 continue;
             }
         };
@@ -104,7 +131,11 @@ fn each_directory(below: &Path, mut look: impl FnMut(Result<UserDirectory, Unrea
         if stat.st_uid == 0 && me == 0 {
             tracing::warn!(directory = %path.display(), "root's modules belong into the configuration");
         } else if is_safe(&stat, &[stat.st_uid]) {
-            look(Ok(UserDirectory { uid: stat.st_uid, path, fd }));
+            look(Ok(UserDirectory {
+                uid: stat.st_uid,
+                path,
+                fd,
+            }));
         } else {
             tracing::warn!(directory = %path.display(), "others than its owner can write there: it is not looked at");
         }
@@ -123,7 +154,10 @@ impl UserDirectory {
         let capabilities = Capability::ALL.map(Capability::name);
         let (mut modules, mut problems) = (Vec::new(), Vec::new());
         let mut files = names(&self.fd, MAX_FILES).map_err(|error| wrong(&self.path, &error))?;
-        files.retain(|name| name.extension().is_some_and(|extension| extension == "toml"));
+        files.retain(|name| {
+            name.extension()
+                .is_some_and(|extension| extension == "toml")
+        });
         files.sort();
         for name in files {
             let path = self.path.join(&name);
@@ -135,7 +169,10 @@ impl UserDirectory {
             // Before any component is read.
             let most = config.tenant.modules;
             if modules.len() > most || problems.len() > MAX_PROBLEMS {
-                let why = format!("user {} has {most} modules, as many as there may be (tenant.modules)", self.uid);
+                let why = format!(
+                    "user {} has {most} modules, as many as there may be (tenant.modules)",
+                    self.uid
+                );
                 problems.truncate(MAX_PROBLEMS);
                 problems.extend((modules.len() > most).then(|| Problem::of_file(why)));
                 return Err(Problems(problems));
@@ -143,8 +180,15 @@ impl UserDirectory {
         }
         problems.extend(modules.iter().flat_map(|entry| beyond(entry, config)));
         for (at, entry) in modules.iter().enumerate() {
-            if modules.iter().take(at).any(|other| other.settings.name == entry.settings.name) {
-                problems.push(entry.problem("module.name", format!("there are two modules {:?}", entry.settings.name)));
+            if modules
+                .iter()
+                .take(at)
+                .any(|other| other.settings.name == entry.settings.name)
+            {
+                problems.push(entry.problem(
+                    "module.name",
+                    format!("there are two modules {:?}", entry.settings.name),
+                ));
             }
         }
         if !problems.is_empty() {
@@ -155,9 +199,16 @@ impl UserDirectory {
 
     /// A component that lies in it and has at most so many bytes, which is known before it is read.
     pub(crate) fn component(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
-        let io = |source| ReadError::Io { path: path.to_owned(), source };
-        let outside =
-            || io(io::Error::new(io::ErrorKind::PermissionDenied, "a component of a user lies beside its .toml"));
+        let io = |source| ReadError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let outside = || {
+            io(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "a component of a user lies beside its .toml",
+            ))
+        };
         let name = path.strip_prefix(&self.path).map_err(|_| outside())?;
         if name.components().count() != 1 {
             return Err(outside());
@@ -165,12 +216,24 @@ impl UserDirectory {
         let file = self.file(name).map_err(io)?;
         let size = file.metadata().map_err(io)?.len();
         if size > limit {
-            return Err(ReadError::TooLarge { path: path.to_owned(), size, limit });
+            return Err(ReadError::TooLarge {
+                path: path.to_owned(),
+                size,
+                limit,
+            });
         }
         // Its user may be writing it.
         let bytes = contents(path, file)?;
         let size = bytes.len() as u64;
-        if size > limit { Err(ReadError::TooLarge { path: path.to_owned(), size, limit }) } else { Ok(bytes) }
+        if size > limit {
+            Err(ReadError::TooLarge {
+                path: path.to_owned(),
+                size,
+                limit,
+            })
+        } else {
+            Ok(bytes)
+        }
     }
 
     /// The signature of a component that lies in it.
@@ -182,9 +245,14 @@ impl UserDirectory {
 
     fn text(&self, name: &Path) -> io::Result<String> {
         let mut text = String::new();
-        let read = self.file(name)?.take(MAX_FILE + 1).read_to_string(&mut text)? as u64;
+        let read = self
+            .file(name)?
+            .take(MAX_FILE + 1)
+            .read_to_string(&mut text)? as u64;
         if read > MAX_FILE {
-            return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+            return Err(io::Error::other(format!(
+                "it has more than {MAX_FILE} bytes"
+            )));
         }
         Ok(text)
     }
@@ -197,7 +265,10 @@ impl UserDirectory {
             return Err(io::Error::other("it is not a regular file"));
         }
         if !is_safe(&stat, &[self.uid]) {
-            let why = format!("it must belong to user {} and be writable by them alone", self.uid);
+            let why = format!(
+                "it must belong to user {} and be writable by them alone",
+                self.uid
+            );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         Ok(File::from(fd))
@@ -208,28 +279,78 @@ impl UserDirectory {
 fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
     let (asked, most) = (&entry.settings.limits, &config.brought);
     let usual = Limits::default();
-    let not_theirs = ["module.scope", "module.mode", "module.sinks", "module.files", "module.isolation"];
-    let not_theirs = not_theirs.into_iter().filter(|key| entry.given(key).is_some());
-    let not_theirs = not_theirs.map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
+    let not_theirs = [
+        "module.scope",
+        "module.mode",
+        "module.sinks",
+        "module.files",
+        "module.isolation",
+    ];
+    let not_theirs = not_theirs
+        .into_iter()
+        .filter(|key| entry.given(key).is_some());
+    let not_theirs = not_theirs
+        .map(|key| entry.problem(key, format!("{key} is for the site to say: leave it out")));
     let more = |key: &'static str, is_more: bool, most: String| {
         let is_asked = is_more && entry.given(key).is_some();
-        is_asked.then(|| entry.problem(key, format!("{key} is more than a user's module may have, which is {most}")))
+        is_asked.then(|| {
+            entry.problem(
+                key,
+                format!("{key} is more than a user's module may have, which is {most}"),
+            )
+        })
     };
     let limits = [
-        more("module.limits.memory", asked.memory > most.memory, most.memory.to_string()),
-        more("module.limits.memory_total", asked.memory_total > config.tenant.memory, config.tenant.memory.to_string()),
-        more("module.limits.call_time_ms", asked.call_time > most.call_time, most.call_time.as_millis().to_string()),
-        more("module.limits.host_time_ms", asked.host_time > most.host_time, most.host_time.as_millis().to_string()),
-        more("module.limits.output", asked.output > most.output, most.output.to_string()),
-        more("module.limits.notifications", asked.notifications > most.notifications, most.notifications.to_string()),
-        more("module.limits.host_calls", asked.host_calls > most.host_calls, most.host_calls.to_string()),
-        more("module.limits.log_lines", asked.log_lines > most.log_lines, most.log_lines.to_string()),
+        more(
+            "module.limits.memory",
+            asked.memory > most.memory,
+            most.memory.to_string(),
+        ),
+        more(
+            "module.limits.memory_total",
+            asked.memory_total > config.tenant.memory,
+            config.tenant.memory.to_string(),
+        ),
+        more(
+            "module.limits.call_time_ms",
+            asked.call_time > most.call_time,
+            most.call_time.as_millis().to_string(),
+        ),
+        more(
+            "module.limits.host_time_ms",
+            asked.host_time > most.host_time,
+            most.host_time.as_millis().to_string(),
+        ),
+        more(
+            "module.limits.output",
+            asked.output > most.output,
+            most.output.to_string(),
+        ),
+        more(
+            "module.limits.notifications",
+            asked.notifications > most.notifications,
+            most.notifications.to_string(),
+        ),
+        more(
+            "module.limits.host_calls",
+            asked.host_calls > most.host_calls,
+            most.host_calls.to_string(),
+        ),
+        more(
+            "module.limits.log_lines",
+            asked.log_lines > most.log_lines,
+            most.log_lines.to_string(),
+        ),
         more(
             "module.limits.failure_window_ms",
             asked.failure_window < usual.failure_window,
             "no less than usual".to_owned(),
         ),
-        more("module.limits.instances", asked.instances > usual.instances, usual.instances.to_string()),
+        more(
+            "module.limits.instances",
+            asked.instances > usual.instances,
+            usual.instances.to_string(),
+        ),
         more(
             "module.limits.failures",
             asked.failures > usual.failures || asked.failures == 0,
@@ -240,7 +361,9 @@ fn beyond(entry: &ModuleEntry, config: &Config) -> Vec<Problem> {
 }
 
 /// How everything is opened.
-const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const OPEN: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Opens what lies in a directory and nowhere else.
 fn open(at: impl AsFd, name: impl AsRef<Path>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -262,7 +385,9 @@ fn names(directory: &OwnedFd, most: usize) -> io::Result<Vec<PathBuf>> {
             continue;
         }
         if names.len() == most {
-            return Err(io::Error::other(format!("there are more than {most} files")));
+            return Err(io::Error::other(format!(
+                "there are more than {most} files"
+            )));
         }
         names.push(PathBuf::from(name));
     }

@@ -36,7 +36,11 @@ impl From<&Version> for VersionStatus {
             version: version.number,
             at: version.at,
             cause: version.cause.clone(),
-            modules: version.wanted.iter().map(|(entry, _)| entry.settings.name.clone()).collect(),
+            modules: version
+                .wanted
+                .iter()
+                .map(|(entry, _)| entry.settings.name.clone())
+                .collect(),
         }
     }
 }
@@ -52,11 +56,20 @@ impl Versions {
     /// these rules.
     pub(crate) fn recall(store: Option<&Store>, rules: &Modules) -> Versions {
         let recalled = store.map(|store| store.module_versions().unwrap_or_default());
-        let versions = recalled.into_iter().flatten().filter_map(|version| recall(store?, version, rules));
+        let versions = recalled
+            .into_iter()
+            .flatten()
+            .filter_map(|version| recall(store?, version, rules));
         let mut kept: VecDeque<Version> = VecDeque::new();
         for version in versions {
-            let shared = shared(version.wanted.to_vec(), kept.iter().flat_map(|version| version.wanted.iter()));
-            kept.push_front(Version { wanted: shared.into(), ..version });
+            let shared = shared(
+                version.wanted.to_vec(),
+                kept.iter().flat_map(|version| version.wanted.iter()),
+            );
+            kept.push_front(Version {
+                wanted: shared.into(),
+                ..version
+            });
         }
         Versions { kept }
     }
@@ -88,11 +101,19 @@ impl Versions {
 
     /// This runs from now on. Writes to the store, if there is one: blocks.
     pub(crate) fn add(&mut self, wanted: Arc<[Wanted]>, cause: String, store: Option<&Store>) {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let next = self.latest().map_or(1, |version| version.number + 1);
         // What goes wrong there the store counts and traces itself.
         let kept = store.and_then(|store| keep(store, &wanted, &cause, at).ok());
-        self.kept.push_back(Version { number: kept.unwrap_or(next), at, cause, wanted });
+        self.kept.push_back(Version {
+            number: kept.unwrap_or(next),
+            at,
+            cause,
+            wanted,
+        });
         while self.kept.len() > KEPT as usize {
             self.kept.pop_front();
         }
@@ -100,8 +121,13 @@ impl Versions {
 }
 
 /// The same, where components that some of these have are in memory once.
-pub(crate) fn shared<'a>(mut wanted: Vec<Wanted>, known: impl Iterator<Item = &'a Wanted>) -> Vec<Wanted> {
-    let known: BTreeMap<_, _> = known.map(|(_, component)| (component.inspection.digest, &component.bytes)).collect();
+pub(crate) fn shared<'a>(
+    mut wanted: Vec<Wanted>,
+    known: impl Iterator<Item = &'a Wanted>,
+) -> Vec<Wanted> {
+    let known: BTreeMap<_, _> = known
+        .map(|(_, component)| (component.inspection.digest, &component.bytes))
+        .collect();
     for (_, component) in &mut wanted {
         if let Some(bytes) = known.get(&component.inspection.digest) {
             component.bytes = (*bytes).clone();
@@ -110,7 +136,12 @@ pub(crate) fn shared<'a>(mut wanted: Vec<Wanted>, known: impl Iterator<Item = &'
     wanted
 }
 
-fn keep<'a>(store: &Store, wanted: &'a [Wanted], cause: &str, at: u64) -> Result<u64, peal_store::StoreError> {
+fn keep<'a>(
+    store: &Store,
+    wanted: &'a [Wanted],
+    cause: &str,
+    at: u64,
+) -> Result<u64, peal_store::StoreError> {
     let document = saved(wanted.iter().map(|(entry, _)| entry));
     let part = |(_, component): &'a Wanted| NewPart {
         digest: component.inspection.digest.0,
@@ -118,31 +149,62 @@ fn keep<'a>(store: &Store, wanted: &'a [Wanted], cause: &str, at: u64) -> Result
         signature: component.signature.as_ref().ok().map(Signature::text),
     };
     let components: Vec<NewPart<'_>> = wanted.iter().map(part).collect();
-    store.keep_modules(NewVersion { cause, document: &document, components: &components }, at, KEPT)
+    store.keep_modules(
+        NewVersion {
+            cause,
+            document: &document,
+            components: &components,
+        },
+        at,
+        KEPT,
+    )
 }
 
 /// A version as it was, unless something of it is missing.
 fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<Version> {
-    let ModuleVersion { number, at, cause, document, components } = kept;
+    let ModuleVersion {
+        number,
+        at,
+        cause,
+        document,
+        components,
+    } = kept;
     let name = format!("version {number} of the modules");
     let capabilities = Capability::ALL.map(Capability::name);
     let wanted = || -> Result<Vec<Wanted>, Problems> {
         let missing = |why: String| Problems(vec![Problem::of_file(format!("{name}: {why}"))]);
         let entries = recalled(&document, Path::new(&name), Path::new("/"), &capabilities)?;
         if entries.len() != components.len() {
-            return Err(missing(format!("{} modules and {} components", entries.len(), components.len())));
+            return Err(missing(format!(
+                "{} modules and {} components",
+                entries.len(),
+                components.len()
+            )));
         }
         let of = |(entry, part): (ModuleEntry, &ModulePart)| {
-            let bytes = store.component(&part.digest).map_err(|error| missing(error.to_string()))?;
-            let bytes = bytes.ok_or_else(|| missing(format!("the component of {} is gone", entry.settings.name)))?;
-            let signature = part.signature.as_deref().map_or(Err(SignatureError::NotKept), Signature::parse);
-            let component = Component::kept(&entry, bytes, signature).map_err(|problem| Problems(vec![problem]))?;
+            let bytes = store
+                .component(&part.digest)
+                .map_err(|error| missing(error.to_string()))?;
+            let bytes = bytes.ok_or_else(|| {
+                missing(format!("the component of {} is gone", entry.settings.name))
+            })?;
+            let signature = part
+                .signature
+                .as_deref()
+                .map_or(Err(SignatureError::NotKept), Signature::parse);
+            let component = Component::kept(&entry, bytes, signature)
+                .map_err(|problem| Problems(vec![problem]))?;
             Ok((entry, component.signed(rules)))
         };
         entries.into_iter().zip(&components).map(of).collect()
     };
     match wanted() {
-        Ok(wanted) => Some(Version { number, at, cause, wanted: wanted.into() }),
+        Ok(wanted) => Some(Version {
+            number,
+            at,
+            cause,
+            wanted: wanted.into(),
+        }),
         Err(problems) => {
             tracing::warn!(%problems, "an earlier version of the modules cannot be returned to");
             None

@@ -1,5 +1,8 @@
 //! Watches the files of a configuration and of its modules, and tells when they have changed and been left alone since.
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, event::AccessKind, event::AccessMode};
+use notify::{
+    Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher, event::AccessKind,
+    event::AccessMode,
+};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -32,14 +35,27 @@ impl Watch {
                 let _ = tell.try_send(());
             }
         });
-        let watcher = watcher.inspect_err(|error| tracing::warn!(%error, "files are not watched: use `peal reload`"));
-        Watch { watcher: watcher.ok(), directories: BTreeSet::new(), changed, settle, until: None }
+        let watcher = watcher.inspect_err(
+            |error| tracing::warn!(%error, "files are not watched: use `peal reload`"),
+        );
+        Watch {
+            watcher: watcher.ok(),
+            directories: BTreeSet::new(),
+            changed,
+            settle,
+            until: None,
+        }
     }
 
     /// Watches for changes of these files, and of what is in these directories, and of nothing else.
     pub fn follow(&mut self, files: impl IntoIterator<Item = PathBuf>) {
-        let Some(watcher) = &mut self.watcher else { return };
-        let directories: BTreeSet<PathBuf> = files.into_iter().filter_map(|file| directory(&file)).collect();
+        let Some(watcher) = &mut self.watcher else {
+            return;
+        };
+        let directories: BTreeSet<PathBuf> = files
+            .into_iter()
+            .filter_map(|file| directory(&file))
+            .collect();
         for gone in self.directories.difference(&directories) {
             // One that was removed is watched no more.
             let _ = watcher.unwatch(gone);
@@ -56,11 +72,18 @@ impl Watch {
     /// Waits for a change, and until nothing has changed for a while. Who gives up waiting misses nothing.
     pub async fn changed(&mut self) {
         if self.until.is_none() {
-            let Some(()) = self.changed.recv().await else { return std::future::pending().await };
+            let Some(()) = self.changed.recv().await else {
+                return std::future::pending().await;
+            };
         }
-        let until = *self.until.get_or_insert_with(|| time::Instant::now() + self.settle * AT_MOST);
+        let until = *self
+            .until
+            .get_or_insert_with(|| time::Instant::now() + self.settle * AT_MOST);
         while time::Instant::now() < until {
-            if time::timeout(self.settle, self.changed.recv()).await.is_err() {
+            if time::timeout(self.settle, self.changed.recv())
+                .await
+                .is_err()
+            {
                 break;
             }
         }
@@ -73,7 +96,11 @@ fn is_change(event: &Event) -> bool {
     match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,
         EventKind::Access(_) => false,
-        EventKind::Any | EventKind::Create(_) | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => true,
+        EventKind::Any
+        | EventKind::Create(_)
+        | EventKind::Modify(_)
+        | EventKind::Remove(_)
+        | EventKind::Other => true,
     }
 }
 
@@ -82,7 +109,10 @@ fn directory(file: &Path) -> Option<PathBuf> {
     if file.is_dir() {
         return Some(file.to_owned());
     }
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = file
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     parent.is_dir().then(|| parent.to_owned())
 }
 
@@ -123,8 +153,14 @@ mod tests {
     fn reading_is_no_change() {
         for (kind, changes) in [
             (EventKind::Access(AccessKind::Open(AccessMode::Any)), false),
-            (EventKind::Access(AccessKind::Close(AccessMode::Read)), false),
-            (EventKind::Access(AccessKind::Close(AccessMode::Write)), true),
+            (
+                EventKind::Access(AccessKind::Close(AccessMode::Read)),
+                false,
+            ),
+            (
+                EventKind::Access(AccessKind::Close(AccessMode::Write)),
+                true,
+            ),
             (EventKind::Other, true),
         ] {
             assert_eq!(is_change(&Event::new(kind)), changes, "{kind:?}");

@@ -40,38 +40,73 @@ impl TryFrom<Parts> for DataArray {
 impl DataArray {
     /// An array of that type; an error if an item has another one.
     pub fn new(element: DataType, items: Vec<Value>) -> Result<DataArray, MixedArray> {
-        match items.iter().enumerate().find(|(_, item)| item.data_type() != element) {
-            Some((at, item)) => Err(MixedArray { at, found: item.data_type(), wanted: element }),
+        match items
+            .iter()
+            .enumerate()
+            .find(|(_, item)| item.data_type() != element)
+        {
+            Some((at, item)) => Err(MixedArray {
+                at,
+                found: item.data_type(),
+                wanted: element,
+            }),
             None => Ok(DataArray { element, items }),
         }
     }
 
     /// An array of procs.
     pub fn procs(procs: impl IntoIterator<Item = Proc>) -> DataArray {
-        DataArray { element: dt::PMIX_PROC, items: procs.into_iter().map(Value::Proc).collect() }
+        DataArray {
+            element: dt::PMIX_PROC,
+            items: procs.into_iter().map(Value::Proc).collect(),
+        }
     }
 
     /// An array of texts.
     pub fn strings(texts: impl IntoIterator<Item = Text>) -> DataArray {
-        let items = texts.into_iter().map(|text| Value::String(Some(text))).collect();
-        DataArray { element: dt::PMIX_STRING, items }
+        let items = texts
+            .into_iter()
+            .map(|text| Value::String(Some(text)))
+            .collect();
+        DataArray {
+            element: dt::PMIX_STRING,
+            items,
+        }
     }
 
     /// An array of infos.
     pub fn infos(infos: impl IntoIterator<Item = Info>) -> DataArray {
-        DataArray { element: dt::PMIX_INFO, items: infos.into_iter().map(|info| Value::Info(Box::new(info))).collect() }
+        DataArray {
+            element: dt::PMIX_INFO,
+            items: infos
+                .into_iter()
+                .map(|info| Value::Info(Box::new(info)))
+                .collect(),
+        }
     }
 
     /// An array of what is known of procs.
     pub fn proc_infos(procs: impl IntoIterator<Item = ProcInfo>) -> DataArray {
-        let items = procs.into_iter().map(|info| Value::ProcInfo(Box::new(info))).collect();
-        DataArray { element: dt::PMIX_PROC_INFO, items }
+        let items = procs
+            .into_iter()
+            .map(|info| Value::ProcInfo(Box::new(info)))
+            .collect();
+        DataArray {
+            element: dt::PMIX_PROC_INFO,
+            items,
+        }
     }
 
     /// An array of what attributes are.
     pub fn regattrs(attributes: impl IntoIterator<Item = Regattr>) -> DataArray {
-        let items = attributes.into_iter().map(|attribute| Value::Regattr(Box::new(attribute))).collect();
-        DataArray { element: dt::PMIX_REGATTR, items }
+        let items = attributes
+            .into_iter()
+            .map(|attribute| Value::Regattr(Box::new(attribute)))
+            .collect();
+        DataArray {
+            element: dt::PMIX_REGATTR,
+            items,
+        }
     }
 
     /// The type of its elements.
@@ -86,7 +121,13 @@ impl DataArray {
 
     /// Its elements as procs, if it is an array of procs.
     pub fn as_procs(&self) -> Option<Vec<Proc>> {
-        let proc = |value: &Value| if let Value::Proc(proc) = value { Some(proc.clone()) } else { None };
+        let proc = |value: &Value| {
+            if let Value::Proc(proc) = value {
+                Some(proc.clone())
+            } else {
+                None
+            }
+        };
         (self.element == dt::PMIX_PROC).then(|| self.items.iter().filter_map(proc).collect())
     }
 
@@ -99,7 +140,13 @@ impl DataArray {
         Some(
             self.items
                 .iter()
-                .filter_map(|value| if let Value::Info(info) = value { Some(&**info) } else { None })
+                .filter_map(|value| {
+                    if let Value::Info(info) = value {
+                        Some(&**info)
+                    } else {
+                        None
+                    }
+                })
                 .collect(),
         )
     }

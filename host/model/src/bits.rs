@@ -4,11 +4,16 @@ macro_rules! bits {
         pub(crate) mod $module {
             use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-            pub(crate) fn serialize<S: Serializer>(number: &$float, serializer: S) -> Result<S::Ok, S::Error> {
+            pub(crate) fn serialize<S: Serializer>(
+                number: &$float,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
                 number.to_bits().serialize(serializer)
             }
 
-            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$float, D::Error> {
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<$float, D::Error> {
                 <$bits>::deserialize(deserializer).map(<$float>::from_bits)
             }
         }

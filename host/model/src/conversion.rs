@@ -61,7 +61,9 @@ impl Value {
         match self {
             Value::Byte(n) | Value::Uint8(n) => Some(i128::from(*n)),
             Value::Uint16(n) => Some(i128::from(*n)),
-            Value::Uint(n) | Value::Uint32(n) | Value::Pid(n) | Value::Rank(Rank(n)) => Some(i128::from(*n)),
+            Value::Uint(n) | Value::Uint32(n) | Value::Pid(n) | Value::Rank(Rank(n)) => {
+                Some(i128::from(*n))
+            }
             Value::Size(n) | Value::Uint64(n) | Value::Time(n) => Some(i128::from(*n)),
             Value::Int(n) | Value::Int32(n) | Value::Status(Status(n)) => Some(i128::from(*n)),
             Value::Int8(n) => Some(i128::from(*n)),
@@ -94,7 +96,8 @@ fn truth_of(text: &str) -> Option<bool> {
         return Some(false);
     }
     let digits = text.bytes().take_while(u8::is_ascii_digit);
-    begins(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]).then(|| digits.into_iter().any(|digit| digit != b'0'))
+    begins(&["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"])
+        .then(|| digits.into_iter().any(|digit| digit != b'0'))
 }
 
 #[cfg(test)]
@@ -119,28 +122,57 @@ mod tests {
             Value::Float(1.9),
             Value::Double(1.0),
         ] {
-            assert_eq!((value.as_u32(), value.as_u64(), value.as_bool()), (Some(1), Some(1), Some(true)), "{value:?}");
+            assert_eq!(
+                (value.as_u32(), value.as_u64(), value.as_bool()),
+                (Some(1), Some(1), Some(true)),
+                "{value:?}"
+            );
         }
         assert_eq!(Value::Int(-3001).as_status(), Some(Status(-3001)));
         assert_eq!(Value::Int(2).as_rank(), Some(Rank(2)));
-        assert_eq!(Value::Uint32(u32::from(Range::Session.number())).as_range(), Some(Range::Session));
-        assert_eq!(Value::Int(i32::from(Persistence::Proc.number())).as_persistence(), Some(Persistence::Proc));
+        assert_eq!(
+            Value::Uint32(u32::from(Range::Session.number())).as_range(),
+            Some(Range::Session)
+        );
+        assert_eq!(
+            Value::Int(i32::from(Persistence::Proc.number())).as_persistence(),
+            Some(Persistence::Proc)
+        );
     }
 
     #[test]
     fn number_out_of_range_is_none() {
         let large = Value::Uint64(u64::MAX);
-        assert_eq!((large.as_u64(), large.as_u32(), large.as_status()), (Some(u64::MAX), None, None));
-        for value in [Value::Int(-1), Value::Double(-1.5), Value::Float(f32::NAN), Value::Double(f64::INFINITY)] {
-            assert_eq!((value.as_u64(), value.as_u32(), value.as_range()), (None, None, None), "{value:?}");
+        assert_eq!(
+            (large.as_u64(), large.as_u32(), large.as_status()),
+            (Some(u64::MAX), None, None)
+        );
+        for value in [
+            Value::Int(-1),
+            Value::Double(-1.5),
+            Value::Float(f32::NAN),
+            Value::Double(f64::INFINITY),
+        ] {
+            assert_eq!(
+                (value.as_u64(), value.as_u32(), value.as_range()),
+                (None, None, None),
+                "{value:?}"
+            );
         }
         let nspace = Value::Nspace(Nspace::new("1").unwrap());
         for value in [Value::string("1"), nspace, Value::Pointer, Value::Undef] {
-            assert_eq!((value.as_u64(), value.as_status()), (None, None), "{value:?}");
+            assert_eq!(
+                (value.as_u64(), value.as_status()),
+                (None, None),
+                "{value:?}"
+            );
         }
         assert_eq!(Value::Int(200).as_range(), None);
         let truth = Value::Bool(true);
-        assert_eq!((truth.as_range(), truth.as_status(), truth.as_rank()), (None, None, None));
+        assert_eq!(
+            (truth.as_range(), truth.as_status(), truth.as_rank()),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -160,7 +192,13 @@ mod tests {
         ] {
             assert_eq!(Value::string(text).as_bool(), truth, "{text:?}");
         }
-        assert_eq!([Value::Undef.as_bool(), Value::String(None).as_bool()], [Some(true); 2]);
-        assert_eq!([Value::Int(0).as_bool(), Value::Pointer.as_bool()], [Some(false), None]);
+        assert_eq!(
+            [Value::Undef.as_bool(), Value::String(None).as_bool()],
+            [Some(true); 2]
+        );
+        assert_eq!(
+            [Value::Int(0).as_bool(), Value::Pointer.as_bool()],
+            [Some(false), None]
+        );
     }
 }

@@ -38,7 +38,10 @@ fn show(value: &Value, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
         Value::Int64(n) => n.fmt(f),
         Value::Float(n) => n.fmt(f),
         Value::Double(n) => n.fmt(f),
-        Value::Timeval { seconds, microseconds } => write!(f, "{seconds}.{microseconds:06}"),
+        Value::Timeval {
+            seconds,
+            microseconds,
+        } => write!(f, "{seconds}.{microseconds:06}"),
         Value::Status(status) => status.fmt(f),
         Value::Proc(proc) => proc.fmt(f),
         Value::Rank(rank) => rank.fmt(f),
@@ -53,7 +56,11 @@ fn show(value: &Value, f: &mut Formatter<'_>, depth: usize) -> fmt::Result {
                 show(item, f, depth + 1)?;
             }
             let more = array.items().len().saturating_sub(MAX_ITEMS);
-            if more > 0 { write!(f, ", and {more} more]") } else { f.write_char(']') }
+            if more > 0 {
+                write!(f, ", and {more} more]")
+            } else {
+                f.write_char(']')
+            }
         }
         Value::DataArray(array) => write!(f, "[{} of {}]", array.items().len(), array.element()),
         other => match other.as_u64() {
@@ -72,7 +79,11 @@ fn show_text(text: &str, f: &mut Formatter<'_>) -> fmt::Result {
             character => write!(f, "{}", character.escape_debug())?,
         }
     }
-    f.write_str(if characters.next().is_some() { "...\"" } else { "\"" })
+    f.write_str(if characters.next().is_some() {
+        "...\""
+    } else {
+        "\""
+    })
 }
 
 #[cfg(test)]
@@ -90,7 +101,10 @@ mod tests {
             (Value::String(None), "nothing"),
             (Value::Uint64(5), "5"),
             (Value::Double(0.5), "0.5"),
-            (Value::Status(code::PMIX_ERR_TIMEOUT), "PMIX_ERR_TIMEOUT (-24)"),
+            (
+                Value::Status(code::PMIX_ERR_TIMEOUT),
+                "PMIX_ERR_TIMEOUT (-24)",
+            ),
             (Value::Proc(proc.clone()), "job:3"),
             (Value::procs([proc]), "[job:3]"),
             (Value::Range(Range::Session), "PMIX_RANGE_SESSION"),
@@ -105,7 +119,8 @@ mod tests {
     fn long_values_are_cut() {
         let text = Value::string(&"x".repeat(300)).to_string();
         assert_eq!(text, format!("\"{}...\"", "x".repeat(256)));
-        let nested = |value| Value::DataArray(DataArray::infos([Info::new(Key::new("k").unwrap(), value)]));
+        let nested =
+            |value| Value::DataArray(DataArray::infos([Info::new(Key::new("k").unwrap(), value)]));
         let deep = (0..6).fold(Value::Bool(true), |value, _| nested(value));
         assert_eq!(deep.to_string(), "[k=[k=[k=[1 of PMIX_INFO (24)]]]]");
         let many = Value::DataArray(DataArray::strings((0..20).map(|_| "a".into()))).to_string();

@@ -12,7 +12,11 @@ pub fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 /// A name behind its article, as in `an event-policy` and `a log-channel`.
 pub fn with_article(name: &str) -> String {
     let first = name.chars().next().unwrap_or_default();
-    let article = if "aeiouAEIOU".contains(first) { "an" } else { "a" };
+    let article = if "aeiouAEIOU".contains(first) {
+        "an"
+    } else {
+        "a"
+    };
     format!("{article} {name}")
 }
 
@@ -22,7 +26,10 @@ mod tests {
 
     #[test]
     fn one_thing_is_singular_and_none_plural() {
-        assert_eq!([0_u32, 1, 2].map(|count| counted(count, "case")), ["0 cases", "1 case", "2 cases"]);
+        assert_eq!(
+            [0_u32, 1, 2].map(|count| counted(count, "case")),
+            ["0 cases", "1 case", "2 cases"]
+        );
         assert_eq!(counted(1_usize, "proc"), "1 proc");
     }
 

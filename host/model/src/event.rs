@@ -19,13 +19,22 @@ pub struct Event {
 impl Event {
     /// The procs of `PMIX_EVENT_CUSTOM_RANGE`, or nothing where the event carries no such list.
     pub fn custom_targets(&self) -> Option<Vec<Proc>> {
-        self.infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE)?.as_procs()
+        self.infos
+            .value_of(key::PMIX_EVENT_CUSTOM_RANGE)?
+            .as_procs()
     }
 
     /// The procs that the event says are affected (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
     pub fn affected(&self) -> Vec<Proc> {
-        let keys = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
-        keys.iter().filter_map(|key| self.infos.value_of(*key)).filter_map(|value| value.as_procs()).flatten().collect()
+        let keys = [
+            key::PMIX_EVENT_AFFECTED_PROC,
+            key::PMIX_EVENT_AFFECTED_PROCS,
+        ];
+        keys.iter()
+            .filter_map(|key| self.infos.value_of(*key))
+            .filter_map(|value| value.as_procs())
+            .flatten()
+            .collect()
     }
 
     /// Whether default handlers pass it by (`PMIX_EVENT_NON_DEFAULT`).
@@ -49,7 +58,12 @@ impl Range {
     /// where those of a namespace are, is not considered.
     pub fn is_within(self, other: Range) -> bool {
         let narrower: &[Range] = match other {
-            Range::Global => &[Range::Session, Range::Namespace, Range::Local, Range::Custom],
+            Range::Global => &[
+                Range::Session,
+                Range::Namespace,
+                Range::Local,
+                Range::Custom,
+            ],
             Range::Session => &[Range::Namespace, Range::Local, Range::Custom],
             _ => &[],
         };
@@ -72,9 +86,19 @@ impl Step {
     /// In the form of RFC 0002: its key the name, its value an array whose first element carries the status.
     pub fn as_info(&self) -> Info {
         // A name longer than a key may be is not refused at registration; its results go without.
-        let key = Key::new(&self.name).or_else(|_| Key::new("")).unwrap_or_else(|_| KeyName("").into());
-        let status = Info { key: key.clone(), flags: InfoFlags::NONE, value: Value::Status(self.status) };
+        let key = Key::new(&self.name)
+            .or_else(|_| Key::new(""))
+            .unwrap_or_else(|_| KeyName("").into());
+        let status = Info {
+            key: key.clone(),
+            flags: InfoFlags::NONE,
+            value: Value::Status(self.status),
+        };
         let array = DataArray::infos(std::iter::once(status).chain(self.infos.iter().cloned()));
-        Info { key, flags: InfoFlags::NONE, value: Value::DataArray(array) }
+        Info {
+            key,
+            flags: InfoFlags::NONE,
+            value: Value::DataArray(array),
+        }
     }
 }

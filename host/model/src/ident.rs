@@ -56,10 +56,17 @@ pub enum IdentError {
 
 fn checked(what: &'static str, text: &str, max: usize) -> Result<Arc<str>, IdentError> {
     if text.len() > max {
-        return Err(IdentError::TooLong { what, len: text.len(), max });
+        return Err(IdentError::TooLong {
+            what,
+            len: text.len(),
+            max,
+        });
     }
     if text.contains('\0') {
-        return Err(IdentError::Nul { what, text: text.to_owned() });
+        return Err(IdentError::Nul {
+            what,
+            text: text.to_owned(),
+        });
     }
     Ok(Arc::from(text))
 }
@@ -94,7 +101,11 @@ impl Hash for Nspace {
 
 impl Ord for Nspace {
     fn cmp(&self, other: &Nspace) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+        if Arc::ptr_eq(&self.0, &other.0) {
+            Ordering::Equal
+        } else {
+            self.0.cmp(&other.0)
+        }
     }
 }
 
@@ -112,7 +123,10 @@ impl Nspace {
     pub fn new(text: &str) -> Result<Nspace, IdentError> {
         let name = checked("namespace", text, Self::MAX)?;
         match text.chars().find(|character| is_control(*character)) {
-            Some(character) => Err(IdentError::Character { text: text.to_owned(), character }),
+            Some(character) => Err(IdentError::Character {
+                text: text.to_owned(),
+                character,
+            }),
             None => Ok(Nspace(name)),
         }
     }
@@ -124,8 +138,12 @@ impl Nspace {
     pub fn of_job(text: &str) -> Result<Nspace, IdentError> {
         match text {
             "" => Err(IdentError::NoJobName),
-            "." | ".." => Err(IdentError::NoFileName { text: text.to_owned() }),
-            _ if text.contains('/') => Err(IdentError::NoFileName { text: text.to_owned() }),
+            "." | ".." => Err(IdentError::NoFileName {
+                text: text.to_owned(),
+            }),
+            _ if text.contains('/') => Err(IdentError::NoFileName {
+                text: text.to_owned(),
+            }),
             _ => Nspace::new(text),
         }
     }
@@ -214,7 +232,10 @@ impl Proc {
 
     /// All procs of a namespace.
     pub fn all(nspace: Nspace) -> Proc {
-        Proc { nspace, rank: names::rank::PMIX_RANK_WILDCARD }
+        Proc {
+            nspace,
+            rank: names::rank::PMIX_RANK_WILDCARD,
+        }
     }
 
     /// Whether this pattern covers `other`: the same namespace, and the rank covers it.
@@ -271,7 +292,10 @@ impl Key {
 
     /// The Standard's name of this key (`PMIX_EVENT_HDLR_NAME`), if it has one.
     pub fn standard_name(&self) -> Option<&'static str> {
-        names::ATTRIBUTES.iter().find(|entry| entry.key == &*self.0).map(|entry| entry.name)
+        names::ATTRIBUTES
+            .iter()
+            .find(|entry| entry.key == &*self.0)
+            .map(|entry| entry.name)
     }
 }
 

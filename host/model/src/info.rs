@@ -43,14 +43,22 @@ pub struct Info {
 impl Info {
     /// An info without flags.
     pub fn new(key: impl Into<Key>, value: Value) -> Info {
-        Info { key: key.into(), flags: InfoFlags::NONE, value }
+        Info {
+            key: key.into(),
+            flags: InfoFlags::NONE,
+            value,
+        }
     }
 }
 
 impl fmt::Debug for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}={:?}", self.key, self.value)?;
-        if self.flags != InfoFlags::NONE { write!(f, " flags {:?}", self.flags) } else { Ok(()) }
+        if self.flags != InfoFlags::NONE {
+            write!(f, " flags {:?}", self.flags)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -67,7 +75,10 @@ pub trait Infos {
 
 impl Infos for [Info] {
     fn value_of(&self, key: crate::KeyName) -> Option<&Value> {
-        self.iter().rev().find(|info| info.key == key).map(|info| &info.value)
+        self.iter()
+            .rev()
+            .find(|info| info.key == key)
+            .map(|info| &info.value)
     }
 }
 
@@ -83,6 +94,9 @@ pub struct Kval {
 impl Kval {
     /// A pair.
     pub fn new(key: impl Into<Key>, value: Value) -> Kval {
-        Kval { key: key.into(), value }
+        Kval {
+            key: key.into(),
+            value,
+        }
     }
 }

@@ -57,7 +57,11 @@ impl SharedData {
 
 impl From<RankData> for SharedData {
     fn from(data: RankData) -> SharedData {
-        let bytes = data.kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum();
+        let bytes = data
+            .kvals
+            .iter()
+            .map(|kval| Size::of_kval(kval).bytes)
+            .sum();
         SharedData(Arc::new((data, bytes)))
     }
 }

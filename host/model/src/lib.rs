@@ -36,19 +36,21 @@ pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use named::NamedProcs;
 pub use names::{Attribute, data_type, key, number, rank, status as code};
 pub use policy::{
-    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter, Peer, PolicyOutcome,
-    PolicyRequest, Provision, Target, UnixGroup,
+    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter,
+    Peer, PolicyOutcome, PolicyRequest, Provision, Target, UnixGroup,
 };
 pub use reply::{GroupResult, Reply};
 pub use request::{CommandCode, Commit, Request};
 pub use size::Size;
 pub use status::Status;
 pub use structs::{
-    App, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats, Pdata,
-    ProcInfo, Query, Regattr, ResourceUnit, Topology,
+    App, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid,
+    NodeStats, Pdata, ProcInfo, Query, Regattr, ResourceUnit, Topology,
 };
 pub use text::{Bytes, Text};
-pub use types::{DataType, IofChannel, JobState, LinkState, Persistence, ProcState, Range, Scope, UnknownNumber};
+pub use types::{
+    DataType, IofChannel, JobState, LinkState, Persistence, ProcState, Range, Scope, UnknownNumber,
+};
 pub use value::Value;
 
 #[cfg(test)]

@@ -41,8 +41,12 @@ impl NamedProcs {
 
     /// Those of a job.
     pub fn of_job(&self, nspace: &Nspace) -> &[Proc] {
-        let (before, behind) = (|proc: &Proc| proc.nspace < *nspace, |proc: &Proc| proc.nspace <= *nspace);
-        self.get(self.partition_point(before)..self.partition_point(behind)).unwrap_or_default()
+        let (before, behind) = (
+            |proc: &Proc| proc.nspace < *nspace,
+            |proc: &Proc| proc.nspace <= *nspace,
+        );
+        self.get(self.partition_point(before)..self.partition_point(behind))
+            .unwrap_or_default()
     }
 
     /// Those of each job.
@@ -77,7 +81,11 @@ impl<'a> IntoIterator for &'a NamedProcs {
 impl Ord for NamedProcs {
     /// By their procs. What is one and the same is not looked into.
     fn cmp(&self, other: &NamedProcs) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+        if Arc::ptr_eq(&self.0, &other.0) {
+            Ordering::Equal
+        } else {
+            self.0.cmp(&other.0)
+        }
     }
 }
 
@@ -110,7 +118,10 @@ mod tests {
     #[test]
     fn a_set_is_the_same_in_whatever_order_and_however_often_its_procs_are_named() {
         let procs = |ranks: &[(&str, u32)]| -> Vec<Proc> {
-            ranks.iter().map(|(job, rank)| Proc::new(Nspace::new(job).unwrap(), Rank(*rank))).collect()
+            ranks
+                .iter()
+                .map(|(job, rank)| Proc::new(Nspace::new(job).unwrap(), Rank(*rank)))
+                .collect()
         };
         let ordered = procs(&[("a", 0), ("a", 2), ("b", 1)]);
         for other in [
@@ -125,7 +136,9 @@ mod tests {
         }
         let set = |ranks| NamedProcs::from(procs(ranks));
         assert_ne!(set(&[("a", 0)]), set(&[("a", 1)]));
-        assert!(set(&[("a", 1)]) < set(&[("a", 1), ("a", 2)]) && set(&[("a", 9)]) < set(&[("b", 0)]));
+        assert!(
+            set(&[("a", 1)]) < set(&[("a", 1), ("a", 2)]) && set(&[("a", 9)]) < set(&[("b", 0)])
+        );
     }
 
     #[test]
@@ -138,7 +151,10 @@ mod tests {
         }
         assert!(!set.holds(&proc("a", 2)) && !set.holds(&proc("c", 0)));
         let of = |job| set.of_job(&Nspace::new(job).unwrap()).to_vec();
-        assert_eq!([of("a"), of("b"), of("c"), of("d")], [&all[..2], &all[2..3], &[], &all[3..]]);
+        assert_eq!(
+            [of("a"), of("b"), of("c"), of("d")],
+            [&all[..2], &all[2..3], &[], &all[3..]]
+        );
         let each: Vec<&[Proc]> = set.of_each_job().collect();
         assert_eq!(each, [&all[..2], &all[2..3], &all[3..]]);
     }

@@ -87,7 +87,10 @@ impl fmt::Display for Hook {
 impl FromStr for Hook {
     type Err = ();
     fn from_str(name: &str) -> Result<Hook, ()> {
-        Hook::ALL.into_iter().find(|hook| hook.name() == name).ok_or(())
+        Hook::ALL
+            .into_iter()
+            .find(|hook| hook.name() == name)
+            .ok_or(())
     }
 }
 
@@ -214,7 +217,9 @@ pub struct Application {
 
 impl From<&App> for Application {
     fn from(app: &App) -> Application {
-        let all = |texts: &mut dyn Iterator<Item = &Option<Text>>| texts.flatten().map(Text::to_string).collect();
+        let all = |texts: &mut dyn Iterator<Item = &Option<Text>>| {
+            texts.flatten().map(Text::to_string).collect()
+        };
         Application {
             command: app.program().map(Text::to_string).unwrap_or_default(),
             arguments: all(&mut app.args.iter().skip(1)),
@@ -328,7 +333,14 @@ pub struct Mail {
 impl Mail {
     /// How long all its parts are, in bytes.
     pub fn size(&self) -> usize {
-        let parts = self.recipients.iter().chain(&self.sender).chain(&self.server);
-        parts.chain([&self.subject, &self.text]).map(String::len).sum()
+        let parts = self
+            .recipients
+            .iter()
+            .chain(&self.sender)
+            .chain(&self.server);
+        parts
+            .chain([&self.subject, &self.text])
+            .map(String::len)
+            .sum()
     }
 }

@@ -1,6 +1,7 @@
 //! What a server answers.
 use crate::{
-    Bytes, DeviceDistance, Info, JobEntry, JobInfo, Kval, Nspace, Pdata, Proc, SharedData, Size, Status, Text, Value,
+    Bytes, DeviceDistance, Info, JobEntry, JobInfo, Kval, Nspace, Pdata, Proc, SharedData, Size,
+    Status, Text, Value,
 };
 use std::sync::Arc;
 
@@ -21,30 +22,47 @@ pub struct GroupResult {
 
 /// The answer to a request. All but the job data begin with a status; what follows it depends on the request.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs, reason = "the members are the results of the API call that the request names")]
+#[allow(
+    missing_docs,
+    reason = "the members are the results of the API call that the request names"
+)]
 pub enum Reply {
     /// To JobData. It has no status: an error is shown by closing the connection.
     JobData(Arc<JobInfo>),
     /// The short form: an error, or a success that carries nothing. Always understood.
     Status(Status),
     /// To Get: what is known of each proc asked for.
-    Data { status: Status, ranks: Vec<SharedData> },
+    Data {
+        status: Status,
+        ranks: Vec<SharedData>,
+    },
     /// To Lookup.
     Published { status: Status, data: Vec<Pdata> },
     /// To Spawn.
-    Spawned { status: Status, nspace: Option<Nspace>, kvals: Vec<Kval> },
+    Spawned {
+        status: Status,
+        nspace: Option<Nspace>,
+        kvals: Vec<Kval>,
+    },
     /// To Connect: the job data of each other namespace that takes part.
     Connected { status: Status, jobs: Vec<JobInfo> },
     /// To Query, Log, Allocate, JobControl, Monitor, ValidateCredential, FabricRegister, FabricUpdate, SessionControl.
     Infos { status: Status, infos: Vec<Info> },
     /// To GetCredential.
-    Credential { status: Status, credential: Bytes, infos: Vec<Info> },
+    Credential {
+        status: Status,
+        credential: Bytes,
+        infos: Vec<Info>,
+    },
     /// To IofPull.
     IofHandle { status: Status, remote_id: u64 },
     /// To GroupConstruct; which of the members travel depends on the client's release.
     Group(Arc<GroupResult>),
     /// To DeviceDistances.
-    Distances { status: Status, distances: Vec<DeviceDistance> },
+    Distances {
+        status: Status,
+        distances: Vec<DeviceDistance>,
+    },
     /// To RefreshCache.
     Kvals { status: Status, kvals: Vec<Kval> },
     /// To ResolvePeers.
@@ -76,22 +94,48 @@ impl Reply {
 
     /// The memory that it takes, in bytes, nearly. Job data are there once, however many are told.
     pub fn bytes(&self) -> usize {
-        let infos = |infos: &[Info]| infos.iter().map(|info| Size::of_info(info).bytes).sum::<usize>();
-        let kvals = |kvals: &[Kval]| kvals.iter().map(|kval| Size::of_kval(kval).bytes).sum::<usize>();
-        let jobs = |jobs: &[JobInfo]| jobs.iter().flat_map(|job| &job.entries).map(JobEntry::bytes).sum::<usize>();
+        let infos = |infos: &[Info]| {
+            infos
+                .iter()
+                .map(|info| Size::of_info(info).bytes)
+                .sum::<usize>()
+        };
+        let kvals = |kvals: &[Kval]| {
+            kvals
+                .iter()
+                .map(|kval| Size::of_kval(kval).bytes)
+                .sum::<usize>()
+        };
+        let jobs = |jobs: &[JobInfo]| {
+            jobs.iter()
+                .flat_map(|job| &job.entries)
+                .map(JobEntry::bytes)
+                .sum::<usize>()
+        };
         let more = match self {
             Reply::JobData(_) | Reply::Status(_) | Reply::IofHandle { .. } => 0,
             Reply::Data { ranks, .. } => ranks.iter().map(SharedData::bytes).sum(),
-            Reply::Published { data, .. } => {
-                data.iter().map(|data| size_of::<Pdata>() + Size::of(&data.value).bytes + data.key.as_str().len()).sum()
-            }
+            Reply::Published { data, .. } => data
+                .iter()
+                .map(|data| {
+                    size_of::<Pdata>() + Size::of(&data.value).bytes + data.key.as_str().len()
+                })
+                .sum(),
             Reply::Spawned { kvals: all, .. } | Reply::Kvals { kvals: all, .. } => kvals(all),
             Reply::Connected { jobs: all, .. } => jobs(all),
             Reply::Infos { infos: all, .. } => infos(all),
-            Reply::Credential { credential, infos: all, .. } => credential.as_slice().len() + infos(all),
-            Reply::Group(result) => size_of_val(result.members.as_slice()) + jobs(&result.jobs) + infos(&result.infos),
+            Reply::Credential {
+                credential,
+                infos: all,
+                ..
+            } => credential.as_slice().len() + infos(all),
+            Reply::Group(result) => {
+                size_of_val(result.members.as_slice()) + jobs(&result.jobs) + infos(&result.infos)
+            }
             Reply::Distances { distances, .. } => {
-                let size = |distance: &DeviceDistance| Size::of(&Value::DeviceDistance(distance.clone().into())).bytes;
+                let size = |distance: &DeviceDistance| {
+                    Size::of(&Value::DeviceDistance(distance.clone().into())).bytes
+                };
                 distances.iter().map(size).sum()
             }
             Reply::Procs { procs, .. } => size_of_val(procs.as_slice()),

@@ -1,5 +1,8 @@
 //! What a client asks of its server.
-use crate::{App, Bytes, Info, IofChannel, Kval, Nspace, Proc, Query, Range, ResourceUnit, Scope, Status, Text};
+use crate::{
+    App, Bytes, Info, IofChannel, Kval, Nspace, Proc, Query, Range, ResourceUnit, Scope, Status,
+    Text,
+};
 use crate::{Topology, UnknownNumber};
 
 macro_rules! commands {
@@ -116,7 +119,10 @@ pub struct Commit {
 
 /// A request of a client, whole.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs, reason = "the members are the arguments of the API call that CommandCode names")]
+#[allow(
+    missing_docs,
+    reason = "the members are the arguments of the API call that CommandCode names"
+)]
 pub enum Request {
     JobData,
     Abort {

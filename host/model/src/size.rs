@@ -12,15 +12,20 @@ pub struct Size {
 
 impl Size {
     fn leaf(heap: usize) -> Size {
-        Size { bytes: size_of::<Value>().saturating_add(heap), depth: 1 }
+        Size {
+            bytes: size_of::<Value>().saturating_add(heap),
+            depth: 1,
+        }
     }
 
     /// A value of so many bytes of its own around these.
     fn around(heap: usize, inner: impl IntoIterator<Item = Size>) -> Size {
-        inner.into_iter().fold(Size::leaf(heap), |outer, inner| Size {
-            bytes: outer.bytes.saturating_add(inner.bytes),
-            depth: outer.depth.max(inner.depth.saturating_add(1)),
-        })
+        inner
+            .into_iter()
+            .fold(Size::leaf(heap), |outer, inner| Size {
+                bytes: outer.bytes.saturating_add(inner.bytes),
+                depth: outer.depth.max(inner.depth.saturating_add(1)),
+            })
     }
 
     /// The size of an event.
@@ -36,13 +41,20 @@ impl Size {
     /// The size of an info.
     pub fn of_info(info: &Info) -> Size {
         let value = Size::of(&info.value);
-        Size { bytes: value.bytes.saturating_add(size_of::<Info>() + info.key.as_str().len()), depth: value.depth }
+        Size {
+            bytes: value
+                .bytes
+                .saturating_add(size_of::<Info>() + info.key.as_str().len()),
+            depth: value.depth,
+        }
     }
 
     /// The size of a value.
     pub fn of(value: &Value) -> Size {
         match value {
-            Value::String(Some(text)) | Value::Cpuset(Some(text)) => Size::leaf(text.as_bytes().len()),
+            Value::String(Some(text)) | Value::Cpuset(Some(text)) => {
+                Size::leaf(text.as_bytes().len())
+            }
             Value::ByteObject(bytes)
             | Value::CompressedString(bytes)
             | Value::CompressedByteObject(bytes)
@@ -58,25 +70,43 @@ impl Size {
                 texts(&app.args) + texts(&app.env) + texts([&app.command, &app.cwd]),
                 app.infos.iter().map(Size::of_info),
             ),
-            Value::Query(query) => Size::around(texts(&query.keys), query.qualifiers.iter().map(Size::of_info)),
+            Value::Query(query) => Size::around(
+                texts(&query.keys),
+                query.qualifiers.iter().map(Size::of_info),
+            ),
             Value::ProcInfo(info) => Size::leaf(texts([&info.hostname, &info.executable])),
             Value::Envar(envar) => Size::leaf(texts([&envar.name, &envar.value])),
             Value::Coord(coord) => Size::leaf(size_of_val(coord.coordinates.as_slice())),
-            Value::Regattr(attr) => Size::leaf(texts([&attr.name, &attr.key]) + texts(&attr.description)),
+            Value::Regattr(attr) => {
+                Size::leaf(texts([&attr.name, &attr.key]) + texts(&attr.description))
+            }
             Value::Geometry(geometry) => Size::leaf(
                 texts([&geometry.uuid, &geometry.osname])
-                    + geometry.coordinates.iter().map(|coord| size_of_val(coord.coordinates.as_slice())).sum::<usize>(),
+                    + geometry
+                        .coordinates
+                        .iter()
+                        .map(|coord| size_of_val(coord.coordinates.as_slice()))
+                        .sum::<usize>(),
             ),
-            Value::DeviceDistance(distance) => Size::leaf(texts([&distance.uuid, &distance.osname])),
-            Value::Endpoint(end) => Size::leaf(texts([&end.uuid, &end.osname]) + end.address.as_slice().len()),
-            Value::Topology(topology) => {
-                Size::leaf(topology.xml.as_ref().map_or(0, |(xml, raw)| xml.as_bytes().len() + raw.as_slice().len()))
+            Value::DeviceDistance(distance) => {
+                Size::leaf(texts([&distance.uuid, &distance.osname]))
             }
+            Value::Endpoint(end) => {
+                Size::leaf(texts([&end.uuid, &end.osname]) + end.address.as_slice().len())
+            }
+            Value::Topology(topology) => Size::leaf(
+                topology
+                    .xml
+                    .as_ref()
+                    .map_or(0, |(xml, raw)| xml.as_bytes().len() + raw.as_slice().len()),
+            ),
             Value::DiskStats(disk) => Size::leaf(texts([&disk.disk]) + size_of_val(&disk.counters)),
-            Value::NetStats(net) => Size::leaf(texts([&net.interface]) + size_of_val(&net.counters)),
-            Value::NodeStats(node) => {
-                Size::leaf(texts([&node.node]) + size_of_val(&node.load) + size_of_val(&node.memory))
+            Value::NetStats(net) => {
+                Size::leaf(texts([&net.interface]) + size_of_val(&net.counters))
             }
+            Value::NodeStats(node) => Size::leaf(
+                texts([&node.node]) + size_of_val(&node.load) + size_of_val(&node.memory),
+            ),
             Value::Device(device) => Size::leaf(texts([&device.uuid, &device.osname])),
             Value::NodePid(node) => Size::leaf(texts([&node.hostname])),
             _ => Size::leaf(0),
@@ -85,7 +115,9 @@ impl Size {
 }
 
 fn texts<'a>(texts: impl IntoIterator<Item = &'a Option<Text>>) -> usize {
-    let size = |text: &Option<Text>| size_of::<Text>() + text.as_ref().map_or(0, |text| text.as_bytes().len());
+    let size = |text: &Option<Text>| {
+        size_of::<Text>() + text.as_ref().map_or(0, |text| text.as_bytes().len())
+    };
     texts.into_iter().map(size).sum()
 }
 
@@ -97,8 +129,13 @@ mod tests {
     #[test]
     fn nested_arrays_count_with_all_they_hold() {
         let text = Value::string(&"x".repeat(1000));
-        let inner = Value::DataArray(DataArray::infos([Info::new(key::PMIX_EVENT_TEXT_MESSAGE, text)]));
-        let outer = Value::DataArray(DataArray::new(inner.data_type(), vec![inner.clone(), inner.clone()]).unwrap());
+        let inner = Value::DataArray(DataArray::infos([Info::new(
+            key::PMIX_EVENT_TEXT_MESSAGE,
+            text,
+        )]));
+        let outer = Value::DataArray(
+            DataArray::new(inner.data_type(), vec![inner.clone(), inner.clone()]).unwrap(),
+        );
         assert_eq!(Size::of(&Value::Bool(true)).depth, 1);
         assert_eq!(Size::of(&inner).depth, 3);
         assert_eq!(Size::of(&outer).depth, 4);

@@ -42,13 +42,22 @@ impl Status {
         (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
         (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
         (Status::PEAL_ERR_HANDLER_OUTPUT, "PEAL_ERR_HANDLER_OUTPUT"),
-        (Status::PEAL_ERR_HANDLER_UNAVAILABLE, "PEAL_ERR_HANDLER_UNAVAILABLE"),
-        (Status::PEAL_ERR_HANDLER_HOST_CALLS, "PEAL_ERR_HANDLER_HOST_CALLS"),
+        (
+            Status::PEAL_ERR_HANDLER_UNAVAILABLE,
+            "PEAL_ERR_HANDLER_UNAVAILABLE",
+        ),
+        (
+            Status::PEAL_ERR_HANDLER_HOST_CALLS,
+            "PEAL_ERR_HANDLER_HOST_CALLS",
+        ),
         (Status::PEAL_MODULES_DEPLOYED, "PEAL_MODULES_DEPLOYED"),
         (Status::PEAL_MODULES_REFUSED, "PEAL_MODULES_REFUSED"),
         (Status::PEAL_MODULE_QUARANTINED, "PEAL_MODULE_QUARANTINED"),
         (Status::PEAL_ERR_HANDLER_FUEL, "PEAL_ERR_HANDLER_FUEL"),
-        (Status::PEAL_ERR_HANDLER_QUARANTINED, "PEAL_ERR_HANDLER_QUARANTINED"),
+        (
+            Status::PEAL_ERR_HANDLER_QUARANTINED,
+            "PEAL_ERR_HANDLER_QUARANTINED",
+        ),
     ];
 
     /// Whether this is `PMIX_SUCCESS` (or the internal "operation succeeded", which libraries treat alike).
@@ -61,7 +70,10 @@ impl Status {
         if let Ok(at) = STATUS_NAMES.binary_search_by_key(&self.0, |entry| entry.0) {
             return STATUS_NAMES.get(at).map(|entry| entry.1);
         }
-        Self::PEAL_NAMES.iter().find(|entry| entry.0 == self).map(|entry| entry.1)
+        Self::PEAL_NAMES
+            .iter()
+            .find(|entry| entry.0 == self)
+            .map(|entry| entry.1)
     }
 
     /// The code of this name: a name of the Standard, one of Peal's own, or a plain number.
@@ -69,8 +81,16 @@ impl Status {
         if let Ok(number) = name.parse::<i32>() {
             return Some(Status(number));
         }
-        let standard = crate::names::STATUS_ALIASES.iter().find(|entry| entry.0 == name).map(|entry| Status(entry.1));
-        standard.or_else(|| Self::PEAL_NAMES.iter().find(|entry| entry.1 == name).map(|entry| entry.0))
+        let standard = crate::names::STATUS_ALIASES
+            .iter()
+            .find(|entry| entry.0 == name)
+            .map(|entry| Status(entry.1));
+        standard.or_else(|| {
+            Self::PEAL_NAMES
+                .iter()
+                .find(|entry| entry.1 == name)
+                .map(|entry| entry.0)
+        })
     }
 
     /// `Ok` for a success, else the status as an error.

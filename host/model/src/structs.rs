@@ -22,7 +22,10 @@ pub struct App {
 impl App {
     /// The program that is meant: what is named as that, or the first argument; none where that is empty.
     pub fn program(&self) -> Option<&Text> {
-        let named = self.command.as_ref().or_else(|| self.args.first().and_then(Option::as_ref));
+        let named = self
+            .command
+            .as_ref()
+            .or_else(|| self.args.first().and_then(Option::as_ref));
         named.filter(|name| !name.as_bytes().is_empty())
     }
 }

@@ -11,7 +11,10 @@ pub struct Text(#[serde(serialize_with = "as_bytes")] Arc<[u8]>);
 impl Text {
     /// The text of these bytes, up to the first NUL if they hold one, as C would read them.
     pub fn from_bytes(bytes: &[u8]) -> Text {
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(bytes.len());
         Text(Arc::from(bytes.get(..end).unwrap_or_default()))
     }
 

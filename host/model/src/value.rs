@@ -1,14 +1,18 @@
 //! Values: everything an info can carry.
 use crate::{
-    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
-    IofChannel, JobState, Kval, LinkState, NetStats, NodePid, NodeStats, Nspace, Pdata, Persistence, Proc, ProcInfo,
-    ProcState, Query, Range, Rank, Regattr, ResourceUnit, Scope, Status, Text, Topology, data_type as dt,
+    App, Bytes, Coord, DataArray, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar,
+    Geometry, Info, IofChannel, JobState, Kval, LinkState, NetStats, NodePid, NodeStats, Nspace,
+    Pdata, Persistence, Proc, ProcInfo, ProcState, Query, Range, Rank, Regattr, ResourceUnit,
+    Scope, Status, Text, Topology, data_type as dt,
 };
 use serde::{Deserialize, Serialize};
 
 /// A value of one of the Standard's data types (`pmix_value_t`). Strings may be absent (a NULL pointer in C).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "each member is the data type of that name; units are given where a number has one")]
+#[allow(
+    missing_docs,
+    reason = "each member is the data type of that name; units are given where a number has one"
+)]
 pub enum Value {
     Undef,
     Bool(bool),

@@ -62,7 +62,12 @@ enum Wait {
 
 impl Asked {
     pub(crate) fn new(patience: Duration) -> Asked {
-        Asked { next: FIRST, number: 0, patience, open: BTreeMap::new() }
+        Asked {
+            next: FIRST,
+            number: 0,
+            patience,
+            open: BTreeMap::new(),
+        }
     }
 
     /// One more, and the tag that its answer will have.
@@ -76,13 +81,24 @@ impl Asked {
         let (tag, ask) = (self.next, Ask(self.number));
         self.count();
         self.number = self.number.wrapping_add(1);
-        self.open.insert(tag, Open { ask, command, wait: Wait::New });
+        self.open.insert(
+            tag,
+            Open {
+                ask,
+                command,
+                wait: Wait::New,
+            },
+        );
         Ok((tag, ask))
     }
 
     fn count(&mut self) {
         let next = Tag(self.next.0.saturating_sub(1));
-        self.next = if next > Tag::FIRST_REQUEST { next } else { FIRST };
+        self.next = if next > Tag::FIRST_REQUEST {
+            next
+        } else {
+            FIRST
+        };
     }
 
     /// Whether an answer with this tag would be one of these.

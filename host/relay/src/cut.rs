@@ -41,7 +41,10 @@ enum State {
 impl Cutter {
     /// At the beginning of a frame. Those with longer payloads pass.
     pub(crate) fn new(longest: usize) -> Cutter {
-        Cutter { longest, state: State::Beginning(Vec::new()) }
+        Cutter {
+            longest,
+            state: State::Beginning(Vec::new()),
+        }
     }
 
     /// Whether another frame may be put in here: no part of one has passed of which the rest is to come.
@@ -71,16 +74,24 @@ impl Cutter {
                     let begun = std::mem::take(begun);
                     let payload = begun.get(Header::LEN..).unwrap_or_default();
                     if header.len as usize <= self.longest && is_wanted(&header, payload) {
-                        self.state = State::Holding { header, bytes: begun };
+                        self.state = State::Holding {
+                            header,
+                            bytes: begun,
+                        };
                     } else {
                         out.extend_from_slice(&begun);
-                        self.state = State::Passing(u64::from(header.len).saturating_sub(glance as u64));
+                        self.state =
+                            State::Passing(u64::from(header.len).saturating_sub(glance as u64));
                     }
                 }
                 State::Passing(0) => self.state = State::Beginning(Vec::new()),
                 State::Passing(left) => {
-                    let most = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
-                    let (now, later) = input.split_at_checked(most).filter(|(now, _)| !now.is_empty())?;
+                    let most = usize::try_from(*left)
+                        .unwrap_or(usize::MAX)
+                        .min(input.len());
+                    let (now, later) = input
+                        .split_at_checked(most)
+                        .filter(|(now, _)| !now.is_empty())?;
                     out.extend_from_slice(now);
                     *left = left.saturating_sub(now.len() as u64);
                     *input = later;
@@ -94,7 +105,11 @@ impl Cutter {
                     if bytes.len() < wanted {
                         return None;
                     }
-                    let whole = Whole { tag: header.tag, pindex: header.pindex, bytes: std::mem::take(bytes) };
+                    let whole = Whole {
+                        tag: header.tag,
+                        pindex: header.pindex,
+                        bytes: std::mem::take(bytes),
+                    };
                     self.state = State::Beginning(Vec::new());
                     return Some(whole);
                 }
@@ -126,14 +141,22 @@ mod tests {
     use peal_wire::Frame;
 
     fn frame(tag: u32, len: usize) -> Vec<u8> {
-        Frame { pindex: 7, tag: Tag(tag), payload: (0..len).map(|byte| byte as u8).collect() }.encode().unwrap()
+        Frame {
+            pindex: 7,
+            tag: Tag(tag),
+            payload: (0..len).map(|byte| byte as u8).collect(),
+        }
+        .encode()
+        .unwrap()
     }
 
     /// What passes of a stream that comes in pieces of this size, where frames of tag 1 are wanted; and how many of those there were.
     fn cut(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
         let (mut cutter, mut out, mut wanted) = (Cutter::new(100), Vec::new(), Vec::new());
         for mut piece in stream.chunks(piece) {
-            while let Some(whole) = cutter.feed(&mut piece, &mut out, |header, _| header.tag == Tag(1)) {
+            while let Some(whole) =
+                cutter.feed(&mut piece, &mut out, |header, _| header.tag == Tag(1))
+            {
                 assert_eq!((whole.tag, whole.pindex), (Tag(1), 7));
                 wanted.push(whole.bytes);
             }
@@ -145,7 +168,14 @@ mod tests {
 
     #[test]
     fn however_a_stream_is_split_what_is_wanted_is_whole_and_the_rest_passes() {
-        let frames = [frame(101, 0), frame(1, 9), frame(102, 3), frame(103, 60), frame(1, 0), frame(1, 101)];
+        let frames = [
+            frame(101, 0),
+            frame(1, 9),
+            frame(102, 3),
+            frame(103, 60),
+            frame(1, 0),
+            frame(1, 101),
+        ];
         let stream = frames.concat();
         let passing = [&frames[0][..], &frames[2], &frames[3], &frames[5]].concat();
         for piece in 1..=stream.len() {
@@ -162,9 +192,16 @@ mod tests {
         for mut byte in stream.chunks(1) {
             between.push(cutter.is_between());
             assert!(cutter.feed(&mut byte, &mut out, |_, _| false).is_none());
-            assert_eq!(cutter.is_between(), out.is_empty() || out.len() == stream.len());
+            assert_eq!(
+                cutter.is_between(),
+                out.is_empty() || out.len() == stream.len()
+            );
         }
         assert_eq!(out, stream);
-        assert_eq!(between.iter().filter(|between| !**between).count(), 5, "all but the glance: {between:?}");
+        assert_eq!(
+            between.iter().filter(|between| !**between).count(),
+            5,
+            "all but the glance: {between:?}"
+        );
     }
 }

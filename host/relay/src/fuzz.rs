@@ -30,7 +30,11 @@ pub fn streams(data: &[u8]) -> Result<(), String> {
         handling.ended(from);
         let (sent, passed) = (said_by(from, data), plain.take(to));
         if sent != passed {
-            return Err(format!("{from:?} sent {} bytes, {} others came out", sent.len(), passed.len()));
+            return Err(format!(
+                "{from:?} sent {} bytes, {} others came out",
+                sent.len(),
+                passed.len()
+            ));
         }
     }
     if !handling.is_settled() {
@@ -45,7 +49,11 @@ pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (Side, &'a [u8])>) -
     for (side, bytes) in pieces {
         for piece in bytes.chunks(LONGEST) {
             let length = u8::try_from(piece.len()).unwrap_or_default() << 1;
-            data.push(if side == Side::Client { length } else { length | 1 });
+            data.push(if side == Side::Client {
+                length
+            } else {
+                length | 1
+            });
             data.extend_from_slice(piece);
         }
     }
@@ -53,15 +61,25 @@ pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (Side, &'a [u8])>) -
 }
 
 fn said_by(side: Side, data: &[u8]) -> Vec<u8> {
-    pieces(data).filter(|(whose, _)| *whose == side).flat_map(|(_, piece)| piece).copied().collect()
+    pieces(data)
+        .filter(|(whose, _)| *whose == side)
+        .flat_map(|(_, piece)| piece)
+        .copied()
+        .collect()
 }
 
 /// What the two sides say, in turn.
 fn pieces(mut data: &[u8]) -> impl Iterator<Item = (Side, &[u8])> {
     std::iter::from_fn(move || {
         let (length, behind) = data.split_first()?;
-        let side = if length & 1 == 0 { Side::Client } else { Side::Server };
-        let (piece, behind) = behind.split_at_checked(usize::from(length >> 1)).unwrap_or((behind, &[]));
+        let side = if length & 1 == 0 {
+            Side::Client
+        } else {
+            Side::Server
+        };
+        let (piece, behind) = behind
+            .split_at_checked(usize::from(length >> 1))
+            .unwrap_or((behind, &[]));
         data = behind;
         Some((side, piece))
     })

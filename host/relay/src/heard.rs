@@ -31,9 +31,19 @@ pub(crate) struct Wish {
 impl Wish {
     /// As a server reads it: `libpmix` says nothing of classes and wants both.
     pub(crate) fn new(codes: Vec<Status>, infos: &[Info]) -> Wish {
-        let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
-        let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
-        Wish { codes, levels: Levels::of(infos, Levels::Both), affected: affected.flatten().collect() }
+        let filters = [
+            key::PMIX_EVENT_AFFECTED_PROC,
+            key::PMIX_EVENT_AFFECTED_PROCS,
+        ];
+        let affected = filters
+            .iter()
+            .filter_map(|key| infos.value_of(*key))
+            .filter_map(|value| value.as_procs());
+        Wish {
+            codes,
+            levels: Levels::of(infos, Levels::Both),
+            affected: affected.flatten().collect(),
+        }
     }
 }
 
@@ -54,8 +64,9 @@ impl Heard {
     pub(crate) fn registers(&mut self, wish: Wish) -> Vec<Parcel> {
         self.interests.add(&wish.codes, wish.levels, wish.affected);
         self.acknowledged();
-        let (wanted, kept): (Vec<Parcel>, Vec<Parcel>) =
-            std::mem::take(&mut self.kept).into_iter().partition(|parcel| self.interests.want(&parcel.event));
+        let (wanted, kept): (Vec<Parcel>, Vec<Parcel>) = std::mem::take(&mut self.kept)
+            .into_iter()
+            .partition(|parcel| self.interests.want(&parcel.event));
         self.kept = kept.into();
         self.bytes = self.kept.iter().map(|parcel| parcel.bytes.len()).sum();
         wanted
@@ -63,7 +74,8 @@ impl Heard {
 
     /// The client wants these codes no more.
     pub(crate) fn deregisters(&mut self, codes: &[Status]) {
-        self.interests.forget(&codes.iter().copied().collect::<BTreeSet<Status>>());
+        self.interests
+            .forget(&codes.iter().copied().collect::<BTreeSet<Status>>());
     }
 
     /// The server has acknowledged a registration.
@@ -79,7 +91,9 @@ impl Heard {
         self.bytes = self.bytes.saturating_add(parcel.bytes.len());
         self.kept.push_back(parcel);
         while self.kept.len() > MOST || self.bytes > MOST_BYTES {
-            let Some(oldest) = self.kept.pop_front() else { break };
+            let Some(oldest) = self.kept.pop_front() else {
+                break;
+            };
             self.bytes = self.bytes.saturating_sub(oldest.bytes.len());
         }
         None
@@ -91,7 +105,10 @@ impl Heard {
         let hash = hash(event);
         let epoch = self.epoch;
         if event.range == Range::Undef
-            && let Some(seen) = self.seen.iter_mut().find(|(seen, at)| *seen == hash && *at != epoch)
+            && let Some(seen) = self
+                .seen
+                .iter_mut()
+                .find(|(seen, at)| *seen == hash && *at != epoch)
         {
             seen.1 = epoch;
             return true;

@@ -81,8 +81,13 @@ impl Joined {
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Ask, AskError> {
         let payload = self.codec.encode_request(request).map_err(AskError::Pack)?;
         let (tag, ask) = self.asked.open(request.command())?;
-        let frame = Frame { pindex: self.pindex, tag, payload };
-        self.to_server.push_back(frame.encode().map_err(AskError::Pack)?);
+        let frame = Frame {
+            pindex: self.pindex,
+            tag,
+            payload,
+        };
+        self.to_server
+            .push_back(frame.encode().map_err(AskError::Pack)?);
         Ok(ask)
     }
 
@@ -115,16 +120,27 @@ impl Joined {
     pub(crate) fn client_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
         let codec = self.codec;
         let is_wanted = |header: &Header, glance: &[u8]| {
-            let command = if header.tag == Tag::HEARTBEAT { None } else { codec.command_of(glance) };
-            matches!(command, Some(CommandCode::RegisterEvents | CommandCode::DeregisterEvents))
+            let command = if header.tag == Tag::HEARTBEAT {
+                None
+            } else {
+                codec.command_of(glance)
+            };
+            matches!(
+                command,
+                Some(CommandCode::RegisterEvents | CommandCode::DeregisterEvents)
+            )
         };
         loop {
             if self.up.is_between() {
                 out.server.extend(self.to_server.drain(..).flatten());
             }
-            let Some(whole) = self.up.feed(input, &mut out.server, is_wanted) else { return };
+            let Some(whole) = self.up.feed(input, &mut out.server, is_wanted) else {
+                return;
+            };
             match codec.decode_request(whole.payload()) {
-                Ok(Request::RegisterEvents { codes, infos }) if self.registering.len() < REGISTERING => {
+                Ok(Request::RegisterEvents { codes, infos })
+                    if self.registering.len() < REGISTERING =>
+                {
                     self.registering.insert(whole.tag, Wish::new(codes, &infos));
                     out.server.extend(whole.bytes);
                 }
@@ -142,12 +158,21 @@ impl Joined {
         if !codes.iter().any(|code| own.contains(code)) {
             return whole.bytes;
         }
-        let codes: Vec<Status> = codes.into_iter().filter(|code| !own.contains(code)).collect();
+        let codes: Vec<Status> = codes
+            .into_iter()
+            .filter(|code| !own.contains(code))
+            .collect();
         if codes.is_empty() {
             return Vec::new();
         }
-        let payload = self.codec.encode_request(&Request::DeregisterEvents { codes });
-        let frame = payload.map(|payload| Frame { pindex: whole.pindex, tag: whole.tag, payload });
+        let payload = self
+            .codec
+            .encode_request(&Request::DeregisterEvents { codes });
+        let frame = payload.map(|payload| Frame {
+            pindex: whole.pindex,
+            tag: whole.tag,
+            payload,
+        });
         // What was just unpacked can be packed.
         frame.and_then(|frame| frame.encode()).unwrap_or_default()
     }
@@ -163,7 +188,9 @@ impl Joined {
                 let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
                 is_event || asked.has(header.tag) || registering.contains_key(&header.tag)
             };
-            let Some(whole) = self.down.feed(input, &mut out.client, is_wanted) else { return };
+            let Some(whole) = self.down.feed(input, &mut out.client, is_wanted) else {
+                return;
+            };
             if whole.tag == Tag::NOTIFY {
                 self.event(whole, out);
             } else if let Some((ask, command)) = self.asked.answered(whole.tag) {
@@ -171,7 +198,8 @@ impl Joined {
                 if command == CommandCode::RegisterEvents {
                     self.heard.acknowledged();
                 }
-                out.happenings.push_back(Happening::Answered { ask, outcome });
+                out.happenings
+                    .push_back(Happening::Answered { ask, outcome });
             } else {
                 self.registered(whole, out);
             }
@@ -181,11 +209,14 @@ impl Joined {
     /// The answer to a registration of the client; behind it comes what was kept.
     fn registered(&mut self, whole: Whole, out: &mut Out) {
         let wish = self.registering.remove(&whole.tag);
-        let reply = self.codec.decode_reply(CommandCode::RegisterEvents, whole.payload());
+        let reply = self
+            .codec
+            .decode_reply(CommandCode::RegisterEvents, whole.payload());
         out.client.extend(whole.bytes);
         if let (Some(wish), true) = (wish, reply.is_ok_and(|reply| reply.status().ok().is_ok())) {
             let kept = self.heard.registers(wish);
-            self.to_client.extend(kept.into_iter().map(|parcel| parcel.bytes));
+            self.to_client
+                .extend(kept.into_iter().map(|parcel| parcel.bytes));
         }
     }
 
@@ -201,14 +232,29 @@ impl Joined {
         let (number, event) = (self.number, Arc::new(event));
         self.number = self.number.wrapping_add(1);
         self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
-        out.happenings.push_back(Happening::Event { number, event: event.clone() });
-        let parcel = Parcel { event, bytes: whole.bytes };
-        self.waiting.push_back(Waiting { number, parcel, pindex: whole.pindex, verdict: None });
+        out.happenings.push_back(Happening::Event {
+            number,
+            event: event.clone(),
+        });
+        let parcel = Parcel {
+            event,
+            bytes: whole.bytes,
+        };
+        self.waiting.push_back(Waiting {
+            number,
+            parcel,
+            pindex: whole.pindex,
+            verdict: None,
+        });
     }
 
     /// What handlers make of an event.
     pub(crate) fn decided(&mut self, number: u64, verdict: Verdict) {
-        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.number == number) {
+        if let Some(waiting) = self
+            .waiting
+            .iter_mut()
+            .find(|waiting| waiting.number == number)
+        {
             waiting.verdict = Some(verdict);
         }
         self.let_go();
@@ -216,8 +262,12 @@ impl Joined {
 
     /// Lets events go of which it is decided what becomes of them, and of all before them.
     fn let_go(&mut self) {
-        while let Some(Waiting { parcel, pindex, verdict, .. }) =
-            self.waiting.pop_front_if(|first| first.verdict.is_some())
+        while let Some(Waiting {
+            parcel,
+            pindex,
+            verdict,
+            ..
+        }) = self.waiting.pop_front_if(|first| first.verdict.is_some())
         {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(parcel.bytes.len());
             match verdict {
@@ -226,7 +276,10 @@ impl Joined {
                     event.infos.extend(results);
                     // With too much behind it, it goes as it came.
                     let bytes = self.packed(&event, pindex).unwrap_or(parcel.bytes);
-                    self.send(Parcel { event: Arc::new(event), bytes });
+                    self.send(Parcel {
+                        event: Arc::new(event),
+                        bytes,
+                    });
                 }
                 Some(Verdict::Pass(_)) => self.send(parcel),
                 Some(Verdict::Stop) | None => {}
@@ -235,17 +288,28 @@ impl Joined {
     }
 
     fn send(&mut self, parcel: Parcel) {
-        self.to_client.extend(self.heard.send(parcel).map(|parcel| parcel.bytes));
+        self.to_client
+            .extend(self.heard.send(parcel).map(|parcel| parcel.bytes));
     }
 
     fn packed(&self, event: &Event, pindex: i32) -> Result<Vec<u8>, WireError> {
         let payload = self.codec.encode_event(event)?;
-        Frame { pindex, tag: Tag::NOTIFY, payload }.encode()
+        Frame {
+            pindex,
+            tag: Tag::NOTIFY,
+            payload,
+        }
+        .encode()
     }
 
     /// It is so late. Returns when the next of the relay's own requests becomes late.
     pub(crate) fn tick(&mut self, now: Time, out: &mut Out) -> Option<Time> {
-        out.happenings.extend(self.asked.tick(now).into_iter().map(|ask| Happening::Late { ask }));
+        out.happenings.extend(
+            self.asked
+                .tick(now)
+                .into_iter()
+                .map(|ask| Happening::Late { ask }),
+        );
         self.asked.deadline()
     }
 

@@ -95,23 +95,47 @@ impl Relay {
     /// the two.
     pub fn new(limits: Limits, patience: Duration) -> Relay {
         let phase = Phase::Hello(HelloDecoder::new(limits));
-        Relay { limits, patience, phase, own: BTreeSet::new(), out: Out::default() }
+        Relay {
+            limits,
+            patience,
+            phase,
+            own: BTreeSet::new(),
+            out: Out::default(),
+        }
     }
 
     /// Handlers want events of these codes (none: of every code) beside those that they want already.
     pub fn want(&mut self, codes: &[Status]) -> Result<(), AskError> {
         let all = [Status::DEFAULT_HANDLER];
         let codes = if codes.is_empty() { &all[..] } else { codes };
-        let new: Vec<Status> = codes.iter().copied().filter(|code| self.own.insert(*code)).collect();
-        if new.is_empty() { Ok(()) } else { self.register(&new) }
+        let new: Vec<Status> = codes
+            .iter()
+            .copied()
+            .filter(|code| self.own.insert(*code))
+            .collect();
+        if new.is_empty() {
+            Ok(())
+        } else {
+            self.register(&new)
+        }
     }
 
     fn register(&mut self, codes: &[Status]) -> Result<(), AskError> {
-        let Phase::Joined(joined) = &mut self.phase else { return Ok(()) };
-        let (all, some): (Vec<Status>, Vec<Status>) = codes.iter().partition(|code| **code == Status::DEFAULT_HANDLER);
-        let lists = [(!all.is_empty()).then(Vec::new), (!some.is_empty()).then_some(some)];
+        let Phase::Joined(joined) = &mut self.phase else {
+            return Ok(());
+        };
+        let (all, some): (Vec<Status>, Vec<Status>) = codes
+            .iter()
+            .partition(|code| **code == Status::DEFAULT_HANDLER);
+        let lists = [
+            (!all.is_empty()).then(Vec::new),
+            (!some.is_empty()).then_some(some),
+        ];
         for codes in lists.into_iter().flatten() {
-            joined.ask(&Request::RegisterEvents { codes, infos: Vec::new() })?;
+            joined.ask(&Request::RegisterEvents {
+                codes,
+                infos: Vec::new(),
+            })?;
         }
         joined.flush(&mut self.out);
         Ok(())
@@ -119,7 +143,9 @@ impl Relay {
 
     /// Asks the server for something as the client. The answer is a [`Happening`]; it need not come.
     pub fn ask(&mut self, request: &Request) -> Result<Ask, AskError> {
-        let Phase::Joined(joined) = &mut self.phase else { return Err(AskError::NotYet) };
+        let Phase::Joined(joined) = &mut self.phase else {
+            return Err(AskError::NotYet);
+        };
         let ask = joined.ask(request)?;
         joined.flush(&mut self.out);
         Ok(ask)
@@ -127,7 +153,9 @@ impl Relay {
 
     /// Hands the client an event that did not come from the server, if it asked for such.
     pub fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
-        let Phase::Joined(joined) = &mut self.phase else { return Ok(()) };
+        let Phase::Joined(joined) = &mut self.phase else {
+            return Ok(());
+        };
         joined.deliver(event)?;
         joined.flush(&mut self.out);
         Ok(())
@@ -146,7 +174,9 @@ impl Relay {
 
     /// One side sends nothing more. What is held of a frame that will never be whole goes on as it is.
     pub fn ended(&mut self, side: Side) {
-        let Phase::Joined(joined) = &mut self.phase else { return };
+        let Phase::Joined(joined) = &mut self.phase else {
+            return;
+        };
         match side {
             Side::Client => self.out.server.extend(joined.rest(side)),
             Side::Server => self.out.client.extend(joined.rest(side)),
@@ -155,7 +185,9 @@ impl Relay {
 
     /// What handlers make of an event.
     pub fn decided(&mut self, number: u64, verdict: Verdict) {
-        let Phase::Joined(joined) = &mut self.phase else { return };
+        let Phase::Joined(joined) = &mut self.phase else {
+            return;
+        };
         joined.decided(number, verdict);
         joined.flush(&mut self.out);
     }
@@ -163,7 +195,9 @@ impl Relay {
     /// It is so late. The relay's own requests are waited for from the first time on that this is said after they were made. Returns
     /// when it should be said again, unless something happens before.
     pub fn tick(&mut self, now: Time) -> Option<Time> {
-        let Phase::Joined(joined) = &mut self.phase else { return None };
+        let Phase::Joined(joined) = &mut self.phase else {
+            return None;
+        };
         joined.tick(now, &mut self.out)
     }
 
@@ -202,7 +236,8 @@ impl Relay {
                 Ok(hello) => {
                     pass_taken(all, input, &mut self.out.server);
                     if let Some(hello) = hello {
-                        let decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
+                        let decoder =
+                            WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
                         self.phase = Phase::Welcome(Box::new(hello), decoder);
                     }
                 }
@@ -229,7 +264,8 @@ impl Relay {
             match fed {
                 Ok(welcome) => {
                     pass_taken(all, input, &mut self.out.client);
-                    let joined = welcome.map(|welcome| Joined::new(hello, welcome, self.limits, self.patience));
+                    let joined = welcome
+                        .map(|welcome| Joined::new(hello, welcome, self.limits, self.patience));
                     match joined {
                         Some(Some((joined, me))) => {
                             self.phase = Phase::Joined(Box::new(joined));
@@ -257,5 +293,8 @@ impl Relay {
 
 /// Passes on what a decoder has taken.
 fn pass_taken(all: &[u8], rest: &[u8], to: &mut Vec<u8>) {
-    to.extend_from_slice(all.get(..all.len().saturating_sub(rest.len())).unwrap_or_default());
+    to.extend_from_slice(
+        all.get(..all.len().saturating_sub(rest.len()))
+            .unwrap_or_default(),
+    );
 }

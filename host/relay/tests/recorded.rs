@@ -1,5 +1,10 @@
 //! What must hold for any bytes holds for the recorded connections; the fuzzer begins with them.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 mod recording;
 
 use peal_relay::fuzz;
@@ -16,15 +21,31 @@ fn recorded_connections_pass_whole() {
 /// A connection that the relay understands is more for the fuzzer to change than one that it lets pass unseen.
 #[test]
 fn they_are_cut_as_they_came() {
-    let (_, data) = recording::all().into_iter().find(|(name, _)| name == "client-basic").unwrap();
-    let mut relay = peal_relay::Relay::new(peal_wire::Limits::default(), std::time::Duration::from_secs(1));
+    let (_, data) = recording::all()
+        .into_iter()
+        .find(|(name, _)| name == "client-basic")
+        .unwrap();
+    let mut relay = peal_relay::Relay::new(
+        peal_wire::Limits::default(),
+        std::time::Duration::from_secs(1),
+    );
     let mut rest = data.as_slice();
     let mut welcomed = false;
     while let Some((length, behind)) = rest.split_first() {
         let (piece, behind) = behind.split_at(usize::from(length >> 1));
         rest = behind;
-        relay.feed(if length & 1 == 0 { peal_relay::Side::Client } else { peal_relay::Side::Server }, piece);
-        welcomed |= matches!(relay.happening(), Some(peal_relay::Happening::Welcomed(Some(_))));
+        relay.feed(
+            if length & 1 == 0 {
+                peal_relay::Side::Client
+            } else {
+                peal_relay::Side::Server
+            },
+            piece,
+        );
+        welcomed |= matches!(
+            relay.happening(),
+            Some(peal_relay::Happening::Welcomed(Some(_)))
+        );
     }
     assert!(welcomed);
 }

@@ -1,10 +1,19 @@
 //! A relay between a client and its server, both of which are played here: what each sees, whatever the relay asks for beside.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 use peal_core::Time;
-use peal_model::{CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value, code};
+use peal_model::{
+    CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value,
+    code,
+};
 use peal_relay::{Ask, Happening, Relay, Side, Verdict};
 use peal_wire::{
-    BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits, PeerKind, Tag, User, Welcome,
+    BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits,
+    PeerKind, Tag, User, Welcome,
 };
 use proptest::prelude::*;
 use std::{sync::Arc, time::Duration};
@@ -21,7 +30,15 @@ fn hello() -> Hello {
     let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
     let credential = Credential::Native(User { uid: 7, gid: 8 });
     let (peer, release) = (PeerKind::Client(me()), "4.2.2rc2".parse().unwrap());
-    Hello { credential, peer, release, encoding, buffer_type, gds: GDS_HASH.into(), infos: Vec::new() }
+    Hello {
+        credential,
+        peer,
+        release,
+        encoding,
+        buffer_type,
+        gds: GDS_HASH.into(),
+        infos: Vec::new(),
+    }
 }
 
 /// Both ends of a relayed connection.
@@ -49,13 +66,23 @@ impl Stage {
         assert_eq!(relay.take(Side::Client), welcome);
         assert!(matches!(relay.happening(), Some(Happening::Welcomed(Some(proc))) if proc == me()));
         let (client, server) = (FrameDecoder::new(&limits), FrameDecoder::new(&limits));
-        Stage { relay, codec: Codec::of(&hello, limits), next: 101, client, server }
+        Stage {
+            relay,
+            codec: Codec::of(&hello, limits),
+            next: 101,
+            client,
+            server,
+        }
     }
 
     /// What has come to one side.
     fn at(&mut self, side: Side) -> Vec<Frame> {
         let bytes = self.relay.take(side);
-        let decoder = if side == Side::Client { &mut self.client } else { &mut self.server };
+        let decoder = if side == Side::Client {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
         let (mut rest, mut frames) = (bytes.as_slice(), Vec::new());
         while let Some(frame) = decoder.feed(&mut rest).unwrap() {
             frames.push(frame);
@@ -65,7 +92,11 @@ impl Stage {
 
     /// The client asks. Returns its frame.
     fn asks(&mut self, request: &Request) -> Frame {
-        let frame = Frame { pindex: 5, tag: Tag(self.next), payload: self.codec.encode_request(request).unwrap() };
+        let frame = Frame {
+            pindex: 5,
+            tag: Tag(self.next),
+            payload: self.codec.encode_request(request).unwrap(),
+        };
         self.next += 1;
         self.relay.feed(Side::Client, &frame.encode().unwrap());
         frame
@@ -74,21 +105,32 @@ impl Stage {
     /// The server answers with a status.
     fn answers(&mut self, tag: Tag, status: Status) -> Frame {
         let payload = self.codec.encode_status(status).unwrap();
-        let frame = Frame { pindex: 0, tag, payload };
+        let frame = Frame {
+            pindex: 0,
+            tag,
+            payload,
+        };
         self.relay.feed(Side::Server, &frame.encode().unwrap());
         frame
     }
 
     /// The server sends an event. Returns its frame.
     fn raises(&mut self, event: &Event) -> Frame {
-        let frame = Frame { pindex: 0, tag: Tag::NOTIFY, payload: self.codec.encode_event(event).unwrap() };
+        let frame = Frame {
+            pindex: 0,
+            tag: Tag::NOTIFY,
+            payload: self.codec.encode_event(event).unwrap(),
+        };
         self.relay.feed(Side::Server, &frame.encode().unwrap());
         frame
     }
 
     /// The client registers, and that is acknowledged.
     fn registers(&mut self, codes: &[Status]) {
-        let asked = self.asks(&Request::RegisterEvents { codes: codes.to_vec(), infos: Vec::new() });
+        let asked = self.asks(&Request::RegisterEvents {
+            codes: codes.to_vec(),
+            infos: Vec::new(),
+        });
         assert_eq!(self.at(Side::Server), std::slice::from_ref(&asked));
         let answer = self.answers(asked.tag, code::PMIX_SUCCESS);
         assert_eq!(self.at(Side::Client)[0], answer);
@@ -108,7 +150,10 @@ impl Stage {
     /// The relay's own registrations are acknowledged.
     fn acknowledge(&mut self) {
         for frame in self.at(Side::Server) {
-            assert_eq!(self.codec.command_of(&frame.payload), Some(CommandCode::RegisterEvents));
+            assert_eq!(
+                self.codec.command_of(&frame.payload),
+                Some(CommandCode::RegisterEvents)
+            );
             assert_eq!(frame.pindex, 5, "as the client's");
             self.answers(frame.tag, code::PMIX_SUCCESS);
         }
@@ -119,7 +164,12 @@ impl Stage {
 fn event(code: Status, number: u64) -> Event {
     let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(1)));
     let infos = vec![Info::new(KeyName("test.number"), Value::Uint64(number))];
-    Event { code, source, range: Range::Namespace, infos }
+    Event {
+        code,
+        source,
+        range: Range::Namespace,
+        infos,
+    }
 }
 
 #[test]
@@ -146,7 +196,9 @@ fn results_follow_the_infos_and_what_is_complete_ends() {
     stage.raises(&event(NEWS, 1));
     let result = Info::new(KeyName("handler"), Value::Bool(true));
     let number = stage.waiting();
-    stage.relay.decided(number, Verdict::Pass(vec![result.clone()]));
+    stage
+        .relay
+        .decided(number, Verdict::Pass(vec![result.clone()]));
     let came = stage.at(Side::Client);
     let heard = stage.codec.decode_event(&came[0].payload).unwrap();
     assert_eq!(heard.infos[1..], [result]);
@@ -181,11 +233,21 @@ fn what_came_too_early_is_kept_until_the_client_registers_and_comes_once() {
     let number = stage.waiting();
     stage.relay.decided(number, Verdict::Pass(Vec::new()));
     assert_eq!(stage.at(Side::Client), []);
-    let asked = stage.asks(&Request::RegisterEvents { codes: vec![NEWS], infos: Vec::new() });
+    let asked = stage.asks(&Request::RegisterEvents {
+        codes: vec![NEWS],
+        infos: Vec::new(),
+    });
     let answer = stage.answers(asked.tag, code::PMIX_SUCCESS);
-    assert_eq!(stage.at(Side::Client), [answer, early], "behind the acknowledgement");
+    assert_eq!(
+        stage.at(Side::Client),
+        [answer, early],
+        "behind the acknowledgement"
+    );
     // The C library's server has it, too, and says no range.
-    let again = Event { range: Range::Undef, ..event(NEWS, 1) };
+    let again = Event {
+        range: Range::Undef,
+        ..event(NEWS, 1)
+    };
     stage.raises(&again);
     assert!(
         stage.relay.happening().is_none() && stage.relay.is_settled(),
@@ -201,7 +263,9 @@ fn a_client_cannot_deregister_for_handlers() {
     let mut stage = Stage::new(&[NEWS]);
     stage.acknowledge();
     stage.registers(&[NEWS, OTHER]);
-    stage.asks(&Request::DeregisterEvents { codes: vec![NEWS, OTHER] });
+    stage.asks(&Request::DeregisterEvents {
+        codes: vec![NEWS, OTHER],
+    });
     let sent = stage.at(Side::Server);
     let told = stage.codec.decode_request(&sent[0].payload).unwrap();
     assert_eq!(told, Request::DeregisterEvents { codes: vec![OTHER] });
@@ -216,16 +280,27 @@ fn a_client_cannot_deregister_for_handlers() {
 #[test]
 fn requests_of_handlers_are_answered_to_them_alone() {
     let mut stage = Stage::new(&[]);
-    let log = Request::Log { timestamp: 0, data: Vec::new(), directives: Vec::new() };
+    let log = Request::Log {
+        timestamp: 0,
+        data: Vec::new(),
+        directives: Vec::new(),
+    };
     let ask: Ask = stage.relay.ask(&log).unwrap();
     let sent = stage.at(Side::Server);
     assert_eq!(stage.codec.decode_request(&sent[0].payload).unwrap(), log);
     stage.answers(sent[0].tag, code::PMIX_ERR_NOT_SUPPORTED);
     assert_eq!(stage.at(Side::Client), []);
-    let Some(Happening::Answered { ask: answered, outcome }) = stage.relay.happening() else {
+    let Some(Happening::Answered {
+        ask: answered,
+        outcome,
+    }) = stage.relay.happening()
+    else {
         panic!("it is answered")
     };
-    assert_eq!((answered, outcome), (ask, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED))));
+    assert_eq!(
+        (answered, outcome),
+        (ask, Ok(Reply::Status(code::PMIX_ERR_NOT_SUPPORTED)))
+    );
 }
 
 #[test]
@@ -233,25 +308,53 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
     let mut stage = Stage::new(&[NEWS]);
     let late = |stage: &mut Stage| {
         let happenings = std::iter::from_fn(|| stage.relay.happening());
-        let late = happenings.filter_map(|one| if let Happening::Late { ask } = one { Some(ask) } else { None });
+        let late = happenings.filter_map(|one| {
+            if let Happening::Late { ask } = one {
+                Some(ask)
+            } else {
+                None
+            }
+        });
         late.collect::<Vec<Ask>>()
     };
     let registered = stage.at(Side::Server);
-    assert_eq!(stage.relay.tick(Time(1000)), Some(Time(1100)), "the registration of handlers is waited for, too");
-    let log = Request::Log { timestamp: 0, data: Vec::new(), directives: Vec::new() };
+    assert_eq!(
+        stage.relay.tick(Time(1000)),
+        Some(Time(1100)),
+        "the registration of handlers is waited for, too"
+    );
+    let log = Request::Log {
+        timestamp: 0,
+        data: Vec::new(),
+        directives: Vec::new(),
+    };
     let ask = stage.relay.ask(&log).unwrap();
     let asked = stage.at(Side::Server);
     assert_eq!(stage.relay.tick(Time(1050)), Some(Time(1100)));
     stage.answers(registered[0].tag, code::PMIX_SUCCESS);
-    assert_eq!(stage.relay.tick(Time(1149)), Some(Time(1150)), "what is answered is not late");
+    assert_eq!(
+        stage.relay.tick(Time(1149)),
+        Some(Time(1150)),
+        "what is answered is not late"
+    );
     assert_eq!(late(&mut stage), []);
-    assert_eq!(stage.relay.tick(Time(1150)), None, "there is nothing more to wait for");
+    assert_eq!(
+        stage.relay.tick(Time(1150)),
+        None,
+        "there is nothing more to wait for"
+    );
     assert_eq!(late(&mut stage), [ask]);
     assert_eq!(stage.relay.tick(Time(9000)), None);
     assert_eq!(late(&mut stage), [], "it is told once");
     stage.answers(asked[0].tag, code::PMIX_SUCCESS);
-    assert_eq!(stage.at(Side::Client), [], "nor is the answer the client's when it comes");
-    assert!(matches!(stage.relay.happening(), Some(Happening::Answered { ask: answered, .. }) if answered == ask));
+    assert_eq!(
+        stage.at(Side::Client),
+        [],
+        "nor is the answer the client's when it comes"
+    );
+    assert!(
+        matches!(stage.relay.happening(), Some(Happening::Answered { ask: answered, .. }) if answered == ask)
+    );
     // What the client asks for is between the two.
     stage.asks(&log);
     assert_eq!(stage.relay.tick(Time(9000)), None);
@@ -265,7 +368,10 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
     stage.relay.deliver(Arc::new(event(OTHER, 2))).unwrap();
     let heard = stage.at(Side::Client);
     assert_eq!(heard.len(), 1);
-    assert_eq!(stage.codec.decode_event(&heard[0].payload).unwrap(), event(NEWS, 1));
+    assert_eq!(
+        stage.codec.decode_event(&heard[0].payload).unwrap(),
+        event(NEWS, 1)
+    );
 }
 
 #[test]
@@ -275,7 +381,10 @@ fn what_is_not_understood_passes() {
     let strange = b"GET / HTTP/1.1\r\n\r\n";
     relay.feed(Side::Client, strange);
     relay.feed(Side::Server, strange);
-    assert_eq!((relay.take(Side::Client), relay.take(Side::Server)), (strange.to_vec(), strange.to_vec()));
+    assert_eq!(
+        (relay.take(Side::Client), relay.take(Side::Server)),
+        (strange.to_vec(), strange.to_vec())
+    );
     assert!(matches!(relay.happening(), Some(Happening::Blind(Some(_)))));
 }
 
@@ -293,8 +402,12 @@ enum Said {
 }
 
 fn said() -> impl Strategy<Value = Vec<Said>> {
-    let one =
-        prop_oneof![(0..3000_usize).prop_map(Said::Asks), Just(Said::Answers), Just(Said::Event), Just(Said::Wants)];
+    let one = prop_oneof![
+        (0..3000_usize).prop_map(Said::Asks),
+        Just(Said::Answers),
+        Just(Said::Event),
+        Just(Said::Wants)
+    ];
     proptest::collection::vec(one, 0..24)
 }
 

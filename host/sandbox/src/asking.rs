@@ -61,7 +61,11 @@ impl control::Host for Host {
                 let targets = host.raise_procs(&targets)?;
                 let directives = host.raise().content(directives)?;
                 let request = host.next_request()?;
-                host.current.output.controls.push(ControlRequest { request, targets, directives });
+                host.current.output.controls.push(ControlRequest {
+                    request,
+                    targets,
+                    directives,
+                });
                 Ok(Ok(request))
             },
         )
@@ -81,9 +85,16 @@ impl report::Host for Host {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 host.meter.charge(size_of::<Report>())?;
-                let (data, directives) = (host.raise().content(data)?, host.raise().content(directives)?);
+                let (data, directives) = (
+                    host.raise().content(data)?,
+                    host.raise().content(directives)?,
+                );
                 let request = host.next_request()?;
-                host.current.output.reports.push(Report { request, data, directives });
+                host.current.output.reports.push(Report {
+                    request,
+                    data,
+                    directives,
+                });
                 Ok(Ok(()))
             },
         )
@@ -93,7 +104,9 @@ impl report::Host for Host {
 impl usage::Host for Host {
     fn of(&mut self, procs: Vec<types::Proc>) -> Answer<types::Content> {
         let procs = self.raise_procs(&procs)?;
-        let ask = || Ask::Usage { procs: procs.clone() };
+        let ask = || Ask::Usage {
+            procs: procs.clone(),
+        };
         let used: Result<Vec<Info>, Status> = self.outside_call(0, ask, |host| {
             Ok(match host.services.usage.as_deref() {
                 _ if procs.len() > MAX_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
@@ -134,7 +147,12 @@ impl Host {
         let list = opaques.next_lent();
         let content = lower_content(opaques, list, &infos);
         if opaques.has_any_of(list) {
-            self.meter.charge(infos.iter().map(|info| peal_model::Size::of_info(info).bytes).sum())?;
+            self.meter.charge(
+                infos
+                    .iter()
+                    .map(|info| peal_model::Size::of_info(info).bytes)
+                    .sum(),
+            )?;
             self.current.opaques.keep(infos);
         }
         Ok(content)

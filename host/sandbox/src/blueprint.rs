@@ -1,7 +1,7 @@
 //! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
 use crate::bindings::peal::pmix::{
-    amendment, call, clock, control, exception, files, logging, notify, random, registration, report, sink, state,
-    types, usage,
+    amendment, call, clock, control, exception, files, logging, notify, random, registration,
+    report, sink, state, types, usage,
 };
 use crate::engine::{self, Runtime};
 use crate::host::Host;
@@ -10,7 +10,9 @@ use crate::roles::{Exports, Indices};
 use crate::tally::Budget;
 use crate::text::{MAX_QUOTED, plain};
 use crate::wasi;
-use crate::{Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Recorder, Role, Services};
+use crate::{
+    Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Recorder, Role, Services,
+};
 use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
@@ -43,8 +45,14 @@ enum Recorded {
 impl Recorded {
     /// Only events may be left out: what a policy says has consequences, and what a channel writes is read.
     fn of(roles: &BTreeSet<Role>) -> Recorded {
-        let only_handles = roles.iter().all(|role| matches!(role, Role::EventHandler | Role::Lifecycle));
-        if only_handles { Recorded::Sampled } else { Recorded::All }
+        let only_handles = roles
+            .iter()
+            .all(|role| matches!(role, Role::EventHandler | Role::Lifecycle));
+        if only_handles {
+            Recorded::Sampled
+        } else {
+            Recorded::All
+        }
     }
 }
 
@@ -64,7 +72,12 @@ impl Blueprint {
             module: module(),
             reason: plain(&format!("{error:#}"), MAX_QUOTED),
         };
-        let runtime = engine.runtime(&limits).map_err(|reason| LoadError::Engine { module: module(), reason })?;
+        let runtime = engine
+            .runtime(&limits)
+            .map_err(|reason| LoadError::Engine {
+                module: module(),
+                reason,
+            })?;
         let component = runtime.component(inspection.digest, bytes).map_err(unfit)?;
         let instance = link(&runtime, inspection, &component, grants).map_err(unfit)?;
         Ok(Blueprint {
@@ -103,13 +116,24 @@ impl Blueprint {
 fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
     let module = name.to_owned();
     if let Some(interface) = inspection.unknown_imports.first() {
-        return Err(LoadError::UnknownImport { module, interface: interface.clone() });
+        return Err(LoadError::UnknownImport {
+            module,
+            interface: interface.clone(),
+        });
     }
-    if let Some(interface) = inspection.capabilities.iter().copied().find(|wanted| !grants.allows(*wanted)) {
+    if let Some(interface) = inspection
+        .capabilities
+        .iter()
+        .copied()
+        .find(|wanted| !grants.allows(*wanted))
+    {
         return Err(LoadError::NotGranted { module, interface });
     }
     if inspection.roles.is_empty() {
-        return Err(LoadError::NoRole { module, exports: inspection.other_exports.clone() });
+        return Err(LoadError::NoRole {
+            module,
+            exports: inspection.other_exports.clone(),
+        });
     }
     Ok(())
 }
@@ -132,7 +156,9 @@ fn link(
             Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Registration => registration::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Registration => {
+                registration::add_to_linker::<_, Data>(&mut linker, |host| host)?
+            }
             Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,

@@ -13,8 +13,15 @@ const STICKY: u32 = 0o1000;
 
 /// Makes it for this user alone, unless it is there, and returns where it really is.
 pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
-    let failed = |source| EngineError::CacheDir { dir: dir.to_owned(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let failed = |source| EngineError::CacheDir {
+        dir: dir.to_owned(),
+        source,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(failed)?;
     let dir = dir.canonicalize().map_err(failed)?;
     let found = dir.metadata().map_err(failed)?;
     let (owner, mode) = owner_and_mode(&found);
@@ -25,7 +32,12 @@ pub(crate) fn private_dir(dir: &Path) -> Result<PathBuf, EngineError> {
         let (owner, mode) = owner_and_mode(&above.metadata().map_err(failed)?);
         let trusted = owner == 0 || owner == this_user();
         if !trusted || mode & WRITE_BY_OTHERS != 0 && mode & STICKY == 0 {
-            return Err(EngineError::CacheDirExposed { above: above.to_owned(), owner, mode, dir });
+            return Err(EngineError::CacheDirExposed {
+                above: above.to_owned(),
+                owner,
+                mode,
+                dir,
+            });
         }
     }
     Ok(dir)

@@ -147,10 +147,20 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, limit: Option<Limit>, reason: impl Into<String>) -> Failure {
+    pub(crate) fn new(
+        kind: FailureKind,
+        limit: Option<Limit>,
+        reason: impl Into<String>,
+    ) -> Failure {
         let (mut usage, backtrace) = (Usage::default(), Vec::new());
         limit.into_iter().for_each(|limit| usage.hits.insert(limit));
-        Failure { kind, limit, reason: reason.into(), backtrace, usage }
+        Failure {
+            kind,
+            limit,
+            reason: reason.into(),
+            backtrace,
+            usage,
+        }
     }
 
     /// A call that could not be made.
@@ -160,7 +170,10 @@ impl Failure {
 
     /// Whether it tells something about the module, and not only about what others use or want of it.
     pub(crate) fn is_its_own(&self) -> bool {
-        let is_its_own_doing = !matches!(self.kind, FailureKind::Unavailable | FailureKind::Quarantined);
+        let is_its_own_doing = !matches!(
+            self.kind,
+            FailureKind::Unavailable | FailureKind::Quarantined
+        );
         is_its_own_doing && !self.limit.is_some_and(Limit::is_shared)
     }
 
@@ -173,6 +186,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.reason)?;
-        if self.backtrace.is_empty() { Ok(()) } else { write!(f, " (in {})", self.backtrace.join(" < ")) }
+        if self.backtrace.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " (in {})", self.backtrace.join(" < "))
+        }
     }
 }

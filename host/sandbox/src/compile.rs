@@ -43,13 +43,17 @@ pub enum CompileError {
 pub fn compile(cache_dir: &Path, target: CodeTarget, component: &[u8]) -> Result<(), CompileError> {
     let cache = open_cache(cache_dir)?;
     let mut config = base_config(Some(cache.clone()));
-    config.consume_fuel(target.fuel == FuelCount::Always).parallel_compilation(false);
+    config
+        .consume_fuel(target.fuel == FuelCount::Always)
+        .parallel_compilation(false);
     if target.layout == MemoryLayout::Frugal {
         frugal(&mut config);
     }
-    let engine =
-        wasmtime::Engine::new(&config).map_err(|error| EngineError::Refused { reason: format!("{error:#}") })?;
-    Component::from_binary(&engine, component).map_err(|error| CompileError::Component(format!("{error:#}")))?;
+    let engine = wasmtime::Engine::new(&config).map_err(|error| EngineError::Refused {
+        reason: format!("{error:#}"),
+    })?;
+    Component::from_binary(&engine, component)
+        .map_err(|error| CompileError::Component(format!("{error:#}")))?;
     // Code that could not be written is counted as neither.
     match cache.cache_hits() + cache.cache_misses() {
         0 => Err(CompileError::NotKept(cache_dir.display().to_string())),

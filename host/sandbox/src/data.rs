@@ -71,7 +71,11 @@ impl Subject {
     pub(crate) fn targets(&self) -> Vec<Proc> {
         match self {
             Subject::Event(call) => call.event.custom_targets().unwrap_or_default(),
-            subject => subject.owned_targets().iter().map(|target| target.proc.clone()).collect(),
+            subject => subject
+                .owned_targets()
+                .iter()
+                .map(|target| target.proc.clone())
+                .collect(),
         }
     }
 
@@ -127,10 +131,22 @@ impl Subject {
 
     /// The value of this key and the info that it is in: the last of that key.
     pub(crate) fn find(&self, key: &str) -> Option<(Place, &Value)> {
-        let lists = [(List::Infos, self.infos()), (List::Directives, self.directives())];
+        let lists = [
+            (List::Infos, self.infos()),
+            (List::Directives, self.directives()),
+        ];
         lists.into_iter().find_map(|(list, infos)| {
-            let (at, info) = infos.iter().enumerate().rfind(|(_, info)| info.key.as_str() == key)?;
-            Some((Place { list, path: vec![at] }, &info.value))
+            let (at, info) = infos
+                .iter()
+                .enumerate()
+                .rfind(|(_, info)| info.key.as_str() == key)?;
+            Some((
+                Place {
+                    list,
+                    path: vec![at],
+                },
+                &info.value,
+            ))
         })
     }
 
@@ -158,13 +174,14 @@ impl Subject {
 /// The value at the end of this path.
 fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(&infos.get(*first)?.value, |value, at| match value {
-        Value::DataArray(array) => match array.items().get(*at)? {
-            Value::Info(info) => Some(&info.value),
-            item => Some(item),
-        },
-        _ => None,
-    })
+    rest.iter()
+        .try_fold(&infos.get(*first)?.value, |value, at| match value {
+            Value::DataArray(array) => match array.items().get(*at)? {
+                Value::Info(info) => Some(&info.value),
+                item => Some(item),
+            },
+            _ => None,
+        })
 }
 
 /// A list of infos that a guest can read.

@@ -31,16 +31,29 @@ impl fmt::Debug for Digest {
 impl FromStr for Digest {
     type Err = NoDigest;
     fn from_str(text: &str) -> Result<Digest, NoDigest> {
-        let wrong = || NoDigest { text: text.chars().take(80).collect() };
+        let wrong = || NoDigest {
+            text: text.chars().take(80).collect(),
+        };
         let digits: Vec<u8> = text
             .chars()
-            .map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
+            .map(|digit| {
+                digit
+                    .to_digit(16)
+                    .and_then(|digit| u8::try_from(digit).ok())
+            })
             .collect::<Option<_>>()
             .ok_or_else(wrong)?;
-        let bytes: Vec<u8> =
-            digits.chunks_exact(2).filter_map(|pair| Some(pair.first()? << 4 | pair.get(1)?)).collect();
+        let bytes: Vec<u8> = digits
+            .chunks_exact(2)
+            .filter_map(|pair| Some(pair.first()? << 4 | pair.get(1)?))
+            .collect();
         let fits = digits.len() == 64;
-        bytes.try_into().ok().filter(|_| fits).map(Digest).ok_or_else(wrong)
+        bytes
+            .try_into()
+            .ok()
+            .filter(|_| fits)
+            .map(Digest)
+            .ok_or_else(wrong)
     }
 }
 
@@ -54,7 +67,9 @@ pub struct NoDigest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Digest, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 

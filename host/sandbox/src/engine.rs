@@ -4,7 +4,8 @@ use crate::cache::private_dir;
 use crate::compile::{CodeTarget, MemoryLayout};
 use crate::instance::Instance;
 use crate::limits::{
-    CORE_INSTANCES_PER_PLACE, MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES, MEMORIES_PER_PLACE, TABLES_PER_PLACE,
+    CORE_INSTANCES_PER_PLACE, MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES, MEMORIES_PER_PLACE,
+    TABLES_PER_PLACE,
 };
 use crate::retire::Retirement;
 use crate::tally::{Budget, Refused, Room};
@@ -19,7 +20,10 @@ use std::time::Duration;
 use std::{io, thread};
 use thiserror::Error;
 use wasmtime::component::Component;
-use wasmtime::{Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy, PoolingAllocationConfig};
+use wasmtime::{
+    Cache, CacheConfig, Config, Enabled, EngineWeak, InstanceAllocationStrategy,
+    PoolingAllocationConfig,
+};
 
 /// How the engine is set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,7 +45,12 @@ impl Default for EngineSettings {
     /// No cache, 1000 instances, no fuel counted in vain, 5 ms.
     fn default() -> EngineSettings {
         let fuel = FuelCount::default();
-        EngineSettings { cache_dir: None, max_instances: 1000, fuel, tick: Duration::from_millis(5) }
+        EngineSettings {
+            cache_dir: None,
+            max_instances: 1000,
+            fuel,
+            tick: Duration::from_millis(5),
+        }
     }
 }
 
@@ -149,7 +158,11 @@ impl Engine {
         let cache = settings.cache_dir.as_deref().map(open_cache).transpose()?;
         let tick = settings.tick.max(MIN_TICK);
         let usual = Runtime::new(settings.max_instances, settings.fuel, cache.clone(), tick)?;
-        let most = if usual.pooled > 0 { usual.pooled } else { settings.max_instances };
+        let most = if usual.pooled > 0 {
+            usual.pooled
+        } else {
+            settings.max_instances
+        };
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         Ok(Engine {
             settings: Arc::new(settings.clone()),
@@ -167,7 +180,9 @@ impl Engine {
 
     /// Has instances of a module that is gone told so, if they want to know and were ever used.
     pub(crate) fn retire(&self, instances: impl Iterator<Item = Box<Instance>>) {
-        instances.filter(|instance| instance.wants_to_stop()).for_each(|instance| self.retirement.retire(instance));
+        instances
+            .filter(|instance| instance.wants_to_stop())
+            .for_each(|instance| self.retirement.retire(instance));
     }
 
     /// How many instances are pooled: fewer than were asked for where the address space is capped, and none where there is
@@ -185,7 +200,11 @@ impl Engine {
     /// used up before anything of the pool is; without a pool this is the only limit.
     pub(crate) fn room(&self, places: usize, is_of_tenant: bool) -> Result<Vec<Room>, Refused> {
         let tenants = is_of_tenant.then_some(&self.tenants_places);
-        tenants.into_iter().chain([&self.places]).map(|budget| Room::of(budget, places)).collect()
+        tenants
+            .into_iter()
+            .chain([&self.places])
+            .map(|budget| Room::of(budget, places))
+            .collect()
     }
 
     /// What a module of these limits runs in.
@@ -197,15 +216,28 @@ impl Engine {
         if let Some(runtime) = &*counting {
             return Ok(runtime.clone());
         }
-        let runtime = Runtime::new(self.settings.max_instances, FuelCount::Always, self.cache.clone(), self.tick)?;
+        let runtime = Runtime::new(
+            self.settings.max_instances,
+            FuelCount::Always,
+            self.cache.clone(),
+            self.tick,
+        )?;
         Ok(counting.insert(runtime).clone())
     }
 
     /// The kind of code that a module of these limits runs as.
     pub fn code_target(&self, limits: &Limits) -> Result<CodeTarget, EngineError> {
         let runtime = self.runtime(limits)?;
-        let fuel = if runtime.counts_fuel() { FuelCount::Always } else { FuelCount::WhereLimited };
-        let layout = if runtime.pooled > 0 { MemoryLayout::Reserved } else { MemoryLayout::Frugal };
+        let fuel = if runtime.counts_fuel() {
+            FuelCount::Always
+        } else {
+            FuelCount::WhereLimited
+        };
+        let layout = if runtime.pooled > 0 {
+            MemoryLayout::Reserved
+        } else {
+            MemoryLayout::Frugal
+        };
         Ok(CodeTarget { fuel, layout })
     }
 
@@ -216,12 +248,17 @@ impl Engine {
 
     /// How the cache did; none where there is none.
     pub fn cache_use(&self) -> Option<CacheUse> {
-        self.cache.as_ref().map(|cache| CacheUse { hits: cache.cache_hits(), misses: cache.cache_misses() })
+        self.cache.as_ref().map(|cache| CacheUse {
+            hits: cache.cache_hits(),
+            misses: cache.cache_misses(),
+        })
     }
 
     /// The number of one more instance, from 1.
     pub(crate) fn number_instance(&self) -> u64 {
-        self.started.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        self.started
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1)
     }
 
     pub(crate) fn tick(&self) -> Duration {
@@ -235,17 +272,34 @@ impl Engine {
 }
 
 impl Runtime {
-    fn new(most: u32, fuel: FuelCount, cache: Option<Cache>, tick: Duration) -> Result<Runtime, EngineError> {
+    fn new(
+        most: u32,
+        fuel: FuelCount,
+        cache: Option<Cache>,
+        tick: Duration,
+    ) -> Result<Runtime, EngineError> {
         let mut config = base_config(cache);
         config.consume_fuel(fuel == FuelCount::Always);
         let (inner, pooled) = build(&config, most)?;
         start_ticker(inner.weak(), tick).map_err(EngineError::Ticker)?;
-        Ok(Runtime { inner, components: Arc::default(), pooled })
+        Ok(Runtime {
+            inner,
+            components: Arc::default(),
+            pooled,
+        })
     }
 
     /// The component of these bytes, compiled unless some module has it already.
-    pub(crate) fn component(&self, digest: Digest, bytes: &[u8]) -> wasmtime::Result<Arc<Component>> {
-        let components = || self.components.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn component(
+        &self,
+        digest: Digest,
+        bytes: &[u8],
+    ) -> wasmtime::Result<Arc<Component>> {
+        let components = || {
+            self.components
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         if let Some(component) = components().get(&digest).and_then(Weak::upgrade) {
             return Ok(component);
         }
@@ -269,7 +323,9 @@ impl Runtime {
 const MIN_TICK: Duration = Duration::from_micros(100);
 
 fn refused(error: wasmtime::Error) -> EngineError {
-    EngineError::Refused { reason: format!("{error:#}") }
+    EngineError::Refused {
+        reason: format!("{error:#}"),
+    }
 }
 
 /// With instances pooled: as many as there may be, or so many that the address space has room for them. How many these are.
@@ -281,14 +337,21 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
         match wasmtime::Engine::new(&pooled) {
             Ok(engine) if size == most => return Ok((engine, size)),
             Ok(engine) => {
-                tracing::warn!(most, size, "there can be fewer instances than configured: {SCARCE}");
+                tracing::warn!(
+                    most,
+                    size,
+                    "there can be fewer instances than configured: {SCARCE}"
+                );
                 return Ok((engine, size));
             }
             Err(error) if size / 2 < SMALLEST_POOL => break error,
             Err(_) => size /= 2,
         }
     };
-    tracing::warn!(reason = format!("{error:#}"), "instances are not pooled and start more slowly: {SCARCE}");
+    tracing::warn!(
+        reason = format!("{error:#}"),
+        "instances are not pooled and start more slowly: {SCARCE}"
+    );
     let mut scarce = config.clone();
     frugal(&mut scarce);
     Ok((wasmtime::Engine::new(&scarce).map_err(refused)?, 0))
@@ -296,7 +359,10 @@ fn build(config: &Config, most: u32) -> Result<(wasmtime::Engine, u32), EngineEr
 
 /// Has memories take no address space ahead.
 pub(crate) fn frugal(config: &mut Config) {
-    config.memory_reservation(0).memory_reservation_for_growth(FRUGAL_RESERVE).memory_guard_size(0);
+    config
+        .memory_reservation(0)
+        .memory_reservation_for_growth(FRUGAL_RESERVE)
+        .memory_guard_size(0);
 }
 
 const SCARCE: &str = "is the address space limited (ulimit -v)?";
@@ -334,7 +400,9 @@ pub(crate) fn places(component: &Component, inspection: &Inspection) -> usize {
     // Only of a component that core modules are handed to it is not known, and such a one is refused.
     let (memories, tables) = component
         .resources_required()
-        .map_or((MAX_MEMORIES, MAX_TABLES), |needs| (needs.num_memories, needs.num_tables));
+        .map_or((MAX_MEMORIES, MAX_TABLES), |needs| {
+            (needs.num_memories, needs.num_tables)
+        });
     let places = (inspection.core_instances.div_ceil(CORE_INSTANCES_PER_PLACE))
         .max(memories.div_ceil(MEMORIES_PER_PLACE))
         .max(tables.div_ceil(TABLES_PER_PLACE));
@@ -388,5 +456,8 @@ fn start_ticker(engine: EngineWeak, tick: Duration) -> io::Result<()> {
             }
         }
     };
-    thread::Builder::new().name("peal-epoch".into()).spawn(ticking).map(drop)
+    thread::Builder::new()
+        .name("peal-epoch".into())
+        .spawn(ticking)
+        .map(drop)
 }

@@ -32,13 +32,17 @@ impl LastWords {
     /// Adds what the guest wrote to its standard error.
     pub(crate) fn print(&mut self, bytes: &[u8]) {
         self.printed.extend_from_slice(bytes);
-        self.printed.drain(..self.printed.len().saturating_sub(MAX_TEXT));
+        self.printed
+            .drain(..self.printed.len().saturating_sub(MAX_TEXT));
     }
 
     /// The exception of which they tell, if they do.
     pub(crate) fn exception(self) -> Option<Exception> {
         let printed = || plain(String::from_utf8_lossy(&self.printed).trim_end(), MAX_TEXT);
-        let exception = self.described.unwrap_or_else(|| Exception { text: printed(), places: Vec::new() });
+        let exception = self.described.unwrap_or_else(|| Exception {
+            text: printed(),
+            places: Vec::new(),
+        });
         (!exception.text.is_empty()).then_some(exception)
     }
 }
@@ -48,8 +52,15 @@ impl exception::Host for Host {
         self.host_call(
             || Ask::Exception,
             |host| {
-                let places = places.iter().take(MAX_PLACES).map(|place| plain(place, MAX_PLACE)).collect();
-                host.last_words.described = Some(Exception { text: plain(&text, MAX_TEXT), places });
+                let places = places
+                    .iter()
+                    .take(MAX_PLACES)
+                    .map(|place| plain(place, MAX_PLACE))
+                    .collect();
+                host.last_words.described = Some(Exception {
+                    text: plain(&text, MAX_TEXT),
+                    places,
+                });
                 Ok(())
             },
         )

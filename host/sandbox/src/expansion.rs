@@ -4,8 +4,8 @@
 use crate::FormatError;
 use crate::limits::{MAX_BOOKKEEPING, MAX_CORE_INSTANCES};
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind, ComponentTypeRef, Element,
-    ElementItems, ElementKind, Imports, Instance, Payload,
+    ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
+    ComponentTypeRef, Element, ElementItems, ElementKind, Imports, Instance, Payload,
 };
 
 /// The most components within a component, however deep.
@@ -59,7 +59,12 @@ pub(crate) struct Expansion {
 
 impl Expansion {
     pub(crate) fn new() -> Expansion {
-        Expansion { open: vec![Open::Component(Body::default())], components: 0, modules: 0, last: Made::default() }
+        Expansion {
+            open: vec![Open::Component(Body::default())],
+            components: 0,
+            modules: 0,
+            last: Made::default(),
+        }
     }
 
     /// Whether what is read now belongs to the outermost component itself.
@@ -88,15 +93,25 @@ impl Expansion {
                 for instance in instances.clone() {
                     if let Instance::Instantiate { module_index, .. } = instance? {
                         let bookkeeping = self.module(0, module_index);
-                        self.make(Made { instances: 0, core_instances: 1, bookkeeping })?;
+                        self.make(Made {
+                            instances: 0,
+                            core_instances: 1,
+                            bookkeeping,
+                        })?;
                     }
                 }
             }
             Payload::ComponentInstanceSection(instances) => {
                 for instance in instances.clone() {
-                    if let ComponentInstance::Instantiate { component_index, .. } = instance? {
+                    if let ComponentInstance::Instantiate {
+                        component_index, ..
+                    } = instance?
+                    {
                         let inner = self.component(0, component_index);
-                        self.make(Made { instances: inner.instances.saturating_add(1), ..inner })?;
+                        self.make(Made {
+                            instances: inner.instances.saturating_add(1),
+                            ..inner
+                        })?;
                     }
                 }
             }
@@ -109,8 +124,12 @@ impl Expansion {
                 for import in imports.clone().into_iter_with_offsets() {
                     let (offset, import) = import?;
                     match import.ty {
-                        ComponentTypeRef::Component(_) => return Err(FormatError::HandedComponent { offset }),
-                        ComponentTypeRef::Module(_) => return Err(FormatError::HandedModule { offset }),
+                        ComponentTypeRef::Component(_) => {
+                            return Err(FormatError::HandedComponent { offset });
+                        }
+                        ComponentTypeRef::Module(_) => {
+                            return Err(FormatError::HandedModule { offset });
+                        }
                         _ => {}
                     }
                 }
@@ -119,8 +138,12 @@ impl Expansion {
                 for export in exports.clone() {
                     let export = export?;
                     match export.kind {
-                        ComponentExternalKind::Component => self.define(self.component(0, export.index)),
-                        ComponentExternalKind::Module => self.define_module(self.module(0, export.index)),
+                        ComponentExternalKind::Component => {
+                            self.define(self.component(0, export.index))
+                        }
+                        ComponentExternalKind::Module => {
+                            self.define_module(self.module(0, export.index))
+                        }
                         _ => {}
                     }
                 }
@@ -132,16 +155,30 @@ impl Expansion {
 
     fn alias(&mut self, (offset, alias): (usize, ComponentAlias<'_>)) -> Result<(), FormatError> {
         match alias {
-            ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
+            ComponentAlias::InstanceExport {
+                kind: ComponentExternalKind::Component,
+                ..
+            } => {
                 return Err(FormatError::HandedComponent { offset });
             }
-            ComponentAlias::InstanceExport { kind: ComponentExternalKind::Module, .. } => {
+            ComponentAlias::InstanceExport {
+                kind: ComponentExternalKind::Module,
+                ..
+            } => {
                 return Err(FormatError::HandedModule { offset });
             }
-            ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
+            ComponentAlias::Outer {
+                kind: ComponentOuterAliasKind::Component,
+                count,
+                index,
+            } => {
                 self.define(self.component(count, index));
             }
-            ComponentAlias::Outer { kind: ComponentOuterAliasKind::CoreModule, count, index } => {
+            ComponentAlias::Outer {
+                kind: ComponentOuterAliasKind::CoreModule,
+                count,
+                index,
+            } => {
                 self.define_module(self.module(count, index));
             }
             _ => {}
@@ -152,12 +189,16 @@ impl Expansion {
     /// The component of this number, so many components further out. A number without one is found when the component is
     /// compiled, before anything is laid out.
     fn component(&self, out: u32, index: u32) -> Made {
-        self.outer(out).and_then(|body| at(&body.components, index)).unwrap_or_default()
+        self.outer(out)
+            .and_then(|body| at(&body.components, index))
+            .unwrap_or_default()
     }
 
     /// What an instance takes of the core module of this number, so many components further out.
     fn module(&self, out: u32, index: u32) -> u64 {
-        self.outer(out).and_then(|body| at(&body.modules, index)).unwrap_or_default()
+        self.outer(out)
+            .and_then(|body| at(&body.modules, index))
+            .unwrap_or_default()
     }
 
     fn outer(&self, out: u32) -> Option<&Body> {
@@ -184,11 +225,24 @@ impl Expansion {
     /// The component being read makes this when it is instantiated.
     fn make(&mut self, inner: Made) -> Result<(), FormatError> {
         if let Some(Open::Component(Body { made, .. })) = self.open.last_mut() {
-            made.instances = sum("component instances", made.instances, inner.instances, MAX_INSTANCES)?;
-            made.core_instances = sum("core instances", made.core_instances, inner.core_instances, MAX_CORE_INSTANCES)?;
+            made.instances = sum(
+                "component instances",
+                made.instances,
+                inner.instances,
+                MAX_INSTANCES,
+            )?;
+            made.core_instances = sum(
+                "core instances",
+                made.core_instances,
+                inner.core_instances,
+                MAX_CORE_INSTANCES,
+            )?;
             made.bookkeeping = made.bookkeeping.saturating_add(inner.bookkeeping);
             if made.bookkeeping > MAX_BOOKKEEPING {
-                return Err(FormatError::Bookkeeping { bytes: made.bookkeeping, limit: MAX_BOOKKEEPING });
+                return Err(FormatError::Bookkeeping {
+                    bytes: made.bookkeeping,
+                    limit: MAX_BOOKKEEPING,
+                });
             }
         }
         Ok(())
@@ -239,8 +293,14 @@ fn bookkeeping(section: &Payload<'_>) -> Result<u64, FormatError> {
                     ElementItems::Functions(functions) => functions.count(),
                     ElementItems::Expressions(_, expressions) => expressions.count(),
                 };
-                let kept = if matches!(kind, ElementKind::Passive) { SMALL } else { 0 };
-                sum = sum.saturating_add(bytes(count, FUNCTION + kept)).saturating_add(SMALL);
+                let kept = if matches!(kind, ElementKind::Passive) {
+                    SMALL
+                } else {
+                    0
+                };
+                sum = sum
+                    .saturating_add(bytes(count, FUNCTION + kept))
+                    .saturating_add(SMALL);
             }
         }
         _ => {}
@@ -254,5 +314,9 @@ fn at<T: Copy>(space: &[T], index: u32) -> Option<T> {
 
 fn sum(what: &'static str, so_far: u32, more: u32, limit: u32) -> Result<u32, FormatError> {
     let count = so_far.saturating_add(more);
-    if count > limit { Err(FormatError::TooMany { what, count, limit }) } else { Ok(count) }
+    if count > limit {
+        Err(FormatError::TooMany { what, count, limit })
+    } else {
+        Ok(count)
+    }
 }

@@ -49,17 +49,31 @@ pub(crate) fn explain(
     exception: Option<Exception>,
     limits: &Limits,
 ) -> Failure {
-    let failure = Failure { backtrace: backtrace(error), ..explain_end(error, phase, refused, limits) };
-    let Some(Exception { text, places }) = exception else { return failure };
+    let failure = Failure {
+        backtrace: backtrace(error),
+        ..explain_end(error, phase, refused, limits)
+    };
+    let Some(Exception { text, places }) = exception else {
+        return failure;
+    };
     // The way in which languages end after an exception; any other end has a reason of its own.
-    let is_its_own_end = failure.limit.is_none() && trap_of(error) == Some(Trap::UnreachableCodeReached);
+    let is_its_own_end =
+        failure.limit.is_none() && trap_of(error) == Some(Trap::UnreachableCodeReached);
     let reason = match is_its_own_end {
         true => format!("{} failed: {text}", phase.name()),
         false => format!("{}; before that: {text}", failure.reason),
     };
     // The functions that were running are an interpreter's where the guest says where it was.
-    let backtrace = if places.is_empty() { failure.backtrace } else { places };
-    Failure { reason, backtrace, ..failure }
+    let backtrace = if places.is_empty() {
+        failure.backtrace
+    } else {
+        places
+    };
+    Failure {
+        reason,
+        backtrace,
+        ..failure
+    }
 }
 
 fn trap_of(error: &wasmtime::Error) -> Option<Trap> {
@@ -67,9 +81,19 @@ fn trap_of(error: &wasmtime::Error) -> Option<Trap> {
 }
 
 /// How the engine or the host ended it.
-fn explain_end(error: &wasmtime::Error, phase: Phase, refused: Option<Refused>, limits: &Limits) -> Failure {
-    let (who, cause) = (phase.name(), plain(&error.root_cause().to_string(), MAX_TEXT));
-    let hit = |kind, limit: Limit, what: String| Failure::new(kind, Some(limit), format!("{who} {what} ({limit})"));
+fn explain_end(
+    error: &wasmtime::Error,
+    phase: Phase,
+    refused: Option<Refused>,
+    limits: &Limits,
+) -> Failure {
+    let (who, cause) = (
+        phase.name(),
+        plain(&error.root_cause().to_string(), MAX_TEXT),
+    );
+    let hit = |kind, limit: Limit, what: String| {
+        Failure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
+    };
     match (error.downcast_ref::<Stop>(), trap_of(error), refused) {
         (Some(stop), ..) => {
             let what = plain(&stop.to_string(), MAX_TEXT);
@@ -78,28 +102,50 @@ fn explain_end(error: &wasmtime::Error, phase: Phase, refused: Option<Refused>, 
                 None => Failure::new(kind_of(stop), None, format!("{who} {what}")),
             }
         }
-        (None, Some(Trap::Interrupt), _) => {
-            hit(FailureKind::Timeout, Limit::CallTime, format!("ran longer than {:?}", limits.call_time))
-        }
+        (None, Some(Trap::Interrupt), _) => hit(
+            FailureKind::Timeout,
+            Limit::CallTime,
+            format!("ran longer than {:?}", limits.call_time),
+        ),
         (None, Some(Trap::OutOfFuel), _) => {
             let most = limits.fuel.unwrap_or(u64::MAX);
-            hit(FailureKind::Fuel, Limit::Fuel, format!("used up the fuel of {most} that one call may use"))
+            hit(
+                FailureKind::Fuel,
+                Limit::Fuel,
+                format!("used up the fuel of {most} that one call may use"),
+            )
         }
         (None, Some(Trap::StackOverflow), _) => {
             let what = format!("trapped: {}", trap_text(&cause));
             hit(FailureKind::Trapped, Limit::Stack, what)
         }
-        (None, _, Some(Refused { limit, wanted, most })) => hit(
+        (
+            None,
+            _,
+            Some(Refused {
+                limit,
+                wanted,
+                most,
+            }),
+        ) => hit(
             FailureKind::Memory,
             limit,
             format!("wanted {wanted} bytes of memory of the {most} there may be: {cause}"),
         ),
         (None, None, None) if cause.contains(COPIED_TOO_MUCH) => {
             let most = limits.copied_per_host_call();
-            hit(FailureKind::Output, Limit::Output, format!("handed over more than {most} bytes at once"))
+            hit(
+                FailureKind::Output,
+                Limit::Output,
+                format!("handed over more than {most} bytes at once"),
+            )
         }
         (None, None, None) if phase == Phase::Start => Failure::unavailable(cause),
-        (None, ..) => Failure::new(FailureKind::Trapped, None, format!("{who} trapped: {}", trap_text(&cause))),
+        (None, ..) => Failure::new(
+            FailureKind::Trapped,
+            None,
+            format!("{who} trapped: {}", trap_text(&cause)),
+        ),
     }
 }
 
@@ -109,13 +155,18 @@ fn trap_text(cause: &str) -> &str {
 
 /// There is no room for one more instance.
 pub(crate) fn no_room(refused: Refused) -> Failure {
-    let Refused { limit, wanted, most } = refused;
+    let Refused {
+        limit,
+        wanted,
+        most,
+    } = refused;
     let of = match limit {
         Limit::TenantInstances => "its owner's modules",
         Limit::TenantsInstances => "the modules of all users and jobs",
         _ => "all modules",
     };
-    let reason = format!("the instances of {of} would count as {wanted}, and there may be {most} ({limit})");
+    let reason =
+        format!("the instances of {of} would count as {wanted}, and there may be {most} ({limit})");
     Failure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 
@@ -138,14 +189,20 @@ fn limit_of(stop: &Stop) -> Option<Limit> {
 }
 
 fn backtrace(error: &wasmtime::Error) -> Vec<String> {
-    let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
+    let frames = error
+        .downcast_ref::<WasmBacktrace>()
+        .map_or(&[][..], WasmBacktrace::frames);
     without_runtime(frames.iter().map(function).collect())
 }
 
 /// From the first function that is not Rust's own: those before it are how a panic ends.
 fn without_runtime(functions: Vec<String>) -> Vec<String> {
     let is_runtime = |function: &String| RUNTIME.iter().any(|prefix| function.starts_with(prefix));
-    let own = functions.iter().skip_while(|function| is_runtime(function)).cloned().collect::<Vec<_>>();
+    let own = functions
+        .iter()
+        .skip_while(|function| is_runtime(function))
+        .cloned()
+        .collect::<Vec<_>>();
     if own.is_empty() { functions } else { own }
 }
 
@@ -172,7 +229,11 @@ mod tests {
     #[test]
     fn backtrace_of_a_panic_begins_with_the_authors_function() {
         let functions = |names: [&str; 3]| names.map(str::to_owned).to_vec();
-        let panicked = functions(["std::panicking::panic_with_hook", "core::panicking::panic_fmt", "mine::handle"]);
+        let panicked = functions([
+            "std::panicking::panic_with_hook",
+            "core::panicking::panic_fmt",
+            "mine::handle",
+        ]);
         assert_eq!(without_runtime(panicked), ["mine::handle"]);
         let all = functions(["core::a", "std::b", "rust_c"]);
         assert_eq!(without_runtime(all.clone()), all, "better than none");
@@ -180,11 +241,23 @@ mod tests {
 
     #[test]
     fn function_names_are_shown_as_their_author_wrote_them() {
-        assert_eq!(readable("_ZN9peal_trap4trap17hf700561f71e46fd8E"), "peal_trap::trap");
-        assert_eq!(readable("_RNvNtCsgXGp5Oqx2Ny_4core9panicking9panic_fmt"), "core::panicking::panic_fmt");
-        assert_eq!(readable("peal:pmix/event-handler@0.1.0#handle"), "peal:pmix/event-handler@0.1.0#handle");
+        assert_eq!(
+            readable("_ZN9peal_trap4trap17hf700561f71e46fd8E"),
+            "peal_trap::trap"
+        );
+        assert_eq!(
+            readable("_RNvNtCsgXGp5Oqx2Ny_4core9panicking9panic_fmt"),
+            "core::panicking::panic_fmt"
+        );
+        assert_eq!(
+            readable("peal:pmix/event-handler@0.1.0#handle"),
+            "peal:pmix/event-handler@0.1.0#handle"
+        );
         let part = "x".repeat(300);
         let long = format!("_ZN{}17hf700561f71e46fd8E", format!("300{part}").repeat(4));
-        assert!(readable(&long).starts_with("_ZN300xxx"), "it would take too long");
+        assert!(
+            readable(&long).starts_with("_ZN300xxx"),
+            "it would take too long"
+        );
     }
 }

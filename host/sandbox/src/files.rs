@@ -101,12 +101,20 @@ impl Directory {
     fn read(&self, path: &str) -> Result<Vec<u8>, Status> {
         let file = self.open_file(path, OpenOptions::new().read(true))?;
         let mut bytes = Vec::new();
-        file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(status)?;
-        if bytes.len() as u64 > MAX_FILE { Err(code::PMIX_ERR_OUT_OF_RESOURCE) } else { Ok(bytes) }
+        file.take(MAX_FILE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(status)?;
+        if bytes.len() as u64 > MAX_FILE {
+            Err(code::PMIX_ERR_OUT_OF_RESOURCE)
+        } else {
+            Ok(bytes)
+        }
     }
 
     fn write(&self, path: &str, bytes: &[u8], place: Place) -> Result<(), Status> {
-        let Access::ReadWrite { quota } = self.access else { return Err(code::PMIX_ERR_NO_PERMISSIONS) };
+        let Access::ReadWrite { quota } = self.access else {
+            return Err(code::PMIX_ERR_NO_PERMISSIONS);
+        };
         let mut used = locked(&self.used);
         let there = match self.open_file(path, OpenOptions::new().write(true)) {
             Ok(file) => Some((file.metadata().map_err(status)?.len(), file)),
@@ -125,7 +133,10 @@ impl Directory {
         }
         let mut file = match there {
             Some((_, file)) => file,
-            None => self.open_file(path, OpenOptions::new().write(true).create(true).mode(0o600))?,
+            None => self.open_file(
+                path,
+                OpenOptions::new().write(true).create(true).mode(0o600),
+            )?,
         };
         let written = file.set_len(start).and_then(|()| {
             file.seek(SeekFrom::Start(start))?;
@@ -144,7 +155,11 @@ impl Directory {
         let mut used = locked(&self.used);
         let found = self.dir.symlink_metadata(path).map_err(status)?;
         self.dir.remove_file(path).map_err(status)?;
-        *used = used.saturating_sub(if found.is_file() { cost(found.len()) } else { 0 });
+        *used = used.saturating_sub(if found.is_file() {
+            cost(found.len())
+        } else {
+            0
+        });
         Ok(())
     }
 
@@ -163,9 +178,16 @@ impl Directory {
     /// A regular file. Opened so that a pipe keeps nobody waiting.
     fn open_file(&self, path: &str, options: &mut OpenOptions) -> Result<File, Status> {
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-        let file = self.dir.open_with(checked(path)?, options.custom_flags(flags)).map_err(status)?;
+        let file = self
+            .dir
+            .open_with(checked(path)?, options.custom_flags(flags))
+            .map_err(status)?;
         let is_file = file.metadata().map_err(status)?.is_file();
-        if is_file { Ok(file) } else { Err(code::PMIX_ERR_BAD_PARAM) }
+        if is_file {
+            Ok(file)
+        } else {
+            Err(code::PMIX_ERR_BAD_PARAM)
+        }
     }
 }
 
@@ -204,44 +226,72 @@ fn checked(path: &str) -> Result<&str, Status> {
 fn status(error: io::Error) -> Status {
     match error.kind() {
         ErrorKind::NotFound => code::PMIX_ERR_NOT_FOUND,
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => code::PMIX_ERR_NO_PERMISSIONS,
-        ErrorKind::IsADirectory | ErrorKind::NotADirectory | ErrorKind::InvalidInput | ErrorKind::InvalidFilename => {
-            code::PMIX_ERR_BAD_PARAM
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            code::PMIX_ERR_NO_PERMISSIONS
         }
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => code::PMIX_ERR_OUT_OF_RESOURCE,
+        ErrorKind::IsADirectory
+        | ErrorKind::NotADirectory
+        | ErrorKind::InvalidInput
+        | ErrorKind::InvalidFilename => code::PMIX_ERR_BAD_PARAM,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        }
         _ => code::PMIX_ERROR,
     }
 }
 
 impl files::Host for Host {
     fn directories(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.outside_call(0, || Ask::Directories, |host| Ok(host.services.files.keys().cloned().collect()))
+        self.outside_call(
+            0,
+            || Ask::Directories,
+            |host| Ok(host.services.files.keys().cloned().collect()),
+        )
     }
 
     fn read(&mut self, directory: String, path: String) -> Answer<Vec<u8>> {
-        let ask = || Ask::ReadFile { directory: directory.clone(), path: path.clone() };
+        let ask = || Ask::ReadFile {
+            directory: directory.clone(),
+            path: path.clone(),
+        };
         self.in_directory(&directory, 0, ask, |dir| dir.read(&path))
     }
 
     fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask =
-            || Ask::WriteFile { directory: directory.clone(), path: path.clone(), bytes: bytes.as_slice().into() };
-        self.in_directory(&directory, bytes.len(), ask, |dir| dir.write(&path, &bytes, Place::Instead))
+        let ask = || Ask::WriteFile {
+            directory: directory.clone(),
+            path: path.clone(),
+            bytes: bytes.as_slice().into(),
+        };
+        self.in_directory(&directory, bytes.len(), ask, |dir| {
+            dir.write(&path, &bytes, Place::Instead)
+        })
     }
 
     fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask =
-            || Ask::AppendFile { directory: directory.clone(), path: path.clone(), bytes: bytes.as_slice().into() };
-        self.in_directory(&directory, bytes.len(), ask, |dir| dir.write(&path, &bytes, Place::Behind))
+        let ask = || Ask::AppendFile {
+            directory: directory.clone(),
+            path: path.clone(),
+            bytes: bytes.as_slice().into(),
+        };
+        self.in_directory(&directory, bytes.len(), ask, |dir| {
+            dir.write(&path, &bytes, Place::Behind)
+        })
     }
 
     fn remove(&mut self, directory: String, path: String) -> Answer<()> {
-        let ask = || Ask::RemoveFile { directory: directory.clone(), path: path.clone() };
+        let ask = || Ask::RemoveFile {
+            directory: directory.clone(),
+            path: path.clone(),
+        };
         self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
     }
 
     fn entries(&mut self, directory: String, path: String) -> Answer<Vec<String>> {
-        let ask = || Ask::Entries { directory: directory.clone(), path: path.clone() };
+        let ask = || Ask::Entries {
+            directory: directory.clone(),
+            path: path.clone(),
+        };
         self.in_directory(&directory, 0, ask, |dir| dir.entries(&path))
     }
 }
@@ -295,10 +345,17 @@ mod tests {
         dir.write("sub/b", b"", Place::Behind).unwrap();
         assert_eq!(dir.read("a").unwrap(), b"one two");
         dir.write("a", b"x", Place::Instead).unwrap();
-        assert_eq!(dir.read("sub/../a").unwrap(), b"x", "the way back is no way out");
+        assert_eq!(
+            dir.read("sub/../a").unwrap(),
+            b"x",
+            "the way back is no way out"
+        );
         assert_eq!(
             (dir.entries(".").unwrap(), dir.entries("sub").unwrap()),
-            (vec!["a".into(), "sub".into()], vec!["b".into(), "note".into()])
+            (
+                vec!["a".into(), "sub".into()],
+                vec!["b".into(), "note".into()]
+            )
         );
         dir.remove("a").unwrap();
         assert_eq!((dir.read("a"), dir.remove("a")), (Err(GONE), Err(GONE)));
@@ -339,9 +396,17 @@ mod tests {
             assert_eq!(dir.remove(path), Err(DENIED), "{path}");
         }
         assert_eq!(fs::read(secret).unwrap(), b"secret");
-        assert_eq!(dir.read("good").unwrap(), b"note", "a link may lead to what is within");
+        assert_eq!(
+            dir.read("good").unwrap(),
+            b"note",
+            "a link may lead to what is within"
+        );
         dir.remove("link").unwrap();
-        assert_eq!(fs::read(secret).unwrap(), b"secret", "a link is removed, not what it leads to");
+        assert_eq!(
+            fs::read(secret).unwrap(),
+            b"secret",
+            "a link is removed, not what it leads to"
+        );
     }
 
     #[test]
@@ -374,7 +439,10 @@ mod tests {
     fn what_may_only_be_read_is_not_changed() {
         let (_temporary, dir) = setting(Access::Read);
         assert_eq!(dir.read("sub/note").unwrap(), b"note");
-        assert_eq!((dir.write("x", b"", Place::Instead), dir.remove("sub/note")), (Err(DENIED), Err(DENIED)));
+        assert_eq!(
+            (dir.write("x", b"", Place::Instead), dir.remove("sub/note")),
+            (Err(DENIED), Err(DENIED))
+        );
     }
 
     #[test]
@@ -383,7 +451,11 @@ mod tests {
         let inside = temporary.path().join("open");
         let large = vec![0; 3 * LEAST_FILE as usize];
         dir.write("a", &large, Place::Instead).unwrap();
-        assert_eq!(dir.write("b", b"", Place::Instead), Err(FULL), "with the one that was there it is full");
+        assert_eq!(
+            dir.write("b", b"", Place::Instead),
+            Err(FULL),
+            "with the one that was there it is full"
+        );
         assert!(!inside.join("b").exists(), "not even made");
         assert_eq!(dir.write("a", b"1", Place::Behind), Err(FULL));
         dir.write("sub/note", b"longer", Place::Behind).unwrap();
@@ -391,7 +463,11 @@ mod tests {
         for name in ["b", "c"] {
             dir.write(name, b"", Place::Instead).unwrap();
         }
-        assert_eq!(dir.write("d", b"", Place::Instead), Err(FULL), "empty files count as well");
+        assert_eq!(
+            dir.write("d", b"", Place::Instead),
+            Err(FULL),
+            "empty files count as well"
+        );
         dir.remove("sub/note").unwrap();
         dir.write("b", b"123", Place::Behind).unwrap();
         dir.write("d", b"", Place::Instead).unwrap();
@@ -407,14 +483,25 @@ mod tests {
     #[test]
     fn whoever_opens_a_directory_that_is_open_counts_with_the_others() {
         let temporary = tempfile::tempdir().unwrap();
-        let (directories, access) = (Directories::default(), Access::ReadWrite { quota: 3 * LEAST_FILE });
+        let (directories, access) = (
+            Directories::default(),
+            Access::ReadWrite {
+                quota: 3 * LEAST_FILE,
+            },
+        );
         let open = || directories.open(temporary.path(), access).unwrap();
         let one = open();
         one.write("a", b"1", Place::Instead).unwrap();
         let two = open();
         two.write("b", b"1", Place::Instead).unwrap();
         one.write("c", b"1", Place::Instead).unwrap();
-        assert_eq!((one.write("d", b"", Place::Instead), two.write("e", b"", Place::Instead)), (Err(FULL), Err(FULL)));
+        assert_eq!(
+            (
+                one.write("d", b"", Place::Instead),
+                two.write("e", b"", Place::Instead)
+            ),
+            (Err(FULL), Err(FULL))
+        );
         one.remove("a").unwrap();
         two.write("e", b"", Place::Instead).unwrap();
         drop((one, two));
@@ -426,8 +513,21 @@ mod tests {
     fn what_is_no_regular_file_is_neither_read_nor_waited_for() {
         let (temporary, dir) = writing(1000);
         let pipe = temporary.path().join("open/pipe");
-        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        for path in ["pipe", ".", "sub", "", "a\0b", "x".repeat(MAX_PATH + 1).as_str()] {
+        assert!(
+            Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        for path in [
+            "pipe",
+            ".",
+            "sub",
+            "",
+            "a\0b",
+            "x".repeat(MAX_PATH + 1).as_str(),
+        ] {
             assert_eq!(dir.read(path), Err(code::PMIX_ERR_BAD_PARAM), "{path}");
         }
         assert!(dir.write("sub", b"x", Place::Instead).is_err());

@@ -21,7 +21,9 @@ impl Grants {
     /// What a tenant's own module may have unless the site says otherwise.
     pub fn tenant() -> Grants {
         use Capability::{Clock, Logging, Notify, Random, Registration, Wasi};
-        [Logging, Clock, Notify, Registration, Random, Wasi].into_iter().collect()
+        [Logging, Clock, Notify, Registration, Random, Wasi]
+            .into_iter()
+            .collect()
     }
 
     /// Whether this capability is granted.

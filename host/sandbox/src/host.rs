@@ -9,7 +9,9 @@ use crate::raise::Raise;
 use crate::tally::Tally;
 use crate::tape::{Answered, Ask, Tape};
 use crate::wish::{check_wishes, raise_wish};
-use crate::{Change, ControlRequest, Limit, Limits, Notification, Recorder, Report, Services, Stage};
+use crate::{
+    Change, ControlRequest, Limit, Limits, Notification, Recorder, Report, Services, Stage,
+};
 use peal_model::{Amendment, Info, Range, Status, UnixGroup, code};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -89,9 +91,25 @@ impl Host {
             Some(_) => CallClock::Processor,
             None => CallClock::Wall(Instant::now()),
         };
-        let (meter, current, last_words) = (Meter::new(limits, clock), Current::default(), LastWords::default());
+        let (meter, current, last_words) = (
+            Meter::new(limits, clock),
+            Current::default(),
+            LastWords::default(),
+        );
         let tape = Tape::new(recorder.is_some());
-        Host { lines, services, requests, tally, meter, recorder, tape, current, last_words, handles: 0, looked: 0 }
+        Host {
+            lines,
+            services,
+            requests,
+            tally,
+            meter,
+            recorder,
+            tape,
+            current,
+            last_words,
+            handles: 0,
+            looked: 0,
+        }
     }
 
     /// Begins a call about this, where the one before has ended.
@@ -104,7 +122,12 @@ impl Host {
 
     /// Ends the call: what came out of it. Nothing of it stays behind.
     pub(crate) fn end(&mut self) -> (Subject, Output) {
-        let Current { subject, opaques, now, output } = &mut self.current;
+        let Current {
+            subject,
+            opaques,
+            now,
+            output,
+        } = &mut self.current;
         *now = None;
         opaques.clear();
         (std::mem::take(subject), std::mem::take(output))
@@ -143,7 +166,10 @@ impl Host {
         work: impl FnOnce(&mut Host) -> Result<R, Stop>,
     ) -> wasmtime::Result<R> {
         let entered = self.meter.enter()?;
-        let answer = self.meter.charge(output).and_then(|()| self.outside(ask, work));
+        let answer = self
+            .meter
+            .charge(output)
+            .and_then(|()| self.outside(ask, work));
         self.meter.leave(entered);
         Ok(answer?)
     }
@@ -178,7 +204,11 @@ impl Host {
 
     /// For what the guest pushes.
     pub(crate) fn raise(&mut self) -> Raise<'_> {
-        Raise::new(&self.current.subject, &self.current.opaques, &mut self.meter)
+        Raise::new(
+            &self.current.subject,
+            &self.current.opaques,
+            &mut self.meter,
+        )
     }
 }
 
@@ -186,24 +216,50 @@ impl types::Host for Host {}
 
 impl call::Host for Host {
     fn source(&mut self) -> wasmtime::Result<Option<types::Proc>> {
-        self.quick_call(|| Ask::Source, |host| Ok(host.current.subject.source().map(lower_proc)))
+        self.quick_call(
+            || Ask::Source,
+            |host| Ok(host.current.subject.source().map(lower_proc)),
+        )
     }
 
     fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
-        self.quick_call(|| Ask::Credentials, |host| Ok(host.current.subject.identity().map(lower_identity)))
+        self.quick_call(
+            || Ask::Credentials,
+            |host| Ok(host.current.subject.identity().map(lower_identity)),
+        )
     }
 
     fn groups(&mut self) -> wasmtime::Result<Vec<types::Group>> {
-        let lower = |group: &UnixGroup| types::Group { gid: group.gid, name: group.name.clone() };
-        self.host_call(|| Ask::Groups, |host| Ok(host.current.subject.groups().iter().map(lower).collect()))
+        let lower = |group: &UnixGroup| types::Group {
+            gid: group.gid,
+            name: group.name.clone(),
+        };
+        self.host_call(
+            || Ask::Groups,
+            |host| Ok(host.current.subject.groups().iter().map(lower).collect()),
+        )
     }
 
     fn server(&mut self) -> wasmtime::Result<Option<types::Identity>> {
-        self.quick_call(|| Ask::Server, |host| Ok(host.current.subject.server().map(lower_identity)))
+        self.quick_call(
+            || Ask::Server,
+            |host| Ok(host.current.subject.server().map(lower_identity)),
+        )
     }
 
     fn targets(&mut self) -> wasmtime::Result<Vec<types::Proc>> {
-        self.host_call(|| Ask::Targets, |host| Ok(host.current.subject.targets().iter().map(lower_proc).collect()))
+        self.host_call(
+            || Ask::Targets,
+            |host| {
+                Ok(host
+                    .current
+                    .subject
+                    .targets()
+                    .iter()
+                    .map(lower_proc)
+                    .collect())
+            },
+        )
     }
 
     fn owners(&mut self) -> wasmtime::Result<Vec<Option<types::Identity>>> {
@@ -211,7 +267,9 @@ impl call::Host for Host {
             || Ask::Owners,
             |host| {
                 let targets = host.current.subject.owned_targets().iter();
-                Ok(targets.map(|target| target.owner.map(lower_identity)).collect())
+                Ok(targets
+                    .map(|target| target.owner.map(lower_identity))
+                    .collect())
             },
         )
     }
@@ -221,7 +279,10 @@ impl call::Host for Host {
             || Ask::Connection,
             |host| {
                 let peer = host.current.subject.peer();
-                Ok(peer.map(|peer| types::Peer { pid: peer.pid, release: peer.release.clone() }))
+                Ok(peer.map(|peer| types::Peer {
+                    pid: peer.pid,
+                    release: peer.release.clone(),
+                }))
             },
         )
     }
@@ -230,7 +291,9 @@ impl call::Host for Host {
         self.host_call(
             || Ask::Infos,
             |host| {
-                let Current { subject, opaques, .. } = &mut host.current;
+                let Current {
+                    subject, opaques, ..
+                } = &mut host.current;
                 Ok(lower_content(opaques, List::Infos, subject.infos()))
             },
         )
@@ -240,8 +303,14 @@ impl call::Host for Host {
         self.host_call(
             || Ask::Directives,
             |host| {
-                let Current { subject, opaques, .. } = &mut host.current;
-                Ok(lower_content(opaques, List::Directives, subject.directives()))
+                let Current {
+                    subject, opaques, ..
+                } = &mut host.current;
+                Ok(lower_content(
+                    opaques,
+                    List::Directives,
+                    subject.directives(),
+                ))
             },
         )
     }
@@ -250,14 +319,26 @@ impl call::Host for Host {
         self.quick_call(
             || Ask::Get { key: key.clone() },
             |host| {
-                let Current { subject, opaques, .. } = &mut host.current;
-                Ok(subject.find(&key).map(|(place, value)| lower_found(opaques, value, place)))
+                let Current {
+                    subject, opaques, ..
+                } = &mut host.current;
+                Ok(subject
+                    .find(&key)
+                    .map(|(place, value)| lower_found(opaques, value, place)))
             },
         )
     }
 
     fn steps(&mut self) -> wasmtime::Result<types::Chain> {
-        self.host_call(|| Ask::Steps, |host| Ok(lower_steps(&mut host.current.opaques, host.current.subject.steps())))
+        self.host_call(
+            || Ask::Steps,
+            |host| {
+                Ok(lower_steps(
+                    &mut host.current.opaques,
+                    host.current.subject.steps(),
+                ))
+            },
+        )
     }
 
     fn push(&mut self, info: types::Info, arrays: Vec<types::Array>) -> wasmtime::Result<()> {
@@ -346,7 +427,12 @@ impl notify::Host for Host {
                 host.meter.charge(size_of::<Notification>())?;
                 let infos = host.raise().content(content)?;
                 let request = host.next_request()?;
-                host.current.output.notifications.push(Notification { request, code, range, infos });
+                host.current.output.notifications.push(Notification {
+                    request,
+                    code,
+                    range,
+                    infos,
+                });
                 Ok(Ok(request))
             },
         )
@@ -377,7 +463,10 @@ impl registration::Host for Host {
             |host| {
                 let may = host.may_change_registrations();
                 if may.is_ok() {
-                    host.current.output.changes.push(Change::Deregister(registration));
+                    host.current
+                        .output
+                        .changes
+                        .push(Change::Deregister(registration));
                 }
                 Ok(may.map_err(|status| status.0))
             },
@@ -393,7 +482,13 @@ impl Host {
         }
         let now = self.outside(
             || Ask::Now,
-            |host| Ok(host.services.stage.as_deref().map_or_else(milliseconds_now, Stage::now)),
+            |host| {
+                Ok(host
+                    .services
+                    .stage
+                    .as_deref()
+                    .map_or_else(milliseconds_now, Stage::now))
+            },
         )?;
         Ok(*self.current.now.insert(now))
     }
@@ -408,6 +503,8 @@ impl Host {
 }
 
 fn milliseconds_now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -5,8 +5,8 @@ use crate::text::plain;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wasmparser::{
-    ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, ComponentType, ComponentTypeRef,
-    InstanceTypeDeclaration, Payload, TypeBounds,
+    ComponentAlias, ComponentExternalKind, ComponentOuterAliasKind, ComponentType,
+    ComponentTypeRef, InstanceTypeDeclaration, Payload, TypeBounds,
 };
 
 /// The most types of a component that are looked at.
@@ -68,10 +68,14 @@ impl Imports {
             Payload::ComponentAliasSection(aliases) => {
                 for alias in aliases.clone() {
                     match alias? {
-                        ComponentAlias::InstanceExport { kind: ComponentExternalKind::Type, .. }
-                        | ComponentAlias::Outer { kind: ComponentOuterAliasKind::Type, .. } => {
-                            self.define(Vec::new())?
+                        ComponentAlias::InstanceExport {
+                            kind: ComponentExternalKind::Type,
+                            ..
                         }
+                        | ComponentAlias::Outer {
+                            kind: ComponentOuterAliasKind::Type,
+                            ..
+                        } => self.define(Vec::new())?,
                         _ => {}
                     }
                 }
@@ -108,12 +112,19 @@ impl Imports {
                 few("imported interfaces", self.found.len(), MAX_INTERFACES)?;
                 let functions = self.interface(index);
                 let (kind, capability) = match interface::import(name) {
-                    _ if interface::wasi_interface(name).is_some() => (ImportKind::Wasi, Some(crate::Capability::Wasi)),
+                    _ if interface::wasi_interface(name).is_some() => {
+                        (ImportKind::Wasi, Some(crate::Capability::Wasi))
+                    }
                     Import::Always => (ImportKind::Call, None),
                     Import::Capability(capability) => (ImportKind::Capability, Some(capability)),
                     Import::Unknown => (ImportKind::Unknown, None),
                 };
-                self.found.push(ImportedInterface { name: plain(name, MAX_NAME), kind, capability, functions });
+                self.found.push(ImportedInterface {
+                    name: plain(name, MAX_NAME),
+                    kind,
+                    capability,
+                    functions,
+                });
             }
             _ => {}
         }
@@ -121,13 +132,22 @@ impl Imports {
     }
 
     fn functions_of(&mut self, ty: &ComponentType<'_>) -> Vec<String> {
-        let ComponentType::Instance(declarations) = ty else { return Vec::new() };
+        let ComponentType::Instance(declarations) = ty else {
+            return Vec::new();
+        };
         let function = |declaration: &InstanceTypeDeclaration<'_>| match declaration {
-            InstanceTypeDeclaration::Export { name, ty: ComponentTypeRef::Func(_) } => Some(plain(name.name, MAX_NAME)),
+            InstanceTypeDeclaration::Export {
+                name,
+                ty: ComponentTypeRef::Func(_),
+            } => Some(plain(name.name, MAX_NAME)),
             _ => None,
         };
         let room = MAX_FUNCTIONS.saturating_sub(self.functions);
-        let functions: Vec<String> = declarations.iter().filter_map(function).take(room).collect();
+        let functions: Vec<String> = declarations
+            .iter()
+            .filter_map(function)
+            .take(room)
+            .collect();
         self.functions += functions.len();
         functions
     }
@@ -162,7 +182,11 @@ fn few(what: &'static str, known: usize, limit: usize) -> Result<(), FormatError
         return Ok(());
     }
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    Err(FormatError::TooMany { what, count: limit.saturating_add(1), limit })
+    Err(FormatError::TooMany {
+        what,
+        count: limit.saturating_add(1),
+        limit,
+    })
 }
 
 #[cfg(test)]
@@ -191,14 +215,33 @@ mod tests {
                 (import "bare" (func)))"#,
         );
         let found = found.unwrap();
-        let brief: Vec<_> =
-            found.iter().map(|of| (of.name.as_str(), of.kind, of.capability, of.functions.join(" "))).collect();
+        let brief: Vec<_> = found
+            .iter()
+            .map(|of| {
+                (
+                    of.name.as_str(),
+                    of.kind,
+                    of.capability,
+                    of.functions.join(" "),
+                )
+            })
+            .collect();
         let both = || "exit [method]a.b".to_owned();
         assert_eq!(
             brief,
             [
-                ("peal:pmix/logging@0.1.0", ImportKind::Capability, Some(Capability::Logging), "log".to_owned()),
-                ("wasi:cli/exit@0.2.0", ImportKind::Wasi, Some(Capability::Wasi), both()),
+                (
+                    "peal:pmix/logging@0.1.0",
+                    ImportKind::Capability,
+                    Some(Capability::Logging),
+                    "log".to_owned()
+                ),
+                (
+                    "wasi:cli/exit@0.2.0",
+                    ImportKind::Wasi,
+                    Some(Capability::Wasi),
+                    both()
+                ),
                 ("peal:pmix/call@0.1.0", ImportKind::Call, None, both()),
             ]
         );
@@ -207,14 +250,29 @@ mod tests {
     #[test]
     fn no_interface_is_missed_and_no_flood_of_names_is_kept() {
         let many = |count: usize| {
-            let imports = (0..count).map(|number| format!("(import \"a:b/c{number}@1.0.0\" (instance (type $t)))"));
-            format!("(component (type $t (instance (export \"f\" (func)))) {})", imports.collect::<String>())
+            let imports = (0..count)
+                .map(|number| format!("(import \"a:b/c{number}@1.0.0\" (instance (type $t)))"));
+            format!(
+                "(component (type $t (instance (export \"f\" (func)))) {})",
+                imports.collect::<String>()
+            )
         };
-        assert_eq!(imports(&many(MAX_INTERFACES)).unwrap().len(), MAX_INTERFACES);
+        assert_eq!(
+            imports(&many(MAX_INTERFACES)).unwrap().len(),
+            MAX_INTERFACES
+        );
         let error = imports(&many(MAX_INTERFACES + 1)).unwrap_err().to_string();
-        assert_eq!(error, "it has 257 imported interfaces or more, 256 are allowed");
-        let exports: String = (0..MAX_FUNCTIONS + 1).map(|number| format!("(export \"f{number}\" (func))")).collect();
-        let flood = imports(&format!("(component (import \"a:b/c@1.0.0\" (instance {exports})))")).unwrap();
+        assert_eq!(
+            error,
+            "it has 257 imported interfaces or more, 256 are allowed"
+        );
+        let exports: String = (0..MAX_FUNCTIONS + 1)
+            .map(|number| format!("(export \"f{number}\" (func))"))
+            .collect();
+        let flood = imports(&format!(
+            "(component (import \"a:b/c@1.0.0\" (instance {exports})))"
+        ))
+        .unwrap();
         assert_eq!(flood[0].functions.len(), MAX_FUNCTIONS);
     }
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use thiserror::Error;
 use wasmparser::{
-    ComponentExternalKind, ComponentTypeRef, CustomSectionReader, Encoding, KnownCustom, Parser, Payload,
-    ProducersSectionReader, TypeBounds,
+    ComponentExternalKind, ComponentTypeRef, CustomSectionReader, Encoding, KnownCustom, Parser,
+    Payload, ProducersSectionReader, TypeBounds,
 };
 
 /// The largest file that is looked at, in bytes. Components of interpreted languages have up to 40 MB.
@@ -23,13 +23,17 @@ const MAX_NAMES: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// A core module.
-    #[error("it is a core WebAssembly module; a component is wanted (wrap it with `wasm-tools component new`)")]
+    #[error(
+        "it is a core WebAssembly module; a component is wanted (wrap it with `wasm-tools component new`)"
+    )]
     CoreModule,
     /// WebAssembly in its text form.
     #[error("it is WebAssembly text; its binary form is wanted (`wasm-tools parse`)")]
     Text,
     /// Anything else.
-    #[error("it is not WebAssembly: its first bytes are {start:02x?}, those of a component 00 61 73 6d 0d 00 01 00")]
+    #[error(
+        "it is not WebAssembly: its first bytes are {start:02x?}, those of a component 00 61 73 6d 0d 00 01 00"
+    )]
     NotWasm {
         /// Its first bytes, at most eight.
         start: Vec<u8>,
@@ -70,13 +74,17 @@ pub enum FormatError {
         limit: u64,
     },
     /// A component within it is imported or taken out of an instance.
-    #[error("it hands a component around at byte {offset}; components must be instantiated where they are defined")]
+    #[error(
+        "it hands a component around at byte {offset}; components must be instantiated where they are defined"
+    )]
     HandedComponent {
         /// Where.
         offset: usize,
     },
     /// A core module within it is imported or taken out of an instance.
-    #[error("it hands a core module around at byte {offset}; core modules must be instantiated where they are defined")]
+    #[error(
+        "it hands a core module around at byte {offset}; core modules must be instantiated where they are defined"
+    )]
     HandedModule {
         /// Where.
         offset: usize,
@@ -159,7 +167,10 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, FormatError> {
             imported.add(&payload)?;
         }
         match payload {
-            Payload::Version { encoding: Encoding::Module, .. } if is_outermost => return Err(FormatError::CoreModule),
+            Payload::Version {
+                encoding: Encoding::Module,
+                ..
+            } if is_outermost => return Err(FormatError::CoreModule),
             Payload::ComponentImportSection(imports) if is_outermost => {
                 for import in imports {
                     let import = import?;
@@ -196,7 +207,9 @@ impl Inspection {
     }
 
     fn add_version(&mut self, interface: &str) {
-        if let Some(version) = interface::contract_version(interface).filter(|_| self.contract.len() < MAX_NAMES) {
+        if let Some(version) =
+            interface::contract_version(interface).filter(|_| self.contract.len() < MAX_NAMES)
+        {
             self.contract.insert(plain(version, MAX_NAME));
         }
     }
@@ -229,7 +242,10 @@ impl Producers {
             };
             for tool in field.values.into_iter().flatten() {
                 if tools.len() < MAX_NAMES {
-                    tools.insert(Tool { name: plain(tool.name, MAX_NAME), version: plain(tool.version, MAX_NAME) });
+                    tools.insert(Tool {
+                        name: plain(tool.name, MAX_NAME),
+                        version: plain(tool.version, MAX_NAME),
+                    });
                 }
             }
         }
@@ -244,7 +260,10 @@ fn show(names: &mut Vec<String>, name: &str) {
 
 impl From<wasmparser::BinaryReaderError> for FormatError {
     fn from(error: wasmparser::BinaryReaderError) -> FormatError {
-        FormatError::Damaged { offset: error.offset(), reason: plain(error.message(), MAX_QUOTED) }
+        FormatError::Damaged {
+            offset: error.offset(),
+            reason: plain(error.message(), MAX_QUOTED),
+        }
     }
 }
 
@@ -253,5 +272,7 @@ fn not_wasm(bytes: &[u8]) -> FormatError {
     if text.starts_with(b"(") || text.starts_with(b";;") {
         return FormatError::Text;
     }
-    FormatError::NotWasm { start: bytes.iter().take(8).copied().collect() }
+    FormatError::NotWasm {
+        start: bytes.iter().take(8).copied().collect(),
+    }
 }

@@ -1,7 +1,7 @@
 //! One instance of a module: a store of its own, called by one thread at a time.
 use crate::bindings::exports::peal::pmix::{
-    connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy, log_channel,
-    log_policy, monitor_policy, provision_policy, spawn_policy,
+    connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy,
+    log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
 use crate::blueprint::Blueprint;
@@ -88,15 +88,43 @@ impl Instance {
         tenancy: &Tenancy,
         recorded: Option<&CallRecord>,
     ) -> Result<Instance, Failure> {
-        let Blueprint { engine, limits, services, memory, .. } = blueprint;
+        let Blueprint {
+            engine,
+            limits,
+            services,
+            memory,
+            ..
+        } = blueprint;
         let tenant = services.tenant.as_ref();
-        let own = tenant.map(|tenant| Room::of(&tenant.instances, 1)).transpose().map_err(no_room)?;
-        let rooms = (own, engine.room(blueprint.places, tenant.is_some()).map_err(no_room)?);
-        let shared = tenant.map(|tenant| Arc::clone(&tenant.memory)).into_iter().chain([Arc::clone(memory)]);
+        let own = tenant
+            .map(|tenant| Room::of(&tenant.instances, 1))
+            .transpose()
+            .map_err(no_room)?;
+        let rooms = (
+            own,
+            engine
+                .room(blueprint.places, tenant.is_some())
+                .map_err(no_room)?,
+        );
+        let shared = tenant
+            .map(|tenant| Arc::clone(&tenant.memory))
+            .into_iter()
+            .chain([Arc::clone(memory)]);
         let tally = Tally::new(limits.memory, shared.collect());
-        let (lines, lent, requests) = (Arc::clone(&blueprint.lines), Arc::clone(services), engine.requests());
+        let (lines, lent, requests) = (
+            Arc::clone(&blueprint.lines),
+            Arc::clone(services),
+            engine.requests(),
+        );
         let number = engine.number_instance();
-        let host = Host::new(lines, lent, *limits, tally, requests, blueprint.recorder(number));
+        let host = Host::new(
+            lines,
+            lent,
+            *limits,
+            tally,
+            requests,
+            blueprint.recorder(number),
+        );
         let mut store = Store::new(blueprint.runtime.inner(), host);
         store.limiter(|host| &mut host.tally);
         store.set_hostcall_fuel(limits.copied_per_host_call());
@@ -117,7 +145,9 @@ impl Instance {
             Err(error) => Err(failed(&error, Phase::Start, fuel, &mut store)),
         };
         let (_, output) = store.data_mut().end();
-        let ended = exports.as_ref().map(|(_, usage)| (Returned::Nothing, output, *usage));
+        let ended = exports
+            .as_ref()
+            .map(|(_, usage)| (Returned::Nothing, output, *usage));
         keep(&mut store, (number, 0), started, Subject::None, ended);
         let (exports, _) = exports?;
         Ok(Instance {
@@ -156,15 +186,20 @@ impl Instance {
             steps: count(call.steps.len()),
         };
         let subject = Subject::Event(call.clone());
-        self.run(Phase::Call, subject, |store| handler.call_handle(store, head).map(Status))
+        self.run(Phase::Call, subject, |store| {
+            handler.call_handle(store, head).map(Status)
+        })
     }
 
     /// Asks it about a request: what it says, and what it pushed and amended.
     pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<Called<Outcome>, Failure> {
         let subject = Subject::Policy(call.clone());
         let request = &call.request;
-        let (targets, infos, steps) =
-            (count(request.targets.len()), count(request.infos.len()), count(call.steps.len()));
+        let (targets, infos, steps) = (
+            count(request.targets.len()),
+            count(request.infos.len()),
+            count(call.steps.len()),
+        );
         match request.matter {
             Matter::Connection(kind) => {
                 let policy = filled(&self.exports.connection_policy, Role::ConnectionPolicy)?;
@@ -172,45 +207,92 @@ impl Instance {
                     ConnectionKind::Client => connection_policy::ConnectionKind::Client,
                     ConnectionKind::Tool => connection_policy::ConnectionKind::Tool,
                 };
-                let head = connection_policy::RequestHead { kind, targets, infos, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+                let head = connection_policy::RequestHead {
+                    kind,
+                    targets,
+                    infos,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, head)
+                })
             }
             Matter::Event { code, range } => {
                 let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
                 let (code, range) = (code.0, range.into());
-                let head = event_policy::RequestHead { code, range, targets, infos, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+                let head = event_policy::RequestHead {
+                    code,
+                    range,
+                    targets,
+                    infos,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, head)
+                })
             }
             Matter::Registration => {
                 let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
                 let codes = request.codes.iter().map(|code| code.0).collect();
-                let head = event_policy::RegistrationHead { codes, directives: count(request.directives.len()), steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide_registration(store, &head))
+                let head = event_policy::RegistrationHead {
+                    codes,
+                    directives: count(request.directives.len()),
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide_registration(store, &head)
+                })
             }
             Matter::JobControl => {
                 let policy = filled(&self.exports.job_control_policy, Role::JobControlPolicy)?;
                 let directives = count(request.directives.len());
-                let head = job_control_policy::RequestHead { targets, directives, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+                let head = job_control_policy::RequestHead {
+                    targets,
+                    directives,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, head)
+                })
             }
             Matter::Monitor => {
                 let policy = filled(&self.exports.monitor_policy, Role::MonitorPolicy)?;
                 let directives = count(request.directives.len());
-                let head = monitor_policy::RequestHead { targets, infos, directives, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+                let head = monitor_policy::RequestHead {
+                    targets,
+                    infos,
+                    directives,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, head)
+                })
             }
             Matter::Provision => {
                 let policy = filled(&self.exports.provision_policy, Role::ProvisionPolicy)?;
                 let Provision { nodes, image } = request.provision.clone().unwrap_or_default();
                 let directives = count(request.directives.len());
-                let head = provision_policy::RequestHead { nodes, image, directives, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
+                let head = provision_policy::RequestHead {
+                    nodes,
+                    image,
+                    directives,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, &head)
+                })
             }
             Matter::Log => {
                 let policy = filled(&self.exports.log_policy, Role::LogPolicy)?;
                 let directives = count(request.directives.len());
-                let head = log_policy::RequestHead { infos, directives, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, head))
+                let head = log_policy::RequestHead {
+                    infos,
+                    directives,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, head)
+                })
             }
             Matter::Group(kind) => {
                 let policy = filled(&self.exports.group_policy, Role::GroupPolicy)?;
@@ -220,16 +302,36 @@ impl Instance {
                     GroupKind::Invite => group_policy::GroupKind::Invite,
                     GroupKind::Join => group_policy::GroupKind::Join,
                 };
-                let (name, directives) = (request.group_name.clone(), count(request.directives.len()));
-                let head = group_policy::RequestHead { kind, name, targets, directives, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
+                let (name, directives) =
+                    (request.group_name.clone(), count(request.directives.len()));
+                let head = group_policy::RequestHead {
+                    kind,
+                    name,
+                    targets,
+                    directives,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, &head)
+                })
             }
             Matter::Spawn => {
                 let policy = filled(&self.exports.spawn_policy, Role::SpawnPolicy)?;
                 let directives = count(request.directives.len());
-                let applications = request.applications.iter().map(spawn_policy::Application::from).collect();
-                let head = spawn_policy::RequestHead { applications, targets, directives, steps };
-                self.run(Phase::Call, subject, |store| policy.call_decide(store, &head))
+                let applications = request
+                    .applications
+                    .iter()
+                    .map(spawn_policy::Application::from)
+                    .collect();
+                let head = spawn_policy::RequestHead {
+                    applications,
+                    targets,
+                    directives,
+                    steps,
+                };
+                self.run(Phase::Call, subject, |store| {
+                    policy.call_decide(store, &head)
+                })
             }
         }
     }
@@ -244,7 +346,9 @@ impl Instance {
             directives: count(call.request.directives.len()),
             steps: count(call.steps.len()),
         };
-        self.run(Phase::Call, Subject::Log(call.clone()), |store| channel.call_log(store, &head).map(Status))
+        self.run(Phase::Call, Subject::Log(call.clone()), |store| {
+            channel.call_log(store, &head).map(Status)
+        })
     }
 
     /// Hands it its settings, if it wants any: what it wishes to register, or why it will not start.
@@ -255,16 +359,20 @@ impl Instance {
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
-        let called = self.run(Phase::Init, Subject::Settings(Arc::clone(settings)), |store| {
-            let config = store.data_mut().lower_settings(settings);
-            match lifecycle.call_init(&mut *store, &config)? {
-                Ok(wishes) => match check_wishes(&wishes) {
-                    Ok(()) => Ok(Ok(raise_wishes(store.data_mut(), wishes)?)),
-                    Err(error) => Ok(Err(Refusal::Wishes(error))),
-                },
-                Err(reason) => Ok(Err(Refusal::Unwilling(plain(&reason, MAX_QUOTED)))),
-            }
-        })?;
+        let called = self.run(
+            Phase::Init,
+            Subject::Settings(Arc::clone(settings)),
+            |store| {
+                let config = store.data_mut().lower_settings(settings);
+                match lifecycle.call_init(&mut *store, &config)? {
+                    Ok(wishes) => match check_wishes(&wishes) {
+                        Ok(()) => Ok(Ok(raise_wishes(store.data_mut(), wishes)?)),
+                        Err(error) => Ok(Err(Refusal::Wishes(error))),
+                    },
+                    Err(reason) => Ok(Err(Refusal::Unwilling(plain(&reason, MAX_QUOTED)))),
+                }
+            },
+        )?;
         Ok(called.answer)
     }
 
@@ -281,8 +389,15 @@ impl Instance {
     /// Tells it that it is no longer needed, if it was ever used and wants to know. How it takes that is nobody's concern
     /// any more.
     pub(crate) fn stop(mut self) {
-        if let Some(lifecycle) = self.exports.lifecycle.clone().filter(|_| self.wants_to_stop()) {
-            let stopped = self.run(Phase::Stop, Subject::None, |store| lifecycle.call_stop(store));
+        if let Some(lifecycle) = self
+            .exports
+            .lifecycle
+            .clone()
+            .filter(|_| self.wants_to_stop())
+        {
+            let stopped = self.run(Phase::Stop, Subject::None, |store| {
+                lifecycle.call_stop(store)
+            });
             let lines = &self.store.data().lines;
             if let Err(failure) = stopped
                 && lines.allow()
@@ -309,17 +424,33 @@ impl Instance {
         let answer = guest(&mut self.store);
         let (subject, output) = self.store.data_mut().end();
         let answer = match answer {
-            Ok(answer) => Ok(Called { answer, output, usage: used(&mut self.store, self.fuel) }),
+            Ok(answer) => Ok(Called {
+                answer,
+                output,
+                usage: used(&mut self.store, self.fuel),
+            }),
             Err(error) => Err(failed(&error, phase, self.fuel, &mut self.store)),
         };
-        let Host { services, tally, .. } = self.store.data();
+        let Host {
+            services, tally, ..
+        } = self.store.data();
         if let Some(stage) = &services.stage {
-            let usage = answer.as_ref().map_or_else(|failure| &failure.usage, |called| &called.usage);
+            let usage = answer
+                .as_ref()
+                .map_or_else(|failure| &failure.usage, |called| &called.usage);
             stage.used(usage, tally.used());
         }
         if self.store.data().tape.is_recorded() {
-            let ended = answer.as_ref().map(|called| ((&called.answer).into(), called.output.clone(), called.usage));
-            keep(&mut self.store, (self.number, self.calls), started, subject, ended);
+            let ended = answer
+                .as_ref()
+                .map(|called| ((&called.answer).into(), called.output.clone(), called.usage));
+            keep(
+                &mut self.store,
+                (self.number, self.calls),
+                started,
+                subject,
+                ended,
+            );
         }
         answer
     }
@@ -342,7 +473,9 @@ fn arm(store: &mut Store<Host>, ticks: u64, fuel: Option<u64>) {
 /// The fuel that a call is given which does what this one did: what a clock cut off then, fuel cuts off now.
 fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
     match &recorded.end {
-        End::Failed(failure) if failure.limit == Some(Limit::CallTime) => recorded.usage.fuel.unwrap_or(per_call),
+        End::Failed(failure) if failure.limit == Some(Limit::CallTime) => {
+            recorded.usage.fuel.unwrap_or(per_call)
+        }
         _ => per_call,
     }
 }
@@ -352,8 +485,10 @@ fn follow(store: &mut Store<Host>, recorded: &CallRecord) {
     let host = store.data_mut();
     host.tape.follow(&recorded.host_calls);
     host.tally.follow(&recorded.refused_growths);
-    let is_host_time = matches!(&recorded.end, End::Failed(failure) if failure.limit == Some(Limit::HostTime));
-    host.meter.expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
+    let is_host_time =
+        matches!(&recorded.end, End::Failed(failure) if failure.limit == Some(Limit::HostTime));
+    host.meter
+        .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }
 
 /// Hands over the record of a call, where somebody wants it.
@@ -365,30 +500,55 @@ fn keep(
     ended: Result<(Returned, Output, Usage), &Failure>,
 ) {
     let host = store.data_mut();
-    let Some(recorder) = host.recorder.clone() else { return };
+    let Some(recorder) = host.recorder.clone() else {
+        return;
+    };
     let (end, usage) = match ended {
         Ok((answer, output, usage)) => (End::Returned { answer, output }, usage),
         Err(failure) => (End::Failed(failure.clone()), failure.usage),
     };
     let (host_calls, refused_growths) = (host.tape.take(), host.tally.take_growths());
     let (time, memory) = (started.elapsed(), host.tally.used() as u64);
-    recorder.record(CallRecord { instance, number, subject, host_calls, refused_growths, end, usage, time, memory });
+    recorder.record(CallRecord {
+        instance,
+        number,
+        subject,
+        host_calls,
+        refused_growths,
+        end,
+        usage,
+        time,
+        memory,
+    });
 }
 
 fn used(store: &mut Store<Host>, given: Option<u64>) -> Usage {
     let refused = store.data_mut().tally.take_refused();
     let mut usage = store.data().meter.usage();
     usage.fuel = given.map(|given| given.saturating_sub(store.get_fuel().unwrap_or(given)));
-    refused.into_iter().for_each(|refused| usage.hits.insert(refused.limit));
+    refused
+        .into_iter()
+        .for_each(|refused| usage.hits.insert(refused.limit));
     usage
 }
 
-fn failed(error: &wasmtime::Error, phase: Phase, fuel: Option<u64>, store: &mut Store<Host>) -> Failure {
+fn failed(
+    error: &wasmtime::Error,
+    phase: Phase,
+    fuel: Option<u64>,
+    store: &mut Store<Host>,
+) -> Failure {
     let host = store.data_mut();
-    let (refused, exception) = (host.tally.take_refused(), std::mem::take(&mut host.last_words).exception());
+    let (refused, exception) = (
+        host.tally.take_refused(),
+        std::mem::take(&mut host.last_words).exception(),
+    );
     let mut failure = explain(error, phase, refused, exception, host.meter.limits());
     failure.usage = used(store, fuel);
-    failure.limit.into_iter().for_each(|limit| failure.usage.hits.insert(limit));
+    failure
+        .limit
+        .into_iter()
+        .for_each(|limit| failure.usage.hits.insert(limit));
     failure
 }
 

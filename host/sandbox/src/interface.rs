@@ -178,7 +178,10 @@ pub(crate) enum Import {
 
 /// The name of an interface of the contract in a version that this host serves, or none.
 fn own(interface: &str) -> Option<&str> {
-    let (name, version) = interface.strip_prefix(PACKAGE)?.strip_prefix('/')?.split_once('@')?;
+    let (name, version) = interface
+        .strip_prefix(PACKAGE)?
+        .strip_prefix('/')?
+        .split_once('@')?;
     let version = semver::Version::parse(version).ok()?;
     // The engine takes no pre-release for anything but itself.
     ((version.major, version.minor) == SERVED && version.pre.is_empty()).then_some(name)
@@ -186,7 +189,13 @@ fn own(interface: &str) -> Option<&str> {
 
 /// The version of the contract that the name of an interface of it names, served here or not.
 pub(crate) fn contract_version(interface: &str) -> Option<&str> {
-    Some(interface.strip_prefix(PACKAGE)?.strip_prefix('/')?.split_once('@')?.1)
+    Some(
+        interface
+            .strip_prefix(PACKAGE)?
+            .strip_prefix('/')?
+            .split_once('@')?
+            .1,
+    )
 }
 
 /// The versions of the contract that are served here, in words.
@@ -229,19 +238,38 @@ mod tests {
 
     #[test]
     fn an_interface_is_known_by_package_name_and_compatible_version() {
-        assert_eq!(role("peal:pmix/event-handler@0.1.0"), Some(Role::EventHandler));
+        assert_eq!(
+            role("peal:pmix/event-handler@0.1.0"),
+            Some(Role::EventHandler)
+        );
         assert_eq!(role("peal:pmix/lifecycle@0.1.7"), Some(Role::Lifecycle));
         assert_eq!(role("peal:pmix/event-handler@0.2.0"), None);
         for none in ["", "@0.1", "@0.1.0-rc.1", "@0.1.x"] {
-            assert_eq!(role(&format!("peal:pmix/event-handler{none}")), None, "{none}");
+            assert_eq!(
+                role(&format!("peal:pmix/event-handler{none}")),
+                None,
+                "{none}"
+            );
         }
-        assert_eq!(role("peal:pmix/event-handler@0.1.0+build"), Some(Role::EventHandler));
+        assert_eq!(
+            role("peal:pmix/event-handler@0.1.0+build"),
+            Some(Role::EventHandler)
+        );
         assert_eq!(role("other:pmix/event-handler@0.1.0"), None);
-        assert!(matches!(import("peal:pmix/clock@0.1.0"), Import::Capability(Capability::Clock)));
+        assert!(matches!(
+            import("peal:pmix/clock@0.1.0"),
+            Import::Capability(Capability::Clock)
+        ));
         assert!(matches!(import("peal:pmix/call@0.1.0"), Import::Always));
         assert!(matches!(import("peal:pmix/clock@0.10.0"), Import::Unknown));
-        assert!(matches!(import("wasi:cli/environment@0.2.0"), Import::Capability(Capability::Wasi)));
-        assert!(matches!(import("wasi:cli/environment@0.3.0"), Import::Unknown));
+        assert!(matches!(
+            import("wasi:cli/environment@0.2.0"),
+            Import::Capability(Capability::Wasi)
+        ));
+        assert!(matches!(
+            import("wasi:cli/environment@0.3.0"),
+            Import::Unknown
+        ));
         assert!(matches!(import("wasi:http/types@0.2.0"), Import::Unknown));
         assert!(matches!(import("peal:pmix/wasi@0.1.0"), Import::Unknown));
     }

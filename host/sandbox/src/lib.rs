@@ -65,7 +65,9 @@ mod wasi;
 mod wish;
 
 pub use asking::{ControlRequest, ProcUsage, Report};
-pub use call::{Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification};
+pub use call::{
+    Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification,
+};
 pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
 pub use data::Subject;
 pub use digest::{Digest, NoDigest};

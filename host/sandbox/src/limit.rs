@@ -63,7 +63,13 @@ limits! {
 impl Limit {
     /// Whether others share it, so that who hits it need not be to blame.
     pub fn is_shared(self) -> bool {
-        matches!(self, Limit::TenantMemory | Limit::TenantInstances | Limit::TenantsInstances | Limit::Instances)
+        matches!(
+            self,
+            Limit::TenantMemory
+                | Limit::TenantInstances
+                | Limit::TenantsInstances
+                | Limit::Instances
+        )
     }
 
     /// Whether an instance that is not needed now may be in the way of one that is.
@@ -99,7 +105,9 @@ impl LimitSet {
 
     /// Those that are in it.
     pub fn iter(self) -> impl Iterator<Item = Limit> {
-        Limit::ALL.into_iter().filter(move |limit| self.contains(*limit))
+        Limit::ALL
+            .into_iter()
+            .filter(move |limit| self.contains(*limit))
     }
 
     pub(crate) fn insert(&mut self, limit: Limit) {

@@ -15,7 +15,10 @@ pub(crate) struct Lines {
 impl Lines {
     /// For a module that may write so many in a second.
     pub(crate) fn new(module: Arc<str>, per_second: u32) -> Lines {
-        Lines { module, allowance: Mutex::new(Allowance::new(Instant::now(), per_second)) }
+        Lines {
+            module,
+            allowance: Mutex::new(Allowance::new(Instant::now(), per_second)),
+        }
     }
 
     /// Whose lines they are.
@@ -25,7 +28,11 @@ impl Lines {
 
     /// Whether one more line may be written. Says first how many were left out before it.
     pub(crate) fn allow(&self) -> bool {
-        let admitted = self.allowance.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now());
+        let admitted = self
+            .allowance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .admit(Instant::now());
         if let Some(left_out @ 1..) = admitted {
             tracing::warn!(
                 target: "peal::guest",
@@ -60,10 +67,16 @@ impl Allowance {
     }
 
     fn admit(&mut self, now: Instant) -> Option<u64> {
-        self.spent = self.spent.saturating_sub(now.saturating_duration_since(self.at));
+        self.spent = self
+            .spent
+            .saturating_sub(now.saturating_duration_since(self.at));
         self.at = now;
         let spent = self.spent + self.interval;
-        if spent > self.interval.saturating_mul(self.per_second.saturating_mul(BURST)) {
+        if spent
+            > self
+                .interval
+                .saturating_mul(self.per_second.saturating_mul(BURST))
+        {
             self.left_out = self.left_out.saturating_add(1);
             return None;
         }
@@ -80,10 +93,22 @@ mod tests {
     fn a_burst_passes_then_fifty_in_a_second_and_what_is_left_out_is_counted() {
         let start = Instant::now();
         let mut allowance = Allowance::new(start, 50);
-        let mut passed = |at: Instant, tries: u32| (0..tries).filter_map(|_| allowance.admit(at)).collect::<Vec<_>>();
+        let mut passed = |at: Instant, tries: u32| {
+            (0..tries)
+                .filter_map(|_| allowance.admit(at))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(passed(start, 250).len(), 100);
         let later = passed(start + Duration::from_secs(1), 60);
-        assert_eq!((later.len(), later[0], later[1]), (50, 150, 0), "the first of them says how many were left out");
-        assert_eq!(passed(start + Duration::from_secs(60), 250).len(), 100, "never more than a burst");
+        assert_eq!(
+            (later.len(), later[0], later[1]),
+            (50, 150, 0),
+            "the first of them says how many were left out"
+        );
+        assert_eq!(
+            passed(start + Duration::from_secs(60), 250).len(),
+            100,
+            "never more than a burst"
+        );
     }
 }

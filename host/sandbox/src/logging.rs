@@ -34,7 +34,10 @@ impl From<logging::Level> for Level {
 impl Host {
     /// Writes a message, where somebody wants to see it. One that is left out is a limit that was hit.
     pub(crate) fn say(&mut self, level: Level, message: &str) -> Result<(), Stop> {
-        let ask = || Ask::Log { level, message: plain(message, MAX_MESSAGE) };
+        let ask = || Ask::Log {
+            level,
+            message: plain(message, MAX_MESSAGE),
+        };
         let said: Result<(), Status> = self.outside(ask, |host| Ok(host.trace(level, message)))?;
         if said.is_err() {
             self.meter.hit(Limit::LogLines);

@@ -2,7 +2,9 @@
 //! infos.
 use crate::bindings::{exports::peal::pmix::spawn_policy, peal::pmix::types as wit};
 use crate::data::{List, Opaques, Place};
-use peal_model::{Application, DataArray, Identity, Info, InfoFlags, Proc, Range, Step, Value, number};
+use peal_model::{
+    Application, DataArray, Identity, Info, InfoFlags, Proc, Range, Step, Value, number,
+};
 
 impl From<Range> for wit::Range {
     fn from(range: Range) -> wit::Range {
@@ -21,9 +23,23 @@ impl From<Range> for wit::Range {
 
 impl From<&Application> for spawn_policy::Application {
     fn from(application: &Application) -> spawn_policy::Application {
-        let Application { command, arguments, environment, directory, procs, directives } = application.clone();
+        let Application {
+            command,
+            arguments,
+            environment,
+            directory,
+            procs,
+            directives,
+        } = application.clone();
         let directives = u32::try_from(directives).unwrap_or(u32::MAX);
-        spawn_policy::Application { command, arguments, environment, directory, procs, directives }
+        spawn_policy::Application {
+            command,
+            arguments,
+            environment,
+            directory,
+            procs,
+            directives,
+        }
     }
 }
 
@@ -31,44 +47,80 @@ impl From<&Application> for spawn_policy::Application {
 pub(crate) const FLAGS: [(u64, wit::InfoFlags); 5] = [
     (number::PMIX_INFO_REQD, wit::InfoFlags::REQUIRED),
     (number::PMIX_INFO_ARRAY_END, wit::InfoFlags::ARRAY_END),
-    (number::PMIX_INFO_REQD_PROCESSED, wit::InfoFlags::REQUIRED_PROCESSED),
+    (
+        number::PMIX_INFO_REQD_PROCESSED,
+        wit::InfoFlags::REQUIRED_PROCESSED,
+    ),
     (number::PMIX_INFO_QUALIFIER, wit::InfoFlags::QUALIFIER),
     (number::PMIX_INFO_PERSISTENT, wit::InfoFlags::PERSISTENT),
 ];
 
 fn lower_flags(flags: InfoFlags) -> wit::InfoFlags {
-    let set = FLAGS.into_iter().filter(|(bit, _)| u64::from(flags.0) & bit != 0);
+    let set = FLAGS
+        .into_iter()
+        .filter(|(bit, _)| u64::from(flags.0) & bit != 0);
     set.fold(wit::InfoFlags::empty(), |flags, (_, flag)| flags | flag)
 }
 
 pub(crate) fn lower_proc(proc: &Proc) -> wit::Proc {
-    wit::Proc { nspace: proc.nspace.as_str().to_owned(), rank: proc.rank.0 }
+    wit::Proc {
+        nspace: proc.nspace.as_str().to_owned(),
+        rank: proc.rank.0,
+    }
 }
 
 pub(crate) fn lower_identity(identity: Identity) -> wit::Identity {
-    wit::Identity { uid: identity.uid, gid: identity.gid }
+    wit::Identity {
+        uid: identity.uid,
+        gid: identity.gid,
+    }
 }
 
 /// Infos or settings, or directives, as a guest sees them.
 pub(crate) fn lower_content(opaques: &mut Opaques, list: List, infos: &[Info]) -> wit::Content {
-    let mut lower = Lower::new(opaques, Place { list, path: Vec::new() });
-    wit::Content { infos: lower.infos(infos), arrays: lower.arrays }
+    let mut lower = Lower::new(
+        opaques,
+        Place {
+            list,
+            path: Vec::new(),
+        },
+    );
+    wit::Content {
+        infos: lower.infos(infos),
+        arrays: lower.arrays,
+    }
 }
 
 /// The value of an info, which lies at this place.
 pub(crate) fn lower_found(opaques: &mut Opaques, value: &Value, place: Place) -> wit::Found {
     let mut lower = Lower::new(opaques, place);
-    wit::Found { value: lower.value(value), arrays: lower.arrays }
+    wit::Found {
+        value: lower.value(value),
+        arrays: lower.arrays,
+    }
 }
 
 /// The steps before a call.
 pub(crate) fn lower_steps(opaques: &mut Opaques, steps: &[Step]) -> wit::Chain {
-    let mut lower = Lower::new(opaques, Place { list: List::Step(0), path: Vec::new() });
+    let mut lower = Lower::new(
+        opaques,
+        Place {
+            list: List::Step(0),
+            path: Vec::new(),
+        },
+    );
     let steps = steps.iter().enumerate().map(|(at, step)| {
         lower.place.list = List::Step(at);
-        wit::Step { name: step.name.to_string(), status: step.status.0, infos: lower.infos(&step.infos) }
+        wit::Step {
+            name: step.name.to_string(),
+            status: step.status.0,
+            infos: lower.infos(&step.infos),
+        }
     });
-    wit::Chain { steps: steps.collect(), arrays: lower.arrays }
+    wit::Chain {
+        steps: steps.collect(),
+        arrays: lower.arrays,
+    }
 }
 
 /// Walks values and collects their arrays, the inner before the outer.
@@ -81,7 +133,11 @@ struct Lower<'a> {
 
 impl Lower<'_> {
     fn new(opaques: &mut Opaques, place: Place) -> Lower<'_> {
-        Lower { opaques, place, arrays: Vec::new() }
+        Lower {
+            opaques,
+            place,
+            arrays: Vec::new(),
+        }
     }
 
     /// Does this one level further down.
@@ -93,11 +149,19 @@ impl Lower<'_> {
     }
 
     fn infos<'i>(&mut self, infos: impl IntoIterator<Item = &'i Info>) -> Vec<wit::Info> {
-        infos.into_iter().enumerate().map(|(at, info)| self.at(at, |lower| lower.info(info))).collect()
+        infos
+            .into_iter()
+            .enumerate()
+            .map(|(at, info)| self.at(at, |lower| lower.info(info)))
+            .collect()
     }
 
     fn info(&mut self, info: &Info) -> wit::Info {
-        wit::Info { key: info.key.as_str().to_owned(), flags: lower_flags(info.flags), value: self.value(&info.value) }
+        wit::Info {
+            key: info.key.as_str().to_owned(),
+            flags: lower_flags(info.flags),
+            value: self.value(&info.value),
+        }
     }
 
     fn value(&mut self, value: &Value) -> wit::Value {
@@ -123,7 +187,10 @@ impl Lower<'_> {
             Value::Uint64(n) => wit::Value::Uint64(*n),
             Value::Float(n) => wit::Value::Float32(*n),
             Value::Double(n) => wit::Value::Float64(*n),
-            Value::Timeval { seconds, microseconds } => wit::Value::Timeval((*seconds, *microseconds)),
+            Value::Timeval {
+                seconds,
+                microseconds,
+            } => wit::Value::Timeval((*seconds, *microseconds)),
             Value::Time(seconds) => wit::Value::Time(*seconds),
             Value::Status(status) => wit::Value::Status(status.0),
             Value::Proc(proc) => wit::Value::Proc(lower_proc(proc)),
@@ -137,12 +204,18 @@ impl Lower<'_> {
     }
 
     fn opaque(&mut self, value: &Value) -> wit::Value {
-        wit::Value::Other(wit::Opaque { data_type: value.data_type().0, at: self.opaques.number(&self.place) })
+        wit::Value::Other(wit::Opaque {
+            data_type: value.data_type().0,
+            at: self.opaques.number(&self.place),
+        })
     }
 
     fn array(&mut self, array: &DataArray) -> wit::ArrayRef {
         let items = self.items(array);
-        self.arrays.push(wit::Array { element: array.element().0, items });
+        self.arrays.push(wit::Array {
+            element: array.element().0,
+            items,
+        });
         u32::try_from(self.arrays.len() - 1).unwrap_or(u32::MAX)
     }
 
@@ -154,6 +227,10 @@ impl Lower<'_> {
             return wit::Items::Infos(self.infos(infos));
         }
         let values = array.items().iter().enumerate();
-        wit::Items::Values(values.map(|(at, value)| self.at(at, |lower| lower.value(value))).collect())
+        wit::Items::Values(
+            values
+                .map(|(at, value)| self.at(at, |lower| lower.value(value)))
+                .collect(),
+        )
     }
 }

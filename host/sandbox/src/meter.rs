@@ -20,7 +20,8 @@ impl CallClock {
             CallClock::Wall(since) => now.saturating_duration_since(since),
             CallClock::Processor => {
                 let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-                let (seconds, nanoseconds) = (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
+                let (seconds, nanoseconds) =
+                    (u64::try_from(used.tv_sec), u32::try_from(used.tv_nsec));
                 Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
             }
         }
@@ -77,7 +78,16 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(limits: Limits, clock: CallClock) -> Meter {
         let (host_time, hits) = (Duration::ZERO, LimitSet::default());
-        Meter { limits, clock, started: None, host_time, host_calls: 0, output: 0, hits, host_time_after: None }
+        Meter {
+            limits,
+            clock,
+            started: None,
+            host_time,
+            host_calls: 0,
+            output: 0,
+            hits,
+            host_time_after: None,
+        }
     }
 
     /// Counts from nothing: time, host calls and output.
@@ -98,7 +108,12 @@ impl Meter {
 
     /// What was used since [`Meter::begin`], but for fuel.
     pub(crate) fn usage(&self) -> Usage {
-        Usage { fuel: None, host_calls: self.host_calls, output: self.output, hits: self.hits }
+        Usage {
+            fuel: None,
+            host_calls: self.host_calls,
+            output: self.output,
+            hits: self.hits,
+        }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -110,7 +125,9 @@ impl Meter {
         if self.host_calls >= self.limits.host_calls {
             return Err(Stop::HostCalls(self.limits.host_calls));
         }
-        let was_over = self.host_time_after.is_some_and(|most| self.host_calls >= most);
+        let was_over = self
+            .host_time_after
+            .is_some_and(|most| self.host_calls >= most);
         if was_over || self.host_time > self.limits.host_time {
             return Err(Stop::HostTime(self.limits.host_time));
         }
@@ -132,12 +149,18 @@ impl Meter {
     /// Takes this many bytes from what the call may still push.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Stop> {
         self.output = self.output.saturating_add(bytes);
-        if self.output > self.limits.output { Err(Stop::Output(self.limits.output)) } else { Ok(()) }
+        if self.output > self.limits.output {
+            Err(Stop::Output(self.limits.output))
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether a call that is still running may go on.
     pub(crate) fn on_deadline(&self, tick: Duration) -> UpdateDeadline {
-        let passed = self.started.map_or(Duration::ZERO, |started| self.clock.now().saturating_sub(started));
+        let passed = self.started.map_or(Duration::ZERO, |started| {
+            self.clock.now().saturating_sub(started)
+        });
         let guest_time = passed.saturating_sub(self.host_time);
         match ticks(self.limits.call_time.saturating_sub(guest_time), tick) {
             0 => UpdateDeadline::Interrupt,
@@ -149,7 +172,9 @@ impl Meter {
 /// How many ticks pass until this time is over.
 pub(crate) fn ticks(time: Duration, tick: Duration) -> u64 {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    nanoseconds(time).div_ceil(nanoseconds(tick).max(1)).min(u64::MAX / 2)
+    nanoseconds(time)
+        .div_ceil(nanoseconds(tick).max(1))
+        .min(u64::MAX / 2)
 }
 
 #[cfg(test)]
@@ -160,15 +185,26 @@ mod tests {
     fn time_in_host_calls_is_not_the_guests() {
         let tick = Duration::from_millis(1);
         let began = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
-        let limits = Limits { call_time: Duration::from_secs(10), ..Limits::default() };
+        let limits = Limits {
+            call_time: Duration::from_secs(10),
+            ..Limits::default()
+        };
         let mut meter = Meter::new(limits, CallClock::Wall(began));
         meter.begin(began);
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt));
         meter.leave(Duration::from_secs(6));
-        assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks)));
-        assert!(matches!(meter.enter(), Err(Stop::HostTime(_))), "host calls have a limit of their own");
+        assert!(
+            matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks))
+        );
+        assert!(
+            matches!(meter.enter(), Err(Stop::HostTime(_))),
+            "host calls have a limit of their own"
+        );
         meter.begin(Instant::now());
-        assert!(meter.enter().is_ok(), "what the start or init of an instance took is not its first call's");
+        assert!(
+            meter.enter().is_ok(),
+            "what the start or init of an instance took is not its first call's"
+        );
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if ticks > 9000));
     }
 
@@ -177,12 +213,21 @@ mod tests {
         let mut meter = Meter::new(Limits::default(), CallClock::Processor);
         let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
         meter.begin(long_ago);
-        assert!(matches!(meter.on_deadline(Duration::from_millis(1)), UpdateDeadline::Continue(_)));
+        assert!(matches!(
+            meter.on_deadline(Duration::from_millis(1)),
+            UpdateDeadline::Continue(_)
+        ));
     }
 
     #[test]
     fn output_is_added_up() {
-        let mut meter = Meter::new(Limits { output: 100, ..Limits::default() }, CallClock::Processor);
+        let mut meter = Meter::new(
+            Limits {
+                output: 100,
+                ..Limits::default()
+            },
+            CallClock::Processor,
+        );
         assert!(meter.charge(60).is_ok());
         assert!(meter.charge(40).is_ok());
         assert!(matches!(meter.charge(1), Err(Stop::Output(100))));

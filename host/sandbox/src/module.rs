@@ -6,8 +6,9 @@ use crate::quarantine::Quarantine;
 use crate::record::{CallRecord, End};
 use crate::warm::{Closed, Tenancy, Warm};
 use crate::{
-    Digest, Engine, EventCall, Failure, FailureKind, Grants, HandlerResult, Health, InitError, Inspection, Limit,
-    Limits, LoadError, ModuleRegistration, Quarantined, Role, Services, Subject, inspect,
+    Digest, Engine, EventCall, Failure, FailureKind, Grants, HandlerResult, Health, InitError,
+    Inspection, Limit, Limits, LoadError, ModuleRegistration, Quarantined, Role, Services, Subject,
+    inspect,
 };
 use peal_model::{Info, Proc};
 use std::fmt;
@@ -38,7 +39,10 @@ impl Module {
         limits: Limits,
         services: Services,
     ) -> Result<Module, LoadError> {
-        let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
+        let inspection = inspect(bytes).map_err(|reason| LoadError::Format {
+            module: name.to_owned(),
+            reason,
+        })?;
         Module::load_inspected(engine, name, (bytes, inspection), grants, limits, services)
     }
 
@@ -51,13 +55,24 @@ impl Module {
         limits: Limits,
         services: Services,
     ) -> Result<Module, LoadError> {
-        let blueprint = Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
-        let first = Instance::start(&blueprint, &Tenancy::Nobody, None)
-            .map_err(|failure| LoadError::Start { module: name.to_owned(), failure })?;
+        let blueprint =
+            Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+        let first = Instance::start(&blueprint, &Tenancy::Nobody, None).map_err(|failure| {
+            LoadError::Start {
+                module: name.to_owned(),
+                failure,
+            }
+        })?;
         let warm = Warm::new(limits.instances, limits.isolation);
         warm.give(Box::new(first));
         let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
-        Ok(Module { inspection, blueprint, warm, quarantine, settings })
+        Ok(Module {
+            inspection,
+            blueprint,
+            warm,
+            quarantine,
+            settings,
+        })
     }
 
     /// What an admin calls it.
@@ -114,9 +129,29 @@ impl Module {
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let source = call.event.source.as_ref();
         match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
-            Ok(Called { answer: status, output, usage }) => {
-                let Output { infos, notifications, changes, controls, reports, .. } = output;
-                HandlerResult { status, infos, notifications, changes, controls, reports, failure: None, usage }
+            Ok(Called {
+                answer: status,
+                output,
+                usage,
+            }) => {
+                let Output {
+                    infos,
+                    notifications,
+                    changes,
+                    controls,
+                    reports,
+                    ..
+                } = output;
+                HandlerResult {
+                    status,
+                    infos,
+                    notifications,
+                    changes,
+                    controls,
+                    reports,
+                    failure: None,
+                    usage,
+                }
             }
             Err(failure) => {
                 self.not_called(&failure, || Subject::Event(call.clone()));
@@ -153,8 +188,19 @@ impl Module {
 
     /// Where there was no instance to be called, that is what is recorded.
     pub(crate) fn not_called(&self, failure: &Failure, subject: impl FnOnce() -> Subject) {
-        let was_called = !matches!(failure.kind, FailureKind::Unavailable | FailureKind::Quarantined);
-        let Some(recorder) = self.blueprint.services.recorder.as_ref().filter(|_| !was_called) else { return };
+        let was_called = !matches!(
+            failure.kind,
+            FailureKind::Unavailable | FailureKind::Quarantined
+        );
+        let Some(recorder) = self
+            .blueprint
+            .services
+            .recorder
+            .as_ref()
+            .filter(|_| !was_called)
+        else {
+            return;
+        };
         recorder.record(CallRecord {
             instance: 0,
             number: 0,
@@ -170,9 +216,20 @@ impl Module {
 
     /// Takes note of a failure, and of what follows from it.
     fn note(&self, failure: &Failure) {
-        let Some(failures) = self.quarantine.fail(failure) else { return };
-        let (module, window) = (Arc::clone(self.blueprint.lines.module()), self.blueprint.limits.failure_window);
-        let quarantined = Quarantined { module, digest: self.digest(), failures, window, last: failure.clone() };
+        let Some(failures) = self.quarantine.fail(failure) else {
+            return;
+        };
+        let (module, window) = (
+            Arc::clone(self.blueprint.lines.module()),
+            self.blueprint.limits.failure_window,
+        );
+        let quarantined = Quarantined {
+            module,
+            digest: self.digest(),
+            failures,
+            window,
+            last: failure.clone(),
+        };
         tracing::error!(target: "peal::guest", module = self.name(), "{quarantined}; `peal module reset` lifts it");
         if let Some(tell) = &self.blueprint.services.on_quarantine {
             tell(&quarantined);
@@ -190,15 +247,26 @@ impl Module {
         let settings = Arc::new(settings.to_vec());
         let failed = |failure: Failure| {
             self.report(&failure, "init");
-            InitError::Failed { module: module(), failure }
+            InitError::Failed {
+                module: module(),
+                failure,
+            }
         };
         let mut instance = self.any_instance(&Tenancy::Nobody).map_err(failed)?;
         let wishes = instance.init(&settings).map_err(failed)?;
         let wishes = wishes.map_err(|refusal| match refusal {
-            Refusal::Unwilling(reason) => InitError::Refused { module: module(), reason },
-            Refusal::Wishes(reason) => InitError::Wishes { module: module(), reason },
+            Refusal::Unwilling(reason) => InitError::Refused {
+                module: module(),
+                reason,
+            },
+            Refusal::Wishes(reason) => InitError::Wishes {
+                module: module(),
+                reason,
+            },
         })?;
-        self.settings.set(settings).map_err(|_| InitError::Repeated { module: module() })?;
+        self.settings
+            .set(settings)
+            .map_err(|_| InitError::Repeated { module: module() })?;
         self.put_back(instance);
         Ok(wishes)
     }
@@ -216,13 +284,18 @@ impl Module {
 
     fn any_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, Failure> {
         loop {
-            if let Some(instance) = self.warm.take(tenancy).map_err(|Closed| Failure::unavailable("it was stopped"))? {
+            if let Some(instance) = self
+                .warm
+                .take(tenancy)
+                .map_err(|Closed| Failure::unavailable("it was stopped"))?
+            {
                 return Ok(instance);
             }
             match Instance::start(&self.blueprint, tenancy, None) {
                 Ok(instance) => return Ok(Box::new(instance)),
                 // One that waits for other calls makes room.
-                Err(failure) if failure.limit.is_some_and(Limit::is_of_instances) && self.warm.evict() => {}
+                Err(failure)
+                    if failure.limit.is_some_and(Limit::is_of_instances) && self.warm.evict() => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -237,13 +310,19 @@ impl Module {
                 return Err(Failure::unavailable("its init has not run"));
             };
             let answer = instance.init(settings)?;
-            answer.map_err(|refusal| Failure::unavailable(format!("a further instance will not start: {refusal}")))?;
+            answer.map_err(|refusal| {
+                Failure::unavailable(format!("a further instance will not start: {refusal}"))
+            })?;
         }
         Ok(instance)
     }
 
     fn put_back(&self, instance: Box<Instance>) {
-        if instance.calls() < self.blueprint.limits.max_calls { self.warm.give(instance) } else { instance.stop() }
+        if instance.calls() < self.blueprint.limits.max_calls {
+            self.warm.give(instance)
+        } else {
+            instance.stop()
+        }
     }
 
     pub(crate) fn report(&self, failure: &Failure, during: &str) {
@@ -272,6 +351,9 @@ impl Drop for Module {
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Module").field("name", &self.name()).field("digest", &self.digest()).finish_non_exhaustive()
+        f.debug_struct("Module")
+            .field("name", &self.name())
+            .field("digest", &self.digest())
+            .finish_non_exhaustive()
     }
 }

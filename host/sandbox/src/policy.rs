@@ -4,7 +4,9 @@ use crate::host::Output;
 use crate::instance::Called;
 use crate::text::{MAX_QUOTED, plain};
 use crate::{Failure, Module, Role, Subject, Usage};
-use peal_model::{Amendment, Info, Key, LogRequest, Mail, PolicyOutcome, PolicyRequest, Status, Step, code};
+use peal_model::{
+    Amendment, Info, Key, LogRequest, Mail, PolicyOutcome, PolicyRequest, Status, Step, code,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -79,20 +81,42 @@ impl Module {
                 let asker = call.request.requester.as_ref();
                 self.call(role, asker, |instance| instance.decide(call))
             }
-            None => Err(Failure::unavailable(format!("there are no policies for the hook {hook}"))),
+            None => Err(Failure::unavailable(format!(
+                "there are no policies for the hook {hook}"
+            ))),
         };
         match decided {
-            Ok(Called { answer: outcome, output: Output { infos, amendment, .. }, usage }) => {
+            Ok(Called {
+                answer: outcome,
+                output: Output {
+                    infos, amendment, ..
+                },
+                usage,
+            }) => {
                 let outcome = PolicyOutcome::from(outcome);
                 let denies = matches!(outcome, PolicyOutcome::Deny(_));
-                let amendment = if denies { Amendment::default() } else { amendment };
-                PolicyResult { outcome: Ok(outcome), infos, amendment, usage }
+                let amendment = if denies {
+                    Amendment::default()
+                } else {
+                    amendment
+                };
+                PolicyResult {
+                    outcome: Ok(outcome),
+                    infos,
+                    amendment,
+                    usage,
+                }
             }
             Err(failure) => {
                 self.not_called(&failure, || Subject::Policy(call.clone()));
                 self.report(&failure, &format!("{hook} request"));
                 let (usage, infos, amendment) = (failure.usage, Vec::new(), Amendment::default());
-                PolicyResult { outcome: Err(failure), infos, amendment, usage }
+                PolicyResult {
+                    outcome: Err(failure),
+                    infos,
+                    amendment,
+                    usage,
+                }
             }
         }
     }
@@ -103,8 +127,18 @@ impl Module {
     /// request says nothing. Its sinks take nothing for that.
     pub fn has_channel(&self, channel: &Key) -> bool {
         let (data, directives) = (Vec::new(), Vec::new());
-        let request = LogRequest { source: None, identity: None, timestamp: None, data, directives };
-        let call = ChannelCall { channel: channel.clone(), request: Arc::new(request), steps: Arc::default() };
+        let request = LogRequest {
+            source: None,
+            identity: None,
+            timestamp: None,
+            data,
+            directives,
+        };
+        let call = ChannelCall {
+            channel: channel.clone(),
+            request: Arc::new(request),
+            steps: Arc::default(),
+        };
         let answer = self.log(&call);
         // One that fails is there.
         answer.failure.is_some() || answer.status != code::PMIX_ERR_NOT_AVAILABLE
@@ -114,15 +148,32 @@ impl Module {
     ///
     /// As with [`Module::handle`], whatever goes wrong is a result as well. What was written before stays written.
     pub fn log(&self, call: &ChannelCall) -> ChannelResult {
-        match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| instance.log(call)) {
-            Ok(Called { answer: status, output, usage }) => {
-                ChannelResult { status, infos: output.infos, failure: None, usage }
-            }
+        match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| {
+            instance.log(call)
+        }) {
+            Ok(Called {
+                answer: status,
+                output,
+                usage,
+            }) => ChannelResult {
+                status,
+                infos: output.infos,
+                failure: None,
+                usage,
+            },
             Err(failure) => {
                 self.not_called(&failure, || Subject::Log(call.clone()));
-                self.report(&failure, &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)));
+                self.report(
+                    &failure,
+                    &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)),
+                );
                 let (status, usage) = (failure.kind.status(), failure.usage);
-                ChannelResult { status, infos: Vec::new(), failure: Some(failure), usage }
+                ChannelResult {
+                    status,
+                    infos: Vec::new(),
+                    failure: Some(failure),
+                    usage,
+                }
             }
         }
     }

@@ -44,7 +44,11 @@ impl Default for PoolSettings {
     /// A thread for each processor, and room for 1024 jobs.
     fn default() -> PoolSettings {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        PoolSettings { threads, queue: 1024, priority: Priority::Usual }
+        PoolSettings {
+            threads,
+            queue: 1024,
+            priority: Priority::Usual,
+        }
     }
 }
 
@@ -74,20 +78,33 @@ impl GuestPool {
         let receiver = Arc::new(Mutex::new(receiver));
         let start = |at| {
             let receiver = Arc::clone(&receiver);
-            thread::Builder::new().name(format!("peal-guest-{at}")).stack_size(STACK).spawn(move || {
-                settings.priority.take();
-                work(&receiver);
-            })
+            thread::Builder::new()
+                .name(format!("peal-guest-{at}"))
+                .stack_size(STACK)
+                .spawn(move || {
+                    settings.priority.take();
+                    work(&receiver);
+                })
         };
-        let threads = (0..settings.threads.get()).map(start).collect::<io::Result<_>>()?;
-        Ok(GuestPool { settings, jobs: Some(sender), threads })
+        let threads = (0..settings.threads.get())
+            .map(start)
+            .collect::<io::Result<_>>()?;
+        Ok(GuestPool {
+            settings,
+            jobs: Some(sender),
+            threads,
+        })
     }
 
     /// Hands over a job without waiting, or refuses it if too many wait.
     pub fn try_run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
-        let busy = Busy { threads: self.settings.threads.get(), queue: self.settings.queue };
+        let busy = Busy {
+            threads: self.settings.threads.get(),
+            queue: self.settings.queue,
+        };
         let jobs = self.jobs.as_ref().ok_or(busy)?;
-        jobs.try_send(Box::new(job)).map_err(|(TrySendError::Full(_) | TrySendError::Disconnected(_))| busy)
+        jobs.try_send(Box::new(job))
+            .map_err(|(TrySendError::Full(_) | TrySendError::Disconnected(_))| busy)
     }
 }
 
@@ -96,7 +113,11 @@ impl Drop for GuestPool {
         self.jobs = None;
         let this_thread = thread::current().id();
         // A job may hold the last reference to the pool: its thread cannot wait for itself.
-        for other in self.threads.drain(..).filter(|thread| thread.thread().id() != this_thread) {
+        for other in self
+            .threads
+            .drain(..)
+            .filter(|thread| thread.thread().id() != this_thread)
+        {
             // Jobs cannot panic through `work`, so there is nothing to hear from the thread.
             drop(other.join());
         }

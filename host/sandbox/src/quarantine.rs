@@ -37,7 +37,13 @@ pub type OnQuarantine = Arc<dyn Fn(&Quarantined) + Send + Sync>;
 
 impl fmt::Display for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Quarantined { module, failures, window, last, .. } = self;
+        let Quarantined {
+            module,
+            failures,
+            window,
+            last,
+            ..
+        } = self;
         write!(
             f,
             "module {module} is quarantined: it failed {failures} times within {window:?}; the last failure: {last}"
@@ -57,7 +63,12 @@ pub(crate) struct FailureWindow {
 impl FailureWindow {
     /// Full after so many failures within this time; never, if it is none.
     pub(crate) fn new(most: usize, window: Duration) -> FailureWindow {
-        FailureWindow { most, window, failures: VecDeque::new(), is_full: false }
+        FailureWindow {
+            most,
+            window,
+            failures: VecDeque::new(),
+            is_full: false,
+        }
     }
 
     /// A failure. Whether it is the one that makes it full.
@@ -110,8 +121,16 @@ impl Quarantine {
     pub(crate) fn new(limits: Limits) -> Quarantine {
         let most = usize::try_from(limits.failures).unwrap_or(usize::MAX);
         let window = FailureWindow::new(most, limits.failure_window);
-        let record = Mutex::new(Record { window, since: None, last: None });
-        Quarantine { is_on: AtomicBool::new(false), limits, record }
+        let record = Mutex::new(Record {
+            window,
+            since: None,
+            last: None,
+        });
+        Quarantine {
+            is_on: AtomicBool::new(false),
+            limits,
+            record,
+        }
     }
 
     /// An error if it may not be called.
@@ -119,9 +138,15 @@ impl Quarantine {
         if !self.is_on.load(Ordering::Acquire) {
             return Ok(());
         }
-        let Limits { failures, failure_window, .. } = self.limits;
+        let Limits {
+            failures,
+            failure_window,
+            ..
+        } = self.limits;
         let limit = Limit::Failures;
-        let reason = format!("it is quarantined: it failed {failures} times within {failure_window:?} ({limit})");
+        let reason = format!(
+            "it is quarantined: it failed {failures} times within {failure_window:?} ({limit})"
+        );
         Err(Failure::new(FailureKind::Quarantined, Some(limit), reason))
     }
 
@@ -141,14 +166,22 @@ impl Quarantine {
     pub(crate) fn health(&self) -> Health {
         let mut record = self.record();
         let failures = record.window.count(Instant::now());
-        Health { quarantined: record.since, failures, last: record.last.clone() }
+        Health {
+            quarantined: record.since,
+            failures,
+            last: record.last.clone(),
+        }
     }
 
     /// Takes over the quarantine of another, if that is on and this is ever to be. Whether it did.
     pub(crate) fn take_over(&self, other: &Quarantine) -> bool {
         let (since, last, failures) = {
             let other = other.record();
-            (other.since, other.last.clone(), other.window.failures.clone())
+            (
+                other.since,
+                other.last.clone(),
+                other.window.failures.clone(),
+            )
         };
         if since.is_none() || self.limits.failures == 0 {
             return false;
@@ -182,7 +215,9 @@ mod tests {
     /// before one of them.
     fn full_at(failures: &[u64], most: usize, window: u64) -> Option<usize> {
         (0..failures.len()).find(|last| {
-            let within = failures[..=*last].iter().filter(|at| failures[*last] - **at < window);
+            let within = failures[..=*last]
+                .iter()
+                .filter(|at| failures[*last] - **at < window);
             most > 0 && within.count() >= most
         })
     }

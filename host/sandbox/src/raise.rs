@@ -4,7 +4,8 @@ use crate::data::{Opaques, Subject};
 use crate::lower::FLAGS;
 use crate::meter::{Meter, Stop};
 use peal_model::{
-    DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, Range, Rank, Size, Status, Text, Value, data_type as dt,
+    DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, Range, Rank, Size, Status, Text,
+    Value, data_type as dt,
 };
 
 /// How deeply a guest may nest what it pushes: as the wire does, so that whatever was read can be pushed again.
@@ -44,8 +45,17 @@ pub(crate) struct Raise<'a> {
 }
 
 impl<'a> Raise<'a> {
-    pub(crate) fn new(subject: &'a Subject, opaques: &'a Opaques, meter: &'a mut Meter) -> Raise<'a> {
-        Raise { subject, opaques, meter, arrays: Vec::new() }
+    pub(crate) fn new(
+        subject: &'a Subject,
+        opaques: &'a Opaques,
+        meter: &'a mut Meter,
+    ) -> Raise<'a> {
+        Raise {
+            subject,
+            opaques,
+            meter,
+            arrays: Vec::new(),
+        }
     }
 
     /// Infos with the arrays that they refer to.
@@ -73,26 +83,44 @@ impl<'a> Raise<'a> {
 
     fn info(&mut self, info: wit::Info) -> Result<Info, Stop> {
         self.meter.charge(size_of::<Info>() + info.key.len())?;
-        Ok(Info { key: Key::new(&info.key)?, flags: raise_flags(info.flags), value: self.value(info.value)? })
+        Ok(Info {
+            key: Key::new(&info.key)?,
+            flags: raise_flags(info.flags),
+            value: self.value(info.value)?,
+        })
     }
 
     fn array(&mut self, array: wit::Array) -> Result<DataArray, Stop> {
         self.meter.charge(size_of::<DataArray>())?;
         let element = DataType(array.element);
         let items = match array.items {
-            wit::Items::Infos(infos) => {
-                self.infos(infos)?.into_iter().map(|info| Value::Info(Box::new(info))).collect()
-            }
-            wit::Items::Procs(procs) => {
-                procs.into_iter().map(|proc| self.value(wit::Value::Proc(proc))).collect::<Result<_, _>>()?
-            }
-            wit::Items::Values(values) => {
-                values.into_iter().map(|value| self.element(value, element)).collect::<Result<_, _>>()?
-            }
+            wit::Items::Infos(infos) => self
+                .infos(infos)?
+                .into_iter()
+                .map(|info| Value::Info(Box::new(info)))
+                .collect(),
+            wit::Items::Procs(procs) => procs
+                .into_iter()
+                .map(|proc| self.value(wit::Value::Proc(proc)))
+                .collect::<Result<_, _>>()?,
+            wit::Items::Values(values) => values
+                .into_iter()
+                .map(|value| self.element(value, element))
+                .collect::<Result<_, _>>()?,
         };
         let array = DataArray::new(element, items)?;
-        let depth = array.items().iter().map(|item| Size::of(item).depth).max().unwrap_or(0) + 1;
-        if depth > MAX_DEPTH { Err(Stop::Depth(MAX_DEPTH)) } else { Ok(array) }
+        let depth = array
+            .items()
+            .iter()
+            .map(|item| Size::of(item).depth)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        if depth > MAX_DEPTH {
+            Err(Stop::Depth(MAX_DEPTH))
+        } else {
+            Ok(array)
+        }
     }
 
     /// No value among strings is a NULL string, as it was when it was read.
@@ -123,7 +151,10 @@ impl<'a> Raise<'a> {
             wit::Value::Uint64(n) => Value::Uint64(n),
             wit::Value::Float32(n) => Value::Float(n),
             wit::Value::Float64(n) => Value::Double(n),
-            wit::Value::Timeval((seconds, microseconds)) => Value::Timeval { seconds, microseconds },
+            wit::Value::Timeval((seconds, microseconds)) => Value::Timeval {
+                seconds,
+                microseconds,
+            },
             wit::Value::Time(seconds) => Value::Time(seconds),
             wit::Value::Status(status) => Value::Status(Status(status)),
             wit::Value::Proc(proc) => Value::Proc(raise_proc(&proc)?),
@@ -140,16 +171,26 @@ impl<'a> Raise<'a> {
 
     /// Charged before it is copied: a few references can stand for very much.
     fn array_value(&mut self, at: wit::ArrayRef) -> Result<Value, Stop> {
-        let array = usize::try_from(at).ok().and_then(|at| self.arrays.get(at)).ok_or(Stop::NoArray(at))?;
+        let array = usize::try_from(at)
+            .ok()
+            .and_then(|at| self.arrays.get(at))
+            .ok_or(Stop::NoArray(at))?;
         let items = array.items().iter().map(|item| Size::of(item).bytes);
-        self.meter.charge(items.fold(size_of::<Value>(), usize::saturating_add))?;
+        self.meter
+            .charge(items.fold(size_of::<Value>(), usize::saturating_add))?;
         Ok(Value::DataArray(array.clone()))
     }
 
     fn opaque_value(&mut self, opaque: wit::Opaque) -> Result<Value, Stop> {
         let wanted = DataType(opaque.data_type);
-        let value = self.subject.opaque(self.opaques, opaque.at).filter(|value| value.data_type() == wanted);
-        let value = value.ok_or(Stop::NoOpaque { at: opaque.at, data_type: opaque.data_type })?;
+        let value = self
+            .subject
+            .opaque(self.opaques, opaque.at)
+            .filter(|value| value.data_type() == wanted);
+        let value = value.ok_or(Stop::NoOpaque {
+            at: opaque.at,
+            data_type: opaque.data_type,
+        })?;
         self.meter.charge(Size::of(value).bytes)?;
         Ok(value.clone())
     }

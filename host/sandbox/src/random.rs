@@ -39,7 +39,12 @@ impl Host {
             || Ask::Random { len: len as u64 },
             |host| {
                 let mut bytes = vec![0; len];
-                let filled = host.services.random.as_deref().unwrap_or(&System).fill(&mut bytes);
+                let filled = host
+                    .services
+                    .random
+                    .as_deref()
+                    .unwrap_or(&System)
+                    .fill(&mut bytes);
                 Ok(filled.map(|()| bytes))
             },
         )

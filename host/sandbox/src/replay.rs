@@ -40,9 +40,16 @@ impl Replay {
         grants: &Grants,
         limits: Limits,
     ) -> Result<Replay, LoadError> {
-        let inspection = inspect(bytes).map_err(|reason| LoadError::Format { module: name.to_owned(), reason })?;
+        let inspection = inspect(bytes).map_err(|reason| LoadError::Format {
+            module: name.to_owned(),
+            reason,
+        })?;
         let patient = |time: Duration| time.saturating_mul(PATIENCE).max(SHORTEST);
-        let limits = Limits { call_time: patient(limits.call_time), host_time: patient(limits.host_time), ..limits };
+        let limits = Limits {
+            call_time: patient(limits.call_time),
+            host_time: patient(limits.host_time),
+            ..limits
+        };
         let stand_ins = Arc::<StandIns>::default();
         let services = Services {
             state: Some(stand_ins.clone()),
@@ -51,16 +58,30 @@ impl Replay {
             recorder: Some(stand_ins.clone()),
             ..Services::default()
         };
-        let blueprint = Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
-        Ok(Replay { blueprint, stand_ins })
+        let blueprint =
+            Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+        Ok(Replay {
+            blueprint,
+            stand_ins,
+        })
     }
 
     /// Starts an instance as that one was started, at this time, in milliseconds since the epoch. What that was, and the instance
     /// if it started.
-    pub fn start(&self, recorded: &CallRecord, at: u64) -> (Option<CallRecord>, Option<ReplayInstance<'_>>) {
+    pub fn start(
+        &self,
+        recorded: &CallRecord,
+        at: u64,
+    ) -> (Option<CallRecord>, Option<ReplayInstance<'_>>) {
         self.stand_ins.prepare(recorded, at);
         let started = Instance::start(&self.blueprint, &Tenancy::Nobody, Some(recorded));
-        (self.stand_ins.taken(), started.ok().map(|instance| ReplayInstance { replay: self, instance }))
+        (
+            self.stand_ins.taken(),
+            started.ok().map(|instance| ReplayInstance {
+                replay: self,
+                instance,
+            }),
+        )
     }
 }
 
@@ -117,7 +138,10 @@ impl StandIns {
     }
 
     fn taken(&self) -> Option<CallRecord> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
@@ -151,7 +175,12 @@ impl State for StandIns {
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.state().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+        Ok(self
+            .state()
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect())
     }
 }
 

@@ -22,8 +22,13 @@ impl Retirement {
 
 fn start() -> Option<Sender<Box<Instance>>> {
     let (sender, receiver) = channel();
-    let started = thread::Builder::new().name("peal-retire".into()).stack_size(STACK).spawn(move || work(&receiver));
-    let failed = started.map(drop).inspect_err(|error| tracing::warn!(%error, "modules are not told when they stop"));
+    let started = thread::Builder::new()
+        .name("peal-retire".into())
+        .stack_size(STACK)
+        .spawn(move || work(&receiver));
+    let failed = started
+        .map(drop)
+        .inspect_err(|error| tracing::warn!(%error, "modules are not told when they stop"));
     failed.is_ok().then_some(sender)
 }
 

@@ -1,8 +1,8 @@
 //! The roles of a component, looked up one by one: it exports those that it fills.
 use crate::Role;
 use crate::bindings::exports::peal::pmix::{
-    connection_policy, event_handler, event_policy, group_policy, job_control_policy, lifecycle, log_channel,
-    log_policy, monitor_policy, provision_policy, spawn_policy,
+    connection_policy, event_handler, event_policy, group_policy, job_control_policy, lifecycle,
+    log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
 use crate::host::Host;
 use std::collections::BTreeSet;

@@ -39,7 +39,9 @@ pub struct Services {
 
 impl fmt::Debug for Services {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Services").field("sinks", &self.sinks.keys()).finish_non_exhaustive()
+        f.debug_struct("Services")
+            .field("sinks", &self.sinks.keys())
+            .finish_non_exhaustive()
     }
 }
 
@@ -62,30 +64,63 @@ pub(crate) type Answer<R> = wasmtime::Result<Result<R, i32>>;
 
 impl sink::Host for Host {
     fn names(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.outside_call(0, || Ask::Sinks, |host| Ok(host.services.sinks.keys().cloned().collect()))
+        self.outside_call(
+            0,
+            || Ask::Sinks,
+            |host| Ok(host.services.sinks.keys().cloned().collect()),
+        )
     }
 
     fn write(&mut self, name: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::Write { sink: name.clone(), bytes: bytes.as_slice().into() };
-        self.on_sink(&name, bytes.len(), ask, |sink, request| sink.write(request, &bytes))
+        let ask = || Ask::Write {
+            sink: name.clone(),
+            bytes: bytes.as_slice().into(),
+        };
+        self.on_sink(&name, bytes.len(), ask, |sink, request| {
+            sink.write(request, &bytes)
+        })
     }
 
     fn submit(&mut self, name: String, mail: sink::Mail) -> Answer<()> {
-        let sink::Mail { sender, recipients, subject, text, server, port } = mail;
-        let mail = Mail { sender, recipients, subject, text, server, port };
+        let sink::Mail {
+            sender,
+            recipients,
+            subject,
+            text,
+            server,
+            port,
+        } = mail;
+        let mail = Mail {
+            sender,
+            recipients,
+            subject,
+            text,
+            server,
+            port,
+        };
         let (size, asked) = (mail.size(), mail.clone());
-        let ask = || Ask::Submit { sink: name.clone(), mail: asked };
+        let ask = || Ask::Submit {
+            sink: name.clone(),
+            mail: asked,
+        };
         self.on_sink(&name, size, ask, |sink, request| sink.submit(request, mail))
     }
 }
 
 impl state::Host for Host {
     fn get(&mut self, key: String) -> Answer<Option<Vec<u8>>> {
-        self.on_state(0, || Ask::Fetch { key: key.clone() }, |state| state.get(checked(&key)?))
+        self.on_state(
+            0,
+            || Ask::Fetch { key: key.clone() },
+            |state| state.get(checked(&key)?),
+        )
     }
 
     fn set(&mut self, key: String, value: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::Keep { key: key.clone(), value: value.as_slice().into() };
+        let ask = || Ask::Keep {
+            key: key.clone(),
+            value: value.as_slice().into(),
+        };
         self.on_state(value.len(), ask, |state| match value.len() {
             0..=MAX_STATE_VALUE => state.set(checked(&key)?, &value),
             _ => Err(code::PMIX_ERR_BAD_PARAM),
@@ -93,13 +128,19 @@ impl state::Host for Host {
     }
 
     fn delete(&mut self, key: String) -> Answer<()> {
-        self.on_state(0, || Ask::Drop { key: key.clone() }, |state| state.delete(checked(&key)?))
+        self.on_state(
+            0,
+            || Ask::Drop { key: key.clone() },
+            |state| state.delete(checked(&key)?),
+        )
     }
 
     fn keys(&mut self, prefix: String) -> Answer<Vec<String>> {
         self.on_state(
             0,
-            || Ask::Keys { prefix: prefix.clone() },
+            || Ask::Keys {
+                prefix: prefix.clone(),
+            },
             |state| match prefix.len() {
                 0..=MAX_STATE_KEY => state.keys(&prefix),
                 _ => Err(code::PMIX_ERR_BAD_PARAM),
@@ -139,7 +180,11 @@ impl Host {
         work: impl FnOnce(&dyn State) -> Result<R, Status>,
     ) -> Answer<R> {
         let answer = self.outside_call(output, ask, |host| {
-            Ok(host.services.state.as_deref().map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work))
+            Ok(host
+                .services
+                .state
+                .as_deref()
+                .map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work))
         })?;
         if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
             self.meter.hit(Limit::StateQuota);

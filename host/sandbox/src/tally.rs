@@ -15,7 +15,11 @@ pub(crate) struct Budget {
 
 impl Budget {
     pub(crate) fn new(limit: Limit, most: usize) -> Budget {
-        Budget { limit, most, used: AtomicUsize::new(0) }
+        Budget {
+            limit,
+            most,
+            used: AtomicUsize::new(0),
+        }
     }
 
     /// How much is used now.
@@ -26,9 +30,16 @@ impl Budget {
     /// Takes so much, all of it or nothing.
     fn take(&self, by: usize) -> Result<(), Refused> {
         let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
-        match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+        match self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+        {
             Ok(_) => Ok(()),
-            Err(used) => Err(Refused { limit: self.limit, wanted: used.saturating_add(by), most: self.most }),
+            Err(used) => Err(Refused {
+                limit: self.limit,
+                wanted: used.saturating_add(by),
+                most: self.most,
+            }),
         }
     }
 
@@ -53,7 +64,10 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn of(budget: &Arc<Budget>, places: usize) -> Result<Room, Refused> {
-        budget.take(places).map(|()| Room { budget: Arc::clone(budget), places })
+        budget.take(places).map(|()| Room {
+            budget: Arc::clone(budget),
+            places,
+        })
     }
 }
 
@@ -92,7 +106,13 @@ impl Tally {
 
     /// For an instance that may have so much, and no more than is left of these budgets.
     pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> Tally {
-        Tally { most, used: 0, shared, refused: None, growths: Growths::default() }
+        Tally {
+            most,
+            used: 0,
+            shared,
+            refused: None,
+            growths: Growths::default(),
+        }
     }
 
     /// What was last refused, since this was last asked.
@@ -104,7 +124,11 @@ impl Tally {
     fn grow(&mut self, by: usize) -> bool {
         let number = self.growths.wanted;
         self.growths.wanted = number.saturating_add(1);
-        let granted = if self.growths.script.contains(&number) { Err(self.refusal()) } else { self.take(by) };
+        let granted = if self.growths.script.contains(&number) {
+            Err(self.refusal())
+        } else {
+            self.take(by)
+        };
         if granted.is_err_and(|refused| refused.limit != Limit::Memory) {
             self.growths.refused.push(number);
         }
@@ -114,7 +138,11 @@ impl Tally {
 
     /// What is said where others have what is wanted.
     fn refusal(&self) -> Refused {
-        Refused { limit: Limit::MemoryTotal, wanted: self.used, most: self.most }
+        Refused {
+            limit: Limit::MemoryTotal,
+            wanted: self.used,
+            most: self.most,
+        }
     }
 
     /// Refuses these growths of the next call, counted from 0.
@@ -130,11 +158,18 @@ impl Tally {
     fn take(&mut self, by: usize) -> Result<(), Refused> {
         let wanted = self.used.saturating_add(by);
         if wanted > self.most {
-            return Err(Refused { limit: Limit::Memory, wanted, most: self.most });
+            return Err(Refused {
+                limit: Limit::Memory,
+                wanted,
+                most: self.most,
+            });
         }
         for (at, budget) in self.shared.iter().enumerate() {
             if let Err(refused) = budget.take(by) {
-                self.shared.iter().take(at).for_each(|budget| budget.give_back(by));
+                self.shared
+                    .iter()
+                    .take(at)
+                    .for_each(|budget| budget.give_back(by));
                 return Err(refused);
             }
         }
@@ -144,19 +179,32 @@ impl Tally {
 
     fn failed(&mut self, error: &wasmtime::Error) {
         tracing::debug!(%error, "a memory or table could not grow");
-        self.growths.refused.extend(self.growths.wanted.checked_sub(1));
-        self.refused.get_or_insert(Refused { limit: Limit::Memory, wanted: self.used, most: self.most });
+        self.growths
+            .refused
+            .extend(self.growths.wanted.checked_sub(1));
+        self.refused.get_or_insert(Refused {
+            limit: Limit::Memory,
+            wanted: self.used,
+            most: self.most,
+        });
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        self.shared.iter().for_each(|budget| budget.give_back(self.used));
+        self.shared
+            .iter()
+            .for_each(|budget| budget.give_back(self.used));
     }
 }
 
 impl ResourceLimiter for Tally {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
         Ok(self.grow(desired.saturating_sub(current)))
     }
 
@@ -165,8 +213,17 @@ impl ResourceLimiter for Tally {
         Ok(())
     }
 
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(self.grow(desired.saturating_sub(current).saturating_mul(size_of::<usize>())))
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(self.grow(
+            desired
+                .saturating_sub(current)
+                .saturating_mul(size_of::<usize>()),
+        ))
     }
 
     fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
@@ -195,14 +252,27 @@ mod tests {
     fn memories_and_tables_are_added_up_and_a_refusal_is_remembered() {
         let mut tally = Tally::new(200_000, Vec::new());
         assert!(tally.memory_growing(0, 65_536, None).unwrap());
-        assert!(tally.memory_growing(0, 65_536, None).unwrap(), "a second memory");
+        assert!(
+            tally.memory_growing(0, 65_536, None).unwrap(),
+            "a second memory"
+        );
         assert!(tally.table_growing(0, 100, None).unwrap());
         assert_eq!(tally.take_refused(), None);
-        assert!(!tally.table_growing(100, 20_000, None).unwrap(), "159,200 bytes more");
-        let refused = Refused { limit: Limit::Memory, wanted: 131_872 + 159_200 - 800 + 800, most: 200_000 };
+        assert!(
+            !tally.table_growing(100, 20_000, None).unwrap(),
+            "159,200 bytes more"
+        );
+        let refused = Refused {
+            limit: Limit::Memory,
+            wanted: 131_872 + 159_200 - 800 + 800,
+            most: 200_000,
+        };
         assert_eq!(tally.take_refused(), Some(refused));
         assert_eq!(tally.take_refused(), None);
-        assert!(tally.memory_growing(65_536, 131_072, None).unwrap(), "what was refused is not counted");
+        assert!(
+            tally.memory_growing(65_536, 131_072, None).unwrap(),
+            "what was refused is not counted"
+        );
     }
 
     #[test]
@@ -214,11 +284,22 @@ mod tests {
         let mut two = Tally::new(100, shared());
         assert!(one.grow(80) && two.grow(40));
         assert!(!two.grow(10));
-        let refused = Refused { limit: Limit::TenantMemory, wanted: 130, most: 120 };
+        let refused = Refused {
+            limit: Limit::TenantMemory,
+            wanted: 130,
+            most: 120,
+        };
         assert_eq!(two.take_refused(), Some(refused));
-        assert_eq!((module.used(), tenant.used()), (120, 120), "what the second refused, the first has again");
+        assert_eq!(
+            (module.used(), tenant.used()),
+            (120, 120),
+            "what the second refused, the first has again"
+        );
         assert!(!two.grow(31));
-        assert_eq!(two.take_refused().map(|refused| refused.limit), Some(Limit::MemoryTotal));
+        assert_eq!(
+            two.take_refused().map(|refused| refused.limit),
+            Some(Limit::MemoryTotal)
+        );
         drop(one);
         assert!(two.grow(10));
         drop(two);

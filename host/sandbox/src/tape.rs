@@ -184,7 +184,8 @@ answered! {
 
 impl<R: Answered> Answered for Result<R, Status> {
     fn answer(&self) -> Answer {
-        self.as_ref().map_or_else(|status| Answer::Refused(*status), R::answer)
+        self.as_ref()
+            .map_or_else(|status| Answer::Refused(*status), R::answer)
     }
 
     fn of(answer: &Answer) -> Option<Result<R, Status>> {
@@ -213,12 +214,18 @@ struct Script {
 impl Tape {
     /// A tape that takes down nothing, or everything.
     pub(crate) fn new(is_recorded: bool) -> Tape {
-        Tape { calls: is_recorded.then(Vec::new), script: None }
+        Tape {
+            calls: is_recorded.then(Vec::new),
+            script: None,
+        }
     }
 
     /// Answers the next call as this one was answered.
     pub(crate) fn follow(&mut self, calls: &[HostCall]) {
-        self.script = Some(Script { calls: calls.to_vec(), at: 0 });
+        self.script = Some(Script {
+            calls: calls.to_vec(),
+            at: 0,
+        });
     }
 
     /// What was taken down of the call that ended.
@@ -251,7 +258,10 @@ impl Tape {
     /// Takes down what was asked and answered.
     pub(crate) fn keep<R: Answered>(&mut self, ask: Ask, answer: &R) {
         if let Some(calls) = &mut self.calls {
-            calls.push(HostCall { ask, answer: Some(answer.answer()) });
+            calls.push(HostCall {
+                ask,
+                answer: Some(answer.answer()),
+            });
         }
     }
 }

@@ -15,7 +15,10 @@ pub struct TenantLimits {
 impl Default for TenantLimits {
     /// 1 GiB and 64 instances.
     fn default() -> TenantLimits {
-        TenantLimits { memory: 1 << 30, instances: 64 }
+        TenantLimits {
+            memory: 1 << 30,
+            instances: 64,
+        }
     }
 }
 

@@ -31,7 +31,10 @@ pub(crate) fn plain(text: &str, max: usize) -> String {
 /// Plain texts in a row, cut likewise.
 pub(crate) fn row(texts: &[String], max: usize) -> String {
     let whole = texts.join(", ");
-    let end = (0..=max).rev().find(|end| whole.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=max)
+        .rev()
+        .find(|end| whole.is_char_boundary(*end))
+        .unwrap_or(0);
     match whole.get(..end) {
         Some(start) if whole.len() > max => format!("{start}…"),
         _ => whole,
@@ -45,8 +48,14 @@ mod tests {
     #[test]
     fn what_is_not_plain_is_escaped_and_long_text_is_cut() {
         assert_eq!(plain("a\nb\u{1b}[2J", 100), "a\\nb\\u{1b}[2J");
-        assert_eq!(plain("\u{202e}gpj.exe\u{2028}\u{200b}", 100), "\\u{202e}gpj.exe\\u{2028}\\u{200b}");
-        assert_eq!(plain("\\n is not a line break, \"it's\" text", 100), "\\\\n is not a line break, \"it's\" text");
+        assert_eq!(
+            plain("\u{202e}gpj.exe\u{2028}\u{200b}", 100),
+            "\\u{202e}gpj.exe\\u{2028}\\u{200b}"
+        );
+        assert_eq!(
+            plain("\\n is not a line break, \"it's\" text", 100),
+            "\\\\n is not a line break, \"it's\" text"
+        );
         assert_eq!(plain("grüße", 4), "grü…");
         assert_eq!(plain("four", 4), "four");
         assert_eq!(plain("four\u{202e}", 6), "four…", "no half of an escape");

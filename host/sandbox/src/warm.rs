@@ -30,8 +30,16 @@ pub(crate) struct Closed;
 impl Warm {
     /// Room for so many.
     pub(crate) fn new(most: usize, isolation: Isolation) -> Warm {
-        let most = if isolation == Isolation::Call { 0 } else { most };
-        Warm { most, isolation, idle: Mutex::new(Some(Vec::new())) }
+        let most = if isolation == Isolation::Call {
+            0
+        } else {
+            most
+        };
+        Warm {
+            most,
+            isolation,
+            idle: Mutex::new(Some(Vec::new())),
+        }
     }
 
     /// Whose instance a call gets that this namespace has caused.
@@ -48,7 +56,10 @@ impl Warm {
             if *tenancy == Tenancy::Everybody {
                 return idle.pop();
             }
-            let of = |tenancy| idle.iter().rposition(|instance| instance.tenancy == tenancy);
+            let of = |tenancy| {
+                idle.iter()
+                    .rposition(|instance| instance.tenancy == tenancy)
+            };
             let at = of(tenancy.clone()).or_else(|| of(Tenancy::Nobody))?;
             Some(idle.remove(at))
         };
@@ -76,7 +87,11 @@ impl Warm {
 
     /// Stops the one that was used longest ago, to make room. Whether there was one.
     pub(crate) fn evict(&self) -> bool {
-        let oldest = self.lock(|idle| idle.as_mut().filter(|idle| !idle.is_empty()).map(|idle| idle.remove(0)));
+        let oldest = self.lock(|idle| {
+            idle.as_mut()
+                .filter(|idle| !idle.is_empty())
+                .map(|idle| idle.remove(0))
+        });
         oldest.map(|instance| instance.stop()).is_some()
     }
 
@@ -90,7 +105,9 @@ impl Warm {
     /// Stops those that are idle now, and those that are in use as they come back.
     pub(crate) fn close(&self) {
         let idle = self.lock(Option::take);
-        idle.into_iter().flatten().for_each(|instance| instance.stop());
+        idle.into_iter()
+            .flatten()
+            .for_each(|instance| instance.stop());
     }
 
     /// Gives up those that are idle; what is in use is dropped as it comes back.

@@ -26,7 +26,13 @@ const MAX_RANDOM: u64 = 65_536;
 /// How much a guest is asked to print at once, in bytes.
 const PRINTED_AT_ONCE: u64 = 4096;
 /// Errors that say that there is nothing and will be nothing, the best first.
-const ERRORS: [&str; 5] = ["access-denied", "access", "closed", "not-permitted", "unsupported"];
+const ERRORS: [&str; 5] = [
+    "access-denied",
+    "access",
+    "closed",
+    "not-permitted",
+    "unsupported",
+];
 
 /// What a function of WASI does.
 #[derive(Clone, Copy)]
@@ -77,9 +83,15 @@ pub(crate) fn link(
     component: &Component,
     grants: &Grants,
 ) -> wasmtime::Result<()> {
-    let printed = if grants.allows(Capability::Logging) { Printed::Traced } else { Printed::Dropped };
+    let printed = if grants.allows(Capability::Logging) {
+        Printed::Traced
+    } else {
+        Printed::Dropped
+    };
     for (name, import) in component.component_type().imports(engine) {
-        let (Some(interface), ComponentItem::ComponentInstance(instance)) = (wasi_interface(name), import.ty) else {
+        let (Some(interface), ComponentItem::ComponentInstance(instance)) =
+            (wasi_interface(name), import.ty)
+        else {
             continue;
         };
         let mut linked = linker.instance(name)?;
@@ -95,7 +107,9 @@ pub(crate) fn link(
                     let does = what(interface, export, printed);
                     let function: Arc<str> = format!("{interface}.{export}").into();
                     linked.func_new(export, move |mut store, ty, given, results| {
-                        store.data_mut().tape.note(|| Ask::Wasi { function: function.to_string() });
+                        store.data_mut().tape.note(|| Ask::Wasi {
+                            function: function.to_string(),
+                        });
                         call(does, store, &ty, given, results)
                     })?;
                 }
@@ -107,7 +121,11 @@ pub(crate) fn link(
 }
 
 fn what(interface: &str, function: &str, printed: Printed) -> Does {
-    let method = |of: &str| function.strip_prefix("[method]").and_then(|name| name.strip_prefix(of));
+    let method = |of: &str| {
+        function
+            .strip_prefix("[method]")
+            .and_then(|name| name.strip_prefix(of))
+    };
     match (interface, function) {
         ("cli/exit", _) => Does::Exit,
         ("cli/stderr", "get-stderr") => Does::OpenStderr,
@@ -120,11 +138,16 @@ fn what(interface: &str, function: &str, printed: Printed) -> Does {
         ("io/streams", _) => match method("output-stream.") {
             Some("check-write") => Does::MayPrint,
             Some("write" | "blocking-write-and-flush") => Does::Print(printed),
-            Some("flush" | "blocking-flush" | "write-zeroes" | "blocking-write-zeroes-and-flush") => Does::Succeed,
+            Some(
+                "flush" | "blocking-flush" | "write-zeroes" | "blocking-write-zeroes-and-flush",
+            ) => Does::Succeed,
             _ => Does::Nothing,
         },
-        ("random/random", "get-random-bytes") | ("random/insecure", "get-insecure-random-bytes") => Does::Bytes,
-        ("random/random", "get-random-u64") | ("random/insecure", "get-insecure-random-u64") => Does::Number,
+        ("random/random", "get-random-bytes")
+        | ("random/insecure", "get-insecure-random-bytes") => Does::Bytes,
+        ("random/random", "get-random-u64") | ("random/insecure", "get-insecure-random-u64") => {
+            Does::Number
+        }
         ("random/insecure-seed", _) => Does::Numbers,
         _ => Does::Nothing,
     }
@@ -146,7 +169,9 @@ fn call(
     let taken = match does {
         // It has let go of its stream already.
         Does::Print(_) => Ok(()),
-        _ => given.iter().try_for_each(|value| give_back(&mut store, value)),
+        _ => given
+            .iter()
+            .try_for_each(|value| give_back(&mut store, value)),
     };
     if matches!(does, Does::Exit) {
         return Err(Stop::Exit.into());
@@ -155,7 +180,12 @@ fn call(
     answered.and(taken)
 }
 
-fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &[Val]) -> wasmtime::Result<Val> {
+fn answer(
+    does: Does,
+    store: &mut StoreContextMut<'_, Host>,
+    ty: &Type,
+    given: &[Val],
+) -> wasmtime::Result<Val> {
     Ok(match does {
         Does::Nothing | Does::Exit => nothing(store, ty)?,
         Does::Succeed => Val::Result(Ok(None)),
@@ -173,13 +203,25 @@ fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &
             Val::Result(Ok(None))
         }
         Does::AllReady => {
-            let number = given.iter().map(|value| if let Val::List(list) = value { list.len() } else { 0 }).sum();
+            let number = given
+                .iter()
+                .map(|value| {
+                    if let Val::List(list) = value {
+                        list.len()
+                    } else {
+                        0
+                    }
+                })
+                .sum();
             Val::List((0..).take(number).map(Val::U32).collect())
         }
         Does::Ready => Val::Bool(true),
         Does::Now => {
             let now = store.data_mut().milliseconds()?;
-            time(now / 1000, u32::try_from(now % 1000).unwrap_or_default() * 1_000_000)
+            time(
+                now / 1000,
+                u32::try_from(now % 1000).unwrap_or_default() * 1_000_000,
+            )
         }
         Does::Milliseconds => time(0, 1_000_000),
         Does::Count => {
@@ -189,27 +231,56 @@ fn answer(does: Does, store: &mut StoreContextMut<'_, Host>, ty: &Type, given: &
         }
         Does::One => Val::U64(1),
         Does::Bytes => {
-            let wanted = given.iter().find_map(|value| if let Val::U64(len) = value { Some(*len) } else { None });
-            let len = wanted.filter(|len| *len <= MAX_RANDOM).and_then(|len| usize::try_from(len).ok());
-            let bytes = store.data_mut().draw(len.ok_or(Stop::NoRandom)?)?.map_err(|_| Stop::NoRandom)?;
+            let wanted = given.iter().find_map(|value| {
+                if let Val::U64(len) = value {
+                    Some(*len)
+                } else {
+                    None
+                }
+            });
+            let len = wanted
+                .filter(|len| *len <= MAX_RANDOM)
+                .and_then(|len| usize::try_from(len).ok());
+            let bytes = store
+                .data_mut()
+                .draw(len.ok_or(Stop::NoRandom)?)?
+                .map_err(|_| Stop::NoRandom)?;
             Val::List(bytes.into_iter().map(Val::U8).collect())
         }
         Does::Number => Val::U64(store.data_mut().draw_number()?),
         Does::Numbers => {
             let host = store.data_mut();
-            Val::Tuple(vec![Val::U64(host.draw_number()?), Val::U64(host.draw_number()?)])
+            Val::Tuple(vec![
+                Val::U64(host.draw_number()?),
+                Val::U64(host.draw_number()?),
+            ])
         }
     })
 }
 
 fn time(seconds: u64, nanoseconds: u32) -> Val {
-    Val::Record(vec![("seconds".into(), Val::U64(seconds)), ("nanoseconds".into(), Val::U32(nanoseconds))])
+    Val::Record(vec![
+        ("seconds".into(), Val::U64(seconds)),
+        ("nanoseconds".into(), Val::U32(nanoseconds)),
+    ])
 }
 
 /// The bytes of the list among these.
 fn bytes_of(given: &[Val]) -> Vec<u8> {
-    let list = given.iter().find_map(|value| if let Val::List(list) = value { Some(list.as_slice()) } else { None });
-    let byte = |value: &Val| if let Val::U8(byte) = value { Some(*byte) } else { None };
+    let list = given.iter().find_map(|value| {
+        if let Val::List(list) = value {
+            Some(list.as_slice())
+        } else {
+            None
+        }
+    });
+    let byte = |value: &Val| {
+        if let Val::U8(byte) = value {
+            Some(*byte)
+        } else {
+            None
+        }
+    };
     list.unwrap_or_default().iter().filter_map(byte).collect()
 }
 
@@ -220,19 +291,25 @@ fn handle(store: &mut StoreContextMut<'_, Host>, number: u32) -> wasmtime::Resul
         return Err(Stop::Handles(MAX_HANDLES).into());
     }
     host.handles += 1;
-    Ok(Val::Resource(Resource::<Stub>::new_own(number).try_into_resource_any(store)?))
+    Ok(Val::Resource(
+        Resource::<Stub>::new_own(number).try_into_resource_any(store)?,
+    ))
 }
 
 /// Lets go of the stream that a guest prints to: the number of its handle.
 fn take_stream(store: &mut StoreContextMut<'_, Host>, given: &[Val]) -> wasmtime::Result<u32> {
-    let Some(Val::Resource(stream)) = given.first() else { return Ok(ANY) };
+    let Some(Val::Resource(stream)) = given.first() else {
+        return Ok(ANY);
+    };
     Ok(stream.try_into_resource::<Stub>(&mut *store)?.rep())
 }
 
 /// Nothing, or the error that says so.
 fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result<Val> {
     let parts = |store: &mut StoreContextMut<'_, Host>, types: &mut dyn Iterator<Item = Type>| {
-        types.map(|ty| nothing(store, &ty)).collect::<wasmtime::Result<Vec<_>>>()
+        types
+            .map(|ty| nothing(store, &ty))
+            .collect::<wasmtime::Result<Vec<_>>>()
     };
     Ok(match ty {
         Type::Bool => Val::Bool(false),
@@ -254,18 +331,30 @@ fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result
         Type::Tuple(tuple) => Val::Tuple(parts(store, &mut tuple.types())?),
         Type::Record(record) => {
             let values = parts(store, &mut record.fields().map(|field| field.ty))?;
-            Val::Record(record.fields().map(|field| field.name.to_owned()).zip(values).collect())
+            Val::Record(
+                record
+                    .fields()
+                    .map(|field| field.name.to_owned())
+                    .zip(values)
+                    .collect(),
+            )
         }
         Type::Enum(choice) => Val::Enum(best(&choice.names().collect::<Vec<_>>()).to_owned()),
         Type::Variant(variant) => {
             let name = best(&variant.cases().map(|case| case.name).collect::<Vec<_>>());
-            let payload = variant.cases().find(|case| case.name == name).and_then(|case| case.ty);
-            let payload = payload.map(|ty| nothing(store, &ty).map(Box::new)).transpose()?;
+            let payload = variant
+                .cases()
+                .find(|case| case.name == name)
+                .and_then(|case| case.ty);
+            let payload = payload
+                .map(|ty| nothing(store, &ty).map(Box::new))
+                .transpose()?;
             Val::Variant(name.to_owned(), payload)
         }
-        Type::Result(result) => {
-            Val::Result(Err(result.err().map(|ty| nothing(store, &ty).map(Box::new)).transpose()?))
-        }
+        Type::Result(result) => Val::Result(Err(result
+            .err()
+            .map(|ty| nothing(store, &ty).map(Box::new))
+            .transpose()?)),
         Type::Own(_) => handle(store, ANY)?,
         _ => return Err(Stop::NoWasi.into()),
     })
@@ -273,7 +362,9 @@ fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result
 
 /// The one of these names that says best that there is nothing.
 fn best<'a>(names: &[&'a str]) -> &'a str {
-    let known = ERRORS.iter().find_map(|error| names.iter().find(|name| *name == error));
+    let known = ERRORS
+        .iter()
+        .find_map(|error| names.iter().find(|name| *name == error));
     known.or(names.first()).copied().unwrap_or_default()
 }
 

@@ -24,7 +24,9 @@ pub enum WishError {
         limit: usize,
     },
     /// Too many codes.
-    #[error("it wishes registrations for {count} codes, {limit} are allowed in all of them together")]
+    #[error(
+        "it wishes registrations for {count} codes, {limit} are allowed in all of them together"
+    )]
     Codes {
         /// How many.
         count: usize,
@@ -42,7 +44,9 @@ pub enum WishError {
         limit: usize,
     },
     /// A name that cannot be shown as it is.
-    #[error("the name of its registration {at}, \"{name}\", has characters that control a terminal or cannot be seen")]
+    #[error(
+        "the name of its registration {at}, \"{name}\", has characters that control a terminal or cannot be seen"
+    )]
     UnplainName {
         /// Which registration, from 0.
         at: usize,
@@ -54,33 +58,59 @@ pub enum WishError {
 /// Whether these may be.
 pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), WishError> {
     if wishes.len() > MAX_WISHES {
-        return Err(WishError::Registrations { count: wishes.len(), limit: MAX_WISHES });
+        return Err(WishError::Registrations {
+            count: wishes.len(),
+            limit: MAX_WISHES,
+        });
     }
     let codes = wishes.iter().map(|wish| wish.codes.len()).sum();
     if codes > MAX_CODES {
-        return Err(WishError::Codes { count: codes, limit: MAX_CODES });
+        return Err(WishError::Codes {
+            count: codes,
+            limit: MAX_CODES,
+        });
     }
-    let names = wishes.iter().enumerate().filter_map(|(at, wish)| Some((at, wish.name.as_deref()?)));
+    let names = wishes
+        .iter()
+        .enumerate()
+        .filter_map(|(at, wish)| Some((at, wish.name.as_deref()?)));
     for (at, name) in names {
         if name.len() > Key::MAX {
-            return Err(WishError::LongName { at, len: name.len(), limit: Key::MAX });
+            return Err(WishError::LongName {
+                at,
+                len: name.len(),
+                limit: Key::MAX,
+            });
         }
-        if !name.chars().all(|character| character == '\\' || is_plain(character)) {
-            return Err(WishError::UnplainName { at, name: plain(name, MAX_QUOTED) });
+        if !name
+            .chars()
+            .all(|character| character == '\\' || is_plain(character))
+        {
+            return Err(WishError::UnplainName {
+                at,
+                name: plain(name, MAX_QUOTED),
+            });
         }
     }
     Ok(())
 }
 
 /// Takes them from the guest, at its cost.
-pub(crate) fn raise_wishes(host: &mut Host, wishes: Vec<Registration>) -> Result<Vec<ModuleRegistration>, Stop> {
-    wishes.into_iter().map(|wish| raise_wish(host, wish)).collect()
+pub(crate) fn raise_wishes(
+    host: &mut Host,
+    wishes: Vec<Registration>,
+) -> Result<Vec<ModuleRegistration>, Stop> {
+    wishes
+        .into_iter()
+        .map(|wish| raise_wish(host, wish))
+        .collect()
 }
 
 /// Takes one of them.
 pub(crate) fn raise_wish(host: &mut Host, wish: Registration) -> Result<ModuleRegistration, Stop> {
     let heap = wish.name.as_ref().map_or(0, String::len) + size_of_val(wish.codes.as_slice());
-    host.meter.charge(size_of::<ModuleRegistration>().saturating_add(heap))?;
+    host.meter
+        .charge(size_of::<ModuleRegistration>().saturating_add(heap))?;
     Ok(ModuleRegistration {
         tag: wish.tag,
         name: wish.name,

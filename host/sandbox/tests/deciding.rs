@@ -1,9 +1,14 @@
 //! Policies: what one sees of a request, what it can say of it, and what becomes of one that fails.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_model::{
-    Amendment, Application, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter, Peer, PolicyOutcome,
-    PolicyRequest, Provision, Range, Scope, Status, Target, Text, Value, code,
+    Amendment, Application, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter,
+    Peer, PolicyOutcome, PolicyRequest, Provision, Range, Scope, Status, Target, Text, Value, code,
 };
 use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
 use std::sync::Arc;
@@ -11,7 +16,10 @@ use std::time::Duration;
 use support::{call, component, engine, event, info, load, patient, proc, step, traced};
 
 const SERVER: Identity = Identity { uid: 990, gid: 991 };
-const EVENT: Matter = Matter::Event { code: Status(-3), range: Range::Session };
+const EVENT: Matter = Matter::Event {
+    code: Status(-3),
+    range: Range::Session,
+};
 const MATTERS: [Matter; 9] = [
     Matter::Connection(ConnectionKind::Tool),
     EVENT,
@@ -55,7 +63,10 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         identity: None,
         server: SERVER,
         groups: Arc::default(),
-        provision: Some(Provision { nodes: vec!["node1".to_owned(), "n2".to_owned()], image: Some("img".to_owned()) }),
+        provision: Some(Provision {
+            nodes: vec!["node1".to_owned(), "n2".to_owned()],
+            image: Some("img".to_owned()),
+        }),
         peer: None,
         targets: Vec::new(),
         group_name: Some("team".to_owned()),
@@ -64,7 +75,11 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
         infos,
         directives,
     };
-    PolicyCall { number: 0, request: Arc::new(request), steps: Arc::new(Vec::new()) }
+    PolicyCall {
+        number: 0,
+        request: Arc::new(request),
+        steps: Arc::new(Vec::new()),
+    }
 }
 
 fn decide(module: &Module, matter: Matter, what: i32) -> PolicyResult {
@@ -87,22 +102,47 @@ fn a_policy_passes_grants_or_denies_at_each_hook() {
 fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else() {
     let module = load("doorkeeper", patient());
     let ask = |matter, pid| {
-        let PolicyCall { request: nobody, steps, .. } = request(matter, Vec::new());
-        let peer = Some(Peer { pid, release: "4.2.2rc2".into() }).filter(|_| matter != EVENT);
-        let request = Arc::new(PolicyRequest { peer, ..(*nobody).clone() });
-        module.decide(&PolicyCall { number: 0, request, steps }).outcome.unwrap()
+        let PolicyCall {
+            request: nobody,
+            steps,
+            ..
+        } = request(matter, Vec::new());
+        let peer = Some(Peer {
+            pid,
+            release: "4.2.2rc2".into(),
+        })
+        .filter(|_| matter != EVENT);
+        let request = Arc::new(PolicyRequest {
+            peer,
+            ..(*nobody).clone()
+        });
+        module
+            .decide(&PolicyCall {
+                number: 0,
+                request,
+                steps,
+            })
+            .outcome
+            .unwrap()
     };
     let tool = Matter::Connection(ConnectionKind::Tool);
     assert_eq!(ask(tool, Some(4711)), PolicyOutcome::Deny(Status(-4711)));
     assert_eq!(ask(tool, None), PolicyOutcome::Deny(Status(-1)));
-    assert_eq!(ask(tool, Some(4)), PolicyOutcome::Deny(Status(-8)), "the length of its release");
+    assert_eq!(
+        ask(tool, Some(4)),
+        PolicyOutcome::Deny(Status(-8)),
+        "the length of its release"
+    );
     assert_eq!(ask(EVENT, Some(4711)), PolicyOutcome::Pass);
 }
 
 #[test]
 fn a_policy_is_told_the_numbers_of_its_request() {
     let module = load("judge", patient());
-    let target = || Target { proc: proc("job", 1), owner: None };
+    let target = || Target {
+        proc: proc("job", 1),
+        owner: None,
+    };
     for (matter, digits) in [
         // kind, targets, infos, steps
         (Matter::Connection(ConnectionKind::Client), -212),
@@ -129,7 +169,11 @@ fn a_policy_is_told_the_numbers_of_its_request() {
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
         Arc::make_mut(&mut call.request).codes = vec![Status(-1), Status(-2), Status(-3)];
         Arc::make_mut(&mut call.steps).extend([step("a", 0, Vec::new()), step("b", 0, Vec::new())]);
-        assert_eq!(module.decide(&call).outcome, Ok(PolicyOutcome::Deny(Status(digits))), "{matter:?}");
+        assert_eq!(
+            module.decide(&call).outcome,
+            Ok(PolicyOutcome::Deny(Status(digits))),
+            "{matter:?}"
+        );
     }
 }
 
@@ -145,8 +189,14 @@ fn who_is_denied_is_never_told_of_success() {
 /// Values with a shape of their own and without, also nested.
 fn mixed() -> Vec<Info> {
     let latin1 = Value::String(Some(Text::from_bytes(b"gr\xfc\xdfe")));
-    let inner = DataArray::infos([info("test.deep", Value::Scope(Scope::Local)), info("test.latin1", latin1)]);
-    vec![info("test.number", Value::Uint64(1 << 40)), info("test.array", Value::DataArray(inner))]
+    let inner = DataArray::infos([
+        info("test.deep", Value::Scope(Scope::Local)),
+        info("test.latin1", latin1),
+    ]);
+    vec![
+        info("test.number", Value::Uint64(1 << 40)),
+        info("test.array", Value::DataArray(inner)),
+    ]
 }
 
 #[test]
@@ -157,12 +207,24 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
     let whole = PolicyRequest {
         matter: Matter::JobControl,
         requester: Some(proc("tool", 0)),
-        identity: Some(Identity { uid: 1000, gid: 100 }),
+        identity: Some(Identity {
+            uid: 1000,
+            gid: 100,
+        }),
         server: SERVER,
         groups: Arc::default(),
         provision: None,
         peer: None,
-        targets: vec![Target { proc: proc("job", 1), owner }, Target { proc: proc("elsewhere", 2), owner: None }],
+        targets: vec![
+            Target {
+                proc: proc("job", 1),
+                owner,
+            },
+            Target {
+                proc: proc("elsewhere", 2),
+                owner: None,
+            },
+        ],
         group_name: None,
         applications: Vec::new(),
         codes: Vec::new(),
@@ -180,24 +242,48 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
 
     let uid = |n| Value::Uint32(n);
     let head = [
-        vec![Value::Proc(proc("tool", 0)), uid(1000), uid(100), uid(SERVER.uid), uid(SERVER.gid)],
-        vec![Value::Proc(proc("job", 1)), Value::Proc(proc("elsewhere", 2))],
+        vec![
+            Value::Proc(proc("tool", 0)),
+            uid(1000),
+            uid(100),
+            uid(SERVER.uid),
+            uid(SERVER.gid),
+        ],
+        vec![
+            Value::Proc(proc("job", 1)),
+            Value::Proc(proc("elsewhere", 2)),
+        ],
         vec![uid(0), uid(5), Value::Undef],
     ]
     .concat()
     .into_iter()
     .map(|value| info("test.echo", value));
-    let tail = [info("test.echo", Value::string("first")), info("test.echo", Value::Status(Status(0))), pushed];
+    let tail = [
+        info("test.echo", Value::string("first")),
+        info("test.echo", Value::Status(Status(0))),
+        pushed,
+    ];
     let expected: Vec<Info> = head.chain(infos).chain(directives).chain(tail).collect();
     assert_eq!(result.infos, expected);
-    assert_eq!(Arc::strong_count(&call.request), 1, "the sandbox keeps nothing of the request");
+    assert_eq!(
+        Arc::strong_count(&call.request),
+        1,
+        "the sandbox keeps nothing of the request"
+    );
 }
 
 #[test]
 fn what_is_not_known_of_a_requester_is_not_there() {
     let result = decide(&load("judge", patient()), Matter::JobControl, 7);
     let values: Vec<Value> = result.infos.into_iter().map(|info| info.value).collect();
-    assert_eq!(values, [Value::Uint32(SERVER.uid), Value::Uint32(SERVER.gid), Value::Int(7)]);
+    assert_eq!(
+        values,
+        [
+            Value::Uint32(SERVER.uid),
+            Value::Uint32(SERVER.gid),
+            Value::Int(7)
+        ]
+    );
 }
 
 #[test]
@@ -207,7 +293,11 @@ fn amended_directives_come_back_as_they_were_read() {
         let directives = [vec![ask(what)], mixed()].concat();
         let result = module.decide(&request(Matter::JobControl, directives.clone()));
         assert_eq!(result.outcome, Ok(outcome));
-        assert_eq!(result.amendment.infos, Some(directives), "the last amendment counts");
+        assert_eq!(
+            result.amendment.infos,
+            Some(directives),
+            "the last amendment counts"
+        );
     }
     for matter in MATTERS {
         let infos = [vec![ask(9)], mixed()].concat();
@@ -219,19 +309,39 @@ fn amended_directives_come_back_as_they_were_read() {
             "infos where it is about an event or a connection"
         );
     }
-    assert_eq!(decide(&module, EVENT, 1).amendment, Amendment::default(), "nothing is left from the call before");
+    assert_eq!(
+        decide(&module, EVENT, 1).amendment,
+        Amendment::default(),
+        "nothing is left from the call before"
+    );
 }
 
 #[test]
 fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
     let module = load("judge", patient());
-    let narrowed = |range| decide(&module, Matter::Event { code: Status(-3), range }, 15);
+    let narrowed = |range| {
+        decide(
+            &module,
+            Matter::Event {
+                code: Status(-3),
+                range,
+            },
+            15,
+        )
+    };
     for range in [Range::Global, Range::Session, Range::Local] {
         let result = narrowed(range);
-        assert_eq!((result.outcome, result.amendment.range), (Ok(PolicyOutcome::Pass), Some(Range::Local)));
+        assert_eq!(
+            (result.outcome, result.amendment.range),
+            (Ok(PolicyOutcome::Pass), Some(Range::Local))
+        );
     }
     let result = narrowed(Range::Namespace);
-    assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_BAD_PARAM)), "LOCAL is not within NAMESPACE");
+    assert_eq!(
+        result.outcome,
+        Ok(PolicyOutcome::Deny(code::PMIX_ERR_BAD_PARAM)),
+        "LOCAL is not within NAMESPACE"
+    );
     assert_eq!(result.amendment, Amendment::default());
     for matter in [Matter::Registration, Matter::JobControl, Matter::Log] {
         let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
@@ -245,41 +355,84 @@ fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
     let data = [vec![ask(16)], mixed()].concat();
     let result = module.decide(&request(Matter::Log, data.clone()));
     assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
-    assert_eq!(result.amendment, Amendment { data: Some(data), ..Amendment::default() });
+    assert_eq!(
+        result.amendment,
+        Amendment {
+            data: Some(data),
+            ..Amendment::default()
+        }
+    );
     for matter in MATTERS.into_iter().filter(|matter| *matter != Matter::Log) {
         let result = decide(&module, matter, 16);
-        assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE)), "{matter:?}");
+        assert_eq!(
+            result.outcome,
+            Ok(PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE)),
+            "{matter:?}"
+        );
     }
 }
 
 #[test]
 fn who_denies_amends_nothing_and_gives_its_reasons() {
     let result = decide(&load("judge", patient()), Matter::JobControl, 10);
-    assert_eq!(result.outcome, Ok(PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)));
+    assert_eq!(
+        result.outcome,
+        Ok(PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS))
+    );
     assert_eq!(result.infos, [info("test.echo", Value::string("test.ask"))]);
     assert_eq!(result.amendment, Amendment::default());
 }
 
 #[test]
 fn a_policy_that_fails_says_nothing_and_how_it_failed() {
-    let limits = Limits { output: 100_000, ..patient() };
-    let (patient, hasty) =
-        (load("judge", limits), load("judge", Limits { call_time: Duration::from_millis(300), ..limits }));
+    let limits = Limits {
+        output: 100_000,
+        ..patient()
+    };
+    let (patient, hasty) = (
+        load("judge", limits),
+        load(
+            "judge",
+            Limits {
+                call_time: Duration::from_millis(300),
+                ..limits
+            },
+        ),
+    );
     for matter in MATTERS {
-        for (what, kind) in
-            [(4, FailureKind::Trapped), (5, FailureKind::Timeout), (6, FailureKind::Output), (12, FailureKind::Output)]
-        {
-            let module = if kind == FailureKind::Timeout { &hasty } else { &patient };
+        for (what, kind) in [
+            (4, FailureKind::Trapped),
+            (5, FailureKind::Timeout),
+            (6, FailureKind::Output),
+            (12, FailureKind::Output),
+        ] {
+            let module = if kind == FailureKind::Timeout {
+                &hasty
+            } else {
+                &patient
+            };
             let mut call = request(matter, vec![ask(what)]);
             // what is amended without end is more than nothing
-            Arc::make_mut(&mut call.request).directives.push(info("test.more", Value::Bool(true)));
+            Arc::make_mut(&mut call.request)
+                .directives
+                .push(info("test.more", Value::Bool(true)));
             let (result, trace) = traced(|| module.decide(&call));
             let failure = result.outcome.unwrap_err();
             assert_eq!(failure.kind, kind, "{failure}");
-            assert!(failure.backtrace.iter().any(|function| function == "judge"), "{failure}");
+            assert!(
+                failure.backtrace.iter().any(|function| function == "judge"),
+                "{failure}"
+            );
             assert!(result.infos.is_empty() && result.amendment == Amendment::default());
-            assert!(trace.contains("module=\"judge\"") && trace.contains(matter.hook().name()), "{trace}");
-            assert_eq!(decide(module, matter, 1).outcome, Ok(PolicyOutcome::Grant), "the next has a fresh instance");
+            assert!(
+                trace.contains("module=\"judge\"") && trace.contains(matter.hook().name()),
+                "{trace}"
+            );
+            assert_eq!(
+                decide(module, matter, 1).outcome,
+                Ok(PolicyOutcome::Grant),
+                "the next has a fresh instance"
+            );
         }
     }
 }
@@ -297,7 +450,10 @@ fn a_module_is_asked_only_in_the_roles_that_it_fills() {
     assert_eq!(result.failure.unwrap().reason, "it is no event-handler");
     for hook in Hook::ALL {
         let role = Role::policy(hook);
-        assert!(role.is_none_or(|role| role.name() == format!("{hook}-policy")), "{role:?}");
+        assert!(
+            role.is_none_or(|role| role.name() == format!("{hook}-policy")),
+            "{role:?}"
+        );
     }
 }
 
@@ -314,9 +470,15 @@ fn a_policy_raises_no_events_and_writes_to_no_sink() {
 
 #[test]
 fn amending_needs_no_grant_and_does_nothing_where_no_policy_is_asked() {
-    let module =
-        Module::load(engine(), "amender", &component("amender"), &Grants::none(), patient(), Services::default())
-            .unwrap();
+    let module = Module::load(
+        engine(),
+        "amender",
+        &component("amender"),
+        &Grants::none(),
+        patient(),
+        Services::default(),
+    )
+    .unwrap();
     let result = module.handle(&call(event(-1, mixed())));
     assert_eq!((result.status, result.failure), (Status(7), None));
     assert!(result.infos.is_empty());

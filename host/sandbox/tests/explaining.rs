@@ -1,7 +1,14 @@
 //! The exceptions of guests: whatever a guest says of why its call fails is in the failure, in the trace and in the record.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
-use peal_sandbox::{CallRecord, Capability, End, Failure, FailureKind, Grants, Limits, Module, Recorder, Services};
+use peal_sandbox::{
+    CallRecord, Capability, End, Failure, FailureKind, Grants, Limits, Module, Recorder, Services,
+};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{component, engine, handle, patient, traced};
@@ -10,7 +17,15 @@ use support::{component, engine, handle, patient, traced};
 const TEXT: &str = "ValueError: rank 7\\n2026-01-01 WARN forged\\u{1b}[2J";
 
 fn thrower(limits: Limits) -> Module {
-    Module::load(engine(), "thrower", &component("thrower"), &Grants::none(), limits, Services::default()).unwrap()
+    Module::load(
+        engine(),
+        "thrower",
+        &component("thrower"),
+        &Grants::none(),
+        limits,
+        Services::default(),
+    )
+    .unwrap()
 }
 
 fn failure(module: &Module, code: i32) -> Failure {
@@ -21,15 +36,28 @@ fn failure(module: &Module, code: i32) -> Failure {
 fn described_exception_is_the_reason_without_any_grant() {
     let (failed, trace) = traced(|| failure(&thrower(patient()), -1));
     assert_eq!(failed.kind, FailureKind::Trapped);
-    assert_eq!(failed.to_string(), format!("the call failed: {TEXT} (in module.py:12 in handle)"));
-    assert!(trace.contains(TEXT) && trace.contains("backtrace=\"module.py:12 in handle\""), "{trace}");
-    assert_eq!(trace.lines().count(), 1, "no line of the guest's own: {trace}");
+    assert_eq!(
+        failed.to_string(),
+        format!("the call failed: {TEXT} (in module.py:12 in handle)")
+    );
+    assert!(
+        trace.contains(TEXT) && trace.contains("backtrace=\"module.py:12 in handle\""),
+        "{trace}"
+    );
+    assert_eq!(
+        trace.lines().count(),
+        1,
+        "no line of the guest's own: {trace}"
+    );
 }
 
 #[test]
 fn exception_without_places_keeps_the_backtrace() {
     let failed = failure(&thrower(patient()), -2);
-    assert_eq!((failed.reason, failed.backtrace[0].as_str()), (format!("the call failed: {TEXT}"), "stumble"));
+    assert_eq!(
+        (failed.reason, failed.backtrace[0].as_str()),
+        (format!("the call failed: {TEXT}"), "stumble")
+    );
 }
 
 #[test]
@@ -37,37 +65,71 @@ fn exception_of_a_returning_call_is_forgotten() {
     let module = thrower(patient());
     assert_eq!(handle(&module, -3).failure, None);
     let failed = failure(&module, -7);
-    assert!(failed.reason.contains("unreachable") && !failed.reason.contains("ValueError"), "{failed}");
+    assert!(
+        failed.reason.contains("unreachable") && !failed.reason.contains("ValueError"),
+        "{failed}"
+    );
 }
 
 #[test]
 fn exception_before_another_end_stands_behind_it() {
-    let limits = Limits { call_time: Duration::from_millis(100), failures: 0, ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_millis(100),
+        failures: 0,
+        ..Limits::default()
+    };
     let late = failure(&thrower(limits), -4);
     assert_eq!(late.kind, FailureKind::Timeout);
-    assert!(late.reason.ends_with(&format!("(limits.call_time_ms); before that: {TEXT}")), "{late}");
+    assert!(
+        late.reason
+            .ends_with(&format!("(limits.call_time_ms); before that: {TEXT}")),
+        "{late}"
+    );
     let divided = failure(&thrower(patient()), -6);
-    assert!(divided.reason.contains("divide by zero; before that: ValueError"), "{divided}");
+    assert!(
+        divided
+            .reason
+            .contains("divide by zero; before that: ValueError"),
+        "{divided}"
+    );
 }
 
 #[test]
 fn long_exception_is_cut() {
     let failed = failure(&thrower(patient()), -5);
-    assert!(failed.reason.len() < 4200 && failed.reason.ends_with('…'), "{}", failed.reason.len());
+    assert!(
+        failed.reason.len() < 4200 && failed.reason.ends_with('…'),
+        "{}",
+        failed.reason.len()
+    );
     assert_eq!(failed.backtrace.len(), 16);
 }
 
 #[test]
 fn standard_error_of_wasi_explains_a_trap() {
     let grants = [Capability::Wasi].into_iter().collect();
-    let module =
-        Module::load(engine(), "worldly", &component("worldly"), &grants, patient(), Services::default()).unwrap();
+    let module = Module::load(
+        engine(),
+        "worldly",
+        &component("worldly"),
+        &grants,
+        patient(),
+        Services::default(),
+    )
+    .unwrap();
     let (failed, trace) = traced(|| failure(&module, -3));
     assert_eq!(failed.reason, "the call failed: a line of the worldly");
     assert!(trace.contains("a line of the worldly"), "{trace}");
     let flooded = failure(&module, -4);
-    assert!(flooded.reason.len() < 4200 && flooded.reason.ends_with("a line of the worldly"), "{flooded}");
-    assert_eq!(handle(&module, 0).failure, None, "streams that were taken can be had again");
+    assert!(
+        flooded.reason.len() < 4200 && flooded.reason.ends_with("a line of the worldly"),
+        "{flooded}"
+    );
+    assert_eq!(
+        handle(&module, 0).failure,
+        None,
+        "streams that were taken can be had again"
+    );
 }
 
 #[derive(Default)]
@@ -86,13 +148,25 @@ impl Recorder for Records {
 #[test]
 fn record_of_a_failed_call_has_the_exception() {
     let records = Arc::new(Records::default());
-    let services = Services { recorder: Some(records.clone()), ..Services::default() };
-    let module =
-        Module::load(engine(), "thrower", &component("thrower"), &Grants::none(), patient(), services).unwrap();
+    let services = Services {
+        recorder: Some(records.clone()),
+        ..Services::default()
+    };
+    let module = Module::load(
+        engine(),
+        "thrower",
+        &component("thrower"),
+        &Grants::none(),
+        patient(),
+        services,
+    )
+    .unwrap();
     handle(&module, -1);
     let records = records.0.lock().unwrap();
     let last = records.last().unwrap();
     assert_eq!(last.host_calls[0].ask.name(), "exception.describe");
-    let End::Failed(failed) = &last.end else { panic!("{:?}", last.end) };
+    let End::Failed(failed) = &last.end else {
+        panic!("{:?}", last.end)
+    };
     assert!(failed.reason.contains(TEXT), "{failed}");
 }

@@ -1,9 +1,15 @@
 //! The state of a module: what it can do with it, and what is refused.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_model::{Bytes, Status, Value, code};
 use peal_sandbox::{
-    FailureKind, Grants, HandlerResult, Limit, Limits, MAX_STATE_KEY, MAX_STATE_VALUE, Module, Services, State,
+    FailureKind, Grants, HandlerResult, Limit, Limits, MAX_STATE_KEY, MAX_STATE_VALUE, Module,
+    Services, State,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -59,7 +65,14 @@ impl State for Drawer {
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.0.lock().unwrap().keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+        Ok(self
+            .0
+            .lock()
+            .unwrap()
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect())
     }
 }
 
@@ -70,12 +83,26 @@ const KEYS: i32 = -4;
 const SET_AND_TRAP: i32 = -5;
 
 fn keeper(state: Arc<dyn State>, limits: Limits) -> Module {
-    let services = Services { state: Some(state), ..Services::default() };
-    Module::load(engine(), "keeper", &component("keeper"), &Grants::all(), limits, services).unwrap()
+    let services = Services {
+        state: Some(state),
+        ..Services::default()
+    };
+    Module::load(
+        engine(),
+        "keeper",
+        &component("keeper"),
+        &Grants::all(),
+        limits,
+        services,
+    )
+    .unwrap()
 }
 
 fn ask(module: &Module, what: i32, key: &str, value: &[u8]) -> HandlerResult {
-    let infos = vec![info("test.key", Value::string(key)), info("test.value", Value::ByteObject(Bytes::from(value)))];
+    let infos = vec![
+        info("test.key", Value::string(key)),
+        info("test.value", Value::ByteObject(Bytes::from(value))),
+    ];
     module.handle(&call(event(what, infos)))
 }
 
@@ -83,18 +110,30 @@ fn ask(module: &Module, what: i32, key: &str, value: &[u8]) -> HandlerResult {
 fn answer(module: &Module, what: i32, key: &str, value: &[u8]) -> (Status, Vec<Value>) {
     let result = ask(module, what, key, value);
     assert_eq!(result.failure, None);
-    (result.status, result.infos.into_iter().map(|info| info.value).collect())
+    (
+        result.status,
+        result.infos.into_iter().map(|info| info.value).collect(),
+    )
 }
 
 #[test]
 fn time_in_host_calls_is_limited_by_itself() {
-    let limits = Limits { host_time: Duration::from_millis(200), ..patient() };
+    let limits = Limits {
+        host_time: Duration::from_millis(200),
+        ..patient()
+    };
     let quick = keeper(Arc::new(Slow(Duration::ZERO)), limits);
     assert_eq!(answer(&quick, GET, "a", b"").0, Status(1));
     let slow = keeper(Arc::new(Slow(Duration::from_millis(250))), limits);
     let failure = ask(&slow, GET, "a", b"").failure.unwrap();
-    assert_eq!((failure.kind, failure.limit), (FailureKind::Timeout, Some(Limit::HostTime)));
-    assert!(failure.to_string().contains("200ms in host calls"), "{failure}");
+    assert_eq!(
+        (failure.kind, failure.limit),
+        (FailureKind::Timeout, Some(Limit::HostTime))
+    );
+    assert!(
+        failure.to_string().contains("200ms in host calls"),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -102,17 +141,39 @@ fn what_is_set_is_there_until_it_is_deleted() {
     let state = Arc::new(Drawer::default());
     let module = keeper(Arc::<Drawer>::clone(&state), patient());
     assert_eq!(answer(&module, GET, "b", b""), (Status(0), Vec::new()));
-    assert_eq!(answer(&module, SET, "b", b"\0value"), (Status(0), Vec::new()));
+    assert_eq!(
+        answer(&module, SET, "b", b"\0value"),
+        (Status(0), Vec::new())
+    );
     assert_eq!(answer(&module, SET, "a", b""), (Status(0), Vec::new()));
-    assert_eq!(answer(&module, GET, "b", b""), (Status(1), vec![Value::ByteObject(Bytes::from(&b"\0value"[..]))]));
-    assert_eq!(answer(&module, GET, "a", b""), (Status(1), vec![Value::ByteObject(Bytes::from(&b""[..]))]));
-    assert_eq!(answer(&module, KEYS, "", b""), (Status(2), vec![Value::string("a"), Value::string("b")]));
-    assert_eq!(answer(&module, KEYS, "b", b""), (Status(1), vec![Value::string("b")]));
+    assert_eq!(
+        answer(&module, GET, "b", b""),
+        (
+            Status(1),
+            vec![Value::ByteObject(Bytes::from(&b"\0value"[..]))]
+        )
+    );
+    assert_eq!(
+        answer(&module, GET, "a", b""),
+        (Status(1), vec![Value::ByteObject(Bytes::from(&b""[..]))])
+    );
+    assert_eq!(
+        answer(&module, KEYS, "", b""),
+        (Status(2), vec![Value::string("a"), Value::string("b")])
+    );
+    assert_eq!(
+        answer(&module, KEYS, "b", b""),
+        (Status(1), vec![Value::string("b")])
+    );
     assert_eq!(answer(&module, DELETE, "b", b""), (Status(0), Vec::new()));
     assert_eq!(answer(&module, DELETE, "b", b""), (Status(0), Vec::new()));
     assert_eq!(answer(&module, GET, "b", b""), (Status(0), Vec::new()));
     drop(module);
-    assert_eq!(answer(&keeper(state, patient()), KEYS, "", b"").1, [Value::string("a")], "it outlives the module");
+    assert_eq!(
+        answer(&keeper(state, patient()), KEYS, "", b"").1,
+        [Value::string("a")],
+        "it outlives the module"
+    );
 }
 
 #[test]
@@ -121,7 +182,10 @@ fn what_the_store_refuses_the_module_is_told() {
     for key in ["1", "2", "3"] {
         assert_eq!(answer(&module, SET, key, b"x").0, Status(0));
     }
-    assert_eq!(answer(&module, SET, "4", b"x").0, code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(
+        answer(&module, SET, "4", b"x").0,
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
     assert_eq!(answer(&module, SET, "3", b"y").0, Status(0));
 }
 
@@ -132,23 +196,51 @@ fn keys_and_values_are_no_longer_than_they_may_be() {
     let (longest, longer) = ("k".repeat(MAX_STATE_KEY), "k".repeat(MAX_STATE_KEY + 1));
     let (largest, larger) = (vec![7; MAX_STATE_VALUE], vec![7; MAX_STATE_VALUE + 1]);
     assert_eq!(answer(&module, SET, &longest, &largest).0, Status(0));
-    assert_eq!(answer(&module, SET, &longest, &larger).0, code::PMIX_ERR_BAD_PARAM);
-    assert_eq!(state.0.lock().unwrap().get(&longest), Some(&largest), "what was there stays");
+    assert_eq!(
+        answer(&module, SET, &longest, &larger).0,
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        state.0.lock().unwrap().get(&longest),
+        Some(&largest),
+        "what was there stays"
+    );
     for what in [GET, SET, DELETE] {
-        assert_eq!(answer(&module, what, &longer, b"x").0, code::PMIX_ERR_BAD_PARAM);
+        assert_eq!(
+            answer(&module, what, &longer, b"x").0,
+            code::PMIX_ERR_BAD_PARAM
+        );
         assert_eq!(answer(&module, what, "", b"x").0, code::PMIX_ERR_BAD_PARAM);
     }
-    assert_eq!(answer(&module, KEYS, &longer, b"").0, code::PMIX_ERR_BAD_PARAM);
+    assert_eq!(
+        answer(&module, KEYS, &longer, b"").0,
+        code::PMIX_ERR_BAD_PARAM
+    );
     assert_eq!(answer(&module, KEYS, &longest, b"").0, Status(1));
 }
 
 #[test]
 fn what_is_set_counts_as_output_and_takes_effect_at_once() {
     let state = Arc::new(Drawer::default());
-    let module = keeper(Arc::<Drawer>::clone(&state), Limits { output: 1000, ..patient() });
-    assert_eq!(ask(&module, SET, "k", &[1; 1001]).failure.unwrap().kind, FailureKind::Output);
+    let module = keeper(
+        Arc::<Drawer>::clone(&state),
+        Limits {
+            output: 1000,
+            ..patient()
+        },
+    );
+    assert_eq!(
+        ask(&module, SET, "k", &[1; 1001]).failure.unwrap().kind,
+        FailureKind::Output
+    );
     assert!(state.0.lock().unwrap().is_empty());
-    assert_eq!(ask(&module, SET_AND_TRAP, "k", &[1; 1000]).failure.unwrap().kind, FailureKind::Trapped);
+    assert_eq!(
+        ask(&module, SET_AND_TRAP, "k", &[1; 1000])
+            .failure
+            .unwrap()
+            .kind,
+        FailureKind::Trapped
+    );
     assert_eq!(state.0.lock().unwrap()["k"].len(), 1000);
 }
 
@@ -156,6 +248,9 @@ fn what_is_set_counts_as_output_and_takes_effect_at_once() {
 fn without_a_store_everything_is_refused() {
     let module = load("keeper", patient());
     for what in [GET, SET, DELETE, KEYS] {
-        assert_eq!(answer(&module, what, "k", b"x").0, code::PMIX_ERR_NOT_AVAILABLE);
+        assert_eq!(
+            answer(&module, what, "k", b"x").0,
+            code::PMIX_ERR_NOT_AVAILABLE
+        );
     }
 }

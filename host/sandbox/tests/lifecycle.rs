@@ -1,5 +1,10 @@
 //! The lifecycle role: init with settings, registrations or a refusal, and stop.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_model::{DataArray, Scope, Status, Value};
 use peal_sandbox::{FailureKind, InitError, Limits, WishError};
@@ -7,26 +12,49 @@ use support::{handle, info, load, patient, traced};
 
 fn settings() -> Vec<peal_model::Info> {
     let nested = Value::DataArray(DataArray::infos([info("inner", Value::Int(1))]));
-    vec![info("threshold", Value::Uint64(3)), info("rules", nested), info("scope", Value::Scope(Scope::Local))]
+    vec![
+        info("threshold", Value::Uint64(3)),
+        info("rules", nested),
+        info("scope", Value::Scope(Scope::Local)),
+    ]
 }
 
 #[test]
 fn init_returns_what_the_module_wishes_to_register() {
     let module = load("managed", patient());
-    let [wish] = &module.init(&settings()).unwrap()[..] else { panic!("one registration") };
+    let [wish] = &module.init(&settings()).unwrap()[..] else {
+        panic!("one registration")
+    };
     assert_eq!((wish.tag, wish.name.as_deref()), (7, Some("managed")));
     assert_eq!(wish.codes, [Status(-1), Status(-2)]);
-    assert_eq!(wish.directives, settings(), "nested settings are read in init as an event's infos are in handle");
-    assert_eq!(handle(&module, 0).status, Status(11), "the instance that was asked stays");
-    assert!(matches!(module.init(&settings()), Err(InitError::Repeated { .. })));
+    assert_eq!(
+        wish.directives,
+        settings(),
+        "nested settings are read in init as an event's infos are in handle"
+    );
+    assert_eq!(
+        handle(&module, 0).status,
+        Status(11),
+        "the instance that was asked stays"
+    );
+    assert!(matches!(
+        module.init(&settings()),
+        Err(InitError::Repeated { .. })
+    ));
 }
 
 #[test]
 fn a_module_may_refuse_to_start() {
     let module = load("managed", patient());
     let error = module.init(&[]).unwrap_err();
-    assert!(matches!(&error, InitError::Refused { reason, .. } if reason == "no settings\\n!"), "{error}");
-    assert_eq!(handle(&module, 0).failure.unwrap().kind, FailureKind::Unavailable);
+    assert!(
+        matches!(&error, InitError::Refused { reason, .. } if reason == "no settings\\n!"),
+        "{error}"
+    );
+    assert_eq!(
+        handle(&module, 0).failure.unwrap().kind,
+        FailureKind::Unavailable
+    );
     assert!(module.init(&settings()).is_ok(), "it may be asked again");
 }
 
@@ -42,14 +70,27 @@ fn each_later_instance_gets_the_settings_first() {
     let module = load("managed", patient());
     module.init(&settings()).unwrap();
     assert_eq!(handle(&module, 0).status, Status(11));
-    assert!(handle(&module, -1).failure.is_some(), "that instance is gone");
-    assert_eq!(handle(&module, 0).status, Status(11), "init was called in the new one");
+    assert!(
+        handle(&module, -1).failure.is_some(),
+        "that instance is gone"
+    );
+    assert_eq!(
+        handle(&module, 0).status,
+        Status(11),
+        "init was called in the new one"
+    );
     assert_eq!(handle(&module, 0).status, Status(12));
 }
 
 #[test]
 fn an_instance_is_told_when_it_is_no_longer_needed() {
-    let module = load("managed", Limits { max_calls: 3, ..patient() });
+    let module = load(
+        "managed",
+        Limits {
+            max_calls: 3,
+            ..patient()
+        },
+    );
     module.init(&settings()).unwrap();
     let stopped = |code| traced(|| handle(&module, code)).1.contains("stopped");
     assert!(!stopped(0));
@@ -78,10 +119,21 @@ fn a_module_without_the_role_wishes_nothing() {
 }
 
 /// What comes of it if a module wishes so many registrations, each for so many codes and with a name of so many such bytes.
-fn wishing(registrations: u32, codes: u32, name: u32, byte: u8, limits: Limits) -> Result<usize, InitError> {
+fn wishing(
+    registrations: u32,
+    codes: u32,
+    name: u32,
+    byte: u8,
+    limits: Limits,
+) -> Result<usize, InitError> {
     let numbers = [registrations, codes, name, u32::from(byte)];
-    let settings: Vec<_> = numbers.into_iter().map(|number| info("number", Value::Uint32(number))).collect();
-    load("wishful", limits).init(&settings).map(|wishes| wishes.len())
+    let settings: Vec<_> = numbers
+        .into_iter()
+        .map(|number| info("number", Value::Uint32(number)))
+        .collect();
+    load("wishful", limits)
+        .init(&settings)
+        .map(|wishes| wishes.len())
 }
 
 #[test]
@@ -92,20 +144,56 @@ fn a_module_cannot_wish_more_than_it_may_have() {
     };
     assert_eq!(wishing(64, 4, 511, b'x', patient()).unwrap(), 64);
     let error = wishing(65, 0, 0, 0, patient()).unwrap_err();
-    assert!(error.to_string().contains("65 registrations, 64 are allowed"), "{error}");
-    assert_eq!(refused(error), WishError::Registrations { count: 65, limit: 64 });
+    assert!(
+        error
+            .to_string()
+            .contains("65 registrations, 64 are allowed"),
+        "{error}"
+    );
+    assert_eq!(
+        refused(error),
+        WishError::Registrations {
+            count: 65,
+            limit: 64
+        }
+    );
     let error = wishing(2, 129, 0, 0, patient()).map_err(refused);
-    assert_eq!(error, Err(WishError::Codes { count: 258, limit: 256 }));
+    assert_eq!(
+        error,
+        Err(WishError::Codes {
+            count: 258,
+            limit: 256
+        })
+    );
     let error = wishing(1, 0, 512, b'x', patient()).map_err(refused);
-    assert_eq!(error, Err(WishError::LongName { at: 0, len: 512, limit: 511 }));
+    assert_eq!(
+        error,
+        Err(WishError::LongName {
+            at: 0,
+            len: 512,
+            limit: 511
+        })
+    );
     let error = wishing(1, 0, 1, 0x1b, patient()).map_err(refused);
-    assert_eq!(error, Err(WishError::UnplainName { at: 0, name: r"\u{1b}".into() }));
+    assert_eq!(
+        error,
+        Err(WishError::UnplainName {
+            at: 0,
+            name: r"\u{1b}".into()
+        })
+    );
 }
 
 #[test]
 fn what_a_module_wishes_counts_as_its_output() {
-    let limits = Limits { output: 10_000, ..patient() };
+    let limits = Limits {
+        output: 10_000,
+        ..patient()
+    };
     assert!(wishing(3, 0, 500, b'x', limits).is_ok());
     let error = wishing(40, 0, 500, b'x', limits).unwrap_err();
-    assert!(matches!(&error, InitError::Failed { failure, .. } if failure.kind == FailureKind::Output), "{error}");
+    assert!(
+        matches!(&error, InitError::Failed { failure, .. } if failure.kind == FailureKind::Output),
+        "{error}"
+    );
 }

@@ -1,5 +1,10 @@
 //! What a guest may not do, and that it harms nobody but itself.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_model::Status;
 use peal_sandbox::{FailureKind, Grants, HandlerResult, Limit, Limits, Module, Services};
@@ -10,8 +15,15 @@ use support::{edited, engine, handle, load, patient, traced};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// That it failed in that way, with nothing come out of it.
-fn failed(result: HandlerResult, kind: FailureKind, limit: Option<Limit>, status: Status) -> String {
-    let failure = result.failure.unwrap_or_else(|| panic!("returned {}", result.status));
+fn failed(
+    result: HandlerResult,
+    kind: FailureKind,
+    limit: Option<Limit>,
+    status: Status,
+) -> String {
+    let failure = result
+        .failure
+        .unwrap_or_else(|| panic!("returned {}", result.status));
     assert_eq!((failure.kind, failure.limit), (kind, limit), "{failure}");
     if let Some(limit) = limit {
         assert!(failure.reason.contains(limit.key()), "{failure}");
@@ -26,52 +38,121 @@ fn failed(result: HandlerResult, kind: FailureKind, limit: Option<Limit>, status
 fn a_trap_is_a_result_that_names_the_function() {
     let module = load("moody", patient());
     let (result, trace) = traced(|| handle(&module, -1));
-    assert_eq!(result.failure.as_ref().unwrap().backtrace, ["stumble", "decide", "handle"]);
-    let failure = failed(result, FailureKind::Trapped, None, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert_eq!(
+        result.failure.as_ref().unwrap().backtrace,
+        ["stumble", "decide", "handle"]
+    );
+    let failure = failed(
+        result,
+        FailureKind::Trapped,
+        None,
+        Status::PEAL_ERR_HANDLER_TRAPPED,
+    );
     assert!(failure.contains("unreachable"), "{failure}");
-    for part in
-        ["WARN", "peal::guest", "module=\"moody\"", &module.digest().to_string(), "event PMIX_ERROR (-1)", "stumble"]
-    {
+    for part in [
+        "WARN",
+        "peal::guest",
+        "module=\"moody\"",
+        &module.digest().to_string(),
+        "event PMIX_ERROR (-1)",
+        "stumble",
+    ] {
         assert!(trace.contains(part), "{part} in {trace}");
     }
 }
 
 #[test]
 fn a_loop_without_end_is_cut_off() {
-    let limits = Limits { call_time: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_millis(300),
+        ..Limits::default()
+    };
     let module = load("moody", limits);
-    let failure =
-        failed(handle(&module, -2), FailureKind::Timeout, Some(Limit::CallTime), Status::PEAL_ERR_HANDLER_TIMEOUT);
-    assert!(failure.contains("300ms") && failure.contains("spin"), "{failure}");
-    assert_eq!(handle(&module, 0).status, Status(1), "the time is given anew to each call");
+    let failure = failed(
+        handle(&module, -2),
+        FailureKind::Timeout,
+        Some(Limit::CallTime),
+        Status::PEAL_ERR_HANDLER_TIMEOUT,
+    );
+    assert!(
+        failure.contains("300ms") && failure.contains("spin"),
+        "{failure}"
+    );
+    assert_eq!(
+        handle(&module, 0).status,
+        Status(1),
+        "the time is given anew to each call"
+    );
 }
 
 #[test]
 fn memory_is_limited_in_total() {
-    let limits = Limits { memory: 2 * 1024 * 1024, ..patient() };
+    let limits = Limits {
+        memory: 2 * 1024 * 1024,
+        ..patient()
+    };
     let module = load("moody", limits);
-    let failure =
-        failed(handle(&module, -3), FailureKind::Memory, Some(Limit::Memory), Status::PEAL_ERR_HANDLER_MEMORY);
-    assert!(failure.contains("2097152") && failure.contains("stumble"), "{failure}");
-    assert_eq!(handle(&module, -6).status, Status(1), "who takes a refusal in good part goes on");
-    let later = failed(handle(&module, -1), FailureKind::Trapped, None, Status::PEAL_ERR_HANDLER_TRAPPED);
-    assert!(!later.contains("memory"), "a refusal of an earlier call is not held against a later one: {later}");
+    let failure = failed(
+        handle(&module, -3),
+        FailureKind::Memory,
+        Some(Limit::Memory),
+        Status::PEAL_ERR_HANDLER_MEMORY,
+    );
+    assert!(
+        failure.contains("2097152") && failure.contains("stumble"),
+        "{failure}"
+    );
+    assert_eq!(
+        handle(&module, -6).status,
+        Status(1),
+        "who takes a refusal in good part goes on"
+    );
+    let later = failed(
+        handle(&module, -1),
+        FailureKind::Trapped,
+        None,
+        Status::PEAL_ERR_HANDLER_TRAPPED,
+    );
+    assert!(
+        !later.contains("memory"),
+        "a refusal of an earlier call is not held against a later one: {later}"
+    );
 }
 
 #[test]
 fn output_is_limited() {
-    let module = load("moody", Limits { output: 100_000, ..patient() });
-    let failure =
-        failed(handle(&module, -4), FailureKind::Output, Some(Limit::Output), Status::PEAL_ERR_HANDLER_OUTPUT);
+    let module = load(
+        "moody",
+        Limits {
+            output: 100_000,
+            ..patient()
+        },
+    );
+    let failure = failed(
+        handle(&module, -4),
+        FailureKind::Output,
+        Some(Limit::Output),
+        Status::PEAL_ERR_HANDLER_OUTPUT,
+    );
     assert!(failure.contains("100000"), "{failure}");
-    let failure =
-        failed(handle(&module, -7), FailureKind::Output, Some(Limit::Output), Status::PEAL_ERR_HANDLER_OUTPUT);
+    let failure = failed(
+        handle(&module, -7),
+        FailureKind::Output,
+        Some(Limit::Output),
+        Status::PEAL_ERR_HANDLER_OUTPUT,
+    );
     assert!(failure.contains("100000 bytes at once"), "{failure}");
 }
 
 #[test]
 fn host_calls_are_limited() {
-    let module = load("moody", Limits { host_calls: 500, ..patient() });
+    let module = load(
+        "moody",
+        Limits {
+            host_calls: 500,
+            ..patient()
+        },
+    );
     let failure = failed(
         handle(&module, -5),
         FailureKind::HostCalls,
@@ -84,28 +165,48 @@ fn host_calls_are_limited() {
 #[test]
 fn recursion_without_end_is_a_trap() {
     let module = load("moody", patient());
-    let failure =
-        failed(handle(&module, -8), FailureKind::Trapped, Some(Limit::Stack), Status::PEAL_ERR_HANDLER_TRAPPED);
+    let failure = failed(
+        handle(&module, -8),
+        FailureKind::Trapped,
+        Some(Limit::Stack),
+        Status::PEAL_ERR_HANDLER_TRAPPED,
+    );
     assert!(failure.contains("call stack exhausted"), "{failure}");
 }
 
 #[test]
 fn a_warm_instance_keeps_its_memory_and_is_retired() {
-    let module = load("moody", Limits { max_calls: 3, ..patient() });
+    let module = load(
+        "moody",
+        Limits {
+            max_calls: 3,
+            ..patient()
+        },
+    );
     let counts: Vec<i32> = (0..7).map(|_| handle(&module, 0).status.0).collect();
     assert_eq!(counts, [1, 2, 3, 1, 2, 3, 1]);
 }
 
 #[test]
 fn no_instance_is_kept_where_none_may_be() {
-    let module = load("moody", Limits { instances: 0, ..patient() });
+    let module = load(
+        "moody",
+        Limits {
+            instances: 0,
+            ..patient()
+        },
+    );
     let counts: Vec<i32> = (0..3).map(|_| handle(&module, 0).status.0).collect();
     assert_eq!(counts, [1, 1, 1]);
 }
 
 #[test]
 fn after_a_failure_the_next_call_has_a_fresh_instance() {
-    let limits = Limits { host_calls: 500, memory: 2 * 1024 * 1024, ..patient() };
+    let limits = Limits {
+        host_calls: 500,
+        memory: 2 * 1024 * 1024,
+        ..patient()
+    };
     let module = load("moody", limits);
     for code in [-1, -3, -4, -5, -7, -8] {
         assert_eq!(handle(&module, 0).status, Status(1));
@@ -126,7 +227,10 @@ fn one_modules_failures_are_not_anothers() {
 
 #[test]
 fn an_allocator_without_end_is_cut_off() {
-    let limits = Limits { call_time: Duration::from_millis(100), ..Limits::default() };
+    let limits = Limits {
+        call_time: Duration::from_millis(100),
+        ..Limits::default()
+    };
     let failure = failed(
         handle(&load("hoarder", limits), -1),
         FailureKind::Timeout,
@@ -139,12 +243,36 @@ fn an_allocator_without_end_is_cut_off() {
 #[test]
 fn a_later_instance_that_never_ends_starting_is_cut_off() {
     let deadline = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(2);
-    let bytes = edited("sleeper", |text| text.replace("DEADLINE", &deadline.as_millis().to_string()));
-    let limits = Limits { call_time: Duration::from_millis(500), instances: 0, ..Limits::default() };
-    let module = Module::load(engine(), "sleeper", &bytes, &Grants::all(), limits, Services::default()).unwrap();
-    let result = std::iter::repeat_with(|| handle(&module, 0)).find(|result| result.failure.is_some()).unwrap();
-    let failure = failed(result, FailureKind::Timeout, Some(Limit::CallTime), Status::PEAL_ERR_HANDLER_TIMEOUT);
-    assert!(failure.starts_with("its start ran longer than 500ms"), "{failure}");
+    let bytes = edited("sleeper", |text| {
+        text.replace("DEADLINE", &deadline.as_millis().to_string())
+    });
+    let limits = Limits {
+        call_time: Duration::from_millis(500),
+        instances: 0,
+        ..Limits::default()
+    };
+    let module = Module::load(
+        engine(),
+        "sleeper",
+        &bytes,
+        &Grants::all(),
+        limits,
+        Services::default(),
+    )
+    .unwrap();
+    let result = std::iter::repeat_with(|| handle(&module, 0))
+        .find(|result| result.failure.is_some())
+        .unwrap();
+    let failure = failed(
+        result,
+        FailureKind::Timeout,
+        Some(Limit::CallTime),
+        Status::PEAL_ERR_HANDLER_TIMEOUT,
+    );
+    assert!(
+        failure.starts_with("its start ran longer than 500ms"),
+        "{failure}"
+    );
 }
 
 /// Else a module whose init takes most of the time would load, and fail in every later call.
@@ -163,15 +291,41 @@ fn a_fresh_instance_has_the_time_of_one_call_for_its_init_and_again_for_the_call
     let is_enough = std::iter::repeat_with(|| {
         let now = (0..5).map(timed).min().unwrap();
         work = work.min(now);
-        let limited = load("worker", Limits { call_time: now * 3 / 2, instances: 0, ..Limits::default() });
+        let limited = load(
+            "worker",
+            Limits {
+                call_time: now * 3 / 2,
+                instances: 0,
+                ..Limits::default()
+            },
+        );
         limited.init(&[]).is_ok() && (0..5).any(|_| handle(&limited, 0).failure.is_none())
     });
-    assert!(is_enough.take_while(|_| start.elapsed() < PATIENCE).any(|is_enough| is_enough), "never in {work:?}");
+    assert!(
+        is_enough
+            .take_while(|_| start.elapsed() < PATIENCE)
+            .any(|is_enough| is_enough),
+        "never in {work:?}"
+    );
     // Whichever does not fit is named. On a machine that was busy the work was measured too long.
     let too_short = std::iter::repeat_with(|| {
         work = work.min(timed(0));
-        load("worker", Limits { call_time: work / 4, ..Limits::default() }).init(&[])
+        load(
+            "worker",
+            Limits {
+                call_time: work / 4,
+                ..Limits::default()
+            },
+        )
+        .init(&[])
     });
-    let error = too_short.take(100).find_map(Result::err).unwrap().to_string();
-    assert!(error.starts_with("module worker failed in init: its init ran longer than"), "{error}");
+    let error = too_short
+        .take(100)
+        .find_map(Result::err)
+        .unwrap()
+        .to_string();
+    assert!(
+        error.starts_with("module worker failed in init: its init ran longer than"),
+        "{error}"
+    );
 }

@@ -1,9 +1,14 @@
 //! What loads and what does not, and why: roles, grants, unknown imports, bytes that are no component.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_sandbox::{
-    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, MAX_COMPONENT_BYTES, Module, Role,
-    Services, Tool, inspect,
+    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, MAX_COMPONENT_BYTES,
+    Module, Role, Services, Tool, inspect,
 };
 use std::time::Duration;
 use support::{component, engine, handle, load, patient};
@@ -15,8 +20,15 @@ fn refusal(bytes: &[u8], grants: &Grants) -> LoadError {
 #[test]
 fn a_module_needs_no_grant_for_the_call_at_hand() {
     for name in ["noop", "answer"] {
-        let module =
-            Module::load(engine(), name, &component(name), &Grants::none(), patient(), Services::default()).unwrap();
+        let module = Module::load(
+            engine(),
+            name,
+            &component(name),
+            &Grants::none(),
+            patient(),
+            Services::default(),
+        )
+        .unwrap();
         assert!(module.has_role(Role::EventHandler) && !module.has_role(Role::Lifecycle));
         assert_eq!(module.digest(), Digest::of(&component(name)));
     }
@@ -24,12 +36,31 @@ fn a_module_needs_no_grant_for_the_call_at_hand() {
 
 #[test]
 fn a_capability_that_is_not_granted_is_named() {
-    let others: Grants = [Capability::Clock, Capability::Notify].into_iter().collect();
+    let others: Grants = [Capability::Clock, Capability::Notify]
+        .into_iter()
+        .collect();
     let error = refusal(&component("logging"), &others);
-    assert!(matches!(&error, LoadError::NotGranted { interface: Capability::Logging, .. }), "{error}");
+    assert!(
+        matches!(
+            &error,
+            LoadError::NotGranted {
+                interface: Capability::Logging,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(error.to_string().contains("peal:pmix/logging"), "{error}");
     let granted: Grants = [Capability::Logging].into_iter().collect();
-    Module::load(engine(), "m", &component("logging"), &granted, patient(), Services::default()).unwrap();
+    Module::load(
+        engine(),
+        "m",
+        &component("logging"),
+        &granted,
+        patient(),
+        Services::default(),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -37,9 +68,15 @@ fn each_capability_is_a_grant_of_its_own_and_tenants_have_neither_sinks_nor_stat
     // imports all three
     let bytes = component("scribe");
     for missing in [Capability::Notify, Capability::Sink, Capability::State] {
-        let others: Grants = Capability::ALL.into_iter().filter(|capability| *capability != missing).collect();
+        let others: Grants = Capability::ALL
+            .into_iter()
+            .filter(|capability| *capability != missing)
+            .collect();
         let error = refusal(&bytes, &others);
-        assert!(matches!(&error, LoadError::NotGranted { interface, .. } if *interface == missing), "{error}");
+        assert!(
+            matches!(&error, LoadError::NotGranted { interface, .. } if *interface == missing),
+            "{error}"
+        );
     }
     let tenant = Grants::tenant();
     assert!(!tenant.allows(Capability::Sink) && !tenant.allows(Capability::State));
@@ -54,9 +91,14 @@ fn an_import_that_peal_does_not_offer_is_named_whatever_is_granted() {
     );
     let text = r#"(component (import "peal:pmix/clock@0.9.0" (instance (export "now" (func (result u64))))))"#;
     let error = refusal(&wat::parse_str(text).unwrap(), &Grants::all());
-    assert!(matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "peal:pmix/clock@0.9.0"));
+    assert!(
+        matches!(&error, LoadError::UnknownImport { interface, .. } if interface == "peal:pmix/clock@0.9.0")
+    );
     let text = r#"(component (import "helper" (func)))"#;
-    assert!(matches!(refusal(&wat::parse_str(text).unwrap(), &Grants::all()), LoadError::UnknownImport { .. }));
+    assert!(matches!(
+        refusal(&wat::parse_str(text).unwrap(), &Grants::all()),
+        LoadError::UnknownImport { .. }
+    ));
 }
 
 #[test]
@@ -64,8 +106,14 @@ fn a_module_without_a_role_is_refused_with_what_it_exports() {
     let text = r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
         (func $f (canon lift (core func $i "f"))) (export "run" (func $f)))"#;
     let error = refusal(&wat::parse_str(text).unwrap(), &Grants::all());
-    assert!(matches!(&error, LoadError::NoRole { exports, .. } if exports == &["run"]), "{error}");
-    assert!(error.to_string().contains("peal:pmix/event-handler"), "{error}");
+    assert!(
+        matches!(&error, LoadError::NoRole { exports, .. } if exports == &["run"]),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains("peal:pmix/event-handler"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -75,10 +123,16 @@ fn a_role_of_another_shape_does_not_fit() {
         (export "peal:pmix/event-handler@0.1.0" (instance $h)))"#;
     let error = refusal(&wat::parse_str(text).unwrap(), &Grants::all());
     assert!(!error.to_string().is_empty());
-    assert!(matches!(error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable));
-    let text = r#"(component (instance $h) (export "peal:pmix/event-handler@0.1.0" (instance $h)))"#;
+    assert!(
+        matches!(error, LoadError::Start { failure, .. } if failure.kind == FailureKind::Unavailable)
+    );
+    let text =
+        r#"(component (instance $h) (export "peal:pmix/event-handler@0.1.0" (instance $h)))"#;
     let error = refusal(&wat::parse_str(text).unwrap(), &Grants::all());
-    assert!(matches!(&error, LoadError::Unfit { reason, .. } if reason.contains("handle")), "{error}");
+    assert!(
+        matches!(&error, LoadError::Unfit { reason, .. } if reason.contains("handle")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -87,16 +141,24 @@ fn bytes_that_are_no_component_are_called_what_they_are() {
         LoadError::Format { reason, .. } => reason,
         other => panic!("{other}"),
     };
-    assert_eq!(format(&wat::parse_str("(module)").unwrap()), FormatError::CoreModule);
+    assert_eq!(
+        format(&wat::parse_str("(module)").unwrap()),
+        FormatError::CoreModule
+    );
     assert_eq!(format(b"(component)"), FormatError::Text);
     assert_eq!(format(b"  ;; a comment\n(component)"), FormatError::Text);
     assert_eq!(
         format(b"\x7fELF\x02\x01\x01\x00\x00"),
-        FormatError::NotWasm { start: b"\x7fELF\x02\x01\x01\x00".to_vec() }
+        FormatError::NotWasm {
+            start: b"\x7fELF\x02\x01\x01\x00".to_vec()
+        }
     );
     assert_eq!(format(b""), FormatError::NotWasm { start: Vec::new() });
     let whole = component("noop");
-    assert!(matches!(format(&whole[..whole.len() - 10]), FormatError::Damaged { .. }));
+    assert!(matches!(
+        format(&whole[..whole.len() - 10]),
+        FormatError::Damaged { .. }
+    ));
 }
 
 #[test]
@@ -123,24 +185,42 @@ fn a_module_that_cannot_start_does_not_load() {
                 (core instance $i (instantiate $m))
                 {handler})"#
         );
-        match Module::load(engine(), "m", &wat::parse_str(&text).unwrap(), &Grants::none(), limits, Services::default())
-        {
+        match Module::load(
+            engine(),
+            "m",
+            &wat::parse_str(&text).unwrap(),
+            &Grants::none(),
+            limits,
+            Services::default(),
+        ) {
             Err(LoadError::Start { failure, .. }) => failure,
             other => panic!("{other:?}"),
         }
     };
-    let hasty = Limits { call_time: Duration::from_millis(20), ..Limits::default() };
+    let hasty = Limits {
+        call_time: Duration::from_millis(20),
+        ..Limits::default()
+    };
     let trapped = starting("", "unreachable", patient());
     assert_eq!(trapped.kind, FailureKind::Trapped);
     assert_eq!(trapped.backtrace, ["start"]);
-    assert_eq!(starting("", "(loop $again (br $again))", hasty).kind, FailureKind::Timeout);
-    assert_eq!(starting("(memory 2000)", "", patient()).kind, FailureKind::Memory);
+    assert_eq!(
+        starting("", "(loop $again (br $again))", hasty).kind,
+        FailureKind::Timeout
+    );
+    assert_eq!(
+        starting("(memory 2000)", "", patient()).kind,
+        FailureKind::Memory
+    );
 }
 
 #[test]
 fn exports_that_are_no_role_are_listed_and_never_called() {
     let module = load("extra", patient());
-    assert_eq!(module.inspection().other_exports, ["other:language/runtime@1.0.0", "run"]);
+    assert_eq!(
+        module.inspection().other_exports,
+        ["other:language/runtime@1.0.0", "run"]
+    );
     assert!(handle(&module, -1).failure.is_none());
 }
 
@@ -149,15 +229,29 @@ fn inspect_tells_without_running_anything() {
     let bytes = component("extra");
     let found = inspect(&bytes).unwrap();
     assert_eq!(found.size, bytes.len());
-    assert_eq!(found.roles.iter().copied().collect::<Vec<_>>(), [Role::EventHandler]);
+    assert_eq!(
+        found.roles.iter().copied().collect::<Vec<_>>(),
+        [Role::EventHandler]
+    );
     assert!(found.capabilities.is_empty() && found.unknown_imports.is_empty());
-    let tool = |name: &str, version: &str| Tool { name: name.into(), version: version.into() };
+    let tool = |name: &str, version: &str| Tool {
+        name: name.into(),
+        version: version.into(),
+    };
     assert!(found.producers.language.contains(&tool("WAT", "1")));
     assert!(found.producers.sdk.contains(&tool("peal-sdk", "0.1.0")));
-    assert!(found.producers.processed_by.contains(&tool("by-hand", "0.1")));
+    assert!(
+        found
+            .producers
+            .processed_by
+            .contains(&tool("by-hand", "0.1"))
+    );
 
     let json = serde_json::to_value(inspect(&component("managed")).unwrap()).unwrap();
-    assert_eq!(json["roles"], serde_json::json!(["event-handler", "lifecycle"]));
+    assert_eq!(
+        json["roles"],
+        serde_json::json!(["event-handler", "lifecycle"])
+    );
     assert_eq!(json["capabilities"], serde_json::json!(["logging"]));
     assert_eq!(json["digest"].as_str().unwrap().len(), 64);
 
@@ -175,7 +269,10 @@ fn inspect_tells_without_running_anything() {
             "spawn-policy"
         ])
     );
-    assert_eq!(json["capabilities"], serde_json::json!(["notify", "sink", "state"]));
+    assert_eq!(
+        json["capabilities"],
+        serde_json::json!(["notify", "sink", "state"])
+    );
     let json = serde_json::to_value(inspect(&component("scribe")).unwrap()).unwrap();
     assert_eq!(json["roles"], serde_json::json!(["log-channel"]));
 
@@ -187,10 +284,14 @@ fn inspect_tells_without_running_anything() {
 fn bomb(levels: usize, times: usize) -> Vec<u8> {
     let level = |inner: usize| {
         let instances = format!("(instance (instantiate $c{inner}))").repeat(times);
-        format!("(component $c{} (alias outer $root $c{inner} (component $c{inner})) {instances})", inner + 1)
+        format!(
+            "(component $c{} (alias outer $root $c{inner} (component $c{inner})) {instances})",
+            inner + 1
+        )
     };
     let nested: String = (0..levels).map(level).collect();
-    let text = format!("(component $root (component $c0) {nested} (instance (instantiate $c{levels})))");
+    let text =
+        format!("(component $root (component $c0) {nested} (instance (instantiate $c{levels})))");
     wat::parse_str(text).unwrap()
 }
 
@@ -199,10 +300,25 @@ fn a_component_that_expands_without_bounds_is_refused_before_it_is_compiled() {
     let bytes = bomb(30, 2);
     assert!(bytes.len() < 2000, "{} bytes", bytes.len());
     let error = refusal(&bytes, &Grants::all());
-    let reason = FormatError::TooMany { what: "component instances", count: 62, limit: 48 };
-    assert!(matches!(&error, LoadError::Format { reason: found, .. } if *found == reason), "{error}");
-    assert!(error.to_string().contains("62 component instances or more, 48 are allowed"), "{error}");
-    assert!(inspect(&bomb(48, 1)).is_err(), "49 instances, one in the other");
+    let reason = FormatError::TooMany {
+        what: "component instances",
+        count: 62,
+        limit: 48,
+    };
+    assert!(
+        matches!(&error, LoadError::Format { reason: found, .. } if *found == reason),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("62 component instances or more, 48 are allowed"),
+        "{error}"
+    );
+    assert!(
+        inspect(&bomb(48, 1)).is_err(),
+        "49 instances, one in the other"
+    );
     assert!(inspect(&bomb(47, 1)).is_ok());
     assert!(inspect(&bomb(4, 2)).is_ok(), "31 instances");
 }
@@ -213,13 +329,25 @@ fn a_component_is_made_of_no_more_parts_than_it_may_be() {
         let text = format!("(component (core module $m) {})", part.repeat(times));
         inspect(&wat::parse_str(text).unwrap()).map(drop)
     };
-    let too_many = |what, count| Err(FormatError::TooMany { what, count, limit: 64 });
+    let too_many = |what, count| {
+        Err(FormatError::TooMany {
+            what,
+            count,
+            limit: 64,
+        })
+    };
     assert_eq!(made_of("(core instance (instantiate $m))", 64), Ok(()));
-    assert_eq!(made_of("(core instance (instantiate $m))", 65), too_many("core instances", 65));
+    assert_eq!(
+        made_of("(core instance (instantiate $m))", 65),
+        too_many("core instances", 65)
+    );
     assert_eq!(made_of("(core module)", 63), Ok(()));
     assert_eq!(made_of("(core module)", 64), too_many("core modules", 65));
     assert_eq!(made_of("(component)", 64), Ok(()));
-    assert_eq!(made_of("(component)", 65), too_many("nested components", 65));
+    assert_eq!(
+        made_of("(component)", 65),
+        too_many("nested components", 65)
+    );
 }
 
 #[test]
@@ -232,7 +360,14 @@ fn core_instances_count_as_often_as_they_come_to_be() {
         inspect(&wat::parse_str(text.replace("INSTANCES", &instances)).unwrap()).map(drop)
     };
     assert_eq!(made(21), Ok(()));
-    assert_eq!(made(22), Err(FormatError::TooMany { what: "core instances", count: 66, limit: 64 }));
+    assert_eq!(
+        made(22),
+        Err(FormatError::TooMany {
+            what: "core instances",
+            count: 66,
+            limit: 64
+        })
+    );
 }
 
 #[test]
@@ -242,7 +377,10 @@ fn components_that_are_handed_around_are_refused() {
         (instance $i (instantiate $c)) (alias export $i "d" (component $d)))"#;
     for text in [imported, taken_out] {
         let error = inspect(&wat::parse_str(text).unwrap()).unwrap_err();
-        assert!(matches!(error, FormatError::HandedComponent { .. }), "{error}");
+        assert!(
+            matches!(error, FormatError::HandedComponent { .. }),
+            "{error}"
+        );
     }
 }
 
@@ -263,7 +401,10 @@ fn what_the_engine_keeps_beside_the_memory_is_bounded() {
     const LIMIT: u64 = 8 << 20;
     let made_of = |parts: &str, instances: usize| {
         let instances = "(core instance (instantiate $m))".repeat(instances);
-        inspect(&wat::parse_str(format!("(component (core module $m {parts}) {instances})")).unwrap()).map(drop)
+        inspect(
+            &wat::parse_str(format!("(component (core module $m {parts}) {instances})")).unwrap(),
+        )
+        .map(drop)
     };
     let segment = |items: usize| format!("(func $f) (elem func {})", "$f ".repeat(items));
     let passive = format!("(elem funcref {})", "(ref.null func)".repeat(100_000));
@@ -281,7 +422,11 @@ fn what_the_engine_keeps_beside_the_memory_is_bounded() {
         match made_of(&parts, instances) {
             Ok(()) => assert!(fits, "{instances} of {}", &parts[..40]),
             Err(FormatError::Bookkeeping { bytes, limit }) => {
-                assert!(!fits && bytes > LIMIT && limit == LIMIT, "{instances} of {}: {bytes}", &parts[..40]);
+                assert!(
+                    !fits && bytes > LIMIT && limit == LIMIT,
+                    "{instances} of {}: {bytes}",
+                    &parts[..40]
+                );
             }
             Err(error) => panic!("{error}"),
         }
@@ -292,8 +437,13 @@ fn what_the_engine_keeps_beside_the_memory_is_bounded() {
          (core instance (instantiate $n))) (instance (instantiate $c)) (instance (instantiate $c)))",
         segment(100_000)
     );
-    let error = inspect(&wat::parse_str(text).unwrap()).unwrap_err().to_string();
-    assert!(error.starts_with("an instance of it would take 9600"), "{error}");
+    let error = inspect(&wat::parse_str(text).unwrap())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("an instance of it would take 9600"),
+        "{error}"
+    );
     assert!(error.ends_with("functions; 8388608 are allowed"), "{error}");
 }
 
@@ -301,21 +451,43 @@ fn what_the_engine_keeps_beside_the_memory_is_bounded() {
 fn a_file_that_is_too_large_is_refused_unread() {
     let mut bytes = component("noop");
     bytes.resize(MAX_COMPONENT_BYTES + 1, 0);
-    assert_eq!(inspect(&bytes).unwrap_err(), FormatError::TooLarge { size: MAX_COMPONENT_BYTES + 1 });
+    assert_eq!(
+        inspect(&bytes).unwrap_err(),
+        FormatError::TooLarge {
+            size: MAX_COMPONENT_BYTES + 1
+        }
+    );
 }
 
 #[test]
 fn a_component_has_no_more_memories_and_tables_than_it_may() {
     let starting = |part: &str, times: usize| {
-        let text = component_text().replace("PARTS", &format!("(core module $p {part})\n").repeat(1));
-        let text = text.replace("INSTANCES", &"(core instance (instantiate $p))\n".repeat(times));
-        Module::load(engine(), "m", &wat::parse_str(text).unwrap(), &Grants::none(), patient(), Services::default())
-            .map(drop)
+        let text =
+            component_text().replace("PARTS", &format!("(core module $p {part})\n").repeat(1));
+        let text = text.replace(
+            "INSTANCES",
+            &"(core instance (instantiate $p))\n".repeat(times),
+        );
+        Module::load(
+            engine(),
+            "m",
+            &wat::parse_str(text).unwrap(),
+            &Grants::none(),
+            patient(),
+            Services::default(),
+        )
+        .map(drop)
     };
-    for (part, most) in [("(memory 1)", 8), ("(table 1 funcref) (table 1 funcref)", 32)] {
+    for (part, most) in [
+        ("(memory 1)", 8),
+        ("(table 1 funcref) (table 1 funcref)", 32),
+    ] {
         starting(part, most).unwrap();
         let error = starting(part, most + 1).unwrap_err();
-        assert!(matches!(error, LoadError::Unfit { .. } | LoadError::Start { .. }), "{error}");
+        assert!(
+            matches!(error, LoadError::Unfit { .. } | LoadError::Start { .. }),
+            "{error}"
+        );
     }
 }
 
@@ -331,9 +503,13 @@ fn component_text() -> String {
 
 #[test]
 fn names_from_a_component_are_shown_plainly_and_cut() {
-    let exports: String =
-        (0..200).map(|at| format!("(export \"p:q/{}{at}\" (instance $i))", "x".repeat(200))).collect();
-    let error = refusal(&wat::parse_str(format!("(component (instance $i) {exports})")).unwrap(), &Grants::all());
+    let exports: String = (0..200)
+        .map(|at| format!("(export \"p:q/{}{at}\" (instance $i))", "x".repeat(200)))
+        .collect();
+    let error = refusal(
+        &wat::parse_str(format!("(component (instance $i) {exports})")).unwrap(),
+        &Grants::all(),
+    );
     assert!(matches!(error, LoadError::NoRole { .. }));
     assert!((1024..1300).contains(&error.to_string().len()), "{error}");
 }

@@ -1,5 +1,10 @@
 //! The guest pool: bounded, and it finishes what it took on.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 use peal_sandbox::{Busy, GuestPool, PoolSettings};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +12,12 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 fn pool(threads: usize, queue: usize) -> GuestPool {
-    GuestPool::new(PoolSettings { threads: NonZeroUsize::new(threads).unwrap(), queue, ..PoolSettings::default() })
-        .unwrap()
+    GuestPool::new(PoolSettings {
+        threads: NonZeroUsize::new(threads).unwrap(),
+        queue,
+        ..PoolSettings::default()
+    })
+    .unwrap()
 }
 
 #[test]
@@ -25,7 +34,9 @@ fn it_takes_no_more_than_it_has_room_for_and_drains_when_dropped() {
     let (release, released) = mpsc::channel::<()>();
     let first = count();
     pool.try_run(move || {
-        started.send(thread::current().name().map(str::to_owned)).unwrap();
+        started
+            .send(thread::current().name().map(str::to_owned))
+            .unwrap();
         released.recv().unwrap();
         first();
     })
@@ -33,7 +44,13 @@ fn it_takes_no_more_than_it_has_room_for_and_drains_when_dropped() {
     assert_eq!(has_started.recv().unwrap().as_deref(), Some("peal-guest-0"));
     assert_eq!(pool.try_run(count()), Ok(()));
     assert_eq!(pool.try_run(count()), Ok(()));
-    assert_eq!(pool.try_run(count()), Err(Busy { threads: 1, queue: 2 }));
+    assert_eq!(
+        pool.try_run(count()),
+        Err(Busy {
+            threads: 1,
+            queue: 2
+        })
+    );
     release.send(()).unwrap();
     drop(pool);
     assert_eq!(done.load(Ordering::SeqCst), 3);

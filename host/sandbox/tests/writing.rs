@@ -1,8 +1,15 @@
 //! Log channels, and the sinks that they write to.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 use peal_model::{Bytes, DataArray, Identity, Info, Key, LogRequest, Scope, Status, Value, code};
-use peal_sandbox::{ChannelCall, ChannelResult, FailureKind, Grants, Limits, Module, Services, Sink};
+use peal_sandbox::{
+    ChannelCall, ChannelResult, FailureKind, Grants, Limits, Module, Services, Sink,
+};
 use std::sync::{Arc, Mutex};
 use support::{component, engine, info, load, patient, proc, step, traced};
 
@@ -15,28 +22,55 @@ struct Page {
 
 impl Sink for Page {
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        self.written.lock().unwrap().push((request.clone(), bytes.to_vec()));
+        self.written
+            .lock()
+            .unwrap()
+            .push((request.clone(), bytes.to_vec()));
         self.refuses.map_or(Ok(()), Err)
     }
 }
 
 /// A channel that may write to these.
 fn channel(sinks: &[(&str, &Arc<Page>)], limits: Limits) -> Module {
-    let sinks = sinks.iter().map(|(name, page)| ((*name).to_owned(), Arc::clone(page) as Arc<dyn Sink>)).collect();
-    let services = Services { sinks, ..Services::default() };
-    Module::load(engine(), "scribe", &component("scribe"), &Grants::all(), limits, services).unwrap()
+    let sinks = sinks
+        .iter()
+        .map(|(name, page)| ((*name).to_owned(), Arc::clone(page) as Arc<dyn Sink>))
+        .collect();
+    let services = Services {
+        sinks,
+        ..Services::default()
+    };
+    Module::load(
+        engine(),
+        "scribe",
+        &component("scribe"),
+        &Grants::all(),
+        limits,
+        services,
+    )
+    .unwrap()
 }
 
 /// Has it do that (by the list at the head of `scribe.wat`) with these bytes and the sink of that name.
 fn call(what: i32, sink: &str, bytes: &[u8]) -> ChannelCall {
     let request = LogRequest {
         source: Some(proc("job", 3)),
-        identity: Some(Identity { uid: 1000, gid: 100 }),
+        identity: Some(Identity {
+            uid: 1000,
+            gid: 100,
+        }),
         timestamp: Some(1_700_000_000),
         data: vec![info("test.data", Value::ByteObject(Bytes::from(bytes)))],
-        directives: vec![info("test.ask", Value::Int(what)), info("test.sink", Value::string(sink))],
+        directives: vec![
+            info("test.ask", Value::Int(what)),
+            info("test.sink", Value::string(sink)),
+        ],
     };
-    ChannelCall { channel: Key::new("pmix.log.test").unwrap(), request: Arc::new(request), steps: Arc::default() }
+    ChannelCall {
+        channel: Key::new("pmix.log.test").unwrap(),
+        request: Arc::new(request),
+        steps: Arc::default(),
+    }
 }
 
 fn failure(result: &ChannelResult) -> FailureKind {
@@ -53,11 +87,29 @@ fn a_channel_writes_to_the_sink_that_it_names_for_the_request_at_hand() {
     let call = call(0, "right", b"hello\n");
     let result = module.log(&call);
     let usage = result.usage;
-    assert_eq!(result, ChannelResult { status: code::PMIX_SUCCESS, infos: Vec::new(), failure: None, usage });
-    assert!(usage.host_calls > 0 && usage.output >= 6 && usage.hits.is_empty() && usage.fuel.is_none(), "{usage:?}");
-    assert_eq!(*right.written.lock().unwrap(), [((*call.request).clone(), b"hello\n".to_vec())]);
+    assert_eq!(
+        result,
+        ChannelResult {
+            status: code::PMIX_SUCCESS,
+            infos: Vec::new(),
+            failure: None,
+            usage
+        }
+    );
+    assert!(
+        usage.host_calls > 0 && usage.output >= 6 && usage.hits.is_empty() && usage.fuel.is_none(),
+        "{usage:?}"
+    );
+    assert_eq!(
+        *right.written.lock().unwrap(),
+        [((*call.request).clone(), b"hello\n".to_vec())]
+    );
     assert!(left.written.lock().unwrap().is_empty());
-    assert_eq!(Arc::strong_count(&call.request), 1, "the sandbox keeps nothing of the request");
+    assert_eq!(
+        Arc::strong_count(&call.request),
+        1,
+        "the sandbox keeps nothing of the request"
+    );
 }
 
 #[test]
@@ -66,7 +118,9 @@ fn a_channel_sees_its_request_and_what_became_of_the_channels_before() {
     let module = channel(&[("b", &page), ("a", &page)], patient());
     let nested = DataArray::infos([info("test.deep", Value::Scope(Scope::Local))]);
     let mut call = call(1, "a", b"x");
-    Arc::make_mut(&mut call.request).data.push(info("test.array", Value::DataArray(nested)));
+    Arc::make_mut(&mut call.request)
+        .data
+        .push(info("test.array", Value::DataArray(nested)));
     call.steps = Arc::new(vec![step("syslog", -64, Vec::new())]);
     let result = module.log(&call);
     assert_eq!(result.failure, None);
@@ -83,9 +137,17 @@ fn a_channel_sees_its_request_and_what_became_of_the_channels_before() {
         Value::string("b"),
     ];
     let tail = [Value::string("syslog"), Value::Status(Status(-64))];
-    let echoed = |values: &[Value]| values.iter().map(|value| info("test.echo", value.clone())).collect::<Vec<Info>>();
+    let echoed = |values: &[Value]| {
+        values
+            .iter()
+            .map(|value| info("test.echo", value.clone()))
+            .collect::<Vec<Info>>()
+    };
     let request = [call.request.data.clone(), call.request.directives.clone()].concat();
-    assert_eq!(result.infos, [echoed(&head), request, echoed(&tail)].concat());
+    assert_eq!(
+        result.infos,
+        [echoed(&head), request, echoed(&tail)].concat()
+    );
 }
 
 #[test]
@@ -97,18 +159,39 @@ fn a_request_without_a_time_shows_none() {
     Arc::make_mut(&mut call.request).identity = None;
     let infos = channel(&[("a", &page)], patient()).log(&call).infos;
     assert_eq!(infos[1].value, Value::Uint64(0));
-    assert_eq!(infos[5].value, Value::string("a"), "the host environment has neither name nor user");
+    assert_eq!(
+        infos[5].value,
+        Value::string("a"),
+        "the host environment has neither name nor user"
+    );
 }
 
 #[test]
 fn a_sink_that_is_not_there_or_refuses_is_told_to_the_channel() {
-    let full = Arc::new(Page { refuses: Some(code::PMIX_ERR_OUT_OF_RESOURCE), ..Page::default() });
+    let full = Arc::new(Page {
+        refuses: Some(code::PMIX_ERR_OUT_OF_RESOURCE),
+        ..Page::default()
+    });
     let module = channel(&[("full", &full)], patient());
-    assert_eq!(module.log(&call(0, "full", b"x")).status, code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(module.log(&call(0, "ful", b"x")).status, code::PMIX_ERR_NOT_FOUND);
-    assert_eq!(module.log(&call(0, "", b"x")).status, code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(
+        module.log(&call(0, "full", b"x")).status,
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
+    assert_eq!(
+        module.log(&call(0, "ful", b"x")).status,
+        code::PMIX_ERR_NOT_FOUND
+    );
+    assert_eq!(
+        module.log(&call(0, "", b"x")).status,
+        code::PMIX_ERR_NOT_FOUND
+    );
     assert_eq!(full.written.lock().unwrap().len(), 1);
-    assert_eq!(load("scribe", patient()).log(&call(0, "stdout", b"x")).status, code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(
+        load("scribe", patient())
+            .log(&call(0, "stdout", b"x"))
+            .status,
+        code::PMIX_ERR_NOT_FOUND
+    );
 }
 
 #[test]
@@ -120,11 +203,30 @@ fn a_channel_says_itself_what_became_of_it() {
 #[test]
 fn what_is_written_counts_as_output() {
     let page = Arc::new(Page::default());
-    let module = channel(&[("out", &page)], Limits { output: 10_000, ..patient() });
-    assert_eq!(module.log(&call(0, "out", &[b'x'; 10_000])).status, code::PMIX_SUCCESS);
-    assert_eq!(failure(&module.log(&call(0, "out", &[b'x'; 10_001]))), FailureKind::Output);
-    assert_eq!(page.written.lock().unwrap().len(), 1, "nothing of it was written");
-    assert_eq!(failure(&module.log(&call(3, "out", &[b'x'; 1000]))), FailureKind::Output);
+    let module = channel(
+        &[("out", &page)],
+        Limits {
+            output: 10_000,
+            ..patient()
+        },
+    );
+    assert_eq!(
+        module.log(&call(0, "out", &[b'x'; 10_000])).status,
+        code::PMIX_SUCCESS
+    );
+    assert_eq!(
+        failure(&module.log(&call(0, "out", &[b'x'; 10_001]))),
+        FailureKind::Output
+    );
+    assert_eq!(
+        page.written.lock().unwrap().len(),
+        1,
+        "nothing of it was written"
+    );
+    assert_eq!(
+        failure(&module.log(&call(3, "out", &[b'x'; 1000]))),
+        FailureKind::Output
+    );
     assert_eq!(page.written.lock().unwrap().len(), 11, "ten were");
 }
 
@@ -134,9 +236,16 @@ fn what_was_written_before_a_failure_stays_written() {
     let module = channel(&[("out", &page)], patient());
     let (result, trace) = traced(|| module.log(&call(2, "out", b"before\n")));
     assert_eq!(failure(&result), FailureKind::Trapped);
-    assert!(trace.contains("module=\"scribe\"") && trace.contains("log channel pmix.log.test"), "{trace}");
+    assert!(
+        trace.contains("module=\"scribe\"") && trace.contains("log channel pmix.log.test"),
+        "{trace}"
+    );
     assert_eq!(page.written.lock().unwrap()[0].1, b"before\n");
-    assert_eq!(module.log(&call(0, "out", b"after\n")).status, code::PMIX_SUCCESS, "the next has a fresh instance");
+    assert_eq!(
+        module.log(&call(0, "out", b"after\n")).status,
+        code::PMIX_SUCCESS,
+        "the next has a fresh instance"
+    );
 }
 
 #[test]

@@ -24,7 +24,9 @@ use peal_core::{
     reach::Reach,
     server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
 };
-use peal_model::{ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Status};
+use peal_model::{
+    ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Status,
+};
 use peal_store::TraceRateLimit;
 use std::{
     collections::BTreeMap,
@@ -150,7 +152,11 @@ impl Actor {
     /// Lets each connection write what it has and end, and the modules finish what was given to them.
     pub(crate) async fn end(mut self) {
         self.outboxes.clear();
-        tokio::join!(self.chains.drain(), self.decisions.drain(self.drain_timeout), self.channels.drain());
+        tokio::join!(
+            self.chains.drain(),
+            self.decisions.drain(self.drain_timeout),
+            self.channels.drain()
+        );
     }
 
     /// Whether a job of that name is registered.
@@ -166,9 +172,24 @@ impl Actor {
 
     /// Asks the policies, if there are any.
     fn enter(&mut self, admission: Admission) -> Vec<Action> {
-        let Arrival { kind, proc, peer, groups, release, infos } = &admission.arrival;
-        let end = peal_model::Peer { pid: peer.pid, release: release.clone() };
-        match self.state.entrance(*kind, proc, (peer.identity, groups.clone()), (end, infos.clone())) {
+        let Arrival {
+            kind,
+            proc,
+            peer,
+            groups,
+            release,
+            infos,
+        } = &admission.arrival;
+        let end = peal_model::Peer {
+            pid: peer.pid,
+            release: release.clone(),
+        };
+        match self.state.entrance(
+            *kind,
+            proc,
+            (peer.identity, groups.clone()),
+            (end, infos.clone()),
+        ) {
             Entrance::Open => self.admit(admission),
             Entrance::Shut(denial) => {
                 self.refuse(admission, denial);
@@ -182,14 +203,27 @@ impl Actor {
     }
 
     fn admit(&mut self, admission: Admission) -> Vec<Action> {
-        let Admission { arrival, outbox, admitted } = admission;
-        let Arrival { kind, proc, peer, groups, infos, .. } = arrival;
+        let Admission {
+            arrival,
+            outbox,
+            admitted,
+        } = admission;
+        let Arrival {
+            kind,
+            proc,
+            peer,
+            groups,
+            infos,
+            ..
+        } = arrival;
         let process = peer.pid;
         let welcome = match kind {
             ConnectionKind::Client => self.state.admit(&proc, peer.identity),
             ConnectionKind::Tool => {
                 tracing::debug!(%proc, pid = peer.pid, says = ?infos, "a tool connects");
-                self.state.admit_tool(&proc, peer.identity).map(|peer| (peer, Vec::new()))
+                self.state
+                    .admit_tool(&proc, peer.identity)
+                    .map(|peer| (peer, Vec::new()))
             }
         };
         let (answer, actions) = match welcome {
@@ -216,11 +250,27 @@ impl Actor {
         match (self.admissions.remove(&id), verdict) {
             (None, verdict) => self.state.decided(id, verdict),
             (Some(admission), Verdict::Granted { .. }) => self.admit(admission),
-            (Some(admission), Verdict::Denied { by, status, reasons }) => {
+            (
+                Some(admission),
+                Verdict::Denied {
+                    by,
+                    status,
+                    reasons,
+                },
+            ) => {
                 let Arrival { proc, peer, .. } = &admission.arrival;
                 let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
                 let (hook, targets, decision) = (Hook::Connection, Vec::new(), Some(id));
-                let denial = Denial { hook, requester, identity, targets, decision, by, status, reasons };
+                let denial = Denial {
+                    hook,
+                    requester,
+                    identity,
+                    targets,
+                    decision,
+                    by,
+                    status,
+                    reasons,
+                };
                 self.refuse(admission, denial);
                 Vec::new()
             }
@@ -231,16 +281,24 @@ impl Actor {
     fn refuse(&self, admission: Admission, denial: Denial) {
         self.decisions.denied(&denial);
         // Whoever is gone need not be refused.
-        let _ = admission.admitted.send(Err(Refusal::Denied(Box::new(denial))));
+        let _ = admission
+            .admitted
+            .send(Err(Refusal::Denied(Box::new(denial))));
     }
 
     pub(crate) fn internal(&mut self, message: Internal) -> Vec<Action> {
         match message {
             Internal::Answer { to, reply } => self.state.answer(to, reply),
-            Internal::Controlled { id, targets, answer } => self.state.controlled(id, &targets, answer),
+            Internal::Controlled {
+                id,
+                targets,
+                answer,
+            } => self.state.controlled(id, &targets, answer),
             Internal::ServerJoined(server) => self.state.server_joined(server),
             Internal::ServerLeft(server) => self.state.server_left(server, self.now()),
-            Internal::Group { from, message } => self.state.group_message(from, message, self.now()),
+            Internal::Group { from, message } => {
+                self.state.group_message(from, message, self.now())
+            }
             Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
             Internal::HostRegistered { id, answer } => self.state.host_registered(id, answer),
             Internal::HostRegisters(codes) => {
@@ -255,14 +313,22 @@ impl Actor {
                 tracing::warn!(%status, "an event of the host is refused");
                 Vec::new()
             }),
-            Internal::Distributed { event, reach, allowance } => self.state.distributed(event, reach, allowance),
+            Internal::Distributed {
+                event,
+                reach,
+                allowance,
+            } => self.state.distributed(event, reach, allowance),
             Internal::Decided { id, verdict } => self.decided(id, verdict),
             Internal::Recalled { peer, events } => self.state.recalled(peer, events),
             Internal::AddJob { spec, done } => {
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
-            Internal::DefineProcessSet { name, members, done } => self.define_process_set(name, members, done),
+            Internal::DefineProcessSet {
+                name,
+                members,
+                done,
+            } => self.define_process_set(name, members, done),
             Internal::Forward { to, output, done } => {
                 self.forward(&to, &output);
                 let _ = done.send(());
@@ -285,7 +351,11 @@ impl Actor {
             Internal::RemoveIdleJob { nspace, done } => {
                 let census = self.state.jobs().find(|job| job.spec.nspace == nspace);
                 let idle = census.as_ref().is_none_or(|job| job.connected == 0);
-                let actions = if idle { self.remove_job(&nspace) } else { Vec::new() };
+                let actions = if idle {
+                    self.remove_job(&nspace)
+                } else {
+                    Vec::new()
+                };
                 let _ = done.send(census);
                 actions
             }
@@ -300,13 +370,24 @@ impl Actor {
                 });
                 self.state.proc_ended(&proc, abnormal, self.now())
             }
-            Internal::ProcessNamed { proc, pid, process, done } => {
+            Internal::ProcessNamed {
+                proc,
+                pid,
+                process,
+                done,
+            } => {
                 let _ = done.send(self.process_named(&proc, pid, process));
                 Vec::new()
             }
             Internal::ProcessEnded { proc } => self.process_ended(&proc),
-            Internal::ProcRestarts { proc, checkpoint, done } => {
-                let actions = self.state.proc_restarts(&proc, checkpoint.as_deref(), self.now());
+            Internal::ProcRestarts {
+                proc,
+                checkpoint,
+                done,
+            } => {
+                let actions = self
+                    .state
+                    .proc_restarts(&proc, checkpoint.as_deref(), self.now());
                 let _ = done.send(());
                 actions
             }
@@ -318,7 +399,12 @@ impl Actor {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
             }
-            Internal::Log { request, origin, chosen, tell } => {
+            Internal::Log {
+                request,
+                origin,
+                chosen,
+                tell,
+            } => {
                 self.log(Asker::Waits(tell), request, origin, chosen);
                 Vec::new()
             }
@@ -330,7 +416,11 @@ impl Actor {
     }
 
     fn deploy(&mut self, hosted: Hosted) {
-        let Hosted { chains, policies, channels } = hosted;
+        let Hosted {
+            chains,
+            policies,
+            channels,
+        } = hosted;
         self.decisions.replace(policies);
         self.chains.replace(chains);
         self.channels.replace(&channels);
@@ -341,7 +431,9 @@ impl Actor {
     fn ask(&mut self, id: DecisionId, request: Arc<PolicyRequest>) -> Vec<Action> {
         let default = self.state.default_of(request.matter.hook());
         let verdict = self.decisions.ask(id, request, default);
-        verdict.map(|verdict| self.decided(id, verdict)).unwrap_or_default()
+        verdict
+            .map(|verdict| self.decided(id, verdict))
+            .unwrap_or_default()
     }
 
     pub(crate) fn act_all(&mut self, actions: Vec<Action>) {
@@ -360,19 +452,34 @@ impl Actor {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Reply { to, reply } if to.peer == PeerId::MODULES => self.answered(to.tag, &reply),
+            Action::Reply { to, reply } if to.peer == PeerId::MODULES => {
+                self.answered(to.tag, &reply)
+            }
             Action::Reply { to, reply } => self.reply(to, reply),
             Action::Deliver { peer, event } => self.send(peer, Outgoing::Event(event)),
             Action::Pause { peer } => self.send(peer, Outgoing::Milestone),
             Action::Spill { at, event } => self.spiller.write(at, event),
             Action::Forget { first, last } => self.spiller.forget(first, last),
             Action::Recall { peer, events } => self.spiller.recall(peer, events),
-            Action::Chain { event, reach, allowance } => self.chain(event, reach, allowance, None),
-            Action::Consult { about, event, reach, allowance } => {
+            Action::Chain {
+                event,
+                reach,
+                allowance,
+            } => self.chain(event, reach, allowance, None),
+            Action::Consult {
+                about,
+                event,
+                reach,
+                allowance,
+            } => {
                 let asked = self.asked.remove(&about);
                 self.chain(event, reach, allowance, asked);
             }
-            Action::Distribute { event, reach, allowance } => self.fabric.distribute(self.id, event, reach, allowance),
+            Action::Distribute {
+                event,
+                reach,
+                allowance,
+            } => self.fabric.distribute(self.id, event, reach, allowance),
             Action::Decide { id, request } => {
                 let actions = self.ask(id, request);
                 self.act_all(actions);
@@ -381,27 +488,57 @@ impl Actor {
                 let asker = to.map_or(Asker::Nobody, Asker::Client);
                 self.log(asker, request, Origin::Client, None);
             }
-            Action::Controlled { requester, operation, targets, status } => {
-                self.notices.tell(Notice::Controlled { requester, operation, targets, status });
+            Action::Controlled {
+                requester,
+                operation,
+                targets,
+                status,
+            } => {
+                self.notices.tell(Notice::Controlled {
+                    requester,
+                    operation,
+                    targets,
+                    status,
+                });
             }
             Action::PutRefused { proc, refusal } => {
                 self.metrics.counters().puts_refused.count();
                 match self.refused_puts.allow(Instant::now()) {
-                    Some(left_out) => tracing::warn!(%proc, %refusal, left_out, "values that a proc puts are refused"),
+                    Some(left_out) => {
+                        tracing::warn!(%proc, %refusal, left_out, "values that a proc puts are refused")
+                    }
                     None => tracing::debug!(%proc, %refusal, "values that a proc puts are refused"),
                 }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
             Action::Group { to, message } => self.fabric.group(self.id, to, message),
-            Action::Gather { id, purpose, procs, brought } => self.gather(id, purpose, procs, brought),
+            Action::Gather {
+                id,
+                purpose,
+                procs,
+                brought,
+            } => self.gather(id, purpose, procs, brought),
             Action::File { watch, look } => self.watchman.look(watch, look),
-            Action::Measure { watch, usage, identity } => self.watchman.measure(watch, usage, identity),
+            Action::Measure {
+                watch,
+                usage,
+                identity,
+            } => self.watchman.measure(watch, usage, identity),
             Action::Host(upcall) => self.tell_host(upcall),
         }
     }
 
-    pub(crate) fn chain(&self, event: Arc<Event>, reach: Reach, allowance: Allowance, asked: Option<Asked>) {
-        let source = event.source.as_ref().and_then(|source| self.state.identity(source));
+    pub(crate) fn chain(
+        &self,
+        event: Arc<Event>,
+        reach: Reach,
+        allowance: Allowance,
+        asked: Option<Asked>,
+    ) {
+        let source = event
+            .source
+            .as_ref()
+            .and_then(|source| self.state.identity(source));
         self.chains.submit(Entering {
             number: self.chains.number(),
             event,
@@ -416,17 +553,25 @@ impl Actor {
 
     /// Whether a client reads so slowly that events had better be kept for it than wait here.
     fn is_filling(&self, peer: PeerId) -> bool {
-        self.outboxes.get(&peer).is_some_and(|outbox| outbox.is_filling(self.outbox_bytes))
+        self.outboxes
+            .get(&peer)
+            .is_some_and(|outbox| outbox.is_filling(self.outbox_bytes))
     }
 
     /// Queues what is for a client.
     pub(crate) fn send(&mut self, peer: PeerId, outgoing: Outgoing) {
-        let queued = self.outboxes.get(&peer).map(|outbox| outbox.queue(outgoing, self.outbox_bytes));
+        let queued = self
+            .outboxes
+            .get(&peer)
+            .map(|outbox| outbox.queue(outgoing, self.outbox_bytes));
         self.cut_if(peer, queued);
     }
 
     fn reply(&mut self, to: RequestId, reply: Reply) {
-        let answered = self.outboxes.get(&to.peer).map(|outbox| outbox.answer(to.tag, reply, self.outbox_bytes));
+        let answered = self
+            .outboxes
+            .get(&to.peer)
+            .map(|outbox| outbox.answer(to.tag, reply, self.outbox_bytes));
         self.cut_if(to.peer, answered);
     }
 
@@ -434,7 +579,10 @@ impl Actor {
     fn cut_if(&mut self, peer: PeerId, queued: Option<Result<(), Full>>) {
         let Some(Err(Full)) = queued else { return };
         self.metrics.counters().clients_too_slow.count();
-        tracing::warn!(?peer, "a client does not read what is sent to it: its connection is closed");
+        tracing::warn!(
+            ?peer,
+            "a client does not read what is sent to it: its connection is closed"
+        );
         // The end of the connection then comes as any other.
         if let Some(outbox) = self.outboxes.remove(&peer) {
             outbox.line.cut();
@@ -444,5 +592,9 @@ impl Actor {
 
 /// The connection that an action delivers an event to.
 fn event_peer(action: &Action) -> Option<PeerId> {
-    if let Action::Deliver { peer, .. } = action { Some(*peer) } else { None }
+    if let Action::Deliver { peer, .. } = action {
+        Some(*peer)
+    } else {
+        None
+    }
 }

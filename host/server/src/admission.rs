@@ -10,10 +10,13 @@ use crate::{
     user_shares::{ConnectionShare, ShareExceeded},
 };
 use peal_core::server::{PeerId, Refusal};
-use peal_model::{ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code, key};
+use peal_model::{
+    ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code,
+    key,
+};
 use peal_wire::{
-    Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted, SingletonJobData, User, Welcome,
-    WelcomeForm, WireError,
+    Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted,
+    SingletonJobData, User, Welcome, WelcomeForm, WireError,
 };
 use std::{
     sync::{
@@ -42,7 +45,10 @@ pub(crate) struct ToolNames {
 
 impl ToolNames {
     pub(crate) fn new(server: Proc) -> ToolNames {
-        ToolNames { server, given: AtomicU64::new(0) }
+        ToolNames {
+            server,
+            given: AtomicU64::new(0),
+        }
     }
 
     fn next(&self) -> Result<Proc, IdentError> {
@@ -54,11 +60,15 @@ impl ToolNames {
     /// Whether a name is the server's own, or one that it will give. What it has given, a tool that was cut off may bring.
     fn reserve(&self, proc: &Proc) -> bool {
         let given = 1..=self.given.load(Ordering::Relaxed);
-        match proc.nspace.as_str().strip_prefix(self.server.nspace.as_str()) {
+        match proc
+            .nspace
+            .as_str()
+            .strip_prefix(self.server.nspace.as_str())
+        {
             Some("") => true,
-            Some(rest) => {
-                rest.strip_prefix(GIVEN).is_some_and(|number| !number.parse().is_ok_and(|n| given.contains(&n)))
-            }
+            Some(rest) => rest
+                .strip_prefix(GIVEN)
+                .is_some_and(|number| !number.parse().is_ok_and(|n| given.contains(&n))),
             None => false,
         }
     }
@@ -110,7 +120,10 @@ pub(crate) enum Unwelcome {
     #[error("a tool calls itself {0}, as only the server does or calls tools without a name")]
     Reserved(Proc),
     #[error("a tool says that it runs as {said}, and in its credential as {credential}")]
-    TwoUsers { said: Identity, credential: Identity },
+    TwoUsers {
+        said: Identity,
+        credential: Identity,
+    },
     #[error("data store {0}; only \"hash\" is served")]
     Gds(Quoted),
     #[error("a credential of module {0}; only native is served")]
@@ -165,9 +178,13 @@ impl Unwelcome {
     pub(crate) fn count(&self, counters: &Counters) {
         counters.connections_refused.count();
         match self {
-            Unwelcome::Impostor(_) | Unwelcome::Refused(Refusal::WrongUser { .. }) => counters.impostors.count(),
+            Unwelcome::Impostor(_) | Unwelcome::Refused(Refusal::WrongUser { .. }) => {
+                counters.impostors.count()
+            }
             Unwelcome::Share(_) => counters.connections_over_share.count(),
-            Unwelcome::Refused(Refusal::TooManyTools { .. } | Refusal::TooManyToolsOfUser { .. }) => {
+            Unwelcome::Refused(
+                Refusal::TooManyTools { .. } | Refusal::TooManyToolsOfUser { .. },
+            ) => {
                 counters.tools_over_share.count();
             }
             _ => {}
@@ -189,8 +206,12 @@ pub(crate) async fn hello(
             sleep(delay).await;
         }
         let deadline = Instant::now() + timeout;
-        let _unfinished = timeout_at(deadline, share.handshake()).await.map_err(|_| share.handshakes_exceeded())?;
-        timeout_at(deadline, receive(stream, lobby)).await.unwrap_or(Err(Unwelcome::Slow(timeout)))
+        let _unfinished = timeout_at(deadline, share.handshake())
+            .await
+            .map_err(|_| share.handshakes_exceeded())?;
+        timeout_at(deadline, receive(stream, lobby))
+            .await
+            .unwrap_or(Err(Unwelcome::Slow(timeout)))
     };
     tokio::select! {
         received = received => received,
@@ -228,17 +249,45 @@ pub(crate) async fn admit(
         ConnectionKind::Client => Claimant::Proc(proc.clone()),
         ConnectionKind::Tool => Claimant::Tool(pid_of(hello)),
     };
-    let Checked { peer, groups, claim } = confirm(socket, claimant, identity, lobby).await?;
-    let is_watched = kind == ConnectionKind::Client && lobby.host.leaves_ends_to_server(&proc.nspace);
-    let connecting = peer.pid.filter(|_| is_watched).map(|pid| lobby.processes.note_connecting(&proc, pid));
+    let Checked {
+        peer,
+        groups,
+        claim,
+    } = confirm(socket, claimant, identity, lobby).await?;
+    let is_watched =
+        kind == ConnectionKind::Client && lobby.host.leaves_ends_to_server(&proc.nspace);
+    let connecting = peer
+        .pid
+        .filter(|_| is_watched)
+        .map(|pid| lobby.processes.note_connecting(&proc, pid));
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
-    let arrival = Arrival { kind, proc, peer, groups, release, infos: hello.infos.clone() };
-    let admission = Admission { arrival, outbox, admitted };
-    lobby.office.enter(|actor| actor.knock(admission)).map_err(|Closed| Unwelcome::Stopping)?;
+    let arrival = Arrival {
+        kind,
+        proc,
+        peer,
+        groups,
+        release,
+        infos: hello.infos.clone(),
+    };
+    let admission = Admission {
+        arrival,
+        outbox,
+        admitted,
+    };
+    lobby
+        .office
+        .enter(|actor| actor.knock(admission))
+        .map_err(|Closed| Unwelcome::Stopping)?;
     let (id, proc) = answer.await.map_err(|_| Unwelcome::Stopping)??;
     let welcome = welcome(hello, id, &proc, lobby);
-    Ok(Admitted { id, proc, welcome, _claim: claim, _open: connecting.map(ConnectingProc::watch) })
+    Ok(Admitted {
+        id,
+        proc,
+        welcome,
+        _claim: claim,
+        _open: connecting.map(ConnectingProc::watch),
+    })
 }
 
 /// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc. One that a
@@ -257,9 +306,9 @@ fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc)
             return Ok((ConnectionKind::Tool, lobby.tool_names.next()?));
         }
         // A singleton is nobody's proc: what it may do is what a tool may.
-        PeerKind::Tool(_, Name::Own(proc)) | PeerKind::Launcher(_, Name::Own(proc)) | PeerKind::Singleton(_, proc) => {
-            proc
-        }
+        PeerKind::Tool(_, Name::Own(proc))
+        | PeerKind::Launcher(_, Name::Own(proc))
+        | PeerKind::Singleton(_, proc) => proc,
         PeerKind::Scheduler(..) => return Err(Unwelcome::Kind("schedulers")),
     };
     if lobby.tool_names.reserve(own) {
@@ -269,15 +318,26 @@ fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc)
 }
 
 fn pid_of(hello: &Hello) -> Option<u32> {
-    hello.infos.value_of(key::PMIX_PROC_PID).and_then(Value::as_u32)
+    hello
+        .infos
+        .value_of(key::PMIX_PROC_PID)
+        .and_then(Value::as_u32)
 }
 
 fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &Lobby) -> Welcome {
     let server = lobby.tool_names.server.clone();
     match hello.peer.welcome_form(&hello.dialect()) {
         WelcomeForm::Client => Welcome::Client { index: index(id) },
-        WelcomeForm::Tool => Welcome::Tool { name: None, server, security: code::PMIX_SUCCESS },
-        WelcomeForm::NamedTool => Welcome::Tool { name: Some(proc.clone()), server, security: code::PMIX_SUCCESS },
+        WelcomeForm::Tool => Welcome::Tool {
+            name: None,
+            server,
+            security: code::PMIX_SUCCESS,
+        },
+        WelcomeForm::NamedTool => Welcome::Tool {
+            name: Some(proc.clone()),
+            server,
+            security: code::PMIX_SUCCESS,
+        },
     }
 }
 
@@ -290,7 +350,9 @@ fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
     // Where a singleton that asks for no job data would look for them does not matter. One that does and looks elsewhere is better off
     // alone: turned away, it has them from itself, as without a server.
     let asks = match hello.peer {
-        PeerKind::Singleton(..) => hello.dialect().singleton_job_data() == SingletonJobData::Requested,
+        PeerKind::Singleton(..) => {
+            hello.dialect().singleton_job_data() == SingletonJobData::Requested
+        }
         _ => true,
     };
     if asks && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
@@ -317,7 +379,12 @@ async fn confirm(
 ) -> Result<Checked, Unwelcome> {
     let checker = lobby.checker.clone();
     // Turns are the kernel's user's: by another's name nobody could take that one's.
-    let _turn = lobby.checks.take(socket.uid).await.map_err(std::io::Error::other)?;
-    let checked = tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket)).await;
+    let _turn = lobby
+        .checks
+        .take(socket.uid)
+        .await
+        .map_err(std::io::Error::other)?;
+    let checked =
+        tokio::task::spawn_blocking(move || checker.check(&claimant, claimed, socket)).await;
     Ok(checked.map_err(std::io::Error::other)??)
 }

@@ -3,8 +3,8 @@ use peal_model::Identity;
 use rustix::{
     process::{Gid, Uid, geteuid},
     thread::{
-        CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
-        set_thread_res_uid,
+        CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups,
+        set_thread_res_gid, set_thread_res_uid,
     },
 };
 use std::{io, thread};
@@ -24,8 +24,14 @@ pub(crate) fn run<T: Send>(somebody: Identity, work: impl FnOnce() -> T + Send) 
             Ok(work())
         };
         // The thread ends with the work, so nobody need become who we were.
-        let thread = thread::Builder::new().name("as-user".to_owned()).spawn_scoped(scope, switched)?;
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("what was run as somebody else has panicked")))
+        let thread = thread::Builder::new()
+            .name("as-user".to_owned())
+            .spawn_scoped(scope, switched)?;
+        thread.join().unwrap_or_else(|_| {
+            Err(io::Error::other(
+                "what was run as somebody else has panicked",
+            ))
+        })
     })
 }
 
@@ -41,7 +47,14 @@ fn become_somebody(Identity { uid, gid }: Identity) -> rustix::io::Result<()> {
     // The kernel does that for root alone.
     let permitted = capabilities(None)?.permitted;
     let none = CapabilitySet::empty();
-    set_capabilities(None, CapabilitySets { effective: none, permitted, inheritable: none })
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: none,
+            permitted,
+            inheritable: none,
+        },
+    )
 }
 
 #[cfg(test)]
@@ -59,7 +72,10 @@ mod tests {
         sync::mpsc,
     };
 
-    const SOMEBODY: Identity = Identity { uid: 54_321, gid: 54_322 };
+    const SOMEBODY: Identity = Identity {
+        uid: 54_321,
+        gid: 54_322,
+    };
 
     #[needs(root)]
     #[test]
@@ -69,11 +85,19 @@ mod tests {
         let (secret, made) = (dir.path().join("secret"), dir.path().join("made"));
         fs::write(&secret, "").unwrap();
         // Of the groups that root has, the file's is one.
-        chown(&secret, Some(0), getgroups().unwrap().first().map(|gid| gid.as_raw())).unwrap();
+        chown(
+            &secret,
+            Some(0),
+            getgroups().unwrap().first().map(|gid| gid.as_raw()),
+        )
+        .unwrap();
         fs::set_permissions(&secret, fs::Permissions::from_mode(0o660)).unwrap();
         let (read, owner) = run(SOMEBODY, || {
             fs::write(&made, "").unwrap();
-            (fs::read(&secret), fs::metadata(&made).map(|made| (made.uid(), made.gid())))
+            (
+                fs::read(&secret),
+                fs::metadata(&made).map(|made| (made.uid(), made.gid())),
+            )
         })
         .unwrap();
         assert_eq!(read.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
@@ -90,14 +114,24 @@ mod tests {
                 run(SOMEBODY, move || {
                     tell.send(gettid().as_raw_nonzero()).unwrap();
                     let _ = ended.recv();
-                    assert!(capabilities(None).unwrap().effective.is_empty(), "nothing is left of root's power");
+                    assert!(
+                        capabilities(None).unwrap().effective.is_empty(),
+                        "nothing is left of root's power"
+                    );
                 })
                 .unwrap();
             });
             let thread = told.recv().unwrap();
             let signal = format!("kill -0 {thread}");
-            let done = Command::new("sh").args(["-c", &signal]).uid(SOMEBODY.uid).gid(SOMEBODY.gid).output();
-            assert!(!done.unwrap().status.success(), "somebody may send the thread signals");
+            let done = Command::new("sh")
+                .args(["-c", &signal])
+                .uid(SOMEBODY.uid)
+                .gid(SOMEBODY.gid)
+                .output();
+            assert!(
+                !done.unwrap().status.success(),
+                "somebody may send the thread signals"
+            );
             drop(end);
         });
     }
@@ -105,14 +139,23 @@ mod tests {
     #[needs(no_root)]
     #[test]
     fn other_users_are_out_of_reach_without_root() {
-        assert_eq!(run(SOMEBODY, || ()).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            run(SOMEBODY, || ()).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
     }
 
     #[test]
     fn what_is_ours_runs_as_we_are_and_nobody_is_nobody() {
-        let me = Identity { uid: geteuid().as_raw(), gid: 9 };
+        let me = Identity {
+            uid: geteuid().as_raw(),
+            gid: 9,
+        };
         assert_eq!(run(me, || geteuid().as_raw()).unwrap(), me.uid);
-        let nobody = Identity { uid: u32::MAX, gid: 0 };
+        let nobody = Identity {
+            uid: u32::MAX,
+            gid: 0,
+        };
         assert_eq!(run(nobody, || ()).unwrap_err().raw_os_error(), Some(22));
     }
 }

@@ -15,7 +15,9 @@ use peal_core::{
     server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
     supported,
 };
-use peal_model::{Info, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key};
+use peal_model::{
+    Info, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key,
+};
 use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -23,7 +25,13 @@ use std::{
 
 impl Actor {
     /// Gathers what other servers have for a fence.
-    pub(crate) fn gather(&mut self, id: FenceId, purpose: Purpose, procs: NamedProcs, brought: Brought) {
+    pub(crate) fn gather(
+        &mut self,
+        id: FenceId,
+        purpose: Purpose,
+        procs: NamedProcs,
+        brought: Brought,
+    ) {
         let (fabric, me) = (self.fabric.clone(), self.id);
         self.go_on(async move {
             let outcome = fabric.gather(me, purpose, procs, brought).await;
@@ -54,7 +62,11 @@ impl Actor {
             }
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
             Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
-            Upcall::Request { to, source, request } => {
+            Upcall::Request {
+                to,
+                source,
+                request,
+            } => {
                 let identity = self.state.identity(&source);
                 let known = match (&request, identity) {
                     (Request::Query { queries }, Some(identity)) => {
@@ -63,22 +75,48 @@ impl Actor {
                         let sets = self.state.told_of_process_sets(identity, queries);
                         let supported = supported::told(queries, self.host.supported());
                         let channels = self.log_channels(&source, queries);
-                        controls.chain(groups).chain(sets).chain(supported).chain(channels).collect()
+                        controls
+                            .chain(groups)
+                            .chain(sets)
+                            .chain(supported)
+                            .chain(channels)
+                            .collect()
                     }
                     _ => Vec::new(),
                 };
-                let asker = upcalls::Asker { source, identity, known };
-                self.answer(to, |host| async move { upcalls::ask(&*host, asker, request).await });
+                let asker = upcalls::Asker {
+                    source,
+                    identity,
+                    known,
+                };
+                self.answer(to, |host| async move {
+                    upcalls::ask(&*host, asker, request).await
+                });
             }
-            Upcall::JobControl { id, source, control } => {
+            Upcall::JobControl {
+                id,
+                source,
+                control,
+            } => {
                 let (host, targets) = (self.host.clone(), control.targets.clone());
                 self.go_on(async move {
                     let answer = host.job_control(source, control).await;
-                    Internal::Controlled { id, targets, answer }
+                    Internal::Controlled {
+                        id,
+                        targets,
+                        answer,
+                    }
                 });
             }
-            Upcall::Cleanup { to, source, identity, cleanup } => {
-                self.answer(to, |host| async move { upcalls::clean_up(&*host, source, identity, cleanup).await });
+            Upcall::Cleanup {
+                to,
+                source,
+                identity,
+                cleanup,
+            } => {
+                self.answer(to, |host| async move {
+                    upcalls::clean_up(&*host, source, identity, cleanup).await
+                });
             }
         }
     }
@@ -86,10 +124,14 @@ impl Actor {
     /// The log channels that are available to a requester, by their keys with commas between them, if a query is about them.
     fn log_channels(&self, source: &Proc, queries: &[Query]) -> Option<Info> {
         let mut keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
-        let is_asked = keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
+        let is_asked =
+            keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
         let told = || {
             let available = self.channels.available(source);
-            let keys: Vec<&str> = Arrival::default().all(&available).map(Key::as_str).collect();
+            let keys: Vec<&str> = Arrival::default()
+                .all(&available)
+                .map(Key::as_str)
+                .collect();
             Info::new(key::PMIX_QUERY_LOG_CHANNELS, Value::string(&keys.join(",")))
         };
         is_asked.then(told)
@@ -122,8 +164,15 @@ impl Actor {
     }
 
     /// Has a request logged.
-    pub(crate) fn log(&mut self, asker: Asker, request: Arc<LogRequest>, origin: Origin, chosen: Option<Key>) {
-        if let Some(LogAnswer { to, reply }) = self.channels.submit(asker, request, origin, chosen) {
+    pub(crate) fn log(
+        &mut self,
+        asker: Asker,
+        request: Arc<LogRequest>,
+        origin: Origin,
+        chosen: Option<Key>,
+    ) {
+        if let Some(LogAnswer { to, reply }) = self.channels.submit(asker, request, origin, chosen)
+        {
             let actions = self.state.answer(to, reply);
             self.act_all(actions);
         }
@@ -133,7 +182,10 @@ impl Actor {
     /// for a task to be started.
     fn go_on(&mut self, asking: impl Future<Output = Internal> + Send + 'static) {
         let mut asking = Box::pin(asking);
-        match asking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match asking
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(answer) => {
                 let actions = self.internal(answer);
                 self.act_all(actions);

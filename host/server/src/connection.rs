@@ -147,25 +147,47 @@ impl AcceptedConnection {
     /// In a box, because a connection lives on for days and keeps room for what passes through the hands of its task.
     pub(crate) fn charge(self, lobby: &Lobby) -> Option<Box<NewConnection>> {
         let found = match lobby.checker.look_up_peer(&self.socket, self.from, self.to) {
-            Ok(PeerLookup::Undiagnosed(search)) => return Some(Box::new(NewConnection::Unidentified(self, search))),
+            Ok(PeerLookup::Undiagnosed(search)) => {
+                return Some(Box::new(NewConnection::Unidentified(self, search)));
+            }
             Ok(PeerLookup::Answered(found)) => Ok(found),
             Err(error) => Err(error),
         };
-        Some(Box::new(NewConnection::Charged(self.charge_to(found, lobby)?)))
+        Some(Box::new(NewConnection::Charged(
+            self.charge_to(found, lobby)?,
+        )))
     }
 
-    fn charge_to(self, found: io::Result<Option<PeerSocket>>, lobby: &Lobby) -> Option<ChargedConnection> {
-        let AcceptedConnection { socket, from, unidentified, .. } = self;
+    fn charge_to(
+        self,
+        found: io::Result<Option<PeerSocket>>,
+        lobby: &Lobby,
+    ) -> Option<ChargedConnection> {
+        let AcceptedConnection {
+            socket,
+            from,
+            unidentified,
+            ..
+        } = self;
         drop(unidentified);
         let refused = |uid, reason: &Unwelcome| refuse(lobby, from, uid, reason);
         let found = found.map_err(|error| Unwelcome::from(Impostor::Kernel(error)));
         let peer = found.and_then(|found| found.ok_or(Unwelcome::Closed));
         let peer = peer.inspect_err(|reason| refused(None, reason)).ok()?;
         let share = lobby.user_shares.connect(peer.uid).map_err(Unwelcome::from);
-        let share = share.inspect_err(|reason| refused(Some(peer.uid), reason)).ok()?;
+        let share = share
+            .inspect_err(|reason| refused(Some(peer.uid), reason))
+            .ok()?;
         let stream = TcpStream::from_std(socket.into()).map_err(Unwelcome::from);
-        let stream = stream.inspect_err(|reason| refused(Some(peer.uid), reason)).ok()?;
-        Some(ChargedConnection { stream, from, peer, share })
+        let stream = stream
+            .inspect_err(|reason| refused(Some(peer.uid), reason))
+            .ok()?;
+        Some(ChargedConnection {
+            stream,
+            from,
+            peer,
+            share,
+        })
     }
 }
 
@@ -185,7 +207,9 @@ impl NewConnection {
 pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<Lobby>) {
     // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
     // one as well: an async function keeps more than one place for what passes through its hands.
-    let Some(mut session) = Box::pin(greet(connection, &lobby)).await else { return };
+    let Some(mut session) = Box::pin(greet(connection, &lobby)).await else {
+        return;
+    };
     let ended = session.run(&lobby).await;
     let proc = &session.proc;
     match &ended {
@@ -247,7 +271,12 @@ impl Session {
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
 async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Session>> {
-    let ChargedConnection { mut stream, from, peer: socket, share } = connection.charged(lobby).await?;
+    let ChargedConnection {
+        mut stream,
+        from,
+        peer: socket,
+        share,
+    } = connection.charged(lobby).await?;
     // Without this the answer to a small request waits for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
@@ -256,18 +285,51 @@ async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Sess
         share.note_refused_handshake(Instant::now());
         refuse(lobby, from, Some(socket.uid), reason);
     };
-    let (hello, rest) = admission::hello(&mut stream, &share, lobby).await.inspect_err(refused).ok()?;
+    let (hello, rest) = admission::hello(&mut stream, &share, lobby)
+        .await
+        .inspect_err(refused)
+        .ok()?;
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
     let queue = MessageQueue::new(lobby.outbox);
-    let line = Arc::new(Line::new(writer, Codec::of(&hello, lobby.limits), open, queue));
+    let line = Arc::new(Line::new(
+        writer,
+        Codec::of(&hello, lobby.limits),
+        open,
+        queue,
+    ));
     let (outbox, inbox) = Outbox::of(&line);
-    let admitted = admission::admit(socket, &hello, outbox, lobby).await.inspect_err(refused).ok()?;
-    let Admitted { id: peer, proc, welcome, _claim, _open } = admitted;
-    let delivery = Delivery { line: line.clone(), office: lobby.office.clone(), packing: lobby.packing.clone(), peer };
+    let admitted = admission::admit(socket, &hello, outbox, lobby)
+        .await
+        .inspect_err(refused)
+        .ok()?;
+    let Admitted {
+        id: peer,
+        proc,
+        welcome,
+        _claim,
+        _open,
+    } = admitted;
+    let delivery = Delivery {
+        line: line.clone(),
+        office: lobby.office.clone(),
+        packing: lobby.packing.clone(),
+        peer,
+    };
     let mut delivering = JoinSet::new();
     delivering.spawn(delivery.run(inbox, welcome.encode()));
-    Some(Box::new(Session { reader, rest, line, peer, proc, delivering, violation: None, share, _claim, _open }))
+    Some(Box::new(Session {
+        reader,
+        rest,
+        line,
+        peer,
+        proc,
+        delivering,
+        violation: None,
+        share,
+        _claim,
+        _open,
+    }))
 }
 
 /// Counts a refusal and writes it down. Nobody has been let in, so what they said is not recorded: only whose the socket is by the kernel's
@@ -275,7 +337,10 @@ async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Sess
 fn refuse(lobby: &Lobby, from: SocketAddr, uid: Option<u32>, reason: &Unwelcome) {
     reason.count(lobby.metrics.counters());
     // What was denied by a hook is recorded where that is asked.
-    let by_hook = matches!(reason, Unwelcome::Refused(peal_core::server::Refusal::Denied(_)));
+    let by_hook = matches!(
+        reason,
+        Unwelcome::Refused(peal_core::server::Refusal::Denied(_))
+    );
     if let (Some(audit), false) = (&lobby.audit, by_hook) {
         audit.refuse(Denial {
             uid,

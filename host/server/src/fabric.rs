@@ -35,7 +35,13 @@ pub trait Fabric: Send + Sync + 'static {
 
     /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs and
     /// purpose at the same time meet; each gets what the others bring, and whether all took part.
-    fn gather(&self, from: ServerId, purpose: Purpose, procs: NamedProcs, brought: Brought) -> Gathered<'_, Brought>;
+    fn gather(
+        &self,
+        from: ServerId,
+        purpose: Purpose,
+        procs: NamedProcs,
+        brought: Brought,
+    ) -> Gathered<'_, Brought>;
 
     /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
     fn group(&self, from: ServerId, to: ServerId, message: Message);
@@ -44,7 +50,13 @@ pub trait Fabric: Send + Sync + 'static {
     fn gateway(&self, of: ServerId) -> Gateway;
 
     /// Has a gateway write what is for one channel. `PMIX_ERR_NOT_AVAILABLE` if there is none, or it does not know that channel.
-    fn log(&self, from: ServerId, channel: Key, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()>;
+    fn log(
+        &self,
+        from: ServerId,
+        channel: Key,
+        request: Arc<LogRequest>,
+        origin: Origin,
+    ) -> Gathered<'_, ()>;
 }
 
 /// What a server does for others.
@@ -112,17 +124,26 @@ impl EmbeddedFabric {
     /// The gateway for a server: the first that joined, of those that there are.
     fn gateway_of(&self, id: ServerId) -> Option<ServerHandle> {
         let inner = self.lock();
-        let mut gateways = inner.servers.iter().filter(|(other, (_, duty))| **other != id && *duty == Duty::Gateway);
+        let mut gateways = inner
+            .servers
+            .iter()
+            .filter(|(other, (_, duty))| **other != id && *duty == Duty::Gateway);
         // A gateway writes for itself.
         let is_one = matches!(inner.servers.get(&id), Some((_, Duty::Gateway)));
-        gateways.next().filter(|_| !is_one).map(|(_, (server, _))| server.clone())
+        gateways
+            .next()
+            .filter(|_| !is_one)
+            .map(|(_, (server, _))| server.clone())
     }
 
     /// A server is gone.
     pub fn leave(&self, id: ServerId) {
         let mut inner = self.lock();
         inner.servers.remove(&id);
-        inner.servers.values().for_each(|(other, _)| other.server_left(id));
+        inner
+            .servers
+            .values()
+            .for_each(|(other, _)| other.server_left(id));
         inner.host_no_more(id, |_| true);
     }
 
@@ -142,15 +163,26 @@ impl EmbeddedFabric {
     ) -> oneshot::Receiver<Brought> {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
-        let Inner { hosts, meetings, .. } = &mut *inner;
+        let Inner {
+            hosts, meetings, ..
+        } = &mut *inner;
         let open = meetings.entry((purpose, procs.clone())).or_default();
         let at = open.iter().position(|meeting| !meeting.has(from));
         let at = at.unwrap_or_else(|| {
-            open.push(Meeting { arrived: Vec::new(), attendance: Attendance::Full });
+            open.push(Meeting {
+                arrived: Vec::new(),
+                attendance: Attendance::Full,
+            });
             open.len() - 1
         });
-        let Some(meeting) = open.get_mut(at) else { return told };
-        meeting.arrived.push(Arrived { server: from, brought, tell });
+        let Some(meeting) = open.get_mut(at) else {
+            return told;
+        };
+        meeting.arrived.push(Arrived {
+            server: from,
+            brought,
+            tell,
+        });
         if meeting.is_complete(hosts, &procs) {
             open.swap_remove(at).conclude();
             if open.is_empty() {
@@ -164,20 +196,26 @@ impl EmbeddedFabric {
 impl Inner {
     /// A server hosts these namespaces no more. Nobody waits for it because of them; those who met go on with what they have.
     fn host_no_more(&mut self, server: ServerId, is_meant: impl Fn(&Nspace) -> bool) {
-        let Inner { hosts, meetings, .. } = self;
+        let Inner {
+            hosts, meetings, ..
+        } = self;
         let lost = |nspace: &Nspace, hosts: &mut Vec<ServerId>| {
             let before = hosts.len();
             hosts.retain(|host| *host != server || !is_meant(nspace));
             hosts.len() < before
         };
-        let lost: Vec<Nspace> =
-            hosts.iter_mut().filter_map(|(nspace, hosts)| lost(nspace, hosts).then(|| nspace.clone())).collect();
+        let lost: Vec<Nspace> = hosts
+            .iter_mut()
+            .filter_map(|(nspace, hosts)| lost(nspace, hosts).then(|| nspace.clone()))
+            .collect();
         hosts.retain(|_, hosts| !hosts.is_empty());
         for ((_, procs), meetings) in meetings.iter_mut() {
             if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
                 let deserted = meetings.iter_mut().filter(|meeting| !meeting.has(server));
                 deserted.for_each(|meeting| meeting.attendance = Attendance::Partial);
-                meetings.extract_if(.., |meeting| meeting.is_complete(hosts, procs)).for_each(Meeting::conclude);
+                meetings
+                    .extract_if(.., |meeting| meeting.is_complete(hosts, procs))
+                    .for_each(Meeting::conclude);
             }
         }
         meetings.retain(|_, meetings| !meetings.is_empty());
@@ -191,16 +229,27 @@ impl Meeting {
 
     /// Whether every server that hosts one of these procs has come.
     fn is_complete(&self, hosts: &BTreeMap<Nspace, Vec<ServerId>>, procs: &[Proc]) -> bool {
-        let mut expected = procs.iter().filter_map(|proc| hosts.get(&proc.nspace)).flatten();
+        let mut expected = procs
+            .iter()
+            .filter_map(|proc| hosts.get(&proc.nspace))
+            .flatten();
         expected.all(|server| self.has(*server))
     }
 
     fn conclude(self) {
-        let all: Vec<(ServerId, Brought)> =
-            self.arrived.iter().map(|arrived| (arrived.server, arrived.brought.clone())).collect();
+        let all: Vec<(ServerId, Brought)> = self
+            .arrived
+            .iter()
+            .map(|arrived| (arrived.server, arrived.brought.clone()))
+            .collect();
         for Arrived { server, tell, .. } in self.arrived {
-            let others = || all.iter().filter(|(other, _)| *other != server).map(|(_, brought)| brought);
-            let attendance = others().fold(self.attendance, |all, brought| all.and(brought.attendance));
+            let others = || {
+                all.iter()
+                    .filter(|(other, _)| *other != server)
+                    .map(|(_, brought)| brought)
+            };
+            let attendance =
+                others().fold(self.attendance, |all, brought| all.and(brought.attendance));
             let data = others().flat_map(|brought| brought.data.clone()).collect();
             // Who no longer listens has given the fence up.
             let _ = tell.send(Brought { data, attendance });
@@ -223,15 +272,25 @@ impl Fabric for EmbeddedFabric {
 
     fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance) {
         let inner = self.lock();
-        let others: Vec<&ServerHandle> =
-            inner.servers.iter().filter(|(id, _)| **id != from).map(|(_, (server, _))| server).collect();
+        let others: Vec<&ServerHandle> = inner
+            .servers
+            .iter()
+            .filter(|(id, _)| **id != from)
+            .map(|(_, (server, _))| server)
+            .collect();
         let each = Allowance(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
             server.distributed(event.clone(), reach, each);
         }
     }
 
-    fn gather(&self, from: ServerId, purpose: Purpose, procs: NamedProcs, brought: Brought) -> Gathered<'_, Brought> {
+    fn gather(
+        &self,
+        from: ServerId,
+        purpose: Purpose,
+        procs: NamedProcs,
+        brought: Brought,
+    ) -> Gathered<'_, Brought> {
         let told = self.meet(from, purpose, procs, brought);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
     }
@@ -244,14 +303,31 @@ impl Fabric for EmbeddedFabric {
     }
 
     fn gateway(&self, of: ServerId) -> Gateway {
-        if self.gateway_of(of).is_some() { Gateway::Elsewhere } else { Gateway::NotElsewhere }
+        if self.gateway_of(of).is_some() {
+            Gateway::Elsewhere
+        } else {
+            Gateway::NotElsewhere
+        }
     }
 
-    fn log(&self, from: ServerId, channel: Key, request: Arc<LogRequest>, origin: Origin) -> Gathered<'_, ()> {
+    fn log(
+        &self,
+        from: ServerId,
+        channel: Key,
+        request: Arc<LogRequest>,
+        origin: Origin,
+    ) -> Gathered<'_, ()> {
         let gateway = self.gateway_of(from);
         Box::pin(async move {
-            let status = gateway.ok_or(code::PMIX_ERR_NOT_AVAILABLE)?.log_from(request, origin, Some(channel)).await;
-            if status.is_success() { Ok(()) } else { Err(status) }
+            let status = gateway
+                .ok_or(code::PMIX_ERR_NOT_AVAILABLE)?
+                .log_from(request, origin, Some(channel))
+                .await;
+            if status.is_success() {
+                Ok(())
+            } else {
+                Err(status)
+            }
         })
     }
 }
@@ -266,8 +342,14 @@ mod tests {
     }
 
     fn brings(ranks: &[u32], attendance: Attendance) -> Brought {
-        let data = |rank: &u32| RankData { proc: Proc::new(nspace(), Rank(*rank)), kvals: Vec::new() };
-        Brought { data: ranks.iter().map(data).collect(), attendance }
+        let data = |rank: &u32| RankData {
+            proc: Proc::new(nspace(), Rank(*rank)),
+            kvals: Vec::new(),
+        };
+        Brought {
+            data: ranks.iter().map(data).collect(),
+            attendance,
+        }
     }
 
     fn of_two() -> (Arc<EmbeddedFabric>, ServerId, ServerId) {
@@ -283,21 +365,41 @@ mod tests {
         let (fabric, one, two) = of_two();
         let all = || NamedProcs::from(vec![Proc::all(nspace())]);
         let (first, second) = tokio::join!(
-            fabric.gather(one, Purpose::Fence, all(), brings(&[0], Attendance::Partial)),
+            fabric.gather(
+                one,
+                Purpose::Fence,
+                all(),
+                brings(&[0], Attendance::Partial)
+            ),
             fabric.gather(two, Purpose::Fence, all(), brings(&[1], Attendance::Full))
         );
-        assert_eq!((first, second), (Ok(brings(&[1], Attendance::Full)), Ok(brings(&[0], Attendance::Partial))));
-        assert!(fabric.lock().meetings.is_empty(), "nothing is left of a meeting that is over");
+        assert_eq!(
+            (first, second),
+            (
+                Ok(brings(&[1], Attendance::Full)),
+                Ok(brings(&[0], Attendance::Partial))
+            )
+        );
+        assert!(
+            fabric.lock().meetings.is_empty(),
+            "nothing is left of a meeting that is over"
+        );
     }
 
     #[tokio::test]
     async fn a_server_that_leaves_or_has_no_such_job_any_more_is_not_waited_for_and_that_is_told() {
         type Goes = fn(&EmbeddedFabric, ServerId);
-        let goes: [Goes; 2] = [EmbeddedFabric::leave, |fabric, id| fabric.forgets(id, &nspace())];
+        let goes: [Goes; 2] = [EmbeddedFabric::leave, |fabric, id| {
+            fabric.forgets(id, &nspace())
+        }];
         for goes in goes {
             let (fabric, one, two) = of_two();
-            let waiting =
-                fabric.gather(one, Purpose::Fence, vec![Proc::all(nspace())].into(), brings(&[0], Attendance::Full));
+            let waiting = fabric.gather(
+                one,
+                Purpose::Fence,
+                vec![Proc::all(nspace())].into(),
+                brings(&[0], Attendance::Full),
+            );
             goes(&fabric, two);
             assert_eq!(waiting.await, Ok(brings(&[], Attendance::Partial)));
             assert!(fabric.lock().meetings.is_empty());

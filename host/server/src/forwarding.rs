@@ -7,11 +7,13 @@ impl Actor {
     /// Output is for whoever has room: nobody is cut off for it, and nothing else waits behind much of it.
     pub(crate) fn forward(&mut self, to: &Proc, output: &Output) {
         for peer in self.state.connections_of(to) {
-            let Some(outbox) = self.outboxes.get(&peer) else { continue };
+            let Some(outbox) = self.outboxes.get(&peer) else {
+                continue;
+            };
             let outgoing = Outgoing::Output(Box::new(output.clone()));
             let bytes = outgoing.bytes();
-            let is_room =
-                outbox.line.waiting().saturating_add(bytes) <= self.outbox_bytes / 2 && outbox.is_half_empty();
+            let is_room = outbox.line.waiting().saturating_add(bytes) <= self.outbox_bytes / 2
+                && outbox.is_half_empty();
             if is_room {
                 self.send(peer, outgoing);
             } else {

@@ -1,5 +1,7 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
-use crate::{chains::Asked, hosted::Hosted, notice::Wished, process_watch::TooManyProcesses, wanted::Wanted};
+use crate::{
+    chains::Asked, hosted::Hosted, notice::Wished, process_watch::TooManyProcesses, wanted::Wanted,
+};
 use peal_core::{
     defaults::Defaults,
     group::{Message, ServerId},
@@ -10,7 +12,10 @@ use peal_core::{
     policy::Verdict,
     psets::PsetError,
     reach::Reach,
-    server::{Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId, Seq, UsageFound},
+    server::{
+        Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId,
+        Seq, UsageFound,
+    },
 };
 use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Rank, Reply, Status, Text, code};
 use peal_wire::Output;
@@ -188,9 +193,17 @@ impl ServerHandle {
 
     /// Gives procs of one user a name, under which they find each other (`PMIx_server_define_process_set`). It holds until a job of one of
     /// them is removed. Nothing if the server has stopped.
-    pub async fn define_process_set(&self, name: Text, members: Vec<Proc>) -> Option<Result<(), PsetError>> {
+    pub async fn define_process_set(
+        &self,
+        name: Text,
+        members: Vec<Proc>,
+    ) -> Option<Result<(), PsetError>> {
         let (done, defined) = oneshot::channel();
-        self.say(Internal::DefineProcessSet { name, members, done });
+        self.say(Internal::DefineProcessSet {
+            name,
+            members,
+            done,
+        });
         defined.await.ok()
     }
 
@@ -232,7 +245,10 @@ impl ServerHandle {
     /// what is under way with the others ends with them. Nothing if the server has stopped.
     pub async fn deploy(&self, hosted: Hosted) -> Option<()> {
         let (done, deployed) = oneshot::channel();
-        self.say(Internal::Deploy { hosted: Box::new(hosted), done });
+        self.say(Internal::Deploy {
+            hosted: Box::new(hosted),
+            done,
+        });
         deployed.await.ok()
     }
 
@@ -251,7 +267,13 @@ impl ServerHandle {
         data: Vec<Info>,
         directives: Vec<Info>,
     ) -> impl Future<Output = Status> + use<> {
-        let request = LogRequest { source: about, identity: None, timestamp, data, directives };
+        let request = LogRequest {
+            source: about,
+            identity: None,
+            timestamp,
+            data,
+            directives,
+        };
         self.log_from(Arc::new(request), Origin::Host, None)
     }
 
@@ -263,7 +285,12 @@ impl ServerHandle {
         chosen: Option<Key>,
     ) -> impl Future<Output = Status> + use<> {
         let (tell, told) = oneshot::channel();
-        self.say(Internal::Log { request, origin, chosen, tell });
+        self.say(Internal::Log {
+            request,
+            origin,
+            chosen,
+            tell,
+        });
         async move { told.await.unwrap_or(code::PMIX_ERR_NOT_AVAILABLE) }
     }
 
@@ -293,7 +320,11 @@ impl ServerHandle {
 
     /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.
     pub fn distributed(&self, event: Arc<Event>, reach: Reach, allowance: Allowance) {
-        self.say(Internal::Distributed { event, reach, allowance });
+        self.say(Internal::Distributed {
+            event,
+            reach,
+            allowance,
+        });
     }
 
     /// Another server is there.
@@ -333,13 +364,22 @@ impl ServerHandle {
         process: OwnedFd,
     ) -> Option<Result<(), TooManyProcesses>> {
         let (done, named) = oneshot::channel();
-        self.say(Internal::ProcessNamed { proc, pid, process, done });
+        self.say(Internal::ProcessNamed {
+            proc,
+            pid,
+            process,
+            done,
+        });
         named.await.ok()
     }
 
     /// A proc's process has ended; if abnormally, with this code and these details.
     pub fn proc_ended(&self, proc: Proc, abnormal: Option<(Status, Vec<Info>)>) {
-        let abnormal = abnormal.map(|(code, infos)| Abnormal { code, infos, asked: None });
+        let abnormal = abnormal.map(|(code, infos)| Abnormal {
+            code,
+            infos,
+            asked: None,
+        });
         self.say(Internal::ProcEnded { proc, abnormal });
     }
 
@@ -353,7 +393,14 @@ impl ServerHandle {
         infos: Vec<Info>,
     ) -> impl Future<Output = Option<Wished>> + Send + use<> {
         let (asked, wished) = oneshot::channel();
-        self.say(Internal::ProcEnded { proc, abnormal: Some(Abnormal { code, infos, asked: Some(asked) }) });
+        self.say(Internal::ProcEnded {
+            proc,
+            abnormal: Some(Abnormal {
+                code,
+                infos,
+                asked: Some(asked),
+            }),
+        });
         async { wished.await.ok() }
     }
 
@@ -361,7 +408,11 @@ impl ServerHandle {
     /// proc is heard no more, and the new one can connect.
     pub async fn proc_restarts(&self, proc: Proc, checkpoint: Option<String>) {
         let (done, known) = oneshot::channel();
-        self.say(Internal::ProcRestarts { proc, checkpoint, done });
+        self.say(Internal::ProcRestarts {
+            proc,
+            checkpoint,
+            done,
+        });
         // A server that has stopped lets nobody connect.
         let _ = known.await;
     }
@@ -406,5 +457,11 @@ pub(crate) struct Queues {
 pub(crate) fn queues() -> (Queues, Inbox) {
     let (say, internal) = mpsc::unbounded_channel();
     let (want, wanted) = mpsc::channel(WANTED);
-    (Queues { handle: ServerHandle { internal: say }, wanted: want }, Inbox { internal, wanted })
+    (
+        Queues {
+            handle: ServerHandle { internal: say },
+            wanted: want,
+        },
+        Inbox { internal, wanted },
+    )
 }

@@ -5,8 +5,8 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query, ResourceUnit, Status, Text,
-    code,
+    App, Bytes, Event, Identity, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query,
+    ResourceUnit, Status, Text, code,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -104,7 +104,13 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Procs are to be ended; without targets, the requester's namespace.
-    fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {
+    fn abort(
+        &self,
+        source: Proc,
+        status: Status,
+        message: Option<Text>,
+        targets: Vec<Proc>,
+    ) -> Answer<'_, ()> {
         unsupported()
     }
 
@@ -114,23 +120,46 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Find published data.
-    fn lookup(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, Vec<Pdata>> {
+    fn lookup(
+        &self,
+        source: Proc,
+        uid: u32,
+        keys: Vec<Text>,
+        infos: Vec<Info>,
+    ) -> Answer<'_, Vec<Pdata>> {
         unsupported()
     }
 
     /// Withdraw published data.
-    fn unpublish(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, ()> {
+    fn unpublish(
+        &self,
+        source: Proc,
+        uid: u32,
+        keys: Vec<Text>,
+        infos: Vec<Info>,
+    ) -> Answer<'_, ()> {
         unsupported()
     }
 
     /// Start procs for somebody who runs as `identity`.
-    fn spawn(&self, source: Proc, identity: Identity, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
+    fn spawn(
+        &self,
+        source: Proc,
+        identity: Identity,
+        infos: Vec<Info>,
+        apps: Vec<App>,
+    ) -> Answer<'_, Spawned> {
         unsupported()
     }
 
     /// Answer questions of somebody who runs as `identity`: one info for each key that is known and may be told. Of log channels
     /// [`Host::log_channels`] tells.
-    fn query(&self, source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
+    fn query(
+        &self,
+        source: Proc,
+        identity: Identity,
+        queries: Vec<Query>,
+    ) -> Answer<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -159,13 +188,22 @@ pub trait Host: Send + Sync + 'static {
 
     /// Control procs, as a requester wants it (none: a module of the site). The request makes sense and was permitted; the answer
     /// comes when it has been done, and tells to whom it was not.
-    fn job_control(&self, requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<NotDone>> {
+    fn job_control(
+        &self,
+        requester: Option<Proc>,
+        control: JobControl,
+    ) -> Answer<'_, Vec<NotDone>> {
         unsupported()
     }
 
     /// Remove files and directories, as the user `identity` and with no more rights than that has, once all of these procs have
     /// ended. `PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES` where that contradicts what was asked for before.
-    fn register_cleanup(&self, source: Proc, identity: Identity, cleanup: Cleanup) -> Answer<'_, ()> {
+    fn register_cleanup(
+        &self,
+        source: Proc,
+        identity: Identity,
+        cleanup: Cleanup,
+    ) -> Answer<'_, ()> {
         unsupported()
     }
 
@@ -175,17 +213,32 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Monitor procs or files.
-    fn monitor(&self, source: Proc, monitor: Info, error: Status, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    fn monitor(
+        &self,
+        source: Proc,
+        monitor: Info,
+        error: Status,
+        directives: Vec<Info>,
+    ) -> Answer<'_, Vec<Info>> {
         unsupported()
     }
 
     /// Give a credential.
-    fn get_credential(&self, source: Proc, directives: Vec<Info>) -> Answer<'_, (Bytes, Vec<Info>)> {
+    fn get_credential(
+        &self,
+        source: Proc,
+        directives: Vec<Info>,
+    ) -> Answer<'_, (Bytes, Vec<Info>)> {
         unsupported()
     }
 
     /// Check a credential.
-    fn validate_credential(&self, source: Proc, credential: Bytes, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    fn validate_credential(
+        &self,
+        source: Proc,
+        credential: Bytes,
+        directives: Vec<Info>,
+    ) -> Answer<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -202,7 +255,12 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Stop forwarding output.
-    fn iof_deregister(&self, source: Proc, directives: Vec<Info>, remote_id: u64) -> Answer<'_, ()> {
+    fn iof_deregister(
+        &self,
+        source: Proc,
+        directives: Vec<Info>,
+        remote_id: u64,
+    ) -> Answer<'_, ()> {
         unsupported()
     }
 
@@ -235,7 +293,12 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Control a session.
-    fn session_control(&self, source: Proc, session: u32, infos: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    fn session_control(
+        &self,
+        source: Proc,
+        session: u32,
+        infos: Vec<Info>,
+    ) -> Answer<'_, Vec<Info>> {
         unsupported()
     }
 }

@@ -37,18 +37,30 @@ impl Actor {
         self.fabric.forgets(self.id, nspace);
         self.host.job_removed(nspace);
         self.processes.forget_job(nspace);
-        self.jobs = Arc::new(self.jobs.iter().filter(|(known, _)| known != nspace).cloned().collect());
+        self.jobs = Arc::new(
+            self.jobs
+                .iter()
+                .filter(|(known, _)| known != nspace)
+                .cloned()
+                .collect(),
+        );
         self.state.remove_job(nspace)
     }
 
     /// The launcher of a proc says which process it is.
-    pub(crate) fn process_named(&mut self, proc: &Proc, pid: u32, process: OwnedFd) -> Result<(), TooManyProcesses> {
+    pub(crate) fn process_named(
+        &mut self,
+        proc: &Proc,
+        pid: u32,
+        process: OwnedFd,
+    ) -> Result<(), TooManyProcesses> {
         let is_first = !self.processes.is_alive(proc);
         self.processes.watch_named(proc, pid, process)?;
         self.host.process_found(proc, pid);
         // A further process of a proc is no further start of it.
         if is_first {
-            self.state.procs_started(&proc.nspace, &BTreeMap::from([(proc.rank, pid)]));
+            self.state
+                .procs_started(&proc.nspace, &BTreeMap::from([(proc.rank, pid)]));
         }
         Ok(())
     }
@@ -62,7 +74,10 @@ impl Actor {
         }
         let abnormal = match self.state.life(proc) {
             Some(Life::Connected(_) | Life::Lost) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                let now = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default()
+                    .as_secs();
                 let infos = vec![Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now))];
                 Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos))
             }
@@ -83,7 +98,10 @@ impl Actor {
         done: oneshot::Sender<Result<(), PsetError>>,
     ) -> Vec<Action> {
         let defined = self.state.define_process_set(name, members);
-        let (answer, actions) = defined.map_or_else(|error| (Err(error), Vec::new()), |actions| (Ok(()), actions));
+        let (answer, actions) = defined.map_or_else(
+            |error| (Err(error), Vec::new()),
+            |actions| (Ok(()), actions),
+        );
         let _ = done.send(answer);
         actions
     }

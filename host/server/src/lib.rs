@@ -51,7 +51,9 @@ mod user_pace;
 mod user_shares;
 mod wanted;
 
-pub use chains::{ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler, LoneChain, Passed, Standing};
+pub use chains::{
+    ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler, LoneChain, Passed, Standing,
+};
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
 pub use fabric::{Duty, EmbeddedFabric, Fabric, Gathered, ServerId};

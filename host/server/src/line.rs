@@ -53,12 +53,34 @@ pub(crate) struct Line {
 
 impl Line {
     /// That of a client who is not welcome yet.
-    pub(crate) fn new(writer: OwnedWriteHalf, codec: Codec, open: OpenRequests, queue: MessageQueue) -> Line {
+    pub(crate) fn new(
+        writer: OwnedWriteHalf,
+        codec: Codec,
+        open: OpenRequests,
+        queue: MessageQueue,
+    ) -> Line {
         let pace = Pace::of(writer.as_ref());
         let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
-        let (welcome, asks_on, waiting) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        let (welcome, asks_on, waiting) = (
+            AtomicBool::new(false),
+            AtomicBool::new(false),
+            AtomicUsize::new(0),
+        );
         let refused = AtomicU32::new(0);
-        Line { writer, pace, codec, open, queue, welcome, asks_on, waiting, written, cut, refused, unfit }
+        Line {
+            writer,
+            pace,
+            codec,
+            open,
+            queue,
+            welcome,
+            asks_on,
+            waiting,
+            written,
+            cut,
+            refused,
+            unfit,
+        }
     }
 
     /// Tells the client that it is welcome.
@@ -70,7 +92,8 @@ impl Line {
 
     /// The connection's: what has been read behind what the client is answered next.
     pub(crate) fn read(&self, behind: Behind) {
-        self.asks_on.store(behind == Behind::More, Ordering::Relaxed);
+        self.asks_on
+            .store(behind == Behind::More, Ordering::Relaxed);
     }
 
     /// Writes frames when the client has read enough of what came before.
@@ -84,7 +107,9 @@ impl Line {
             match self.writer.try_write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writer.writable().await?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.writer.writable().await?
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -93,7 +118,8 @@ impl Line {
 
     /// Tells the client that nothing more comes.
     pub(crate) fn end(&self) -> Result<(), Fault> {
-        rustix::net::shutdown(self.writer.as_ref(), rustix::net::Shutdown::Write).map_err(Error::from)?;
+        rustix::net::shutdown(self.writer.as_ref(), rustix::net::Shutdown::Write)
+            .map_err(Error::from)?;
         Ok(())
     }
 
@@ -106,12 +132,18 @@ impl Line {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
         let Some(frame) = self.frame_at_once(tag, &reply) else {
-            return Some(Outgoing::Reply { tag, reply: Box::new(reply) });
+            return Some(Outgoing::Reply {
+                tag,
+                reply: Box::new(reply),
+            });
         };
         self.open.close(tag);
         // What is wrong with the connection it finds out itself when it writes what is left.
         let written = self.writer.try_write(&frame).unwrap_or_default();
-        frame.get(written..).filter(|rest| !rest.is_empty()).map(|rest| Outgoing::Rest(rest.to_vec()))
+        frame
+            .get(written..)
+            .filter(|rest| !rest.is_empty())
+            .map(|rest| Outgoing::Rest(rest.to_vec()))
     }
 
     fn frame_at_once(&self, tag: u32, reply: &Reply) -> Option<Vec<u8>> {
@@ -141,7 +173,9 @@ impl Line {
 
     /// The actor's: so many bytes more wait. How many that makes.
     pub(crate) fn wait(&self, bytes: usize) -> usize {
-        self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+        self.waiting
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes)
     }
 
     /// The connection's: so many of them have been written.
@@ -176,7 +210,9 @@ impl Line {
 
 impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("waiting", &self.waiting).finish_non_exhaustive()
+        f.debug_struct("Line")
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
     }
 }
 
@@ -194,14 +230,25 @@ mod tests {
     fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> Line {
         let release: Release = "4.2.2".parse().unwrap();
         let dialect = Dialect::new(release.version(), Encoding::V41);
-        let codec = Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() };
-        Line::new(writer, codec, OpenRequests::new(max_open), MessageQueue::new(8))
+        let codec = Codec {
+            dialect,
+            buffer_type: BufferType::NonDescribed,
+            limits: Limits::default(),
+        };
+        Line::new(
+            writer,
+            codec,
+            OpenRequests::new(max_open),
+            MessageQueue::new(8),
+        )
     }
 
     /// A line, and its client's end.
     async fn line() -> (Line, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap();
         let (_, writer) = listener.accept().await.unwrap().0.into_split();
         (of_release_4(writer, 8), client)
     }
@@ -224,7 +271,10 @@ mod tests {
         let (line, mut client) = line().await;
         let ask = |tag| line.open.open(tag, CommandCode::Fence).unwrap();
         ask(101);
-        assert!(!at_once(&line, 101, done()), "nobody is answered before being welcome");
+        assert!(
+            !at_once(&line, 101, done()),
+            "nobody is answered before being welcome"
+        );
         line.welcome(b"welcome").await.unwrap();
         assert!(at_once(&line, 101, done()));
         assert!(!at_once(&line, 101, done()), "it is answered already");
@@ -234,7 +284,10 @@ mod tests {
         assert_eq!(read, expected);
 
         (102..104).for_each(ask);
-        assert!(!at_once(&line, 102, done()), "somebody who asks for more is answered together");
+        assert!(
+            !at_once(&line, 102, done()),
+            "somebody who asks for more is answered together"
+        );
         assert_eq!(line.open.close(103), Some(CommandCode::Fence));
         line.wait(10);
         assert!(!at_once(&line, 102, done()), "what waits goes first");
@@ -254,7 +307,10 @@ mod tests {
             at_once(&line, *tag, done())
         });
         let bytes = answers.count() * packed(&line, 101).len();
-        assert!(bytes <= Pace::AT_ONCE && bytes > Pace::AT_ONCE / 2, "{bytes}");
+        assert!(
+            bytes <= Pace::AT_ONCE && bytes > Pace::AT_ONCE / 2,
+            "{bytes}"
+        );
         client.read_exact(&mut vec![0; 7 + bytes]).await.unwrap();
     }
 }

@@ -24,7 +24,11 @@ async fn no_longer_accepting(stage: &mut watch::Receiver<Stage>) {
 
 /// Waits until connections are to end, and says how long they have for it; none if the server is gone.
 async fn time_to_drain(stage: &mut watch::Receiver<Stage>) -> Duration {
-    match stage.wait_for(|stage| matches!(stage, Stage::Drain(_))).await.as_deref() {
+    match stage
+        .wait_for(|stage| matches!(stage, Stage::Drain(_)))
+        .await
+        .as_deref()
+    {
         Ok(Stage::Drain(time)) => *time,
         _ => Duration::ZERO,
     }
@@ -51,15 +55,32 @@ pub(crate) struct ConnectionListener {
 
 impl ConnectionListener {
     pub(crate) fn new(listener: TcpListener) -> std::io::Result<ConnectionListener> {
-        let (address, unidentified) = (listener.local_addr()?, Arc::new(Semaphore::new(MAX_UNIDENTIFIED)));
-        Ok(ConnectionListener { listener, address, unidentified })
+        let (address, unidentified) = (
+            listener.local_addr()?,
+            Arc::new(Semaphore::new(MAX_UNIDENTIFIED)),
+        );
+        Ok(ConnectionListener {
+            listener,
+            address,
+            unidentified,
+        })
     }
 
     async fn accept(&self) -> std::io::Result<AcceptedConnection> {
-        let unidentified = self.unidentified.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+        let unidentified = self
+            .unidentified
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(std::io::Error::other)?;
         let (stream, from) = self.listener.accept().await?;
         let socket = stream.into_std()?.into();
-        Ok(AcceptedConnection { socket, from, to: self.address, unidentified })
+        Ok(AcceptedConnection {
+            socket,
+            from,
+            to: self.address,
+            unidentified,
+        })
     }
 
     /// The next connection, if there is one already.
@@ -69,12 +90,21 @@ impl ConnectionListener {
         // An error is seen again by the next that waits.
         let (socket, from) = acceptfrom_with(&self.listener, flags).ok()?;
         let from = from?.try_into().ok()?;
-        Some(AcceptedConnection { socket, from, to: self.address, unidentified })
+        Some(AcceptedConnection {
+            socket,
+            from,
+            to: self.address,
+            unidentified,
+        })
     }
 }
 
 /// Serves what connects until the server stops, and then until the last connection has ended.
-pub(crate) async fn listen(listener: ConnectionListener, lobby: Arc<Lobby>, mut stage: watch::Receiver<Stage>) {
+pub(crate) async fn listen(
+    listener: ConnectionListener,
+    lobby: Arc<Lobby>,
+    mut stage: watch::Receiver<Stage>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -103,7 +133,10 @@ pub(crate) async fn listen(listener: ConnectionListener, lobby: Arc<Lobby>, mut 
         () = all_ended(&mut connections) => return,
         time = time_to_drain(&mut stage) => time,
     };
-    if tokio::time::timeout(time, all_ended(&mut connections)).await.is_err() {
+    if tokio::time::timeout(time, all_ended(&mut connections))
+        .await
+        .is_err()
+    {
         tracing::warn!("clients did not take what was left for them: their connections are closed");
         connections.shutdown().await;
     }

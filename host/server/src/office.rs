@@ -55,7 +55,10 @@ impl Office {
     pub(crate) fn of(actor: Actor) -> Office {
         let (backlog, started) = (actor.spiller.backlog(), actor.started);
         Office {
-            desk: Mutex::new(Desk { actor: Some(actor), sleeps: None }),
+            desk: Mutex::new(Desk {
+                actor: Some(actor),
+                sleeps: None,
+            }),
             sooner: Notify::new(),
             backlog,
             started,
@@ -120,7 +123,9 @@ impl Office {
             }
             self.breathe().await;
         }
-        let Some(mut actor) = self.close() else { return };
+        let Some(mut actor) = self.close() else {
+            return;
+        };
         actor.tell_losses();
         // Whoever waits for us to listen must not: the chains that are drained below are among them.
         drop(inbox);

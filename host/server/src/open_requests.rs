@@ -15,7 +15,10 @@ pub(crate) struct OpenRequests {
 impl OpenRequests {
     /// So many at once at most.
     pub(crate) fn new(max: usize) -> OpenRequests {
-        OpenRequests { commands: Mutex::default(), max }
+        OpenRequests {
+            commands: Mutex::default(),
+            max,
+        }
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -55,7 +55,11 @@ struct QueuedMessages {
 
 impl MessageQueue {
     pub(crate) fn new(max_messages: usize) -> MessageQueue {
-        MessageQueue { inner: Mutex::default(), changed: Notify::new(), max_messages }
+        MessageQueue {
+            inner: Mutex::default(),
+            changed: Notify::new(),
+            max_messages,
+        }
     }
 
     /// Puts a message behind the others; where nobody takes any more, nothing is kept.
@@ -153,7 +157,11 @@ impl Outbox {
         let waiting = self.line.wait(bytes);
         self.line.queue.push(outgoing)?;
         // One message alone may be larger than all that may wait.
-        if waiting > max && waiting > bytes { Err(Full) } else { Ok(()) }
+        if waiting > max && waiting > bytes {
+            Err(Full)
+        } else {
+            Ok(())
+        }
     }
 
     /// Gives the client an answer: at once, if nothing else is on its way.

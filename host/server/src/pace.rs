@@ -32,14 +32,21 @@ impl Pace {
 
     /// That of a client that has read everything.
     pub(crate) fn of(stream: &TcpStream) -> Pace {
-        Pace { ends: stream.peer_addr().ok().zip(stream.local_addr().ok()), sent: AtomicUsize::new(0) }
+        Pace {
+            ends: stream.peer_addr().ok().zip(stream.local_addr().ok()),
+            sent: AtomicUsize::new(0),
+        }
     }
 
     /// Waits until so many bytes may be sent: at once as long as they are few, else when the client has read all before them.
     pub(crate) async fn room(&self, bytes: usize) {
         if !self.room_at_once(bytes) {
             // Of what was longer than the window some may lie with us yet; all else has left when it was written.
-            let ends = if self.sent() > Pace::AT_ONCE { Ends::Both } else { Ends::Far };
+            let ends = if self.sent() > Pace::AT_ONCE {
+                Ends::Both
+            } else {
+                Ends::Far
+            };
             self.read_up(ends).await;
             self.sent.store(bytes, Ordering::Relaxed);
         }
@@ -63,9 +70,11 @@ impl Pace {
     /// Waits until the client has read everything; where the kernel does not say, not at all.
     async fn read_up(&self, ends: Ends) {
         let Some((far, near)) = self.ends else { return };
-        let is_some =
-            |bytes: std::io::Result<Option<u32>>| bytes.is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes > 0));
-        let has_unread = || is_some(unread(far, near)) || (ends == Ends::Both && is_some(untaken(far, near)));
+        let is_some = |bytes: std::io::Result<Option<u32>>| {
+            bytes.is_ok_and(|bytes| bytes.is_some_and(|bytes| bytes > 0))
+        };
+        let has_unread =
+            || is_some(unread(far, near)) || (ends == Ends::Both && is_some(untaken(far, near)));
         let (mut glances, mut pause) = (0, SHORTEST);
         while has_unread() {
             if glances < GLANCES {

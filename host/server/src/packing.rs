@@ -19,31 +19,59 @@ impl Packing {
     pub(crate) fn event(&self, event: Arc<Event>, codec: &Codec) -> Result<Arc<[u8]>, WireError> {
         // Nothing panics while it is held, so what a poisoned lock guards is whole.
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Packed { frame, .. }) =
-            last.as_ref().filter(|last| Arc::ptr_eq(&last.event, &event) && last.codec == *codec)
+        if let Some(Packed { frame, .. }) = last
+            .as_ref()
+            .filter(|last| Arc::ptr_eq(&last.event, &event) && last.codec == *codec)
         {
             return Ok(frame.clone());
         }
         let payload = codec.encode_event(&event)?;
-        let frame: Arc<[u8]> = Frame { pindex: 0, tag: Tag::NOTIFY, payload }.encode()?.into();
-        *last = Some(Packed { event, codec: *codec, frame: frame.clone() });
+        let frame: Arc<[u8]> = Frame {
+            pindex: 0,
+            tag: Tag::NOTIFY,
+            payload,
+        }
+        .encode()?
+        .into();
+        *last = Some(Packed {
+            event,
+            codec: *codec,
+            frame: frame.clone(),
+        });
         Ok(frame)
     }
 }
 
 /// Output of a proc for a client that speaks like this.
 pub(crate) fn output(output: &Output, codec: &Codec) -> Result<Vec<u8>, WireError> {
-    Frame { pindex: 0, tag: Tag::IOF, payload: codec.encode_output(output)? }.encode()
+    Frame {
+        pindex: 0,
+        tag: Tag::IOF,
+        payload: codec.encode_output(output)?,
+    }
+    .encode()
 }
 
 /// The answer to such a request for a client that speaks like this.
-pub(crate) fn answer(tag: u32, command: CommandCode, reply: &Reply, codec: &Codec) -> Result<Vec<u8>, WireError> {
-    Frame { pindex: 0, tag: Tag(tag), payload: codec.encode_reply(command, reply)? }.encode()
+pub(crate) fn answer(
+    tag: u32,
+    command: CommandCode,
+    reply: &Reply,
+    codec: &Codec,
+) -> Result<Vec<u8>, WireError> {
+    Frame {
+        pindex: 0,
+        tag: Tag(tag),
+        payload: codec.encode_reply(command, reply)?,
+    }
+    .encode()
 }
 
 /// The same; what cannot be packed is answered with a status. None where nobody asked.
 pub(crate) fn reply(tag: u32, reply: &Reply, line: &Line) -> Result<Option<Vec<u8>>, Fault> {
-    let Some(command) = line.open.close(tag) else { return Ok(None) };
+    let Some(command) = line.open.close(tag) else {
+        return Ok(None);
+    };
     match answer(tag, command, reply, &line.codec) {
         Ok(frame) => Ok(Some(frame)),
         Err(error) if command == CommandCode::JobData => Err(Fault::JobData(error)),
@@ -51,7 +79,14 @@ pub(crate) fn reply(tag: u32, reply: &Reply, line: &Line) -> Result<Option<Vec<u
         Err(error) => {
             warn_once!(line.unfit, %error, "an answer cannot be packed for this client");
             let payload = line.codec.encode_status(code::PMIX_ERR_PACK_FAILURE)?;
-            Ok(Some(Frame { pindex: 0, tag: Tag(tag), payload }.encode()?))
+            Ok(Some(
+                Frame {
+                    pindex: 0,
+                    tag: Tag(tag),
+                    payload,
+                }
+                .encode()?,
+            ))
         }
     }
 }

@@ -52,13 +52,20 @@ pub(crate) struct OpenConnection(watch::Sender<usize>);
 
 impl ProcessWatch {
     pub(crate) fn new(handle: ServerHandle) -> ProcessWatch {
-        ProcessWatch { procs: Arc::default(), handle }
+        ProcessWatch {
+            procs: Arc::default(),
+            handle,
+        }
     }
 
     /// A proc is connecting by the process of this id.
     pub(crate) fn note_connecting(&self, proc: &Proc, pid: u32) -> ConnectingProc {
         self.procs().entry(proc.clone()).or_default().connecting += 1;
-        ConnectingProc { watch: self.clone(), proc: proc.clone(), pid }
+        ConnectingProc {
+            watch: self.clone(),
+            proc: proc.clone(),
+            pid,
+        }
     }
 
     /// Whether a process of this proc runs or is connecting.
@@ -67,11 +74,15 @@ impl ProcessWatch {
     }
 
     /// The launcher of a proc says which process it is. Refused where the launcher has named too many already.
-    pub(crate) fn watch_named(&self, proc: &Proc, pid: u32, process: OwnedFd) -> Result<(), TooManyProcesses> {
-        let is_full = self
-            .procs()
-            .get(proc)
-            .is_some_and(|processes| processes.watched.len() >= MAX_NAMED && !processes.watched.contains_key(&pid));
+    pub(crate) fn watch_named(
+        &self,
+        proc: &Proc,
+        pid: u32,
+        process: OwnedFd,
+    ) -> Result<(), TooManyProcesses> {
+        let is_full = self.procs().get(proc).is_some_and(|processes| {
+            processes.watched.len() >= MAX_NAMED && !processes.watched.contains_key(&pid)
+        });
         if is_full {
             return Err(TooManyProcesses);
         }
@@ -94,7 +105,12 @@ impl ProcessWatch {
         }
         let open = watch::Sender::new(1);
         watched.insert(pid, open.clone());
-        drop(tokio::spawn(self.clone().follow(proc.clone(), pid, process, open.subscribe())));
+        drop(tokio::spawn(self.clone().follow(
+            proc.clone(),
+            pid,
+            process,
+            open.subscribe(),
+        )));
         OpenConnection(open)
     }
 
@@ -114,7 +130,9 @@ impl ProcessWatch {
     /// Changes the processes of a proc, and forgets the proc when none is left.
     fn update(&self, proc: &Proc, change: impl FnOnce(&mut Processes)) {
         let mut procs = self.procs();
-        let Some(processes) = procs.get_mut(proc) else { return };
+        let Some(processes) = procs.get_mut(proc) else {
+            return;
+        };
         change(processes);
         if processes.connecting == 0 && processes.watched.is_empty() {
             procs.remove(proc);
@@ -127,7 +145,13 @@ impl ProcessWatch {
     }
 
     /// Waits for the end of a process, and then for that of its connections.
-    async fn follow(self, proc: Proc, pid: u32, process: Option<OwnedFd>, mut connections: watch::Receiver<usize>) {
+    async fn follow(
+        self,
+        proc: Proc,
+        pid: u32,
+        process: Option<OwnedFd>,
+        mut connections: watch::Receiver<usize>,
+    ) {
         if let Some(process) = process
             && let Err(error) = end_of(process).await
         {
@@ -165,7 +189,9 @@ impl ConnectingProc {
 
 impl Drop for ConnectingProc {
     fn drop(&mut self) {
-        self.watch.update(&self.proc, |processes| processes.connecting = processes.connecting.saturating_sub(1));
+        self.watch.update(&self.proc, |processes| {
+            processes.connecting = processes.connecting.saturating_sub(1)
+        });
     }
 }
 
@@ -176,7 +202,10 @@ pub(crate) struct TooManyProcesses;
 
 /// A process; none where it has ended already.
 pub(crate) fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(io::ErrorKind::InvalidInput)?;
     match pidfd_open(pid, PidfdFlags::NONBLOCK) {
         Err(rustix::io::Errno::SRCH) => Ok(None),
         opened => Ok(Some(opened?)),
@@ -185,7 +214,10 @@ pub(crate) fn open_process(pid: u32) -> io::Result<Option<OwnedFd>> {
 
 /// Waits for the end of a process.
 async fn end_of(process: OwnedFd) -> io::Result<()> {
-    #[expect(deprecated, reason = "sound for a file that is owned, as here; what replaces it is unsafe for any other")]
+    #[expect(
+        deprecated,
+        reason = "sound for a file that is owned, as here; what replaces it is unsafe for any other"
+    )]
     let process = AsyncFd::with_interest(process, Interest::READABLE)?;
     process.readable().await?.retain_ready();
     Ok(())

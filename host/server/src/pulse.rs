@@ -32,7 +32,10 @@ const HAD: u64 = u64::MAX - 1;
 impl Pulse {
     /// That of a client that has not beaten yet: the first time is awaited.
     pub(crate) fn new(started: Instant) -> Pulse {
-        Pulse { started, beat: AtomicU64::new(AWAITED) }
+        Pulse {
+            started,
+            beat: AtomicU64::new(AWAITED),
+        }
     }
 
     /// Notes a heartbeat. Whether the actor is to be told.
@@ -47,7 +50,11 @@ impl Pulse {
     /// When it beat last, if that is news to the actor, which alone asks.
     fn take(&self) -> Option<Time> {
         // In between the connection may note another: that is taken, and nothing lost.
-        if self.beat.load(Ordering::Relaxed) == AWAITED { None } else { self.leave(HAD) }
+        if self.beat.load(Ordering::Relaxed) == AWAITED {
+            None
+        } else {
+            self.leave(HAD)
+        }
     }
 
     /// The same; the next is awaited.
@@ -78,8 +85,12 @@ impl Pulses {
 
     /// A client is about to leave: what was noted of it counts for its proc, which may have clones that stay.
     pub(crate) fn end(&mut self, peer: PeerId, state: &mut Server) {
-        let Some(proc) = state.proc_of(peer) else { return };
-        let Some(pulses) = self.0.get_mut(proc) else { return };
+        let Some(proc) = state.proc_of(peer) else {
+            return;
+        };
+        let Some(pulses) = self.0.get_mut(proc) else {
+            return;
+        };
         let pulse = pulses.remove(&peer);
         if pulses.is_empty() {
             self.0.remove(proc);
@@ -92,10 +103,15 @@ impl Pulses {
     /// What the time brings, when all that was noted of those who are looked at has been told.
     pub(crate) fn tick(&self, state: &mut Server, now: Time) -> Vec<Action> {
         let due: Vec<Proc> = state.beats_due(now).cloned().collect();
-        due.iter().for_each(|proc| self.tell(proc, Pulse::take, state));
+        due.iter()
+            .for_each(|proc| self.tell(proc, Pulse::take, state));
         let actions = state.tick(now);
         // Nobody looks at the silent any more: they are watched again from the moment at which they beat.
-        for proc in due.iter().filter(|proc| state.is_silent(proc)).collect::<Vec<_>>() {
+        for proc in due
+            .iter()
+            .filter(|proc| state.is_silent(proc))
+            .collect::<Vec<_>>()
+        {
             self.tell(proc, Pulse::await_next, state);
         }
         actions
@@ -130,7 +146,12 @@ mod tests {
         fn of(connections: usize) -> Ward {
             let nspace = Nspace::new("job").unwrap();
             let mut state = Server::new(Settings::default());
-            state.add_job(JobSpec::new(nspace.clone(), 1, "node", Identity { uid: 1, gid: 1 }));
+            state.add_job(JobSpec::new(
+                nspace.clone(),
+                1,
+                "node",
+                Identity { uid: 1, gid: 1 },
+            ));
             let proc = Proc::new(nspace, Rank(0));
             let started = Instant::now();
             let peers = (0..connections).map(|_| {
@@ -138,13 +159,23 @@ mod tests {
                 (peer, Arc::new(Pulse::new(started)))
             });
             let peers = peers.collect();
-            let mut ward = Ward { state, pulses: Pulses::default(), peers };
+            let mut ward = Ward {
+                state,
+                pulses: Pulses::default(),
+                peers,
+            };
             let request = Request::Monitor {
                 monitor: Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Undef),
                 error: code::PMIX_SUCCESS,
-                directives: vec![Info::new(key::PMIX_MONITOR_HEARTBEAT_TIME, Value::Uint32(1))],
+                directives: vec![Info::new(
+                    key::PMIX_MONITOR_HEARTBEAT_TIME,
+                    Value::Uint32(1),
+                )],
             };
-            let to = RequestId { peer: ward.peers[0].0, tag: 100 };
+            let to = RequestId {
+                peer: ward.peers[0].0,
+                tag: 100,
+            };
             ward.state.request(to, request, Time(0));
             assert_eq!(ward.alerts(0), 0);
             ward
@@ -163,7 +194,10 @@ mod tests {
         /// How many alerts there are at a time.
         fn alerts(&mut self, now: u64) -> usize {
             let actions = self.pulses.tick(&mut self.state, Time(now));
-            actions.iter().filter(|action| matches!(action, Action::Chain { .. })).count()
+            actions
+                .iter()
+                .filter(|action| matches!(action, Action::Chain { .. }))
+                .count()
         }
     }
 
@@ -175,7 +209,10 @@ mod tests {
         assert!(pulse.take().is_some());
         assert_eq!((pulse.take(), pulse.beat()), (None, false));
         assert!(pulse.await_next().is_some());
-        assert_eq!((pulse.await_next(), pulse.take(), pulse.beat()), (None, None, true));
+        assert_eq!(
+            (pulse.await_next(), pulse.take(), pulse.beat()),
+            (None, None, true)
+        );
     }
 
     #[test]
@@ -201,15 +238,19 @@ mod tests {
         assert!(ward.beat(0, 5000));
         assert_eq!(ward.state.deadline(), Some(Time(6500)));
         assert!(!ward.beat(0, 5100));
-        assert_eq!((ward.alerts(6500), ward.state.deadline()), (0, Some(Time(6600))));
+        assert_eq!(
+            (ward.alerts(6500), ward.state.deadline()),
+            (0, Some(Time(6600)))
+        );
         assert_eq!(ward.alerts(6600), 1);
     }
 
     #[test]
     fn a_clone_that_leaves_has_beaten_for_its_proc() {
         for leave in [
-            (|state: &mut Server, peer| state.request(RequestId { peer, tag: 1 }, Request::Finalize, Time(2)))
-                as fn(&mut Server, PeerId) -> Vec<Action>,
+            (|state: &mut Server, peer| {
+                state.request(RequestId { peer, tag: 1 }, Request::Finalize, Time(2))
+            }) as fn(&mut Server, PeerId) -> Vec<Action>,
             |state, peer| state.disconnected(peer, Time(2)),
         ] {
             let mut ward = Ward::of(2);
@@ -218,7 +259,11 @@ mod tests {
             let (clone, _) = ward.peers[1];
             ward.pulses.end(clone, &mut ward.state);
             leave(&mut ward.state, clone);
-            assert_eq!((ward.alerts(1700), ward.state.deadline()), (0, Some(Time(2500))), "no beat undoes a later one");
+            assert_eq!(
+                (ward.alerts(1700), ward.state.deadline()),
+                (0, Some(Time(2500))),
+                "no beat undoes a later one"
+            );
             let (last, _) = ward.peers[0];
             ward.pulses.end(last, &mut ward.state);
             assert!(ward.pulses.0.is_empty());

@@ -27,6 +27,9 @@ mod tests {
     #[test]
     fn once_is_once() {
         let once = Once::default();
-        assert_eq!([once.allow(), once.allow(), once.allow()], [true, false, false]);
+        assert_eq!(
+            [once.allow(), once.allow(), once.allow()],
+            [true, false, false]
+        );
     }
 }

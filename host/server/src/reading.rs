@@ -69,11 +69,24 @@ impl<'a> Reading<'a> {
         lobby: &'a Lobby,
     ) -> Reading<'a> {
         let pulse = Arc::new(Pulse::new(lobby.started));
-        Reading { peer, proc, line, share, lobby, pulse, garbled: Once::default(), turn: 0 }
+        Reading {
+            peer,
+            proc,
+            line,
+            share,
+            lobby,
+            pulse,
+            garbled: Once::default(),
+            turn: 0,
+        }
     }
 
     /// Reads until the client has no more to say; what was read already comes first.
-    pub(crate) async fn run(&mut self, reader: &mut OwnedReadHalf, read: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn run(
+        &mut self,
+        reader: &mut OwnedReadHalf,
+        read: &[u8],
+    ) -> Result<(), Fault> {
         let mut decoder = FrameDecoder::new(&self.lobby.limits);
         let mut cut = cut_frames(&mut decoder, read);
         loop {
@@ -114,7 +127,9 @@ impl<'a> Reading<'a> {
 
     /// A client that goes on asking for what there is no room for is read more slowly: to refuse takes time as well.
     async fn wait_behind_refusals(&self) {
-        let delay = self.share.refused_requests_delay(self.line.take_refused(), std::time::Instant::now());
+        let delay = self
+            .share
+            .refused_requests_delay(self.line.take_refused(), std::time::Instant::now());
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
@@ -132,7 +147,11 @@ impl<'a> Reading<'a> {
             if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
                 continue;
             }
-            self.line.read(if cut.has_more() { Behind::More } else { Behind::Nothing });
+            self.line.read(if cut.has_more() {
+                Behind::More
+            } else {
+                Behind::Nothing
+            });
             self.carry_out(frame)?;
             self.turn += 1;
             if self.lobby.office.is_behind() {
@@ -168,10 +187,19 @@ impl<'a> Reading<'a> {
                 && let Some(bytes) = decoder.awaited_payload()
             {
                 let charged = timeout_at(deadline, self.share.frame(bytes)).await;
-                unfinished = Some(charged.inspect_err(|_| over_share()).map_err(|_| self.share.frames_exceeded())?);
+                unfinished = Some(
+                    charged
+                        .inspect_err(|_| over_share())
+                        .map_err(|_| self.share.frames_exceeded())?,
+                );
             }
-            let received = timeout_at(deadline, poll_fn(|context| receive(reader, decoder, context))).await;
-            let received = received.inspect_err(|_| self.lobby.metrics.counters().frames_unfinished.count());
+            let received = timeout_at(
+                deadline,
+                poll_fn(|context| receive(reader, decoder, context)),
+            )
+            .await;
+            let received =
+                received.inspect_err(|_| self.lobby.metrics.counters().frames_unfinished.count());
             match received.map_err(|_| Fault::UnfinishedFrame(timeout))?? {
                 Some(cut) if cut.is_empty() => {}
                 Some(cut) => return Ok(Some(Cut { unfinished, ..cut })),
@@ -182,16 +210,27 @@ impl<'a> Reading<'a> {
 
     fn carry_out(&self, frame: Frame) -> Result<(), Fault> {
         if frame.tag == Tag::HEARTBEAT {
-            Ok(self.lobby.office.enter(|actor| actor.beat(self.peer, self.pulse.clone()))?)
+            Ok(self
+                .lobby
+                .office
+                .enter(|actor| actor.beat(self.peer, self.pulse.clone()))?)
         } else {
             self.request(&frame)
         }
     }
 
     fn request(&self, frame: &Frame) -> Result<(), Fault> {
-        let Reading { peer, line, lobby, .. } = *self;
-        let to = RequestId { peer, tag: frame.tag.0 };
-        let request = match line.codec.decode_request_of(&self.proc.nspace, &frame.payload) {
+        let Reading {
+            peer, line, lobby, ..
+        } = *self;
+        let to = RequestId {
+            peer,
+            tag: frame.tag.0,
+        };
+        let request = match line
+            .codec
+            .decode_request_of(&self.proc.nspace, &frame.payload)
+        {
             Ok(request) => request,
             Err(error) => return self.unfit(to, frame, error),
         };
@@ -213,7 +252,9 @@ impl<'a> Reading<'a> {
         warn_once!(self.garbled, peer = ?self.peer, %error, "a request is not understood");
         let office = &self.lobby.office;
         match self.line.codec.command_of(&frame.payload) {
-            Some(CommandCode::DeregisterEvents) => Ok(office.enter(|actor| actor.garbled(to.peer, error.status()))?),
+            Some(CommandCode::DeregisterEvents) => {
+                Ok(office.enter(|actor| actor.garbled(to.peer, error.status()))?)
+            }
             // A status would be taken for the data: only the end of the connection says that something is wrong.
             Some(CommandCode::JobData) => Err(Fault::JobData(error)),
             _ => {
@@ -279,7 +320,12 @@ fn cut_frames(decoder: &mut FrameDecoder, mut received: &[u8]) -> Cut {
             Ok(Some(frame)) if cut.first.is_none() => cut.first = Some(frame),
             Ok(Some(frame)) => cut.further.push_back(frame),
             Ok(None) => return cut,
-            Err(error) => return Cut { error: Some(error), ..cut },
+            Err(error) => {
+                return Cut {
+                    error: Some(error),
+                    ..cut
+                };
+            }
         }
     }
 }

@@ -169,23 +169,54 @@ impl Server {
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
         let listener = ConnectionListener::new(listener)?;
-        let uri = ServerUri { proc: parts.me, addr: listener.address };
+        let uri = ServerUri {
+            proc: parts.me,
+            addr: listener.address,
+        };
         let metrics: Arc<Metrics> = Arc::default();
         let (Queues { handle, wanted }, inbox) = handle::queues();
-        let Hosted { chains, policies, channels } = parts.hosted;
+        let Hosted {
+            chains,
+            policies,
+            channels,
+        } = parts.hosted;
         let notices = parts.notices;
         let shadows = Shadows::new(&parts.pools.shadows, &metrics);
         let (told, counted, looking) = (notices.clone(), metrics.clone(), shadows.clone());
-        let chains = Chains::start(chains, &parts.pools, settings.chains, &wanted, told, counted, looking);
+        let chains = Chains::start(
+            chains,
+            &parts.pools,
+            settings.chains,
+            &wanted,
+            told,
+            counted,
+            looking,
+        );
         let view = chains.view();
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone(), settings.duty);
         let fabric: Arc<dyn Fabric> = parts.fabric.clone();
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
-        let decisions = Decisions::start(policies, pool, queue, &handle, &metrics, &shadows, parts.audit.clone());
+        let decisions = Decisions::start(
+            policies,
+            pool,
+            queue,
+            &handle,
+            &metrics,
+            &shadows,
+            parts.audit.clone(),
+        );
         let pool = &parts.pools.channels;
         let beside = (fabric.clone(), id);
-        let channels = Channels::start(channels, pool, settings.channels, &parts.host, beside, &handle, &metrics);
+        let channels = Channels::start(
+            channels,
+            pool,
+            settings.channels,
+            &parts.host,
+            beside,
+            &handle,
+            &metrics,
+        );
         let monitoring = match settings.core.monitoring {
             Monitoring::Deferred if parts.host.monitors() => Monitoring::Host,
             Monitoring::Deferred => Monitoring::Server,
@@ -199,13 +230,22 @@ impl Server {
             frame_timeout: settings.frame_timeout,
             refusal_delay: settings.refusal_delay,
             // Half of the threads are left for others.
-            max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers() / 2,
+            max_message_turns_per_user: tokio::runtime::Handle::current().metrics().num_workers()
+                / 2,
             max_tools_per_user: settings.core.max_tools_per_user,
             max_put_bytes_per_user: settings.core.max_put_bytes_per_user,
         };
-        let core = peal_core::server::Settings { id, monitoring, hostname: crate::hostname(), ..settings.core };
+        let core = peal_core::server::Settings {
+            id,
+            monitoring,
+            hostname: crate::hostname(),
+            ..settings.core
+        };
         let mut state = peal_core::server::Server::new(core);
-        let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let identity = Identity {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+        };
         if let Some(codes) = parts.host.registered_events() {
             state.host_registers(&codes);
         }
@@ -213,7 +253,11 @@ impl Server {
         state.watch(decisions.watched());
         let spiller = Spiller::new(settings.spill, settings.wire, handle.clone());
         let processes = ProcessWatch::new(handle.clone());
-        let checker = Arc::new(Checker::new(settings.identity, parts.host.clone(), parts.observer));
+        let checker = Arc::new(Checker::new(
+            settings.identity,
+            parts.host.clone(),
+            parts.observer,
+        ));
         let started = Instant::now();
         let actor = Actor {
             state,

@@ -29,14 +29,27 @@ pub struct SpillSettings {
 
 impl Default for SpillSettings {
     fn default() -> Self {
-        SpillSettings { dir: std::env::temp_dir(), max_bytes: 4 << 30 }
+        SpillSettings {
+            dir: std::env::temp_dir(),
+            max_bytes: 4 << 30,
+        }
     }
 }
 
 enum Order {
-    Write { at: Seq, event: Arc<Event>, bytes: usize },
-    Forget { first: Seq, last: Seq },
-    Recall { peer: PeerId, events: Vec<Seq> },
+    Write {
+        at: Seq,
+        event: Arc<Event>,
+        bytes: usize,
+    },
+    Forget {
+        first: Seq,
+        last: Seq,
+    },
+    Recall {
+        peer: PeerId,
+        events: Vec<Seq>,
+    },
 }
 
 /// What tells the thread; it ends when this is dropped.
@@ -69,13 +82,20 @@ impl Backlog {
 
 impl Spiller {
     pub(crate) fn new(settings: SpillSettings, limits: Limits, handle: ServerHandle) -> Spiller {
-        Spiller { settings, limits, handle, orders: None, backlog: watch::Sender::new(0) }
+        Spiller {
+            settings,
+            limits,
+            handle,
+            orders: None,
+            backlog: watch::Sender::new(0),
+        }
     }
 
     /// Has an event written.
     pub(crate) fn write(&mut self, at: Seq, event: Arc<Event>) {
         let bytes = Size::of_event(&event).bytes;
-        self.backlog.send_modify(|backlog| *backlog = backlog.saturating_add(bytes));
+        self.backlog
+            .send_modify(|backlog| *backlog = backlog.saturating_add(bytes));
         self.tell(Order::Write { at, event, bytes });
     }
 
@@ -109,7 +129,9 @@ impl Spiller {
 
     fn undone(&self, order: Order) {
         match order {
-            Order::Write { bytes, .. } => self.backlog.send_modify(|backlog| *backlog = backlog.saturating_sub(bytes)),
+            Order::Write { bytes, .. } => self
+                .backlog
+                .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes)),
             Order::Forget { .. } => {}
             Order::Recall { peer, events } => {
                 let events = events.into_iter().map(|at| (at, None)).collect();
@@ -132,8 +154,17 @@ impl Spiller {
         };
         let (orders, inbox) = mpsc::channel();
         let spill = Spill::new(&self.settings.dir, self.settings.max_bytes);
-        let work = Work { spill, codec, handle: self.handle.clone(), backlog: self.backlog.clone(), fails: Fails::No };
-        match thread::Builder::new().name("peal-spill".into()).spawn(move || work.run(&inbox)) {
+        let work = Work {
+            spill,
+            codec,
+            handle: self.handle.clone(),
+            backlog: self.backlog.clone(),
+            fails: Fails::No,
+        };
+        match thread::Builder::new()
+            .name("peal-spill".into())
+            .spawn(move || work.run(&inbox))
+        {
             Ok(_) => Some(orders),
             Err(error) => {
                 tracing::error!(%error, "events cannot be spilled: there is no thread for that");
@@ -164,7 +195,8 @@ impl Work {
             match order {
                 Order::Write { at, event, bytes } => {
                     self.write(at, &event);
-                    self.backlog.send_modify(|backlog| *backlog = backlog.saturating_sub(bytes));
+                    self.backlog
+                        .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes));
                 }
                 Order::Forget { first, last } => self.spill.forget(first.0, last.0),
                 Order::Recall { peer, events } => {
@@ -177,7 +209,10 @@ impl Work {
 
     fn write(&mut self, at: Seq, event: &Event) {
         let written = match self.codec.encode_event(event) {
-            Ok(bytes) => self.spill.write(at.0, &bytes).map_err(|error| error.to_string()),
+            Ok(bytes) => self
+                .spill
+                .write(at.0, &bytes)
+                .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         match written {
@@ -194,8 +229,13 @@ impl Work {
     }
 
     fn read(&self, at: Seq) -> Option<Event> {
-        let bytes = self.spill.read(at.0).inspect_err(|error| tracing::error!(%error, "a spilled event is lost"));
+        let bytes = self
+            .spill
+            .read(at.0)
+            .inspect_err(|error| tracing::error!(%error, "a spilled event is lost"));
         let event = self.codec.decode_event(&bytes.ok()??);
-        event.inspect_err(|error| tracing::error!(%error, "a spilled event cannot be read")).ok()
+        event
+            .inspect_err(|error| tracing::error!(%error, "a spilled event cannot be read"))
+            .ok()
     }
 }

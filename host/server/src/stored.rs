@@ -57,7 +57,9 @@ impl State for StoredState {
 /// What a module is told of an error. What concerns the store as a whole, the store has traced.
 fn status(error: &StoreError) -> Status {
     match error {
-        StoreError::Quota { .. } | StoreError::Total { .. } | StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+        StoreError::Quota { .. } | StoreError::Total { .. } | StoreError::Full { .. } => {
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        }
         StoreError::Busy { .. } => code::PMIX_ERR_RESOURCE_BUSY,
         _ => code::PMIX_ERROR,
     }
@@ -70,9 +72,21 @@ impl Metrics {
             let health = audit.health();
             let single = |name, about, value| Family::single(name, about, Kind::Counter, value);
             vec![
-                single("peal_audit_records", "Records written to the audit trail.", health.written),
-                single("peal_audit_calls_lost", "Calls of modules that are missing in the audit trail.", health.lost),
-                single("peal_audit_decisions_unrecorded", "Decisions that could not be recorded.", health.undone),
+                single(
+                    "peal_audit_records",
+                    "Records written to the audit trail.",
+                    health.written,
+                ),
+                single(
+                    "peal_audit_calls_lost",
+                    "Calls of modules that are missing in the audit trail.",
+                    health.lost,
+                ),
+                single(
+                    "peal_audit_decisions_unrecorded",
+                    "Decisions that could not be recorded.",
+                    health.undone,
+                ),
                 Family::single(
                     "peal_audit_failing",
                     "Whether the audit trail cannot be written just now.",
@@ -87,7 +101,8 @@ impl Metrics {
     pub fn show_store(&self, store: Arc<Store>) {
         self.show(move || {
             let health = store.health();
-            let failed = "Writes to the store that failed: what they would have recorded is missing.";
+            let failed =
+                "Writes to the store that failed: what they would have recorded is missing.";
             let unread = "Reads of the store that failed.";
             vec![
                 Family::single(
@@ -96,8 +111,18 @@ impl Metrics {
                     Kind::Counter,
                     health.written,
                 ),
-                Family::single("peal_store_writes_failed", failed, Kind::Counter, health.failed),
-                Family::single("peal_store_reads_failed", unread, Kind::Counter, health.unread),
+                Family::single(
+                    "peal_store_writes_failed",
+                    failed,
+                    Kind::Counter,
+                    health.failed,
+                ),
+                Family::single(
+                    "peal_store_reads_failed",
+                    unread,
+                    Kind::Counter,
+                    health.unread,
+                ),
             ]
         });
     }
@@ -113,22 +138,42 @@ mod tests {
     fn a_module_keeps_what_it_may_and_is_told_what_it_may_not() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(
-            Store::open(&dir.path().join("peal.db"), StoreSettings { max_bytes: 300_000, ..StoreSettings::default() })
-                .unwrap(),
+            Store::open(
+                &dir.path().join("peal.db"),
+                StoreSettings {
+                    max_bytes: 300_000,
+                    ..StoreSettings::default()
+                },
+            )
+            .unwrap(),
         );
         let metrics = Metrics::default();
         metrics.show_store(store.clone());
         let job = Owner::Namespace(Nspace::new("job").unwrap());
-        let (site, job) =
-            (StoredState::new(&store, "m", &Owner::Site, 1000), StoredState::new(&store, "m", &job, u64::MAX));
+        let (site, job) = (
+            StoredState::new(&store, "m", &Owner::Site, 1000),
+            StoredState::new(&store, "m", &job, u64::MAX),
+        );
         site.set("a", b"1").unwrap();
-        assert_eq!((site.get("a"), job.get("a")), (Ok(Some(b"1".to_vec())), Ok(None)));
-        assert_eq!(site.set("b", &[0; 1000]), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
+        assert_eq!(
+            (site.get("a"), job.get("a")),
+            (Ok(Some(b"1".to_vec())), Ok(None))
+        );
+        assert_eq!(
+            site.set("b", &[0; 1000]),
+            Err(code::PMIX_ERR_OUT_OF_RESOURCE)
+        );
         assert_eq!(site.keys(""), Ok(vec!["a".to_owned()]));
         site.delete("a").unwrap();
         assert_eq!(site.keys(""), Ok(Vec::new()));
-        assert_eq!(job.set("large", &vec![0; 400_000]), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
+        assert_eq!(
+            job.set("large", &vec![0; 400_000]),
+            Err(code::PMIX_ERR_OUT_OF_RESOURCE)
+        );
         let text = metrics.snapshot().text().unwrap();
-        assert!(text.contains("\npeal_store_writes_failed_total 1\n"), "{text}");
+        assert!(
+            text.contains("\npeal_store_writes_failed_total 1\n"),
+            "{text}"
+        );
     }
 }

@@ -26,7 +26,11 @@ pub(crate) struct Turn {
 impl<K: Ord> Turns<K> {
     /// So many at once, `each` of them for one user.
     pub(crate) fn new(all: usize, each: usize) -> Turns<K> {
-        Turns { all: Arc::new(Semaphore::new(all)), each, users: Mutex::default() }
+        Turns {
+            all: Arc::new(Semaphore::new(all)),
+            each,
+            users: Mutex::default(),
+        }
     }
 
     /// Waits for a turn of this user.
@@ -34,7 +38,11 @@ impl<K: Ord> Turns<K> {
         let user = self.user(uid);
         let of_user = user.clone().acquire_owned().await?;
         let of_all = self.all.clone().acquire_owned().await?;
-        Ok(Turn { _of_all: of_all, _of_user: of_user, _user: user })
+        Ok(Turn {
+            _of_all: of_all,
+            _of_user: of_user,
+            _user: user,
+        })
     }
 
     fn user(&self, uid: K) -> Arc<Semaphore> {
@@ -71,12 +79,19 @@ mod tests {
         let turns = Turns::new(3, 2);
         let (first, second) = (at_once(&turns, 7).await, at_once(&turns, 7).await);
         assert!(first.is_some() && second.is_some());
-        assert!(at_once(&turns, 7).await.is_none(), "a third one of the same user");
+        assert!(
+            at_once(&turns, 7).await.is_none(),
+            "a third one of the same user"
+        );
         let other = at_once(&turns, 8).await;
         assert!(other.is_some());
         assert!(at_once(&turns, 9).await.is_none(), "a fourth one at all");
         drop((first, second, other));
         assert!(at_once(&turns, 9).await.is_some());
-        assert_eq!(turns.users.lock().unwrap().len(), 1, "nothing is kept of users who are gone");
+        assert_eq!(
+            turns.users.lock().unwrap().len(),
+            1,
+            "nothing is kept of users who are gone"
+        );
     }
 }

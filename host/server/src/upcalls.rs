@@ -14,69 +14,133 @@ pub(crate) struct Asker {
 
 /// Asks the host what the server does not decide by itself.
 pub(crate) async fn ask(host: &dyn Host, asker: Asker, request: Request) -> Reply {
-    answer(host, asker, request).await.unwrap_or_else(Reply::Status)
+    answer(host, asker, request)
+        .await
+        .unwrap_or_else(Reply::Status)
 }
 
 /// Has the host remove things when procs have ended.
-pub(crate) async fn clean_up(host: &dyn Host, source: Proc, identity: Identity, cleanup: Cleanup) -> Reply {
-    Reply::Status(host.register_cleanup(source, identity, cleanup).await.err().unwrap_or(code::PMIX_SUCCESS))
+pub(crate) async fn clean_up(
+    host: &dyn Host,
+    source: Proc,
+    identity: Identity,
+    cleanup: Cleanup,
+) -> Reply {
+    Reply::Status(
+        host.register_cleanup(source, identity, cleanup)
+            .await
+            .err()
+            .unwrap_or(code::PMIX_SUCCESS),
+    )
 }
 
 async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply, Status> {
-    let Asker { source, identity, known: own } = asker;
+    let Asker {
+        source,
+        identity,
+        known: own,
+    } = asker;
     let success = code::PMIX_SUCCESS;
     match request {
-        Request::Abort { status, message, targets } => done(host.abort(source, status, message, targets)).await,
+        Request::Abort {
+            status,
+            message,
+            targets,
+        } => done(host.abort(source, status, message, targets)).await,
         Request::Publish { uid, infos } => done(host.publish(source, uid, infos)).await,
         Request::Lookup { uid, keys, infos } => {
             let data = host.lookup(source, uid, present(keys), infos).await?;
-            Ok(Reply::Published { status: success, data })
+            Ok(Reply::Published {
+                status: success,
+                data,
+            })
         }
-        Request::Unpublish { uid, keys, infos } => done(host.unpublish(source, uid, present(keys), infos)).await,
-        Request::Spawn { infos, apps } => match spawned(host, source, identity, infos, apps).await {
-            Ok(new) => Ok(Reply::Spawned { status: success, nspace: Some(new.nspace), kvals: new.kvals }),
-            // A requester reads the namespace in error replies too.
-            Err(status) => Ok(Reply::Spawned { status, nspace: None, kvals: Vec::new() }),
-        },
+        Request::Unpublish { uid, keys, infos } => {
+            done(host.unpublish(source, uid, present(keys), infos)).await
+        }
+        Request::Spawn { infos, apps } => {
+            match spawned(host, source, identity, infos, apps).await {
+                Ok(new) => Ok(Reply::Spawned {
+                    status: success,
+                    nspace: Some(new.nspace),
+                    kvals: new.kvals,
+                }),
+                // A requester reads the namespace in error replies too.
+                Err(status) => Ok(Reply::Spawned {
+                    status,
+                    nspace: None,
+                    kvals: Vec::new(),
+                }),
+            }
+        }
         Request::Query { queries } => {
             let identity = identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?;
             let asked = queries.iter().map(|query| query.keys.len()).sum();
             let mut infos = match host.query(source, identity, queries).await {
                 // The server knows something, though the host may not.
-                Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => Vec::new(),
+                Err(code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_NOT_FOUND) if !own.is_empty() => {
+                    Vec::new()
+                }
                 answer => answer?,
             };
             infos.extend(own);
             found(infos, asked)
         }
-        Request::Allocate { directive, infos: details } => infos(host.allocate(source, directive, details)).await,
-        Request::Monitor { monitor, error, directives } => {
-            infos(host.monitor(source, monitor, error, directives)).await
-        }
+        Request::Allocate {
+            directive,
+            infos: details,
+        } => infos(host.allocate(source, directive, details)).await,
+        Request::Monitor {
+            monitor,
+            error,
+            directives,
+        } => infos(host.monitor(source, monitor, error, directives)).await,
         Request::GetCredential { directives } => {
             let (credential, infos) = host.get_credential(source, directives).await?;
-            Ok(Reply::Credential { status: success, credential, infos })
+            Ok(Reply::Credential {
+                status: success,
+                credential,
+                infos,
+            })
         }
-        Request::ValidateCredential { credential, directives } => {
-            infos(host.validate_credential(source, credential, directives)).await
+        Request::ValidateCredential {
+            credential,
+            directives,
+        } => infos(host.validate_credential(source, credential, directives)).await,
+        Request::IofPull {
+            sources,
+            directives,
+            channels,
+            local_id,
+        } => {
+            let remote_id = host
+                .iof_pull(source, sources, directives, channels, local_id)
+                .await?;
+            Ok(Reply::IofHandle {
+                status: success,
+                remote_id,
+            })
         }
-        Request::IofPull { sources, directives, channels, local_id } => {
-            let remote_id = host.iof_pull(source, sources, directives, channels, local_id).await?;
-            Ok(Reply::IofHandle { status: success, remote_id })
-        }
-        Request::IofPush { targets, directives, data } => {
-            done(host.push_stdin(source, targets, directives, data)).await
-        }
-        Request::IofDeregister { directives, remote_id } => {
-            done(host.iof_deregister(source, directives, remote_id)).await
-        }
+        Request::IofPush {
+            targets,
+            directives,
+            data,
+        } => done(host.push_stdin(source, targets, directives, data)).await,
+        Request::IofDeregister {
+            directives,
+            remote_id,
+        } => done(host.iof_deregister(source, directives, remote_id)).await,
         Request::FabricRegister { directives } => infos(host.fabric(source, directives)).await,
-        Request::ResourceBlock { directive, block, units, infos } => {
-            done(host.resource_block(source, directive, block, units, infos)).await
-        }
-        Request::SessionControl { session, infos: details } => {
-            infos(host.session_control(source, session, details)).await
-        }
+        Request::ResourceBlock {
+            directive,
+            block,
+            units,
+            infos,
+        } => done(host.resource_block(source, directive, block, units, infos)).await,
+        Request::SessionControl {
+            session,
+            infos: details,
+        } => infos(host.session_control(source, session, details)).await,
         // The rest is the server's own, goes another way, or is served by nobody yet.
         Request::JobData
         | Request::GroupConstruct { .. }
@@ -108,7 +172,13 @@ async fn spawned(
     infos: Vec<Info>,
     apps: Vec<App>,
 ) -> Result<Spawned, Status> {
-    host.spawn(source, identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?, infos, apps).await
+    host.spawn(
+        source,
+        identity.ok_or(code::PMIX_ERR_NO_PERMISSIONS)?,
+        infos,
+        apps,
+    )
+    .await
 }
 
 async fn done(answer: Answer<'_, ()>) -> Result<Reply, Status> {
@@ -116,15 +186,24 @@ async fn done(answer: Answer<'_, ()>) -> Result<Reply, Status> {
 }
 
 async fn infos(answer: Answer<'_, Vec<Info>>) -> Result<Reply, Status> {
-    answer.await.map(|infos| Reply::Infos { status: code::PMIX_SUCCESS, infos })
+    answer.await.map(|infos| Reply::Infos {
+        status: code::PMIX_SUCCESS,
+        infos,
+    })
 }
 
 /// What is known of so many keys.
 fn found(infos: Vec<Info>, asked: usize) -> Result<Reply, Status> {
     match infos.len() {
         0 => Err(code::PMIX_ERR_NOT_FOUND),
-        known if known < asked => Ok(Reply::Infos { status: code::PMIX_ERR_PARTIAL_SUCCESS, infos }),
-        _ => Ok(Reply::Infos { status: code::PMIX_SUCCESS, infos }),
+        known if known < asked => Ok(Reply::Infos {
+            status: code::PMIX_ERR_PARTIAL_SUCCESS,
+            infos,
+        }),
+        _ => Ok(Reply::Infos {
+            status: code::PMIX_SUCCESS,
+            infos,
+        }),
     }
 }
 

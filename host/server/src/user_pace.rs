@@ -23,7 +23,10 @@ pub(crate) struct UserPaces {
 impl UserPaces {
     /// The pace of users who may be refused so many times in a second.
     pub(crate) fn new(free: u32) -> UserPaces {
-        UserPaces { free: free.max(1), forgotten: BTreeMap::new() }
+        UserPaces {
+            free: free.max(1),
+            forgotten: BTreeMap::new(),
+        }
     }
 
     /// Notes refusals. No more of them are remembered than delay what follows for `longest`.
@@ -38,7 +41,10 @@ impl UserPaces {
 
     /// The time that what follows of a user waits.
     pub(crate) fn delay(&self, uid: u32, now: Instant) -> Duration {
-        let forgotten = self.forgotten.get(&uid).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        let forgotten = self
+            .forgotten
+            .get(&uid)
+            .map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         forgotten.saturating_sub(WINDOW)
     }
 }
@@ -58,7 +64,10 @@ mod tests {
             assert_eq!(paces.delay(1000, start), Duration::ZERO);
         }
         paces.note(1000, 1, start, LONGEST);
-        assert_eq!((paces.delay(1000, start), paces.delay(1001, start)), (WINDOW / FREE, Duration::ZERO));
+        assert_eq!(
+            (paces.delay(1000, start), paces.delay(1001, start)),
+            (WINDOW / FREE, Duration::ZERO)
+        );
         assert_eq!(paces.delay(1000, start + WINDOW / FREE), Duration::ZERO);
         for count in [1000, u32::MAX] {
             paces.note(1000, count, start, LONGEST);

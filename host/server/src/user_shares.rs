@@ -57,7 +57,8 @@ impl ShareLimits {
     }
 
     fn frame_units(&self) -> usize {
-        (self.max_partial_frame_bytes_per_user / FRAME_UNIT).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
+        (self.max_partial_frame_bytes_per_user / FRAME_UNIT)
+            .clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize))
     }
 }
 
@@ -68,11 +69,17 @@ pub(crate) enum ShareExceeded {
         "there are {max} connections, more are not allowed (server.max_connections, of which an eighth is for root and the server's user)"
     )]
     Connections { max: usize },
-    #[error("user {uid} has {max} connections, more are not allowed (server.max_connections_per_user)")]
+    #[error(
+        "user {uid} has {max} connections, more are not allowed (server.max_connections_per_user)"
+    )]
     UserConnections { uid: u32, max: usize },
-    #[error("{max} other handshakes of user {uid} were not complete in time (server.max_handshakes_per_user)")]
+    #[error(
+        "{max} other handshakes of user {uid} were not complete in time (server.max_handshakes_per_user)"
+    )]
     Handshakes { uid: u32, max: usize },
-    #[error("unfinished frames of user {uid} take {max} bytes (server.max_partial_frame_bytes_per_user)")]
+    #[error(
+        "unfinished frames of user {uid} take {max} bytes (server.max_partial_frame_bytes_per_user)"
+    )]
     FrameBytes { uid: u32, max: usize },
 }
 
@@ -118,14 +125,27 @@ impl UserShares {
             refused_handshakes: UserPaces::new(FREE_HANDSHAKES),
             refused_requests: UserPaces::new(FREE_REQUESTS),
         };
-        UserShares { limits, server, usage: Mutex::new(usage), is_shared: AtomicBool::new(false) }
+        UserShares {
+            limits,
+            server,
+            usage: Mutex::new(usage),
+            is_shared: AtomicBool::new(false),
+        }
     }
 
     /// Charges a connection to a user.
     pub(crate) fn connect(self: &Arc<Self>, uid: u32) -> Result<ConnectionShare, ShareExceeded> {
         let is_bounded = uid != 0 && uid != self.server;
-        let ShareLimits { max_connections, max_connections_per_user: own, .. } = self.limits;
-        let max = if is_bounded { self.limits.unreserved_connections() } else { max_connections };
+        let ShareLimits {
+            max_connections,
+            max_connections_per_user: own,
+            ..
+        } = self.limits;
+        let max = if is_bounded {
+            self.limits.unreserved_connections()
+        } else {
+            max_connections
+        };
         let mut usage = self.usage();
         let theirs = usage.users.get(&uid).map_or(0, |user| user.connections);
         if is_bounded && theirs >= own {
@@ -135,12 +155,23 @@ impl UserShares {
             return Err(ShareExceeded::Connections { max });
         }
         usage.connections += 1;
-        let fresh = || UserUsage { connections: 0, remaining: is_bounded.then(|| self.whole_share()) };
+        let fresh = || UserUsage {
+            connections: 0,
+            remaining: is_bounded.then(|| self.whole_share()),
+        };
         let user = usage.users.entry(uid).or_insert_with(fresh);
         user.connections += 1;
-        let turns = user.remaining.as_ref().map(|remaining| remaining.turns.clone());
-        self.is_shared.store(usage.users.len() > 1, Ordering::Relaxed);
-        Ok(ConnectionShare { shares: self.clone(), uid, turns })
+        let turns = user
+            .remaining
+            .as_ref()
+            .map(|remaining| remaining.turns.clone());
+        self.is_shared
+            .store(usage.users.len() > 1, Ordering::Relaxed);
+        Ok(ConnectionShare {
+            shares: self.clone(),
+            uid,
+            turns,
+        })
     }
 
     /// The limits of one user and the usage of all, as metrics.
@@ -160,30 +191,61 @@ impl UserShares {
             ("tools", tools),
             ("put_bytes", put_bytes),
         ];
-        let limits = limits.map(|(resource, max)| sample(resource, None, max)).to_vec();
-        let used: Vec<Sample> = self.usage().users.iter().flat_map(|(uid, user)| self.used(*uid, user)).collect();
-        let (limit, usage) =
-            ("What one user may have, unless that is root or the server's.", "What users have of what is limited.");
+        let limits = limits
+            .map(|(resource, max)| sample(resource, None, max))
+            .to_vec();
+        let used: Vec<Sample> = self
+            .usage()
+            .users
+            .iter()
+            .flat_map(|(uid, user)| self.used(*uid, user))
+            .collect();
+        let (limit, usage) = (
+            "What one user may have, unless that is root or the server's.",
+            "What users have of what is limited.",
+        );
         let used = (!used.is_empty()).then(|| family("peal_user_usage", usage, used));
-        std::iter::once(family("peal_user_limit", limit, limits)).chain(used).collect()
+        std::iter::once(family("peal_user_limit", limit, limits))
+            .chain(used)
+            .collect()
     }
 
     fn used(&self, uid: u32, user: &UserUsage) -> Vec<Sample> {
         let mut used = vec![sample(CONNECTIONS, Some(uid), user.connections)];
-        if let Some(Remaining { handshakes, frames, .. }) = &user.remaining {
-            let handshakes = self.limits.max_handshakes_per_user.saturating_sub(handshakes.available_permits());
-            let frames = self.limits.frame_units().saturating_sub(frames.available_permits()) * FRAME_UNIT;
-            used.extend([sample(HANDSHAKES, Some(uid), handshakes), sample(PARTIAL_FRAME_BYTES, Some(uid), frames)]);
+        if let Some(Remaining {
+            handshakes, frames, ..
+        }) = &user.remaining
+        {
+            let handshakes = self
+                .limits
+                .max_handshakes_per_user
+                .saturating_sub(handshakes.available_permits());
+            let frames = self
+                .limits
+                .frame_units()
+                .saturating_sub(frames.available_permits())
+                * FRAME_UNIT;
+            used.extend([
+                sample(HANDSHAKES, Some(uid), handshakes),
+                sample(PARTIAL_FRAME_BYTES, Some(uid), frames),
+            ]);
         }
         used
     }
 
     fn whole_share(&self) -> Remaining {
-        let handshakes = self.limits.max_handshakes_per_user.min(Semaphore::MAX_PERMITS);
+        let handshakes = self
+            .limits
+            .max_handshakes_per_user
+            .min(Semaphore::MAX_PERMITS);
         Remaining {
             handshakes: Arc::new(Semaphore::new(handshakes)),
             frames: Arc::new(Semaphore::new(self.limits.frame_units())),
-            turns: Arc::new(Semaphore::new(self.limits.max_message_turns_per_user.clamp(1, Semaphore::MAX_PERMITS))),
+            turns: Arc::new(Semaphore::new(
+                self.limits
+                    .max_message_turns_per_user
+                    .clamp(1, Semaphore::MAX_PERMITS),
+            )),
         }
     }
 
@@ -201,13 +263,26 @@ const HANDSHAKES: &str = "handshakes";
 const PARTIAL_FRAME_BYTES: &str = "partial_frame_bytes";
 
 fn family(name: &str, help: &str, samples: Vec<Sample>) -> Family {
-    Family { name: name.to_owned(), help: help.to_owned(), kind: Kind::Gauge, unit: None, samples }
+    Family {
+        name: name.to_owned(),
+        help: help.to_owned(),
+        kind: Kind::Gauge,
+        unit: None,
+        samples,
+    }
 }
 
 fn sample(resource: &str, uid: Option<u32>, value: usize) -> Sample {
     let uid = uid.map(|uid| ("uid".to_owned(), uid.to_string()));
-    let labels = Labels::from_iter([("resource".to_owned(), resource.to_owned())].into_iter().chain(uid));
-    Sample { labels, value: Amount::Number(value as u64) }
+    let labels = Labels::from_iter(
+        [("resource".to_owned(), resource.to_owned())]
+            .into_iter()
+            .chain(uid),
+    );
+    Sample {
+        labels,
+        value: Amount::Number(value as u64),
+    }
 }
 
 /// One connection of a user, until it is dropped.
@@ -222,20 +297,26 @@ pub(crate) struct ConnectionShare {
 /// A handshake that is being read, or bytes of a frame, until it is dropped. Those of root and the server's user hold nothing.
 #[derive(Debug)]
 pub(crate) struct UnfinishedShare(
-    #[expect(dead_code, reason = "what it holds is given back when it is dropped")] Option<OwnedSemaphorePermit>,
+    #[expect(dead_code, reason = "what it holds is given back when it is dropped")]
+    Option<OwnedSemaphorePermit>,
 );
 
 /// A turn of a user at having messages carried out, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct MessageTurn<'a>(
-    #[expect(dead_code, reason = "what it holds is given back when it is dropped")] Option<SemaphorePermit<'a>>,
+    #[expect(dead_code, reason = "what it holds is given back when it is dropped")]
+    Option<SemaphorePermit<'a>>,
 );
 
 impl ConnectionShare {
     /// A turn at having messages carried out, if the user may have one more now. Threads are left for others however many connections of
     /// one user have something to say. Whoever is alone has all of them.
     pub(crate) fn try_turn(&self) -> Option<MessageTurn<'_>> {
-        match self.turns.as_ref().filter(|_| self.shares.is_shared.load(Ordering::Relaxed)) {
+        match self
+            .turns
+            .as_ref()
+            .filter(|_| self.shares.is_shared.load(Ordering::Relaxed))
+        {
             None => Some(MessageTurn(None)),
             Some(turns) => Some(MessageTurn(Some(turns.try_acquire().ok()?))),
         }
@@ -253,7 +334,12 @@ impl ConnectionShare {
     /// Notes that a handshake of the user was refused.
     pub(crate) fn note_refused_handshake(&self, now: Instant) {
         if self.turns.is_some() {
-            self.shares.usage().refused_handshakes.note(self.uid, 1, now, self.shares.limits.refusal_delay);
+            self.shares.usage().refused_handshakes.note(
+                self.uid,
+                1,
+                now,
+                self.shares.limits.refusal_delay,
+            );
         }
     }
 
@@ -268,21 +354,29 @@ impl ConnectionShare {
             return Duration::ZERO;
         }
         let mut usage = self.shares.usage();
-        usage.refused_requests.note(self.uid, count, now, self.shares.limits.refusal_delay);
+        usage
+            .refused_requests
+            .note(self.uid, count, now, self.shares.limits.refusal_delay);
         usage.refused_requests.delay(self.uid, now)
     }
 
     /// Waits until a handshake of the user may be read.
     pub(crate) async fn handshake(&self) -> UnfinishedShare {
-        let Some(Remaining { handshakes, .. }) = self.shares.remaining(self.uid) else { return UnfinishedShare(None) };
+        let Some(Remaining { handshakes, .. }) = self.shares.remaining(self.uid) else {
+            return UnfinishedShare(None);
+        };
         // It is never closed.
         UnfinishedShare(handshakes.acquire_owned().await.ok())
     }
 
     /// Waits until a frame of so many bytes may be read. One that is longer than the whole share takes all of it.
     pub(crate) async fn frame(&self, bytes: usize) -> UnfinishedShare {
-        let Some(Remaining { frames, .. }) = self.shares.remaining(self.uid) else { return UnfinishedShare(None) };
-        let units = bytes.div_ceil(FRAME_UNIT).min(self.shares.limits.frame_units());
+        let Some(Remaining { frames, .. }) = self.shares.remaining(self.uid) else {
+            return UnfinishedShare(None);
+        };
+        let units = bytes
+            .div_ceil(FRAME_UNIT)
+            .min(self.shares.limits.frame_units());
         // The share has fewer units.
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         UnfinishedShare(frames.acquire_many_owned(units).await.ok())
@@ -295,12 +389,18 @@ impl ConnectionShare {
 
     /// The error where a handshake could not be read in time.
     pub(crate) fn handshakes_exceeded(&self) -> ShareExceeded {
-        ShareExceeded::Handshakes { uid: self.uid, max: self.shares.limits.max_handshakes_per_user }
+        ShareExceeded::Handshakes {
+            uid: self.uid,
+            max: self.shares.limits.max_handshakes_per_user,
+        }
     }
 
     /// The error where a frame could not be read in time.
     pub(crate) fn frames_exceeded(&self) -> ShareExceeded {
-        ShareExceeded::FrameBytes { uid: self.uid, max: self.shares.limits.max_partial_frame_bytes_per_user }
+        ShareExceeded::FrameBytes {
+            uid: self.uid,
+            max: self.shares.limits.max_partial_frame_bytes_per_user,
+        }
     }
 }
 
@@ -312,7 +412,9 @@ impl Drop for ConnectionShare {
             user.connections = user.connections.saturating_sub(1);
             if user.connections == 0 {
                 usage.users.remove(&self.uid);
-                self.shares.is_shared.store(usage.users.len() > 1, Ordering::Relaxed);
+                self.shares
+                    .is_shared
+                    .store(usage.users.len() > 1, Ordering::Relaxed);
             }
         }
     }

@@ -32,19 +32,40 @@ impl Actor {
     pub(crate) fn wanted(&mut self, wanted: Wanted) -> Vec<Action> {
         match wanted {
             Wanted::Event(raised) => self.raised(raised),
-            Wanted::Control { owner, module, asked: ControlRequest { request, targets, directives } } => {
+            Wanted::Control {
+                owner,
+                module,
+                asked:
+                    ControlRequest {
+                        request,
+                        targets,
+                        directives,
+                    },
+            } => {
                 let what: Vec<&str> = directives.iter().map(|info| info.key.as_str()).collect();
                 tracing::info!(%owner, module, request, ?targets, ?what, "a module asks for job control");
-                self.state.control_for(&owner, request, targets, directives, self.now())
+                self.state
+                    .control_for(&owner, request, targets, directives, self.now())
             }
-            Wanted::Report { owner, report: Report { request, data, directives } } => {
-                self.state.log_for(&owner, request, data, directives)
-            }
+            Wanted::Report {
+                owner,
+                report:
+                    Report {
+                        request,
+                        data,
+                        directives,
+                    },
+            } => self.state.log_for(&owner, request, data, directives),
         }
     }
 
     fn raised(&mut self, raised: Raised) -> Vec<Action> {
-        let Raised { event, raiser, allowance, request } = raised;
+        let Raised {
+            event,
+            raiser,
+            allowance,
+            request,
+        } = raised;
         let code = event.code;
         self.state.raise(event, raiser, allowance).unwrap_or_else(|status| {
             self.metrics.counters().raised_events_refused.count();

@@ -77,37 +77,79 @@ pub(crate) struct FileSink {
 
 impl FileSink {
     pub(crate) fn open(name: &str, settings: FileSettings) -> Result<FileSink, SinkError> {
-        let setting = |what, value, right| SinkError::Setting { name: name.to_owned(), what, value, right };
+        let setting = |what, value, right| SinkError::Setting {
+            name: name.to_owned(),
+            what,
+            value,
+            right,
+        };
         let path = &settings.path;
-        let file_name = path.file_name().and_then(|file| file.to_str()).map(str::to_owned);
-        let file_name = file_name.ok_or_else(|| setting("path", format!("{path:?}"), "that of a file, in UTF-8"))?;
+        let file_name = path
+            .file_name()
+            .and_then(|file| file.to_str())
+            .map(str::to_owned);
+        let file_name = file_name
+            .ok_or_else(|| setting("path", format!("{path:?}"), "that of a file, in UTF-8"))?;
         if settings.mode & !0o666 != 0 {
-            return Err(setting("mode", format!("{:o}", settings.mode), "who may read and write, such as 640"));
+            return Err(setting(
+                "mode",
+                format!("{:o}", settings.mode),
+                "who may read and write, such as 640",
+            ));
         }
         if settings.max_bytes == 0 || settings.max_message == 0 {
-            return Err(setting("max_bytes or max_message", "0".to_owned(), "one at least"));
+            return Err(setting(
+                "max_bytes or max_message",
+                "0".to_owned(),
+                "one at least",
+            ));
         }
-        let of = |source| SinkError::File { name: name.to_owned(), path: path.clone(), source };
-        let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let of = |source| SinkError::File {
+            name: name.to_owned(),
+            path: path.clone(),
+            source,
+        };
+        let parent = path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let dir = Dir::open_ambient_dir(parent, ambient_authority()).map_err(of)?;
-        let lock = open_file(&dir, &format!("{file_name}.lock"), 0o600).map_err(of)?.into_std();
+        let lock = open_file(&dir, &format!("{file_name}.lock"), 0o600)
+            .map_err(of)?
+            .into_std();
         let file = Mutex::new(open_file(&dir, &file_name, settings.mode).map_err(of)?);
-        Ok(FileSink { name: name.to_owned(), settings, dir, file_name, lock, file })
+        Ok(FileSink {
+            name: name.to_owned(),
+            settings,
+            dir,
+            file_name,
+            lock,
+            file,
+        })
     }
 
     /// Writes a message, with the end of a line behind it where it has none. If that fails the file is as it was.
     pub(crate) fn write(&self, mut bytes: Vec<u8>) -> Result<(), Refused> {
         if bytes.is_empty() {
-            return Err(Refused::Empty { name: self.name.clone() });
+            return Err(Refused::Empty {
+                name: self.name.clone(),
+            });
         }
         if bytes.len() > self.settings.max_message {
             let most = self.settings.max_message;
-            return Err(Refused::TooLong { name: self.name.clone(), bytes: bytes.len(), most });
+            return Err(Refused::TooLong {
+                name: self.name.clone(),
+                bytes: bytes.len(),
+                most,
+            });
         }
         if !bytes.ends_with(b"\n") {
             bytes.push(b'\n');
         }
-        self.append(&bytes).map_err(|source| Refused::File { name: self.name.clone(), source })
+        self.append(&bytes).map_err(|source| Refused::File {
+            name: self.name.clone(),
+            source,
+        })
     }
 
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
@@ -150,7 +192,10 @@ impl FileSink {
             return self.dir.remove_file(name(0));
         }
         for number in (0..self.settings.keep).rev() {
-            match self.dir.rename(name(number), &self.dir, name(number.saturating_add(1))) {
+            match self
+                .dir
+                .rename(name(number), &self.dir, name(number.saturating_add(1)))
+            {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -164,10 +209,20 @@ impl FileSink {
 fn open_file(dir: &Dir, name: &str, mode: u32) -> io::Result<File> {
     let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default();
     let mut options = OpenOptions::new();
-    let file = dir.open_with(name, options.append(true).create(true).mode(mode).custom_flags(flags))?;
+    let file = dir.open_with(
+        name,
+        options
+            .append(true)
+            .create(true)
+            .mode(mode)
+            .custom_flags(flags),
+    )?;
     let found = file.metadata()?;
     if !found.is_file() || found.nlink() > 1 {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file, or has other names as well"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is no regular file, or has other names as well",
+        ));
     }
     Ok(file)
 }
@@ -182,7 +237,10 @@ fn write_whole(file: &mut File, bytes: &[u8], sync: FileSync) -> io::Result<()> 
     };
     if written < bytes.len() {
         // The system says why only when nothing more goes in; but with files there is one reason for it.
-        return Err(io::Error::new(ErrorKind::StorageFull, format!("there was room for {written} bytes only")));
+        return Err(io::Error::new(
+            ErrorKind::StorageFull,
+            format!("there was room for {written} bytes only"),
+        ));
     }
     match sync {
         FileSync::Never => Ok(()),

@@ -44,7 +44,9 @@ pub struct SinkHandle {
 
 impl fmt::Debug for SinkHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SinkHandle").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("SinkHandle")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,7 +59,12 @@ impl SinkHandle {
     /// Takes a message or refuses it, without waiting for a network. A file is written when this returns, a message that is to
     /// survive the process is in the store.
     pub fn submit(&self, message: Message) -> Result<(), Refused> {
-        let kind = |carries| Err(Refused::Kind { name: self.name.clone(), carries });
+        let kind = |carries| {
+            Err(Refused::Kind {
+                name: self.name.clone(),
+                carries,
+            })
+        };
         let done = match (&self.way, message) {
             (Way::File(file), Message::Bytes(bytes)) => {
                 let written = file.write(bytes);
@@ -68,12 +75,12 @@ impl SinkHandle {
                 }
                 written
             }
-            (Way::Syslog(lines, queue), Message::Bytes(bytes)) => {
-                lines.check(&bytes).and_then(|()| queue.accept(lines.parcel(bytes), &self.gauge))
-            }
-            (Way::Mail(rules, queue), Message::Mail(mail)) => {
-                rules.letter(mail).and_then(|parcel: Parcel| queue.accept(parcel, &self.gauge))
-            }
+            (Way::Syslog(lines, queue), Message::Bytes(bytes)) => lines
+                .check(&bytes)
+                .and_then(|()| queue.accept(lines.parcel(bytes), &self.gauge)),
+            (Way::Mail(rules, queue), Message::Mail(mail)) => rules
+                .letter(mail)
+                .and_then(|parcel: Parcel| queue.accept(parcel, &self.gauge)),
             (Way::Mail(..), Message::Bytes(_)) => kind("mail, and no bytes"),
             (Way::File(_) | Way::Syslog(..), Message::Mail(_)) => kind("bytes, and no mail"),
         };
@@ -109,14 +116,20 @@ struct Prepared {
 impl Sinks {
     /// Opens all or none. What an earlier process left in the store for one of them is delivered, and so is, within half a
     /// minute, what others of this process leave there that are closed later.
-    pub fn open(settings: Vec<SinkSettings>, store: Option<&Arc<Store>>) -> Result<Sinks, SinkError> {
+    pub fn open(
+        settings: Vec<SinkSettings>,
+        store: Option<&Arc<Store>>,
+    ) -> Result<Sinks, SinkError> {
         let outboxes = store.map(Store::outboxes).transpose()?;
         let mut prepared: BTreeMap<String, Prepared> = BTreeMap::new();
         for sink in settings {
             sink.check()?;
             let name = sink.name.clone();
             let (handle, worker) = prepare(sink, outboxes.as_ref())?;
-            if prepared.insert(name.clone(), Prepared { handle, worker }).is_some() {
+            if prepared
+                .insert(name.clone(), Prepared { handle, worker })
+                .is_some()
+            {
                 return Err(SinkError::Twice { name });
             }
         }
@@ -129,7 +142,9 @@ impl Sinks {
             sinks.0.insert(name.clone(), Arc::new(handle));
             if let Some(worker) = worker {
                 let thread = thread::Builder::new().name(format!("sink {name}"));
-                thread.spawn(move || worker.run()).map_err(|source| SinkError::Thread { name, source })?;
+                thread
+                    .spawn(move || worker.run())
+                    .map_err(|source| SinkError::Thread { name, source })?;
             }
         }
         Ok(sinks)
@@ -142,15 +157,23 @@ impl Sinks {
 
     /// How each fares.
     pub fn health(&self) -> BTreeMap<String, Health> {
-        self.0.iter().map(|(name, handle)| (name.clone(), handle.health())).collect()
+        self.0
+            .iter()
+            .map(|(name, handle)| (name.clone(), handle.health()))
+            .collect()
     }
 
     /// Accepts nothing more and tries to deliver what waits, until then at most. What is not delivered is lost, or stays in the
     /// store. Returns the sinks that are still busy with a message: their threads end with the network's patience.
     pub fn close(&self, deadline: Duration) -> Vec<String> {
-        let until = Instant::now().checked_add(deadline).unwrap_or_else(Instant::now);
+        let until = Instant::now()
+            .checked_add(deadline)
+            .unwrap_or_else(Instant::now);
         self.end(until);
-        let busy = self.0.iter().filter(|(_, handle)| handle.queue().is_some_and(|queue| !queue.wait(until)));
+        let busy = self
+            .0
+            .iter()
+            .filter(|(_, handle)| handle.queue().is_some_and(|queue| !queue.wait(until)));
         busy.map(|(name, _)| name.clone()).collect()
     }
 
@@ -167,20 +190,46 @@ impl Drop for Sinks {
     }
 }
 
-fn prepare(sink: SinkSettings, outboxes: Option<&Arc<Outboxes>>) -> Result<(SinkHandle, Option<Worker>), SinkError> {
-    let SinkSettings { name, kind, queue: bounds, durability, retry } = sink;
+fn prepare(
+    sink: SinkSettings,
+    outboxes: Option<&Arc<Outboxes>>,
+) -> Result<(SinkHandle, Option<Worker>), SinkError> {
+    let SinkSettings {
+        name,
+        kind,
+        queue: bounds,
+        durability,
+        retry,
+    } = sink;
     let gauge = Arc::new(Gauge::default());
     let outbox = |name: &str| -> Result<Option<Outbox>, SinkError> {
         if durability == Durability::Memory {
             return Ok(None);
         }
-        let outboxes = outboxes.ok_or_else(|| SinkError::NoStore { name: name.to_owned() })?;
-        let bounds = OutboxBounds { messages: bounds.messages as u64, bytes: bounds.bytes as u64 };
+        let outboxes = outboxes.ok_or_else(|| SinkError::NoStore {
+            name: name.to_owned(),
+        })?;
+        let bounds = OutboxBounds {
+            messages: bounds.messages as u64,
+            bytes: bounds.bytes as u64,
+        };
         Ok(Some(outboxes.of(name, bounds)))
     };
-    let queue = |name: &str| Ok::<_, SinkError>(Arc::new(Queue::new(name.to_owned(), bounds, retry, outbox(name)?)));
+    let queue = |name: &str| {
+        Ok::<_, SinkError>(Arc::new(Queue::new(
+            name.to_owned(),
+            bounds,
+            retry,
+            outbox(name)?,
+        )))
+    };
     let worker = |queue: &Arc<Queue>, carrier: Box<dyn Carrier>| {
-        Some(Worker { name: name.clone(), queue: queue.clone(), gauge: gauge.clone(), carrier })
+        Some(Worker {
+            name: name.clone(),
+            queue: queue.clone(),
+            gauge: gauge.clone(),
+            carrier,
+        })
     };
     let (way, worker) = match kind {
         SinkKind::File(settings) => (Way::File(FileSink::open(&name, settings)?), None),
@@ -200,7 +249,10 @@ fn prepare(sink: SinkSettings, outboxes: Option<&Arc<Outboxes>>) -> Result<(Sink
 }
 
 /// Messages of sinks that are not there any more wait until they are.
-fn tell_orphans(outboxes: &Arc<Outboxes>, sinks: &BTreeMap<String, Prepared>) -> Result<(), SinkError> {
+fn tell_orphans(
+    outboxes: &Arc<Outboxes>,
+    sinks: &BTreeMap<String, Prepared>,
+) -> Result<(), SinkError> {
     for (sink, messages) in outboxes.kept()? {
         if !sinks.contains_key(&sink) {
             tracing::warn!(

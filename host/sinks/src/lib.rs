@@ -38,7 +38,8 @@ pub use file::{FileSettings, FileSync};
 pub use handle::{Message, SinkHandle, Sinks};
 pub use health::{Health, Link};
 pub use mail::{
-    AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern, MalformedServer, Server,
+    AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern,
+    MalformedServer, Server,
 };
 pub use reach::Reach;
 pub use refused::Refused;

@@ -83,10 +83,29 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(name: String, bounds: QueueBounds, retry: Retry, outbox: Option<Outbox>) -> Queue {
-        let durability = if outbox.is_some() { Durability::Store } else { Durability::Memory };
-        let state = Mutex::new(State { outbox, ..State::default() });
-        Queue { name, bounds, retry, durability, state, changed: Condvar::new() }
+    pub(crate) fn new(
+        name: String,
+        bounds: QueueBounds,
+        retry: Retry,
+        outbox: Option<Outbox>,
+    ) -> Queue {
+        let durability = if outbox.is_some() {
+            Durability::Store
+        } else {
+            Durability::Memory
+        };
+        let state = Mutex::new(State {
+            outbox,
+            ..State::default()
+        });
+        Queue {
+            name,
+            bounds,
+            retry,
+            durability,
+            state,
+            changed: Condvar::new(),
+        }
     }
 
     pub(crate) fn retry(&self) -> &Retry {
@@ -99,21 +118,40 @@ impl Queue {
         let outbox = self.reserve(size)?;
         let accepted = now();
         // Others go on meanwhile.
-        let kept = outbox.map(|outbox| outbox.add(accepted, &parcel.head, &parcel.body)).transpose();
+        let kept = outbox
+            .map(|outbox| outbox.add(accepted, &parcel.head, &parcel.body))
+            .transpose();
         let mut state = self.lock();
         let id = kept.map_err(|source| {
             state.release(size);
-            Refused::Store { name: self.name.clone(), source }
+            Refused::Store {
+                name: self.name.clone(),
+                source,
+            }
         })?;
         if state.is_done {
             // It ended meanwhile. What is in the store is delivered by whoever comes next.
-            return if id.is_some() { Ok(()) } else { Err(self.closed()) };
+            return if id.is_some() {
+                Ok(())
+            } else {
+                Err(self.closed())
+            };
         }
         // The worker knows already when to go on with a peer that cannot be reached, if something waits for it; and to see that again
         // it would look through all that waits.
-        let is_known = state.entries.back().is_some_and(|last| last.parcel.peer == parcel.peer)
+        let is_known = state
+            .entries
+            .back()
+            .is_some_and(|last| last.parcel.peer == parcel.peer)
             && state.pauses.contains_key(&parcel.peer);
-        state.entries.push_back(Entry { id, accepted, parcel, failures: 0, due: None, size });
+        state.entries.push_back(Entry {
+            id,
+            accepted,
+            parcel,
+            failures: 0,
+            due: None,
+            size,
+        });
         state.tell(gauge);
         if !is_known {
             self.changed.notify_all();
@@ -126,9 +164,15 @@ impl Queue {
         if state.until.is_some() {
             return Err(self.closed());
         }
-        if state.messages >= self.bounds.messages || state.bytes.saturating_add(size) > self.bounds.bytes {
+        if state.messages >= self.bounds.messages
+            || state.bytes.saturating_add(size) > self.bounds.bytes
+        {
             let QueueBounds { messages, bytes } = self.bounds;
-            return Err(Refused::Full { name: self.name.clone(), messages, bytes });
+            return Err(Refused::Full {
+                name: self.name.clone(),
+                messages,
+                bytes,
+            });
         }
         state.messages = state.messages.saturating_add(1);
         state.bytes = state.bytes.saturating_add(size);
@@ -136,7 +180,9 @@ impl Queue {
     }
 
     fn closed(&self) -> Refused {
-        Refused::Closed { name: self.name.clone() }
+        Refused::Closed {
+            name: self.name.clone(),
+        }
     }
 
     fn outbox(&self) -> Option<Outbox> {
@@ -162,12 +208,23 @@ impl Queue {
         }
         let mut state = self.lock();
         for message in claimed {
-            let parcel = Parcel { peer: peer_of(&message.head), head: message.head, body: message.body };
+            let parcel = Parcel {
+                peer: peer_of(&message.head),
+                head: message.head,
+                body: message.body,
+            };
             let size = parcel.size();
             let (id, accepted) = (Some(message.id), message.accepted);
             state.messages = state.messages.saturating_add(1);
             state.bytes = state.bytes.saturating_add(size);
-            state.entries.push_back(Entry { id, accepted, parcel, failures: 0, due: None, size });
+            state.entries.push_back(Entry {
+                id,
+                accepted,
+                parcel,
+                failures: 0,
+                due: None,
+                size,
+            });
         }
         state.tell(gauge);
     }
@@ -204,7 +261,11 @@ impl Queue {
                     wait.min(left)
                 }
             };
-            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -221,7 +282,9 @@ impl Queue {
 
     /// Has the store forget a message; says whether it has.
     fn forget(&self, id: i64) -> bool {
-        let Some(outbox) = self.outbox() else { return true };
+        let Some(outbox) = self.outbox() else {
+            return true;
+        };
         let forgotten = outbox.remove(id).inspect_err(
             |error| tracing::warn!(sink = self.name, %error, "a message that is done with stays in the store for now"),
         );
@@ -250,7 +313,11 @@ impl Queue {
     /// A peer cannot be reached: nothing of it is tried for a while.
     pub(crate) fn pause(&self, peer: &str) {
         let mut state = self.lock();
-        let failures = state.pauses.get(peer).map_or(0, |pause| pause.0).saturating_add(1);
+        let failures = state
+            .pauses
+            .get(peer)
+            .map_or(0, |pause| pause.0)
+            .saturating_add(1);
         if let Some(until) = Instant::now().checked_add(self.retry.pause(failures)) {
             state.pauses.insert(peer.to_owned(), (failures, until));
         }
@@ -304,7 +371,11 @@ impl Queue {
             if left.is_zero() {
                 return false;
             }
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         true
     }
@@ -352,5 +423,7 @@ impl State {
 
 /// In seconds since the epoch.
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

@@ -7,7 +7,12 @@ use std::{
 };
 
 /// Where a system keeps the certificates of authorities; only some of these are there.
-const AUTHORITIES: [&str; 4] = ["/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates"];
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl",
+    "/etc/pki",
+    "/etc/ca-certificates",
+    "/usr/share/ca-certificates",
+];
 
 /// The port on which name servers answer what does not fit into a datagram.
 const NAMES: u16 = 53;
@@ -48,7 +53,11 @@ impl Reach {
             Address::Tls(peer) => {
                 self.peer(&peer.host, peer.port);
                 self.authorities(tls.ca.as_ref());
-                self.read.extend(tls.identity.iter().flat_map(|who| [who.certificate.clone(), who.key.clone()]));
+                self.read.extend(
+                    tls.identity
+                        .iter()
+                        .flat_map(|who| [who.certificate.clone(), who.key.clone()]),
+                );
             }
         }
     }
@@ -60,7 +69,8 @@ impl Reach {
         if mail.encryption != Encryption::None {
             self.authorities(mail.ca.as_ref());
         }
-        self.read.extend(mail.credentials.iter().map(|who| who.password_file.clone()));
+        self.read
+            .extend(mail.credentials.iter().map(|who| who.password_file.clone()));
     }
 
     fn peer(&mut self, host: &str, port: u16) {
@@ -92,30 +102,63 @@ mod tests {
     fn what_each_kind_touches_is_known_before_it_is_opened() {
         let syslog = |address: &str| {
             let mut settings = SyslogSettings::new(address.parse().unwrap());
-            let identity = TlsIdentity { certificate: "/c".into(), key: "/k".into() };
+            let identity = TlsIdentity {
+                certificate: "/c".into(),
+                key: "/k".into(),
+            };
             settings.tls.identity = Some(identity);
             settings.tls.ca = Some("/ca".into());
             SinkSettings::new("s", SinkKind::Syslog(settings))
         };
         let mut mail = MailSettings::new("[::1]:587".parse().unwrap(), "a@b.example");
         mail.allowed_servers.push("other:25".parse().unwrap());
-        mail.credentials = Some(Credentials { user: "u".to_owned(), password_file: "/p".into() });
+        mail.credentials = Some(Credentials {
+            user: "u".to_owned(),
+            password_file: "/p".into(),
+        });
         let mail = SinkSettings::new("m", SinkKind::Mail(Box::new(mail)));
         let file = SinkSettings::new("f", SinkKind::File(FileSettings::new("/var/log/x.log")));
         let reach = |sink: &SinkSettings| {
-            let Reach { read, write, connect } = Reach::of([sink]);
-            let texts =
-                |paths: BTreeSet<PathBuf>| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
-            (texts(read).join(" "), texts(write).join(" "), connect.into_iter().collect::<Vec<_>>())
+            let Reach {
+                read,
+                write,
+                connect,
+            } = Reach::of([sink]);
+            let texts = |paths: BTreeSet<PathBuf>| {
+                paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect::<Vec<_>>()
+            };
+            (
+                texts(read).join(" "),
+                texts(write).join(" "),
+                connect.into_iter().collect::<Vec<_>>(),
+            )
         };
         let none = String::new;
         assert_eq!(reach(&syslog("unix:/dev/log")), (none(), none(), vec![]));
-        assert_eq!(reach(&syslog("udp://10.0.0.1:514")), (none(), none(), vec![]));
-        assert_eq!(reach(&syslog("udp://loghost:514")), (none(), none(), vec![53]));
-        assert_eq!(reach(&syslog("tcp://10.0.0.1:601")), (none(), none(), vec![601]));
-        assert_eq!(reach(&syslog("tls://loghost:6514")), ("/c /ca /k".to_owned(), none(), vec![53, 6514]));
+        assert_eq!(
+            reach(&syslog("udp://10.0.0.1:514")),
+            (none(), none(), vec![])
+        );
+        assert_eq!(
+            reach(&syslog("udp://loghost:514")),
+            (none(), none(), vec![53])
+        );
+        assert_eq!(
+            reach(&syslog("tcp://10.0.0.1:601")),
+            (none(), none(), vec![601])
+        );
+        assert_eq!(
+            reach(&syslog("tls://loghost:6514")),
+            ("/c /ca /k".to_owned(), none(), vec![53, 6514])
+        );
         let authorities = "/etc/ca-certificates /etc/pki /etc/ssl /p /usr/share/ca-certificates";
-        assert_eq!(reach(&mail), (authorities.to_owned(), none(), vec![25, 53, 587]));
+        assert_eq!(
+            reach(&mail),
+            (authorities.to_owned(), none(), vec![25, 53, 587])
+        );
         assert_eq!(reach(&file), (none(), "/var/log".to_owned(), vec![]));
     }
 }

@@ -119,15 +119,18 @@ impl Refused {
             | Refused::NoLine { .. }
             | Refused::Mail { .. }
             | Refused::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
-            Refused::Store { source: StoreError::Full { .. } | StoreError::OutboxFull { .. }, .. } => {
-                code::PMIX_ERR_OUT_OF_RESOURCE
-            }
+            Refused::Store {
+                source: StoreError::Full { .. } | StoreError::OutboxFull { .. },
+                ..
+            } => code::PMIX_ERR_OUT_OF_RESOURCE,
             Refused::Store { .. } | Refused::Random { .. } => code::PMIX_ERROR,
             Refused::File { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                     code::PMIX_ERR_OUT_OF_RESOURCE
                 }
-                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => code::PMIX_ERR_NO_PERMISSIONS,
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                    code::PMIX_ERR_NO_PERMISSIONS
+                }
                 _ => code::PMIX_ERROR,
             },
         }

@@ -39,7 +39,10 @@ pub struct QueueBounds {
 
 impl Default for QueueBounds {
     fn default() -> Self {
-        QueueBounds { messages: 10_000, bytes: 16 << 20 }
+        QueueBounds {
+            messages: 10_000,
+            bytes: 16 << 20,
+        }
     }
 }
 
@@ -77,7 +80,9 @@ impl Default for Retry {
 impl Retry {
     /// How long to wait after so many failures.
     pub(crate) fn pause(&self, failures: u32) -> Duration {
-        let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+        let doubled = 1_u32
+            .checked_shl(failures.saturating_sub(1))
+            .unwrap_or(u32::MAX);
         self.first.saturating_mul(doubled).min(self.longest)
     }
 }
@@ -89,13 +94,24 @@ impl SinkSettings {
             SinkKind::Mail(_) => Durability::Store,
             SinkKind::Syslog(_) | SinkKind::File(_) => Durability::Memory,
         };
-        SinkSettings { name: name.into(), kind, queue: QueueBounds::default(), durability, retry: Retry::default() }
+        SinkSettings {
+            name: name.into(),
+            kind,
+            queue: QueueBounds::default(),
+            durability,
+            retry: Retry::default(),
+        }
     }
 
     /// Whether it can work at all, its kind apart.
     pub(crate) fn check(&self) -> Result<(), SinkError> {
         let refuse = |what: &'static str, value: String, right: &'static str| {
-            Err(SinkError::Setting { name: self.name.clone(), what, value, right })
+            Err(SinkError::Setting {
+                name: self.name.clone(),
+                what,
+                value,
+                right,
+            })
         };
         if self.queue.messages == 0 {
             return refuse("queue.messages", "0".to_owned(), "one at least");
@@ -105,7 +121,11 @@ impl SinkSettings {
         }
         if self.retry.first.is_zero() || self.retry.first > self.retry.longest {
             let value = format!("{:?}", self.retry.first);
-            return refuse("retry.first", value, "more than nothing, and no more than retry.longest");
+            return refuse(
+                "retry.first",
+                value,
+                "more than nothing, and no more than retry.longest",
+            );
         }
         Ok(())
     }
@@ -118,8 +138,14 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest() {
         let (first, longest) = (Duration::from_secs(1), Duration::from_secs(5));
-        let retry = Retry { first, longest, ..Retry::default() };
-        let pauses: Vec<u64> = [1, 2, 3, 4, 40, u32::MAX].map(|failures| retry.pause(failures).as_secs()).into();
+        let retry = Retry {
+            first,
+            longest,
+            ..Retry::default()
+        };
+        let pauses: Vec<u64> = [1, 2, 3, 4, 40, u32::MAX]
+            .map(|failures| retry.pause(failures).as_secs())
+            .into();
         assert_eq!(pauses, [1, 2, 4, 5, 5, 5]);
     }
 }

@@ -74,7 +74,8 @@ impl Worker {
 
     fn look_around(&self) {
         self.queue.tidy();
-        self.queue.claim(|head| self.carrier.peer(head), &self.gauge);
+        self.queue
+            .claim(|head| self.carrier.peer(head), &self.gauge);
     }
 
     fn rest(&mut self) {
@@ -87,7 +88,11 @@ impl Worker {
 
     fn deliver(&mut self, mut entry: Entry) {
         let outcome = self.carrier.carry(&mut entry.parcel);
-        let link = if matches!(outcome, Outcome::Unreachable(_)) { Link::Lost } else { Link::Connected };
+        let link = if matches!(outcome, Outcome::Unreachable(_)) {
+            Link::Lost
+        } else {
+            Link::Connected
+        };
         let was = {
             let mut health = self.gauge.lock();
             if let Outcome::Unreachable(why) = &outcome {
@@ -105,7 +110,8 @@ impl Worker {
                     tracing::info!(sink = self.name, "the peer can be reached again");
                 }
                 self.tell_refused(&refused);
-                self.queue.finish(&entry, &self.gauge, |health| health.delivered += 1);
+                self.queue
+                    .finish(&entry, &self.gauge, |health| health.delivered += 1);
             }
             Outcome::Later { why, refused } => {
                 self.tell_refused(&refused);
@@ -114,7 +120,11 @@ impl Worker {
             }
             Outcome::Unreachable(why) => {
                 if was != Link::Lost {
-                    tracing::warn!(sink = self.name, why, "the peer cannot be reached: what it should get waits");
+                    tracing::warn!(
+                        sink = self.name,
+                        why,
+                        "the peer cannot be reached: what it should get waits"
+                    );
                 }
                 self.again(entry, why, Queue::put_first);
             }
@@ -135,7 +145,12 @@ impl Worker {
     }
 
     fn give_up(&self, entry: &Entry, why: &str) {
-        tracing::error!(sink = self.name, accepted = entry.accepted, why, "a message is given up");
+        tracing::error!(
+            sink = self.name,
+            accepted = entry.accepted,
+            why,
+            "a message is given up"
+        );
         self.queue.finish(entry, &self.gauge, |health| {
             health.given_up += 1;
             health.last_error = Some(why.to_owned());
@@ -159,7 +174,11 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let lost = self.queue.done(&self.gauge);
         if lost > 0 {
-            tracing::error!(sink = self.name, lost, "the sink is closed with messages that were not delivered");
+            tracing::error!(
+                sink = self.name,
+                lost,
+                "the sink is closed with messages that were not delivered"
+            );
         }
     }
 }

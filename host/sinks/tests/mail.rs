@@ -13,8 +13,8 @@ mod support;
 use peal_model::{Mail, code};
 use peal_needs::needs;
 use peal_sinks::{
-    Addresses, Credentials, Durability, Encryption, Health, Link, MailSettings, Message, QueueBounds, Refused, Retry,
-    Server, SinkHandle, SinkKind, SinkSettings, Sinks,
+    Addresses, Credentials, Durability, Encryption, Health, Link, MailSettings, Message,
+    QueueBounds, Refused, Retry, Server, SinkHandle, SinkKind, SinkSettings, Sinks,
 };
 use peal_store::{Store, StoreSettings};
 use std::{
@@ -33,22 +33,36 @@ use support::{
 };
 
 /// Tries again soon, so that no test has to wait.
-const SOON: Retry =
-    Retry { first: Duration::from_millis(5), longest: Duration::from_millis(50), give_up: Duration::from_secs(3600) };
+const SOON: Retry = Retry {
+    first: Duration::from_millis(5),
+    longest: Duration::from_millis(50),
+    give_up: Duration::from_secs(3600),
+};
 
 fn server(port: u16) -> Server {
-    Server { host: "127.0.0.1".into(), port }
+    Server {
+        host: "127.0.0.1".into(),
+        port,
+    }
 }
 
 /// Without TLS, and in memory.
 fn plain(port: u16) -> MailSettings {
-    MailSettings { encryption: Encryption::None, ..MailSettings::new(server(port), "Peal <peal@site.test>") }
+    MailSettings {
+        encryption: Encryption::None,
+        ..MailSettings::new(server(port), "Peal <peal@site.test>")
+    }
 }
 
 fn sink(mail: MailSettings) -> SinkSettings {
-    let memory =
-        SinkSettings { durability: Durability::Memory, ..SinkSettings::new("mail", SinkKind::Mail(Box::new(mail))) };
-    SinkSettings { retry: SOON, ..memory }
+    let memory = SinkSettings {
+        durability: Durability::Memory,
+        ..SinkSettings::new("mail", SinkKind::Mail(Box::new(mail)))
+    };
+    SinkSettings {
+        retry: SOON,
+        ..memory
+    }
 }
 
 fn open(settings: SinkSettings, store: Option<&Arc<Store>>) -> (Sinks, Arc<SinkHandle>) {
@@ -63,7 +77,12 @@ fn store(dir: &Path) -> Arc<Store> {
 
 fn mail(subject: &str) -> Mail {
     let (recipients, subject) = (vec!["ann@site.test".to_owned()], subject.to_owned());
-    Mail { recipients, subject, text: "text".into(), ..Mail::default() }
+    Mail {
+        recipients,
+        subject,
+        text: "text".into(),
+        ..Mail::default()
+    }
 }
 
 fn submit(sink: &SinkHandle, mail: Mail) -> Result<(), Refused> {
@@ -71,7 +90,9 @@ fn submit(sink: &SinkHandle, mail: Mail) -> Result<(), Refused> {
 }
 
 fn settled(sink: &SinkHandle) -> Health {
-    wait_for("all is done", || Some(sink.health()).filter(|health| health.queued == 0))
+    wait_for("all is done", || {
+        Some(sink.health()).filter(|health| health.queued == 0)
+    })
 }
 
 fn password(dir: &Path) -> PathBuf {
@@ -82,16 +103,35 @@ fn password(dir: &Path) -> PathBuf {
 }
 
 /// With TLS, and who we are.
-fn secured(server: &MailServer, certificates: &Certificates, password_file: PathBuf) -> MailSettings {
-    let credentials = Some(Credentials { user: "peal".into(), password_file });
+fn secured(
+    server: &MailServer,
+    certificates: &Certificates,
+    password_file: PathBuf,
+) -> MailSettings {
+    let credentials = Some(Credentials {
+        user: "peal".into(),
+        password_file,
+    });
     let ca = Some(certificates.file("ca.pem"));
-    MailSettings { encryption: Encryption::StartTls, ca, credentials, ..plain(server.port) }
+    MailSettings {
+        encryption: Encryption::StartTls,
+        ca,
+        credentials,
+        ..plain(server.port)
+    }
 }
 
 fn arrives(text: &str) -> Received {
     let server = MailServer::plain().started();
     let (_sinks, sink) = open(sink(plain(server.port)), None);
-    submit(&sink, Mail { text: text.into(), ..mail("subject") }).unwrap();
+    submit(
+        &sink,
+        Mail {
+            text: text.into(),
+            ..mail("subject")
+        },
+    )
+    .unwrap();
     wait_for("it arrives", || server.received().pop())
 }
 
@@ -99,9 +139,17 @@ fn arrives(text: &str) -> Received {
 #[test]
 fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
     let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
-    let server = MailServer::new(Offers::StartTls, Some(&certificates), Some(("peal", "secret word"))).started();
+    let server = MailServer::new(
+        Offers::StartTls,
+        Some(&certificates),
+        Some(("peal", "secret word")),
+    )
+    .started();
     let settings = secured(&server, &certificates, password(dir.path()));
-    let settings = MailSettings { allowed_senders: Addresses::Only(vec!["@site.test".parse().unwrap()]), ..settings };
+    let settings = MailSettings {
+        allowed_senders: Addresses::Only(vec!["@site.test".parse().unwrap()]),
+        ..settings
+    };
     let (sinks, sink) = open(sink(settings), None);
     let subject =
         "Größe 世界 🙂: a subject that is so long that it has to be folded, perhaps even more than once, ".repeat(3);
@@ -111,7 +159,11 @@ fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
     );
     let whole = Mail {
         sender: Some("Zoë Ops <ops@site.test>".into()),
-        recipients: vec!["ann@site.test".into(), "Bob B. <bob@other.test>".into(), "ann@site.test".into()],
+        recipients: vec![
+            "ann@site.test".into(),
+            "Bob B. <bob@other.test>".into(),
+            "ann@site.test".into(),
+        ],
         subject: subject.clone(),
         text: text.clone(),
         ..Mail::default()
@@ -120,12 +172,21 @@ fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
     let got = wait_for("it arrives", || server.received().pop());
     assert_eq!(
         (got.from.as_str(), &got.to[..]),
-        ("ops@site.test", &["ann@site.test".into(), "bob@other.test".into()][..])
+        (
+            "ops@site.test",
+            &["ann@site.test".into(), "bob@other.test".into()][..]
+        )
     );
-    assert_eq!((got.subject.as_str(), got.text.trim_end_matches('\n')), (subject.as_str(), text.as_str()));
+    assert_eq!(
+        (got.subject.as_str(), got.text.trim_end_matches('\n')),
+        (subject.as_str(), text.as_str())
+    );
     assert_eq!((got.tls, got.user.as_deref()), (true, Some("peal")));
     assert_eq!(got.header("From"), "Zoë Ops <ops@site.test>");
-    assert_eq!(got.header("To"), "ann@site.test, \"Bob B.\" <bob@other.test>");
+    assert_eq!(
+        got.header("To"),
+        "ann@site.test, \"Bob B.\" <bob@other.test>"
+    );
     assert_eq!(got.header("Auto-Submitted"), "auto-generated");
     assert!(got.header("Message-ID").ends_with("@site.test>") && !got.header("Date").is_empty());
     assert!(got.raw.lines().all(|line| line.len() <= 998));
@@ -133,11 +194,20 @@ fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
     submit(&sink, mail("second")).unwrap();
     until("the second one", || server.received().len() == 2);
     let second = server.received().pop().unwrap();
-    assert_eq!((second.header("From"), second.subject.as_str()), ("Peal <peal@site.test>", "second"));
+    assert_eq!(
+        (second.header("From"), second.subject.as_str()),
+        ("Peal <peal@site.test>", "second")
+    );
     assert_ne!(second.header("Message-ID"), got.header("Message-ID"));
     let health = settled(&sink);
-    assert_eq!((health.delivered, health.retried, health.given_up), (2, 0, 0), "{health:?}");
-    until("it hangs up when there is nothing to do", || sink.health().link == Link::Idle);
+    assert_eq!(
+        (health.delivered, health.retried, health.given_up),
+        (2, 0, 0),
+        "{health:?}"
+    );
+    until("it hangs up when there is nothing to do", || {
+        sink.health().link == Link::Idle
+    });
     assert!(sinks.close(Duration::from_secs(10)).is_empty());
 }
 
@@ -159,7 +229,12 @@ fn any_text_arrives_intact() {
     ] {
         let got = arrives(text);
         // The last line ends, as each does in a mail.
-        assert!(got.text == text || got.text.strip_suffix('\n') == Some(text), "{:?} became {:?}", text, got.raw);
+        assert!(
+            got.text == text || got.text.strip_suffix('\n') == Some(text),
+            "{:?} became {:?}",
+            text,
+            got.raw
+        );
         assert_eq!(got.to, ["ann@site.test"]);
     }
     // Line ends are those of text, whatever machine they come from.
@@ -170,14 +245,29 @@ fn any_text_arrives_intact() {
 #[test]
 fn no_part_of_a_mail_becomes_another_part() {
     let server = MailServer::plain().started();
-    let any = MailSettings { allowed_senders: Addresses::Any, ..plain(server.port) };
+    let any = MailSettings {
+        allowed_senders: Addresses::Any,
+        ..plain(server.port)
+    };
     let (_sinks, sink) = open(sink(any), None);
     let bad = |mail: Mail, part: &str| {
         let refused = submit(&sink, mail).unwrap_err();
         assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM, "{refused}");
-        assert!(refused.to_string().starts_with(&format!("the {part} of a mail for sink \"mail\" is ")), "{refused}");
+        assert!(
+            refused
+                .to_string()
+                .starts_with(&format!("the {part} of a mail for sink \"mail\" is ")),
+            "{refused}"
+        );
     };
-    for subject in ["a\r\nBcc: eve@evil.test", "a\nb", "a\rb", "a\0b", "a\u{85}b", &"x".repeat(1001)] {
+    for subject in [
+        "a\r\nBcc: eve@evil.test",
+        "a\nb",
+        "a\rb",
+        "a\0b",
+        "a\u{85}b",
+        &"x".repeat(1001),
+    ] {
         bad(mail(subject), "subject");
     }
     for address in [
@@ -197,24 +287,81 @@ fn no_part_of_a_mail_becomes_another_part() {
         "ann@site .test",
         &format!("{}@site.test", "x".repeat(500)),
     ] {
-        bad(Mail { recipients: vec![address.into()], ..mail("s") }, "recipient");
-        bad(Mail { sender: Some(address.into()), ..mail("s") }, "sender");
+        bad(
+            Mail {
+                recipients: vec![address.into()],
+                ..mail("s")
+            },
+            "recipient",
+        );
+        bad(
+            Mail {
+                sender: Some(address.into()),
+                ..mail("s")
+            },
+            "sender",
+        );
     }
-    bad(Mail { recipients: vec![], ..mail("s") }, "number of recipients");
-    let many = (0..101).map(|number| format!("a{number}@site.test")).collect();
-    bad(Mail { recipients: many, ..mail("s") }, "number of recipients");
-    let long = submit(&sink, Mail { text: "x".repeat(2 << 20), ..mail("s") }).unwrap_err();
+    bad(
+        Mail {
+            recipients: vec![],
+            ..mail("s")
+        },
+        "number of recipients",
+    );
+    let many = (0..101)
+        .map(|number| format!("a{number}@site.test"))
+        .collect();
+    bad(
+        Mail {
+            recipients: many,
+            ..mail("s")
+        },
+        "number of recipients",
+    );
+    let long = submit(
+        &sink,
+        Mail {
+            text: "x".repeat(2 << 20),
+            ..mail("s")
+        },
+    )
+    .unwrap_err();
     assert!(matches!(long, Refused::TooLong { .. }) && long.status() == code::PMIX_ERR_BAD_PARAM);
     let bytes = sink.submit(Message::Bytes(b"x".to_vec())).unwrap_err();
-    assert_eq!(bytes.to_string(), "sink \"mail\" carries mail, and no bytes");
+    assert_eq!(
+        bytes.to_string(),
+        "sink \"mail\" carries mail, and no bytes"
+    );
     // A domain in another script is written in the letters of names.
-    submit(&sink, Mail { recipients: vec!["ann@xn--mnchen-3ya.test".into()], ..mail("abroad") }).unwrap();
+    submit(
+        &sink,
+        Mail {
+            recipients: vec!["ann@xn--mnchen-3ya.test".into()],
+            ..mail("abroad")
+        },
+    )
+    .unwrap();
     until("the one abroad", || server.subjects() == ["abroad"]);
     // A name with anything in it is quoted or encoded, and stays one.
     let name = "\"Eve, <eve@evil.test>; ü\" <ann@site.test>";
-    submit(&sink, Mail { recipients: vec![name.into()], ..mail("good") }).unwrap();
+    submit(
+        &sink,
+        Mail {
+            recipients: vec![name.into()],
+            ..mail("good")
+        },
+    )
+    .unwrap();
     let got = wait_for("the good one", || server.received().into_iter().nth(1));
-    assert_eq!((got.to.len(), got.subject.as_str(), got.header("To").matches("evil").count()), (1, "good", 1));
+    assert_eq!(
+        (
+            got.to.len(),
+            got.subject.as_str(),
+            got.header("To").matches("evil").count()
+        ),
+        (1, "good", 1)
+    );
     assert_eq!(got.to, ["ann@site.test"]);
 }
 
@@ -222,11 +369,19 @@ fn no_part_of_a_mail_becomes_another_part() {
 #[test]
 fn requesters_choose_what_the_admin_lets_them_and_no_other_server_hears_a_password() {
     let (certificates, dir) = (Certificates::new(), tempfile::tempdir().unwrap());
-    let own = MailServer::new(Offers::StartTls, Some(&certificates), Some(("peal", "secret word"))).started();
+    let own = MailServer::new(
+        Offers::StartTls,
+        Some(&certificates),
+        Some(("peal", "secret word")),
+    )
+    .started();
     let other = MailServer::new(Offers::StartTls, Some(&certificates), None).started();
     let settings = MailSettings {
         allowed_senders: Addresses::Only(vec!["ops@site.test".parse().unwrap()]),
-        allowed_recipients: Addresses::Only(vec!["@site.test".parse().unwrap(), "bob@other.test".parse().unwrap()]),
+        allowed_recipients: Addresses::Only(vec![
+            "@site.test".parse().unwrap(),
+            "bob@other.test".parse().unwrap(),
+        ]),
         allowed_servers: vec![server(other.port)],
         ..secured(&own, &certificates, password(dir.path()))
     };
@@ -236,21 +391,67 @@ fn requesters_choose_what_the_admin_lets_them_and_no_other_server_hears_a_passwo
         assert_eq!(refused.status(), code::PMIX_ERR_NO_PERMISSIONS, "{refused}");
         refused.to_string()
     };
-    denied(Mail { sender: Some("root@site.test".into()), ..mail("s") });
-    denied(Mail { sender: Some("The Director <peal@site.test>".into()), ..mail("s") });
-    denied(Mail { recipients: vec!["ann@site.test".into(), "eve@other.test".into()], ..mail("s") });
-    denied(Mail { server: Some("mail.evil.test".into()), ..mail("s") });
-    let port = denied(Mail { port: Some(25), ..mail("s") });
-    assert_eq!(port, "sink \"mail\" does not allow server \"127.0.0.1:25\" to be chosen");
-    submit(&sink, Mail { sender: Some("OPS@site.test".into()), port: Some(own.port), ..mail("own") }).unwrap();
-    submit(&sink, Mail { sender: Some("peal@site.test".into()), server: Some("127.0.0.1".into()), ..mail("own, too") })
-        .unwrap();
+    denied(Mail {
+        sender: Some("root@site.test".into()),
+        ..mail("s")
+    });
+    denied(Mail {
+        sender: Some("The Director <peal@site.test>".into()),
+        ..mail("s")
+    });
+    denied(Mail {
+        recipients: vec!["ann@site.test".into(), "eve@other.test".into()],
+        ..mail("s")
+    });
+    denied(Mail {
+        server: Some("mail.evil.test".into()),
+        ..mail("s")
+    });
+    let port = denied(Mail {
+        port: Some(25),
+        ..mail("s")
+    });
+    assert_eq!(
+        port,
+        "sink \"mail\" does not allow server \"127.0.0.1:25\" to be chosen"
+    );
+    submit(
+        &sink,
+        Mail {
+            sender: Some("OPS@site.test".into()),
+            port: Some(own.port),
+            ..mail("own")
+        },
+    )
+    .unwrap();
+    submit(
+        &sink,
+        Mail {
+            sender: Some("peal@site.test".into()),
+            server: Some("127.0.0.1".into()),
+            ..mail("own, too")
+        },
+    )
+    .unwrap();
     let recipients = vec!["bob@other.test".to_owned()];
-    submit(&sink, Mail { recipients, port: Some(other.port), ..mail("other") }).unwrap();
-    until("all", || (own.received().len(), other.received().len()) == (2, 1));
+    submit(
+        &sink,
+        Mail {
+            recipients,
+            port: Some(other.port),
+            ..mail("other")
+        },
+    )
+    .unwrap();
+    until("all", || {
+        (own.received().len(), other.received().len()) == (2, 1)
+    });
     assert_eq!(own.subjects(), ["own", "own, too"]);
     let other = other.received().pop().unwrap();
-    assert_eq!((other.tls, other.user, other.to), (true, None, vec!["bob@other.test".to_owned()]));
+    assert_eq!(
+        (other.tls, other.user, other.to),
+        (true, None, vec!["bob@other.test".to_owned()])
+    );
 }
 
 #[needs(smtp)]
@@ -259,16 +460,34 @@ fn each_recipient_gets_it_once_however_the_others_are_refused() {
     let server = MailServer::plain().started();
     let (_sinks, sink) = open(sink(plain(server.port)), None);
     let to = |recipients: &[&str], subject: &str| Mail {
-        recipients: recipients.iter().map(|name| format!("{name}@site.test")).collect(),
+        recipients: recipients
+            .iter()
+            .map(|name| format!("{name}@site.test"))
+            .collect(),
         ..mail(subject)
     };
-    submit(&sink, to(&["ann", "refused1", "later1", "bob", "later2"], "some")).unwrap();
+    submit(
+        &sink,
+        to(&["ann", "refused1", "later1", "bob", "later2"], "some"),
+    )
+    .unwrap();
     let health = settled(&sink);
-    assert_eq!((health.delivered, health.recipients_given_up, health.given_up), (1, 1, 0), "{health:?}");
+    assert_eq!(
+        (
+            health.delivered,
+            health.recipients_given_up,
+            health.given_up
+        ),
+        (1, 1, 0),
+        "{health:?}"
+    );
     let got = server.received();
     assert_eq!(got[0].to, ["ann@site.test", "bob@site.test"]);
     assert_eq!(got[1].to, ["later1@site.test", "later2@site.test"]);
-    assert_eq!((got.len(), got[0].header("Message-ID")), (2, got[1].header("Message-ID")));
+    assert_eq!(
+        (got.len(), got[0].header("Message-ID")),
+        (2, got[1].header("Message-ID"))
+    );
     submit(&sink, to(&["refused1", "refused2"], "none")).unwrap();
     let health = settled(&sink);
     assert_eq!((health.delivered, health.given_up), (1, 1), "{health:?}");
@@ -303,30 +522,60 @@ fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
     let dir = tempfile::tempdir().unwrap();
     let file = SinkKind::File(peal_sinks::FileSettings::new(dir.path().join("log")));
     let up = MailServer::plain().started();
-    let other = SinkSettings { name: "other".into(), ..sink(plain(up.port)) };
-    let sinks = Sinks::open(vec![sink(plain(down.port)), other, SinkSettings::new("file", file)], None).unwrap();
-    let (mails, other, file) = (sinks.get("mail").unwrap(), sinks.get("other").unwrap(), sinks.get("file").unwrap());
+    let other = SinkSettings {
+        name: "other".into(),
+        ..sink(plain(up.port))
+    };
+    let sinks = Sinks::open(
+        vec![
+            sink(plain(down.port)),
+            other,
+            SinkSettings::new("file", file),
+        ],
+        None,
+    )
+    .unwrap();
+    let (mails, other, file) = (
+        sinks.get("mail").unwrap(),
+        sinks.get("other").unwrap(),
+        sinks.get("file").unwrap(),
+    );
     for number in 0..20 {
         submit(&mails, mail(&format!("number {number:02}"))).unwrap();
     }
-    until("it is seen that nobody is there", || mails.health().retried > 2);
-    assert_eq!((mails.health().link, mails.health().queued), (Link::Lost, 20));
+    until("it is seen that nobody is there", || {
+        mails.health().retried > 2
+    });
+    assert_eq!(
+        (mails.health().link, mails.health().queued),
+        (Link::Lost, 20)
+    );
     submit(&other, mail("to the other one")).unwrap();
     file.submit(Message::Bytes(b"line".to_vec())).unwrap();
     assert_eq!((settled(&other).delivered, file.health().delivered), (1, 1));
     down.start();
     let health = settled(&mails);
     assert_eq!((health.delivered, health.given_up), (20, 0));
-    let wanted: Vec<String> = (0..20).map(|number| format!("number {number:02}")).collect();
+    let wanted: Vec<String> = (0..20)
+        .map(|number| format!("number {number:02}"))
+        .collect();
     assert_eq!(down.subjects(), wanted);
     // And goes, while there is a connection or was one a moment ago.
     down.stop();
     submit(&mails, mail("later")).unwrap();
-    until("it is seen that it has gone", || mails.health().link == Link::Lost);
+    until("it is seen that it has gone", || {
+        mails.health().link == Link::Lost
+    });
     down.start();
     settled(&mails);
     // The second process writes files that sort in another place.
-    assert_eq!(down.subjects().iter().filter(|subject| *subject == "later").count(), 1);
+    assert_eq!(
+        down.subjects()
+            .iter()
+            .filter(|subject| *subject == "later")
+            .count(),
+        1
+    );
     assert_eq!(down.received().len(), 21);
 }
 
@@ -336,7 +585,10 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     const TEST: &str = "what_was_queued_when_the_process_was_killed_arrives_once";
     if let Some(dir) = std::env::var_os("PEAL_KILLED_DIR").map(PathBuf::from) {
         let port = std::env::var("PEAL_KILLED_PORT").unwrap().parse().unwrap();
-        let durable = SinkSettings { durability: Durability::Store, ..sink(plain(port)) };
+        let durable = SinkSettings {
+            durability: Durability::Store,
+            ..sink(plain(port))
+        };
         let (_sinks, sink) = open(durable, Some(&store(&dir)));
         for number in 0..10 {
             submit(&sink, mail(&format!("number {number}"))).unwrap();
@@ -349,13 +601,24 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     }
     let (dir, mut server) = (tempfile::tempdir().unwrap(), MailServer::plain());
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", TEST, "--nocapture"]).env("PEAL_KILLED_DIR", dir.path());
-    let mut process = Process::start(command.env("PEAL_KILLED_PORT", server.port.to_string()).stdout(Stdio::piped()));
-    let said =
-        BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap).find(|line| line == "queued");
+    command
+        .args(["--exact", TEST, "--nocapture"])
+        .env("PEAL_KILLED_DIR", dir.path());
+    let mut process = Process::start(
+        command
+            .env("PEAL_KILLED_PORT", server.port.to_string())
+            .stdout(Stdio::piped()),
+    );
+    let said = BufReader::new(process.0.stdout.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .find(|line| line == "queued");
     assert_eq!(said.as_deref(), Some("queued"));
     let store = store(dir.path());
-    let durable = SinkSettings { durability: Durability::Store, ..sink(plain(server.port)) };
+    let durable = SinkSettings {
+        durability: Durability::Store,
+        ..sink(plain(server.port))
+    };
     // One that starts while the other lives leaves to that what is its.
     server.start();
     server.stop();
@@ -372,7 +635,10 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     submit(&handle, mail("last")).unwrap();
     until("one more", || handle.health().delivered == 1);
     drop(sinks);
-    let wanted: Vec<String> = (0..10).map(|number| format!("number {number}")).chain(["last".into()]).collect();
+    let wanted: Vec<String> = (0..10)
+        .map(|number| format!("number {number}"))
+        .chain(["last".into()])
+        .collect();
     assert_eq!(server.subjects(), wanted);
 }
 
@@ -381,15 +647,26 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
 fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
     let dir = tempfile::tempdir().unwrap();
     let (down, store) = (MailServer::plain(), store(dir.path()));
-    let bounds = QueueBounds { messages: 3, bytes: 1 << 20 };
+    let bounds = QueueBounds {
+        messages: 3,
+        bytes: 1 << 20,
+    };
     for durability in [Durability::Memory, Durability::Store] {
-        let settings = SinkSettings { durability, queue: bounds, ..sink(plain(down.port)) };
+        let settings = SinkSettings {
+            durability,
+            queue: bounds,
+            ..sink(plain(down.port))
+        };
         let (sinks, sink) = open(settings.clone(), Some(&store));
         for _ in 0..3 {
             submit(&sink, mail("s")).unwrap();
         }
         let refused = submit(&sink, mail("s")).unwrap_err();
-        assert_eq!(refused.status(), code::PMIX_ERR_OUT_OF_RESOURCE, "{refused}");
+        assert_eq!(
+            refused.status(),
+            code::PMIX_ERR_OUT_OF_RESOURCE,
+            "{refused}"
+        );
         assert_eq!((sink.health().queued, sink.health().refused), (3, 1));
         assert!(sinks.close(Duration::ZERO).len() <= 1);
         until("it ends", || sink.health().queued == 0);
@@ -398,7 +675,10 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
             // The next one begins with as many.
             let (_sinks, sink) = open(settings, Some(&store));
             until("they are taken over", || sink.health().queued == 3);
-            assert_eq!(submit(&sink, mail("s")).unwrap_err().status(), code::PMIX_ERR_OUT_OF_RESOURCE);
+            assert_eq!(
+                submit(&sink, mail("s")).unwrap_err().status(),
+                code::PMIX_ERR_OUT_OF_RESOURCE
+            );
         }
     }
 }
@@ -409,18 +689,37 @@ fn what_is_too_old_is_given_up_and_counted() {
     let told = Told::default();
     let to = told.clone();
     // For all threads, of which the sink's is one. No other test here does this.
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || to.clone())
+        .finish();
     tracing::subscriber::set_global_default(subscriber).unwrap();
     let down = MailServer::plain();
-    let retry = Retry { give_up: Duration::ZERO, ..SOON };
-    let (_sinks, sink) = open(SinkSettings { retry, ..sink(plain(down.port)) }, None);
+    let retry = Retry {
+        give_up: Duration::ZERO,
+        ..SOON
+    };
+    let (_sinks, sink) = open(
+        SinkSettings {
+            retry,
+            ..sink(plain(down.port))
+        },
+        None,
+    );
     submit(&sink, mail("s")).unwrap();
     let health = settled(&sink);
-    assert_eq!((health.given_up, health.delivered, health.queued_bytes), (1, 0, 0));
+    assert_eq!(
+        (health.given_up, health.delivered, health.queued_bytes),
+        (1, 0, 0)
+    );
     let why = health.last_error.unwrap();
     assert!(why.starts_with("it is too old, and 127.0.0.1:"), "{why}");
     let text = String::from_utf8(told.0.lock().unwrap().clone()).unwrap();
-    assert!(text.lines().any(|line| line.contains("a message is given up") && line.contains(&why)), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.contains("a message is given up") && line.contains(&why)),
+        "{text}"
+    );
 }
 
 /// What was traced.
@@ -441,14 +740,29 @@ impl Write for Told {
 #[test]
 fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
     let dir = tempfile::tempdir().unwrap();
-    let small = StoreSettings { max_bytes: 200_000, ..StoreSettings::default() };
+    let small = StoreSettings {
+        max_bytes: 200_000,
+        ..StoreSettings::default()
+    };
     let store = Arc::new(Store::open(&dir.path().join("peal.db"), small).unwrap());
     let mut server = MailServer::plain();
-    let durable = SinkSettings { durability: Durability::Store, ..sink(plain(server.port)) };
+    let durable = SinkSettings {
+        durability: Durability::Store,
+        ..sink(plain(server.port))
+    };
     let (_sinks, sink) = open(durable, Some(&store));
-    let large = || Mail { text: "x".repeat(20_000), ..mail("large") };
-    let refused = (0..20).find_map(|_| submit(&sink, large()).err()).expect("it is never full");
-    assert_eq!(refused.status(), code::PMIX_ERR_OUT_OF_RESOURCE, "{refused}");
+    let large = || Mail {
+        text: "x".repeat(20_000),
+        ..mail("large")
+    };
+    let refused = (0..20)
+        .find_map(|_| submit(&sink, large()).err())
+        .expect("it is never full");
+    assert_eq!(
+        refused.status(),
+        code::PMIX_ERR_OUT_OF_RESOURCE,
+        "{refused}"
+    );
     let queued = sink.health().queued;
     server.start();
     assert_eq!(settled(&sink).delivered, queued);
@@ -460,7 +774,11 @@ fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
 #[needs(smtp)]
 #[test]
 fn mail_goes_to_who_is_trusted_as_the_admin_wants_it_encrypted() {
-    let (certificates, strangers, dir) = (Certificates::new(), Certificates::new(), tempfile::tempdir().unwrap());
+    let (certificates, strangers, dir) = (
+        Certificates::new(),
+        Certificates::new(),
+        tempfile::tempdir().unwrap(),
+    );
     let bare = MailServer::plain().started();
     let offering = MailServer::new(Offers::StartTls, Some(&certificates), None).started();
     let wrapped = MailServer::new(Offers::Tls, Some(&certificates), None).started();
@@ -481,40 +799,102 @@ fn mail_goes_to_who_is_trusted_as_the_admin_wants_it_encrypted() {
         let (_sinks, sink) = open(sink(with(server, encryption, &certificates)), None);
         submit(&sink, mail("s")).unwrap();
         until("it arrives", || server.received().len() == before + 1);
-        assert_eq!(server.received()[before].tls, is_encrypted, "{encryption:?}");
+        assert_eq!(
+            server.received()[before].tls,
+            is_encrypted,
+            "{encryption:?}"
+        );
     }
     let told = |settings: MailSettings| {
         let (sinks, sink) = open(sink(settings), None);
         submit(&sink, mail("secret")).unwrap();
-        until("it is seen that this does not go", || sink.health().retried > 0);
+        until("it is seen that this does not go", || {
+            sink.health().retried > 0
+        });
         let health = sink.health();
-        assert_eq!((health.delivered, health.given_up, health.link), (0, 0, Link::Lost), "{health:?}");
+        assert_eq!(
+            (health.delivered, health.given_up, health.link),
+            (0, 0, Link::Lost),
+            "{health:?}"
+        );
         sinks.close(Duration::ZERO);
         health.last_error.unwrap()
     };
-    assert!(told(with(&bare, Encryption::StartTls, &certificates)).ends_with("it does not offer STARTTLS"));
-    for (server, encryption) in
-        [(&offering, Encryption::StartTls), (&offering, Encryption::StartTlsIfOffered), (&wrapped, Encryption::Tls)]
-    {
+    assert!(
+        told(with(&bare, Encryption::StartTls, &certificates))
+            .ends_with("it does not offer STARTTLS")
+    );
+    for (server, encryption) in [
+        (&offering, Encryption::StartTls),
+        (&offering, Encryption::StartTlsIfOffered),
+        (&wrapped, Encryption::Tls),
+    ] {
         let why = told(with(server, encryption, &strangers));
         assert!(why.contains("certificate"), "{why}");
     }
     // A password is not said where somebody may listen, or wrong ones.
-    let credentials = Some(Credentials { user: "peal".into(), password_file: password(dir.path()) });
-    let open_password = MailSettings { credentials, ..with(&bare, Encryption::StartTlsIfOffered, &certificates) };
+    let credentials = Some(Credentials {
+        user: "peal".into(),
+        password_file: password(dir.path()),
+    });
+    let open_password = MailSettings {
+        credentials,
+        ..with(&bare, Encryption::StartTlsIfOffered, &certificates)
+    };
     assert!(told(open_password.clone()).ends_with("a password is not said in the open"));
-    let asking = MailServer::new(Offers::StartTls, Some(&certificates), Some(("peal", "another"))).started();
+    let asking = MailServer::new(
+        Offers::StartTls,
+        Some(&certificates),
+        Some(("peal", "another")),
+    )
+    .started();
     let why = told(secured(&asking, &certificates, password(dir.path())));
-    assert!(why.contains("authentication: permanent error (535)"), "{why}");
+    assert!(
+        why.contains("authentication: permanent error (535)"),
+        "{why}"
+    );
     for server in [&bare, &offering, &wrapped, &asking] {
         assert!(!server.subjects().contains(&"secret".to_owned()));
     }
-    let error = Sinks::open(vec![sink(MailSettings { encryption: Encryption::None, ..open_password })], None);
-    assert!(error.unwrap_err().to_string().contains("encryption is none, it must be start-tls"));
+    let error = Sinks::open(
+        vec![sink(MailSettings {
+            encryption: Encryption::None,
+            ..open_password
+        })],
+        None,
+    );
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .contains("encryption is none, it must be start-tls")
+    );
     let empty = dir.path().join("empty.pem");
     fs::write(&empty, "no certificate").unwrap();
-    let error = Sinks::open(vec![sink(MailSettings { ca: Some(empty), ..plain(25) })], None).unwrap_err().to_string();
-    assert!(error.ends_with("empty.pem: there is no certificate in it (PEM)"), "{error}");
-    let error = Sinks::open(vec![sink(MailSettings { sender: "nobody".into(), ..plain(25) })], None);
-    assert!(error.unwrap_err().to_string().starts_with("sink \"mail\": sender is \"nobody\", it must be an address"));
+    let error = Sinks::open(
+        vec![sink(MailSettings {
+            ca: Some(empty),
+            ..plain(25)
+        })],
+        None,
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(
+        error.ends_with("empty.pem: there is no certificate in it (PEM)"),
+        "{error}"
+    );
+    let error = Sinks::open(
+        vec![sink(MailSettings {
+            sender: "nobody".into(),
+            ..plain(25)
+        })],
+        None,
+    );
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .starts_with("sink \"mail\": sender is \"nobody\", it must be an address")
+    );
 }

@@ -1,23 +1,35 @@
 //! Syslog, to a real rsyslog: each way there, what is seen of a peer that goes and comes, and who is trusted.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 mod support;
 
 use peal_model::code;
 use peal_needs::needs;
 use peal_sinks::{
-    Address, Durability, Link, Message, QueueBounds, Refused, Retry, SinkHandle, SinkKind, SinkSettings, Sinks,
-    SyslogSettings, TlsIdentity, TlsSettings,
+    Address, Durability, Link, Message, QueueBounds, Refused, Retry, SinkHandle, SinkKind,
+    SinkSettings, Sinks, SyslogSettings, TlsIdentity, TlsSettings,
 };
 use peal_store::{Store, StoreSettings};
 use std::{net::TcpListener, os::unix::net::UnixDatagram, sync::Arc, time::Duration};
 use support::{Certificates, free_port, rsyslog::Rsyslog, until, wait_for};
 
 /// Tries again soon, so that no test has to wait.
-const SOON: Retry =
-    Retry { first: Duration::from_millis(5), longest: Duration::from_millis(50), give_up: Duration::from_secs(3600) };
+const SOON: Retry = Retry {
+    first: Duration::from_millis(5),
+    longest: Duration::from_millis(50),
+    give_up: Duration::from_secs(3600),
+};
 
 fn sink(name: &str, syslog: SyslogSettings) -> SinkSettings {
-    SinkSettings { retry: SOON, ..SinkSettings::new(name, SinkKind::Syslog(syslog)) }
+    SinkSettings {
+        retry: SOON,
+        ..SinkSettings::new(name, SinkKind::Syslog(syslog))
+    }
 }
 
 fn to(address: &str) -> SyslogSettings {
@@ -32,13 +44,24 @@ fn open_one(settings: SinkSettings) -> (Sinks, Arc<SinkHandle>) {
 }
 
 fn tls(port: u16, certificates: &Certificates) -> SyslogSettings {
-    let identity = TlsIdentity { certificate: certificates.file("client.pem"), key: certificates.file("client.key") };
-    let tls = TlsSettings { ca: Some(certificates.file("ca.pem")), identity: Some(identity) };
-    SyslogSettings { tls, ..to(&format!("tls://127.0.0.1:{port}")) }
+    let identity = TlsIdentity {
+        certificate: certificates.file("client.pem"),
+        key: certificates.file("client.key"),
+    };
+    let tls = TlsSettings {
+        ca: Some(certificates.file("ca.pem")),
+        identity: Some(identity),
+    };
+    SyslogSettings {
+        tls,
+        ..to(&format!("tls://127.0.0.1:{port}"))
+    }
 }
 
 fn message(text: &str) -> Message {
-    Message::Bytes(format!("<29>1 2026-11-22T05:00:00.5Z node1 app 7 id [a@1 b=\"c\"] {text}").into_bytes())
+    Message::Bytes(
+        format!("<29>1 2026-11-22T05:00:00.5Z node1 app 7 id [a@1 b=\"c\"] {text}").into_bytes(),
+    )
 }
 
 /// As rsyslog writes that.
@@ -62,7 +85,15 @@ fn messages_arrive_by_every_way_as_they_were_written() {
     )
     .unwrap();
     let long = "x".repeat(7000);
-    let texts = ["one", "", "Grüße, 世界 🙂", "12 <13>1 looks like a frame", "a|b %msg% \\n", &long, "last"];
+    let texts = [
+        "one",
+        "",
+        "Grüße, 世界 🙂",
+        "12 <13>1 looks like a frame",
+        "a|b %msg% \\n",
+        &long,
+        "last",
+    ];
     for way in ["unix", "udp", "tcp", "tls"] {
         let sink = sinks.get(way).unwrap();
         for text in texts {
@@ -71,7 +102,9 @@ fn messages_arrive_by_every_way_as_they_were_written() {
     }
     let mut wanted: Vec<String> = texts.iter().map(|text| line(text)).collect();
     for way in ["unix", "udp", "tcp", "tls"] {
-        until(&format!("all messages by {way}"), || rsyslog.lines(way).len() == texts.len());
+        until(&format!("all messages by {way}"), || {
+            rsyslog.lines(way).len() == texts.len()
+        });
         let mut lines = rsyslog.lines(way);
         if way == "udp" {
             // There is no order between datagrams, though there is one in fact.
@@ -85,7 +118,11 @@ fn messages_arrive_by_every_way_as_they_were_written() {
         let sink = sinks.get(way).unwrap();
         until("all is counted", || sink.health().queued == 0);
         let health = sink.health();
-        assert_eq!((health.delivered, health.given_up, health.retried), (texts.len() as u64, 0, 0), "{health:?}");
+        assert_eq!(
+            (health.delivered, health.given_up, health.retried),
+            (texts.len() as u64, 0, 0),
+            "{health:?}"
+        );
         assert_eq!(health.link, Link::Connected);
     }
     assert_eq!(sinks.close(Duration::from_secs(10)), Vec::<String>::new());
@@ -96,7 +133,14 @@ fn messages_arrive_by_every_way_as_they_were_written() {
 fn what_could_forge_a_second_message_never_leaves() {
     let rsyslog = Rsyslog::started();
     let (sinks, tcp) = open_one(sink("tcp", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp))));
-    for text in ["a\n<8>1 - - su - - - forged", "a\0b", "a\rb", "\u{1b}[2J", "\u{85}", "\u{2028}"] {
+    for text in [
+        "a\n<8>1 - - su - - - forged",
+        "a\0b",
+        "a\rb",
+        "\u{1b}[2J",
+        "\u{85}",
+        "\u{2028}",
+    ] {
         let refused = tcp.submit(message(text)).unwrap_err();
         assert!(matches!(refused, Refused::NoLine { .. }), "{refused}");
         assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM);
@@ -131,7 +175,9 @@ fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
         for _ in 0..5 {
             submit(&mut wanted);
         }
-        until("it is seen that nobody is there", || sink.health().link == Link::Lost);
+        until("it is seen that nobody is there", || {
+            sink.health().link == Link::Lost
+        });
         assert_eq!(sink.health().queued, 5);
         rsyslog.start();
         until("those before the start", || rsyslog.lines(way) == wanted);
@@ -140,11 +186,15 @@ fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
         for _ in 0..3 {
             submit(&mut wanted);
         }
-        until("it is seen that nobody is there any more", || sink.health().link == Link::Lost);
+        until("it is seen that nobody is there any more", || {
+            sink.health().link == Link::Lost
+        });
         assert!(sink.health().last_error.unwrap().contains(way), "{way}");
         rsyslog.start();
         submit(&mut wanted);
-        until("those from the time without it", || rsyslog.lines(way).len() >= wanted.len());
+        until("those from the time without it", || {
+            rsyslog.lines(way).len() >= wanted.len()
+        });
         assert_eq!(rsyslog.lines(way), wanted, "{way}");
         let health = sink.health();
         assert_eq!((health.delivered, health.given_up), (9, 0));
@@ -159,23 +209,50 @@ fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
     let others = Certificates::new();
     let right = tls(rsyslog.tls, &rsyslog.certificates);
     let good = right.tls.clone();
-    let with = |ca: &Certificates, identity| TlsSettings { ca: Some(ca.file("ca.pem")), identity };
-    let foreign = TlsIdentity { certificate: others.file("client.pem"), key: others.file("client.key") };
+    let with = |ca: &Certificates, identity| TlsSettings {
+        ca: Some(ca.file("ca.pem")),
+        identity,
+    };
+    let foreign = TlsIdentity {
+        certificate: others.file("client.pem"),
+        key: others.file("client.key"),
+    };
     let cases = [
-        ("whose authority we do not know", with(&others, good.identity.clone())),
-        ("who does not know our authority", with(&rsyslog.certificates, Some(foreign))),
-        ("who wants to know who we are", with(&rsyslog.certificates, None)),
+        (
+            "whose authority we do not know",
+            with(&others, good.identity.clone()),
+        ),
+        (
+            "who does not know our authority",
+            with(&rsyslog.certificates, Some(foreign)),
+        ),
+        (
+            "who wants to know who we are",
+            with(&rsyslog.certificates, None),
+        ),
     ];
     for (which, settings) in cases {
-        let (sinks, sink) = open_one(sink("tls", SyslogSettings { tls: settings, ..right.clone() }));
+        let (sinks, sink) = open_one(sink(
+            "tls",
+            SyslogSettings {
+                tls: settings,
+                ..right.clone()
+            },
+        ));
         sink.submit(message(which)).unwrap();
         until(which, || sink.health().retried > 1);
         let health = sink.health();
-        assert_eq!((health.delivered, health.queued, health.link), (0, 1, Link::Lost), "{which}: {health:?}");
+        assert_eq!(
+            (health.delivered, health.queued, health.link),
+            (0, 1, Link::Lost),
+            "{which}: {health:?}"
+        );
         sinks.close(Duration::ZERO);
     }
-    let elsewhere =
-        SyslogSettings { address: format!("tls://localhost:{}", rsyslog.tls).parse().unwrap(), ..right.clone() };
+    let elsewhere = SyslogSettings {
+        address: format!("tls://localhost:{}", rsyslog.tls).parse().unwrap(),
+        ..right.clone()
+    };
     let (_sinks, wrong) = open_one(sink("tls", elsewhere));
     wrong.submit(message("a server of another name")).unwrap();
     until("that is seen", || wrong.health().link == Link::Lost);
@@ -190,14 +267,22 @@ fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
 #[test]
 fn what_no_datagram_can_be_is_given_up_and_told_and_the_next_one_arrives() {
     let rsyslog = Rsyslog::started();
-    let udp = SyslogSettings { max_message: 1 << 20, ..to(&format!("udp://127.0.0.1:{}", rsyslog.udp)) };
+    let udp = SyslogSettings {
+        max_message: 1 << 20,
+        ..to(&format!("udp://127.0.0.1:{}", rsyslog.udp))
+    };
     let (_sinks, udp) = open_one(sink("udp", udp));
     udp.submit(message(&"x".repeat(70_000))).unwrap();
     udp.submit(message("short")).unwrap();
     until("the short one", || rsyslog.lines("udp") == [line("short")]);
     let health = udp.health();
     assert_eq!(health.given_up, 1);
-    assert!(health.last_error.unwrap().contains("takes no datagram of 70"));
+    assert!(
+        health
+            .last_error
+            .unwrap()
+            .contains("takes no datagram of 70")
+    );
 }
 
 #[needs(rsyslog)]
@@ -208,46 +293,86 @@ fn who_does_not_read_holds_up_only_his_own_sink_and_whoever_logs_is_told_when_it
     let _deaf = UnixDatagram::bind(dir.path().join("deaf")).unwrap();
     let rsyslog = Rsyslog::started();
     let deaf = SinkSettings {
-        queue: QueueBounds { messages: 1000, bytes: 100_000 },
+        queue: QueueBounds {
+            messages: 1000,
+            bytes: 100_000,
+        },
         ..sink(
             "deaf",
-            SyslogSettings { timeout: Duration::from_millis(20), ..to(&format!("unix:{}/deaf", dir.path().display())) },
+            SyslogSettings {
+                timeout: Duration::from_millis(20),
+                ..to(&format!("unix:{}/deaf", dir.path().display()))
+            },
         )
     };
     let good = sink("good", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp)));
     let sinks = Sinks::open(vec![deaf, good], None).unwrap();
     let (deaf, good) = (sinks.get("deaf").unwrap(), sinks.get("good").unwrap());
-    let refused = wait_for("it is full", || deaf.submit(message(&"x".repeat(500))).err());
+    let refused = wait_for("it is full", || {
+        deaf.submit(message(&"x".repeat(500))).err()
+    });
     assert_eq!(refused.status(), code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(refused.to_string(), "sink \"deaf\" is full: 1000 messages or 100000 bytes may wait there");
+    assert_eq!(
+        refused.to_string(),
+        "sink \"deaf\" is full: 1000 messages or 100000 bytes may wait there"
+    );
     let health = deaf.health();
-    assert!(health.queued_bytes <= 100_000 && health.queued_bytes > 99_000, "{health:?}");
+    assert!(
+        health.queued_bytes <= 100_000 && health.queued_bytes > 99_000,
+        "{health:?}"
+    );
     good.submit(message("good")).unwrap();
     until("the good one", || rsyslog.lines("tcp") == [line("good")]);
     // What is in memory is lost at the end, which is counted.
     sinks.close(Duration::from_millis(50));
     until("it ends", || deaf.health().queued == 0);
     assert!(deaf.health().given_up > 0);
-    assert!(matches!(deaf.submit(message("late")), Err(Refused::Closed { .. })));
+    assert!(matches!(
+        deaf.submit(message("late")),
+        Err(Refused::Closed { .. })
+    ));
 }
 
 #[test]
 fn a_connection_on_which_nothing_is_read_is_given_up_when_it_is_full() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp://{}", listener.local_addr().unwrap());
-    let patient = SyslogSettings { max_message: 1 << 20, timeout: Duration::from_millis(50), ..to(&address) };
-    let queue = QueueBounds { messages: 1000, bytes: 64 << 20 };
+    let patient = SyslogSettings {
+        max_message: 1 << 20,
+        timeout: Duration::from_millis(50),
+        ..to(&address)
+    };
+    let queue = QueueBounds {
+        messages: 1000,
+        bytes: 64 << 20,
+    };
     // So late that it stays as it is found.
-    let retry = Retry { first: Duration::from_secs(3600), longest: Duration::from_secs(3600), ..SOON };
-    let (_sinks, tcp) = open_one(SinkSettings { queue, retry, ..sink("tcp", patient) });
+    let retry = Retry {
+        first: Duration::from_secs(3600),
+        longest: Duration::from_secs(3600),
+        ..SOON
+    };
+    let (_sinks, tcp) = open_one(SinkSettings {
+        queue,
+        retry,
+        ..sink("tcp", patient)
+    });
     // It connects, since the system answers for the one who does not, and takes what the system has room for.
     for _ in 0..60 {
         tcp.submit(message(&"x".repeat(1_000_000))).unwrap();
     }
-    let health = wait_for("it is seen that nobody reads", || Some(tcp.health()).filter(|health| health.retried == 1));
+    let health = wait_for("it is seen that nobody reads", || {
+        Some(tcp.health()).filter(|health| health.retried == 1)
+    });
     assert_eq!(health.link, Link::Lost);
     assert!(health.queued > 0 && health.given_up == 0, "{health:?}");
-    assert!(health.last_error.as_ref().is_some_and(|why| why.starts_with(&address)), "{health:?}");
+    assert!(
+        health
+            .last_error
+            .as_ref()
+            .is_some_and(|why| why.starts_with(&address)),
+        "{health:?}"
+    );
 }
 
 #[needs(rsyslog)]
@@ -280,17 +405,30 @@ fn what_waits_in_memory_is_delivered_before_the_end_if_the_server_comes_in_time(
 fn what_is_in_the_store_is_delivered_by_the_next_one() {
     let mut rsyslog = Rsyslog::new();
     let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
+    let store =
+        Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
     let durable = SinkSettings {
         durability: Durability::Store,
         ..sink("global", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp)))
     };
-    let error = Sinks::open(vec![durable.clone()], None).unwrap_err().to_string();
-    assert_eq!(error, "sink \"global\" is to survive the end of the process: there must be a store");
+    let error = Sinks::open(vec![durable.clone()], None)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "sink \"global\" is to survive the end of the process: there must be a store"
+    );
     for number in 0..3 {
         let sinks = Sinks::open(vec![durable.clone()], Some(&store)).unwrap();
-        sinks.get("global").unwrap().submit(message(&number.to_string())).unwrap();
-        assert!(sinks.close(Duration::from_secs(60)).is_empty(), "with a store nobody need be waited for");
+        sinks
+            .get("global")
+            .unwrap()
+            .submit(message(&number.to_string()))
+            .unwrap();
+        assert!(
+            sinks.close(Duration::from_secs(60)).is_empty(),
+            "with a store nobody need be waited for"
+        );
     }
     rsyslog.start();
     let sinks = Sinks::open(vec![durable], Some(&store)).unwrap();
@@ -303,18 +441,39 @@ fn what_is_in_the_store_is_delivered_by_the_next_one() {
 
 #[test]
 fn settings_that_cannot_work_are_refused_with_words() {
-    let name_of = |settings: Vec<SinkSettings>| Sinks::open(settings, None).unwrap_err().to_string();
+    let name_of =
+        |settings: Vec<SinkSettings>| Sinks::open(settings, None).unwrap_err().to_string();
     let udp = || sink("one", to("udp://127.0.0.1:514"));
     let error = name_of(vec![udp(), udp()]);
-    assert_eq!(error, "there are two sinks of the name \"one\": each needs one of its own");
-    let error = name_of(vec![SinkSettings { queue: QueueBounds { messages: 0, bytes: 1 }, ..udp() }]);
-    assert_eq!(error, "sink \"one\": queue.messages is 0, it must be one at least");
+    assert_eq!(
+        error,
+        "there are two sinks of the name \"one\": each needs one of its own"
+    );
+    let error = name_of(vec![SinkSettings {
+        queue: QueueBounds {
+            messages: 0,
+            bytes: 1,
+        },
+        ..udp()
+    }]);
+    assert_eq!(
+        error,
+        "sink \"one\": queue.messages is 0, it must be one at least"
+    );
     let mut tls = to("tls://127.0.0.1:6514");
     tls.tls.ca = Some("/no/such/ca.pem".into());
     let error = name_of(vec![sink("one", tls)]);
-    assert!(error.starts_with("sink \"one\": certificate \"/no/such/ca.pem\" cannot be read: No such file"), "{error}");
+    assert!(
+        error.starts_with(
+            "sink \"one\": certificate \"/no/such/ca.pem\" cannot be read: No such file"
+        ),
+        "{error}"
+    );
     assert!("tcp:/x".parse::<Address>().is_err());
     // Nobody is asked for when a sink is opened.
-    let nobody = TcpListener::bind(("127.0.0.1", free_port())).unwrap().local_addr().unwrap();
+    let nobody = TcpListener::bind(("127.0.0.1", free_port()))
+        .unwrap()
+        .local_addr()
+        .unwrap();
     drop(open_one(sink("one", to(&format!("tcp://{nobody}")))));
 }

@@ -30,12 +30,15 @@ pub struct AdminRecord {
 impl Store {
     /// Records a call.
     pub fn admin_called(&self, call: &AdminCall, at: u64) -> Result<(), StoreError> {
-        let insert = "insert into admin_call (at, uid, pid, verb, outcome) values (?1, ?2, ?3, ?4, ?5)";
+        let insert =
+            "insert into admin_call (at, uid, pid, verb, outcome) values (?1, ?2, ?3, ?4, ?5)";
         let values = params![stored(at), call.uid, call.pid, call.verb, call.outcome];
         self.write(|transaction| {
             transaction.execute(insert, values)?;
             let oldest = transaction.last_insert_rowid() - i64::from(ADMIN_CALLS_KEPT);
-            transaction.execute("delete from admin_call where id <= ?1", [oldest]).map(drop)
+            transaction
+                .execute("delete from admin_call where id <= ?1", [oldest])
+                .map(drop)
         })
     }
 
@@ -45,8 +48,16 @@ impl Store {
         self.read(|connection| {
             let mut statement = connection.prepare(select)?;
             let rows = statement.query_map([most], |row| {
-                let call = AdminCall { uid: row.get(1)?, pid: row.get(2)?, verb: row.get(3)?, outcome: row.get(4)? };
-                Ok(AdminRecord { at: read(row.get(0)?), call })
+                let call = AdminCall {
+                    uid: row.get(1)?,
+                    pid: row.get(2)?,
+                    verb: row.get(3)?,
+                    outcome: row.get(4)?,
+                };
+                Ok(AdminRecord {
+                    at: read(row.get(0)?),
+                    call,
+                })
             })?;
             rows.collect()
         })
@@ -62,19 +73,50 @@ mod tests {
     fn calls_are_recorded_in_their_order_and_the_oldest_go() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
-        let call = |verb: &str| AdminCall { uid: 1000, pid: Some(7), verb: verb.into(), outcome: "done".into() };
+        let call = |verb: &str| AdminCall {
+            uid: 1000,
+            pid: Some(7),
+            verb: verb.into(),
+            outcome: "done".into(),
+        };
         store.admin_called(&call("stats"), 1).unwrap();
-        store.admin_called(&AdminCall { pid: None, ..call("stop") }, 2).unwrap();
+        store
+            .admin_called(
+                &AdminCall {
+                    pid: None,
+                    ..call("stop")
+                },
+                2,
+            )
+            .unwrap();
         let found = store.admin_calls(10).unwrap();
         let wanted = [
-            AdminRecord { at: 2, call: AdminCall { pid: None, ..call("stop") } },
-            AdminRecord { at: 1, call: call("stats") },
+            AdminRecord {
+                at: 2,
+                call: AdminCall {
+                    pid: None,
+                    ..call("stop")
+                },
+            },
+            AdminRecord {
+                at: 1,
+                call: call("stats"),
+            },
         ];
         assert_eq!(found, wanted);
         let far = i64::from(ADMIN_CALLS_KEPT);
-        store.write(|transaction| transaction.execute("update admin_call set id = ?1 where id = 2", [far])).unwrap();
+        store
+            .write(|transaction| {
+                transaction.execute("update admin_call set id = ?1 where id = 2", [far])
+            })
+            .unwrap();
         store.admin_called(&call("jobs"), 3).unwrap();
-        let verbs: Vec<String> = store.admin_calls(10).unwrap().into_iter().map(|record| record.call.verb).collect();
+        let verbs: Vec<String> = store
+            .admin_calls(10)
+            .unwrap()
+            .into_iter()
+            .map(|record| record.call.verb)
+            .collect();
         assert_eq!(verbs, ["jobs", "stop"]);
         assert_eq!(store.admin_calls(1).unwrap().len(), 1);
     }

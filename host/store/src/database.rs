@@ -42,7 +42,9 @@ fn with_a_log(connection: &Connection) -> Result<String, rusqlite::Error> {
     let start = Instant::now();
     loop {
         match connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)) {
-            Err(error) if is_busy(&error) && start.elapsed() < BUSY => thread::sleep(Duration::from_millis(5)),
+            Err(error) if is_busy(&error) && start.elapsed() < BUSY => {
+                thread::sleep(Duration::from_millis(5))
+            }
             done => return done,
         }
     }
@@ -64,49 +66,83 @@ impl Database {
         let path = &place::checked(path)?;
         place::check_files(path)?;
         let of = |error| StoreError::at_opening(path, error);
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path);
         if let Err(source) = made
             && source.kind() != std::io::ErrorKind::AlreadyExists
         {
-            return Err(StoreError::Create { path: path.to_owned(), source });
+            return Err(StoreError::Create {
+                path: path.to_owned(),
+                source,
+            });
         }
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
         if connection.is_readonly(MAIN_DB).map_err(of)? {
-            return Err(StoreError::ReadOnly { path: path.to_owned() });
+            return Err(StoreError::ReadOnly {
+                path: path.to_owned(),
+            });
         }
         layout::check(&connection, path, wanted)?;
         let mode = with_a_log(&connection).map_err(of)?;
         if mode != "wal" {
-            return Err(StoreError::NoLog { path: path.to_owned() });
+            return Err(StoreError::NoLog {
+                path: path.to_owned(),
+            });
         }
-        connection.pragma_update(None, "synchronous", durability.word()).map_err(of)?;
-        connection.pragma_update(None, "journal_size_limit", LOG_BYTES).map_err(of)?;
-        connection.pragma_update(None, "foreign_keys", true).map_err(of)?;
-        let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(of)?;
+        connection
+            .pragma_update(None, "synchronous", durability.word())
+            .map_err(of)?;
+        connection
+            .pragma_update(None, "journal_size_limit", LOG_BYTES)
+            .map_err(of)?;
+        connection
+            .pragma_update(None, "foreign_keys", true)
+            .map_err(of)?;
+        let page: u32 = connection
+            .pragma_query_value(None, "page_size", |row| row.get(0))
+            .map_err(of)?;
         // A database that is larger already stays as large as it is.
         let pages = stored((max_bytes / u64::from(page.max(1))).max(1));
-        connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).map_err(of)?;
+        connection
+            .pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
+            .map_err(of)?;
         layout::migrate(&mut connection, path, wanted)?;
         // In a directory of all, somebody may have been quicker than SQLite with a file of its.
         place::check_files(path)?;
-        Ok(Database { path: path.clone(), connection: Mutex::new(connection), writes: Writes::default() })
+        Ok(Database {
+            path: path.clone(),
+            connection: Mutex::new(connection),
+            writes: Writes::default(),
+        })
     }
 
     /// Opens it to be read alone. It has to be there.
     pub(crate) fn open_to_read(path: &Path, wanted: &Layout) -> Result<Database, StoreError> {
         let of = |error| StoreError::at_opening(path, error);
-        let flags =
-            OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let path = &std::path::absolute(path).map_err(|source| StoreError::Create { path: path.to_owned(), source })?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let path = &std::path::absolute(path).map_err(|source| StoreError::Create {
+            path: path.to_owned(),
+            source,
+        })?;
         let connection = Connection::open_with_flags(path, flags).map_err(of)?;
         connection.busy_timeout(BUSY).map_err(of)?;
         layout::check(&connection, path, wanted)?;
         // All that is read is of one moment, whoever writes meanwhile.
         connection.execute_batch("begin").map_err(of)?;
-        Ok(Database { path: path.clone(), connection: Mutex::new(connection), writes: Writes::default() })
+        Ok(Database {
+            path: path.clone(),
+            connection: Mutex::new(connection),
+            writes: Writes::default(),
+        })
     }
 
     /// Its file.
@@ -119,20 +155,28 @@ impl Database {
         self.writes.health()
     }
 
-    pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let done = work(&self.lock()).map_err(|error| StoreError::later(&self.path, error));
         done.inspect_err(|error| self.writes.not_read(error))
     }
 
     /// Writes all of it or nothing.
-    pub(crate) fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    pub(crate) fn write<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let done = {
             let mut connection = self.lock();
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
-                let value = work(&transaction)?;
-                transaction.commit()?;
-                Ok(value)
-            })
+            connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .and_then(|transaction| {
+                    let value = work(&transaction)?;
+                    transaction.commit()?;
+                    Ok(value)
+                })
         };
         let done = done.map_err(|error| StoreError::later(&self.path, error));
         self.writes.record(&self.path, done.as_ref().err());
@@ -141,7 +185,9 @@ impl Database {
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         // A transaction that a panic cut short was rolled back when it was dropped.
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 

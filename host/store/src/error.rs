@@ -39,7 +39,9 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// The file is something else.
-    #[error("{path:?} is no store of Peal's, it is {what}: name another file, this one is left as it is")]
+    #[error(
+        "{path:?} is no store of Peal's, it is {what}: name another file, this one is left as it is"
+    )]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -74,13 +76,17 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file system has no shared memory for the log of writes.
-    #[error("the store {path:?} lies on a file system that SQLite's WAL does not work on; a local one is needed")]
+    #[error(
+        "the store {path:?} lies on a file system that SQLite's WAL does not work on; a local one is needed"
+    )]
     NoLog {
         /// Its file.
         path: PathBuf,
     },
     /// There is no room.
-    #[error("the store {path:?} is full: it has its largest size, or there is no room left where it lies")]
+    #[error(
+        "the store {path:?} is full: it has its largest size, or there is no room left where it lies"
+    )]
     Full {
         /// Its file.
         path: PathBuf,
@@ -128,7 +134,9 @@ pub enum StoreError {
         total: u64,
     },
     /// No more messages can be kept for a sink.
-    #[error("{messages} messages or {bytes} bytes wait for sink {sink:?} already, which is all that may")]
+    #[error(
+        "{messages} messages or {bytes} bytes wait for sink {sink:?} already, which is all that may"
+    )]
     OutboxFull {
         /// The sink.
         sink: String,
@@ -146,7 +154,9 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// It cannot be said, or found out, who is to deliver messages.
-    #[error("cannot make, open or lock {path:?}, which says that messages in the store are being delivered: {source}")]
+    #[error(
+        "cannot make, open or lock {path:?}, which says that messages in the store are being delivered: {source}"
+    )]
     Hold {
         /// The file beside the store.
         path: PathBuf,
@@ -168,8 +178,14 @@ impl StoreError {
     pub(crate) fn later(path: &Path, source: rusqlite::Error) -> StoreError {
         let path = path.to_owned();
         match source.sqlite_error_code() {
-            Some(ErrorCode::NotADatabase) => StoreError::Foreign { path, what: "not a database of SQLite" },
-            Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged { path, what: source.to_string() },
+            Some(ErrorCode::NotADatabase) => StoreError::Foreign {
+                path,
+                what: "not a database of SQLite",
+            },
+            Some(ErrorCode::DatabaseCorrupt) => StoreError::Damaged {
+                path,
+                what: source.to_string(),
+            },
             Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
             Some(ErrorCode::DiskFull) => StoreError::Full { path },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },

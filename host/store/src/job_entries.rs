@@ -30,7 +30,12 @@ pub enum JobEntryKind {
 }
 
 impl JobEntryKind {
-    const ALL: [JobEntryKind; 4] = [JobEntryKind::Event, JobEntryKind::Control, JobEntryKind::Log, JobEntryKind::Gap];
+    const ALL: [JobEntryKind; 4] = [
+        JobEntryKind::Event,
+        JobEntryKind::Control,
+        JobEntryKind::Log,
+        JobEntryKind::Gap,
+    ];
 
     /// Its word.
     pub fn name(self) -> &'static str {
@@ -43,7 +48,10 @@ impl JobEntryKind {
     }
 
     fn of(name: &str) -> JobEntryKind {
-        JobEntryKind::ALL.into_iter().find(|kind| kind.name() == name).unwrap_or(JobEntryKind::Gap)
+        JobEntryKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .unwrap_or(JobEntryKind::Gap)
     }
 }
 
@@ -81,19 +89,30 @@ pub struct LeftOutEntries {
 impl JobEntry {
     /// An entry about what is just happening.
     pub fn now(kind: JobEntryKind, rank: Option<Rank>, body: impl Into<Arc<str>>) -> JobEntry {
-        JobEntry { at: now(), kind, rank, body: body.into() }
+        JobEntry {
+            at: now(),
+            kind,
+            rank,
+            body: body.into(),
+        }
     }
 }
 
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Store {
     /// Adds entries to the record of a job; of several that had this name, to that of the last. Those that there is no room for are
     /// counted. An error means that none is written; where the store is full, they are counted as well.
-    pub fn add_job_entries(&self, nspace: &Nspace, entries: &[JobEntry]) -> Result<AddedEntries, StoreError> {
+    pub fn add_job_entries(
+        &self,
+        nspace: &Nspace,
+        entries: &[JobEntry],
+    ) -> Result<AddedEntries, StoreError> {
         let added = self.write(|transaction| match recorded(transaction, nspace)? {
             Some(job) => self.add(transaction, job, entries).map(Some),
             None => Ok(None),
@@ -116,20 +135,47 @@ impl Store {
     ) -> rusqlite::Result<AddedEntries> {
         let wanted = entries.iter().map(|entry| entry_bytes(&entry.body)).sum();
         let mut room = RecordRoom::make(transaction, &self.records, &job, wanted)?;
-        let insert = "insert into job_entry (job, at, kind, rank, body) values (?1, ?2, ?3, ?4, ?5)";
+        let insert =
+            "insert into job_entry (job, at, kind, rank, body) values (?1, ?2, ?3, ?4, ?5)";
         let mut insert = transaction.prepare_cached(insert)?;
-        let (mut bytes, mut added) = (0, AddedEntries { written: 0, left_out: None });
-        for JobEntry { at, kind, rank, body } in entries {
+        let (mut bytes, mut added) = (
+            0,
+            AddedEntries {
+                written: 0,
+                left_out: None,
+            },
+        );
+        for JobEntry {
+            at,
+            kind,
+            rank,
+            body,
+        } in entries
+        {
             if let Err(limit) = room.take(body) {
-                added.left_out.get_or_insert(LeftOutEntries { count: 0, limit }).count += 1;
+                added
+                    .left_out
+                    .get_or_insert(LeftOutEntries { count: 0, limit })
+                    .count += 1;
                 continue;
             }
-            insert.execute(params![job.id, stored(*at), kind.name(), rank.map(|rank| rank.0), &**body])?;
+            insert.execute(params![
+                job.id,
+                stored(*at),
+                kind.name(),
+                rank.map(|rank| rank.0),
+                &**body
+            ])?;
             added.written += 1;
             bytes += entry_bytes(body);
         }
-        let update = "update job set entries = entries + ?2, entry_bytes = entry_bytes + ?3 where id = ?1";
-        transaction.prepare_cached(update)?.execute(params![job.id, stored(added.written as u64), stored(bytes)])?;
+        let update =
+            "update job set entries = entries + ?2, entry_bytes = entry_bytes + ?3 where id = ?1";
+        transaction.prepare_cached(update)?.execute(params![
+            job.id,
+            stored(added.written as u64),
+            stored(bytes)
+        ])?;
         if let Some(left_out) = added.left_out {
             record_room::leave_out(transaction, job.id, left_out.count, now())?;
         }
@@ -138,16 +184,22 @@ impl Store {
 
     /// Counts notices that were lost, some of them perhaps about this job.
     pub fn add_missed_notices(&self, nspace: &Nspace, notices: u64) -> Result<(), StoreError> {
-        let update =
-            format!("update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {LAST}");
+        let update = format!(
+            "update job set missed = missed + ?2, missed_at = coalesce(missed_at, ?3) where id = {LAST}"
+        );
         let values = params![nspace.as_str(), stored(notices), stored(now())];
         let written = self.write(|transaction| transaction.execute(&update, values))?;
-        if written == 0 { Err(self.unknown_job(nspace)) } else { Ok(()) }
+        if written == 0 {
+            Err(self.unknown_job(nspace))
+        } else {
+            Ok(())
+        }
     }
 
     /// The entries that are missing in a job's record.
     fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
-        let select = format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
+        let select =
+            format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
         let gap = |at: Option<i64>, what: &str, count: i64| JobEntry {
             at: read(at.unwrap_or_default()),
             kind: JobEntryKind::Gap,
@@ -167,12 +219,15 @@ impl Store {
 
     /// The entries of a job's record, the earliest first; of several jobs that had this name, of the last.
     pub fn job_entries(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
-        let select = format!("select at, kind, rank, body from job_entry where job = {LAST} order by at, id");
+        let select = format!(
+            "select at, kind, rank, body from job_entry where job = {LAST} order by at, id"
+        );
         let gaps = self.gaps(nspace)?;
         let mut entries: Vec<JobEntry> = self.read(|connection| {
             let mut select = connection.prepare(&select)?;
             let rows = select.query_map([nspace.as_str()], |row| {
-                let (at, kind, rank): (i64, String, Option<u32>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                let (at, kind, rank): (i64, String, Option<u32>) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?);
                 Ok(JobEntry {
                     at: read(at),
                     kind: JobEntryKind::of(&kind),
@@ -189,11 +244,21 @@ impl Store {
 }
 
 /// The last job that had a name, and what its entries take.
-fn recorded(transaction: &Transaction<'_>, nspace: &Nspace) -> rusqlite::Result<Option<RecordedJob>> {
+fn recorded(
+    transaction: &Transaction<'_>,
+    nspace: &Nspace,
+) -> rusqlite::Result<Option<RecordedJob>> {
     let select = format!("select id, uid, entries, entry_bytes from job where id = {LAST}");
-    let found = transaction.prepare_cached(&select)?.query_row([nspace.as_str()], |row| {
-        Ok(RecordedJob { id: row.get(0)?, uid: row.get(1)?, entries: row.get(2)?, bytes: read(row.get(3)?) })
-    });
+    let found = transaction
+        .prepare_cached(&select)?
+        .query_row([nspace.as_str()], |row| {
+            Ok(RecordedJob {
+                id: row.get(0)?,
+                uid: row.get(1)?,
+                entries: row.get(2)?,
+                bytes: read(row.get(3)?),
+            })
+        });
     found.optional()
 }
 
@@ -203,17 +268,40 @@ mod tests {
     use crate::{JobStart, RecordLimits, StoreSettings};
 
     fn entry(at: u64, kind: JobEntryKind, body: &str) -> JobEntry {
-        JobEntry { at, kind, rank: Some(Rank(3)), body: body.into() }
+        JobEntry {
+            at,
+            kind,
+            rank: Some(Rank(3)),
+            body: body.into(),
+        }
     }
 
     fn start<'a>(nspace: &'a Nspace, uid: u32, command: &'a str) -> JobStart<'a> {
-        JobStart { nspace, uid, size: 1, command, at: 1 }
+        JobStart {
+            nspace,
+            uid,
+            size: 1,
+            command,
+            at: 1,
+        }
     }
 
     /// A store whose records are small: three entries of ten bytes for a job, six for a user, nine for all.
     fn small(dir: &std::path::Path) -> Store {
-        let records = RecordLimits { bytes: 9 * 74, user_bytes: 6 * 74, job_bytes: 3 * 74, job_entries: 5 };
-        Store::open(&dir.join("peal.db"), StoreSettings { records, ..StoreSettings::default() }).unwrap()
+        let records = RecordLimits {
+            bytes: 9 * 74,
+            user_bytes: 6 * 74,
+            job_bytes: 3 * 74,
+            job_entries: 5,
+        };
+        Store::open(
+            &dir.join("peal.db"),
+            StoreSettings {
+                records,
+                ..StoreSettings::default()
+            },
+        )
+        .unwrap()
     }
 
     fn ten(number: usize) -> JobEntry {
@@ -225,7 +313,12 @@ mod tests {
     }
 
     fn bodies(store: &Store, nspace: &Nspace) -> Vec<Arc<str>> {
-        store.job_entries(nspace).unwrap().into_iter().map(|entry| entry.body).collect()
+        store
+            .job_entries(nspace)
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.body)
+            .collect()
     }
 
     #[test]
@@ -233,18 +326,35 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = || Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
         let (store, nspace) = (open(), Nspace::new("job").unwrap());
-        let error = store.add_job_entries(&nspace, &[entry(1, JobEntryKind::Log, "{}")]).unwrap_err();
+        let error = store
+            .add_job_entries(&nspace, &[entry(1, JobEntryKind::Log, "{}")])
+            .unwrap_err();
         assert!(matches!(error, StoreError::UnknownJob { .. }), "{error}");
         store.job_started(start(&nspace, 7, "first")).unwrap();
-        store.add_job_entries(&nspace, &[entry(1, JobEntryKind::Gap, "old")]).unwrap();
+        store
+            .add_job_entries(&nspace, &[entry(1, JobEntryKind::Gap, "old")])
+            .unwrap();
         store.job_started(start(&nspace, 7, "second")).unwrap();
-        let (late, early) = (entry(9, JobEntryKind::Event, "late"), entry(5, JobEntryKind::Control, "early"));
-        let host = JobEntry { rank: None, ..entry(9, JobEntryKind::Log, "logged") };
-        store.add_job_entries(&nspace, &[late.clone(), early.clone()]).unwrap();
-        store.add_job_entries(&nspace, std::slice::from_ref(&host)).unwrap();
+        let (late, early) = (
+            entry(9, JobEntryKind::Event, "late"),
+            entry(5, JobEntryKind::Control, "early"),
+        );
+        let host = JobEntry {
+            rank: None,
+            ..entry(9, JobEntryKind::Log, "logged")
+        };
+        store
+            .add_job_entries(&nspace, &[late.clone(), early.clone()])
+            .unwrap();
+        store
+            .add_job_entries(&nspace, std::slice::from_ref(&host))
+            .unwrap();
         drop(store);
         assert_eq!(open().job_entries(&nspace).unwrap(), [early, late, host]);
-        assert_eq!(open().job_entries(&Nspace::new("other").unwrap()).unwrap(), []);
+        assert_eq!(
+            open().job_entries(&Nspace::new("other").unwrap()).unwrap(),
+            []
+        );
     }
 
     #[test]
@@ -255,9 +365,21 @@ mod tests {
         let batch: Vec<JobEntry> = (0..5).map(ten).collect();
         let added = store.add_job_entries(&nspace, &batch).unwrap();
         let left_out = |count, limit| Some(LeftOutEntries { count, limit });
-        assert_eq!(added, AddedEntries { written: 3, left_out: left_out(2, RecordLimit::Job) });
-        assert_eq!(store.add_job_entries(&nspace, &batch).unwrap().left_out, left_out(5, RecordLimit::Job));
-        let expected: Vec<Arc<str>> = (0..3).map(|number| ten(number).body).chain([gap(7)]).collect();
+        assert_eq!(
+            added,
+            AddedEntries {
+                written: 3,
+                left_out: left_out(2, RecordLimit::Job)
+            }
+        );
+        assert_eq!(
+            store.add_job_entries(&nspace, &batch).unwrap().left_out,
+            left_out(5, RecordLimit::Job)
+        );
+        let expected: Vec<Arc<str>> = (0..3)
+            .map(|number| ten(number).body)
+            .chain([gap(7)])
+            .collect();
         assert_eq!(bodies(&store, &nspace), expected);
         store.add_missed_notices(&nspace, 3).unwrap();
         store.add_missed_notices(&nspace, 4).unwrap();
@@ -267,16 +389,40 @@ mod tests {
     #[test]
     fn record_has_an_end_and_so_has_an_entry() {
         let dir = tempfile::tempdir().unwrap();
-        let records = RecordLimits { job_entries: 2, ..RecordLimits::default() };
-        let settings = StoreSettings { records, ..StoreSettings::default() };
-        let (store, nspace) =
-            (Store::open(&dir.path().join("peal.db"), settings).unwrap(), Nspace::new("job").unwrap());
+        let records = RecordLimits {
+            job_entries: 2,
+            ..RecordLimits::default()
+        };
+        let settings = StoreSettings {
+            records,
+            ..StoreSettings::default()
+        };
+        let (store, nspace) = (
+            Store::open(&dir.path().join("peal.db"), settings).unwrap(),
+            Nspace::new("job").unwrap(),
+        );
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let long = entry(1, JobEntryKind::Log, &"x".repeat(LONGEST_JOB_ENTRY + 1));
-        let added = store.add_job_entries(&nspace, &[long, ten(1), ten(2), ten(3)]).unwrap();
-        let left_out = LeftOutEntries { count: 2, limit: RecordLimit::Entry };
-        assert_eq!(added, AddedEntries { written: 2, left_out: Some(left_out) });
-        let limit = store.add_job_entries(&nspace, &[ten(4)]).unwrap().left_out.unwrap().limit;
+        let added = store
+            .add_job_entries(&nspace, &[long, ten(1), ten(2), ten(3)])
+            .unwrap();
+        let left_out = LeftOutEntries {
+            count: 2,
+            limit: RecordLimit::Entry,
+        };
+        assert_eq!(
+            added,
+            AddedEntries {
+                written: 2,
+                left_out: Some(left_out)
+            }
+        );
+        let limit = store
+            .add_job_entries(&nspace, &[ten(4)])
+            .unwrap()
+            .left_out
+            .unwrap()
+            .limit;
         assert_eq!(limit, RecordLimit::JobEntries);
         assert!(limit.to_string().contains("store.max_job_entries"));
     }
@@ -294,12 +440,22 @@ mod tests {
         }
         assert_eq!((written(one), written(two)), (3, 3));
         let added = store.add_job_entries(three, &batch).unwrap();
-        assert_eq!(added.left_out, Some(LeftOutEntries { count: 3, limit: RecordLimit::User }));
+        assert_eq!(
+            added.left_out,
+            Some(LeftOutEntries {
+                count: 3,
+                limit: RecordLimit::User
+            })
+        );
         assert_eq!(written(other), 3, "another user has room");
         store.job_ended(two, 0, 2).unwrap();
         assert_eq!(written(three), 3);
         assert_eq!(bodies(&store, two), [gap(3)], "what made room is counted");
-        assert_eq!(bodies(&store, one).len(), 3, "a job that runs keeps what it has");
+        assert_eq!(
+            bodies(&store, one).len(),
+            3,
+            "a job that runs keeps what it has"
+        );
     }
 
     #[test]
@@ -319,12 +475,19 @@ mod tests {
     #[test]
     fn full_store_counts_the_entries_that_it_cannot_write() {
         let dir = tempfile::tempdir().unwrap();
-        let settings = StoreSettings { max_bytes: 200_000, ..StoreSettings::default() };
-        let (store, nspace) =
-            (Store::open(&dir.path().join("peal.db"), settings).unwrap(), Nspace::new("job").unwrap());
+        let settings = StoreSettings {
+            max_bytes: 200_000,
+            ..StoreSettings::default()
+        };
+        let (store, nspace) = (
+            Store::open(&dir.path().join("peal.db"), settings).unwrap(),
+            Nspace::new("job").unwrap(),
+        );
         store.job_started(start(&nspace, 7, "./app")).unwrap();
         let large = entry(1, JobEntryKind::Log, &"x".repeat(300_000));
-        let error = store.add_job_entries(&nspace, &[large.clone(), large]).unwrap_err();
+        let error = store
+            .add_job_entries(&nspace, &[large.clone(), large])
+            .unwrap_err();
         assert!(matches!(error, StoreError::Full { .. }), "{error}");
         assert_eq!(bodies(&store, &nspace), [gap(2)]);
     }

@@ -47,8 +47,15 @@ pub(crate) const LAST: &str = "(select max(id) from job where nspace = ?1)";
 impl Store {
     /// Records that a job starts.
     pub fn job_started(&self, job: JobStart<'_>) -> Result<(), StoreError> {
-        let JobStart { nspace, uid, size, command, at } = job;
-        let insert = "insert into job (nspace, uid, size, command, started) values (?1, ?2, ?3, ?4, ?5)";
+        let JobStart {
+            nspace,
+            uid,
+            size,
+            command,
+            at,
+        } = job;
+        let insert =
+            "insert into job (nspace, uid, size, command, started) values (?1, ?2, ?3, ?4, ?5)";
         let values = params![nspace.as_str(), uid, size, command, stored(at)];
         let old = "from job where id <= ?1 and (ended is not null or id <= ?2)";
         self.write(|transaction| {
@@ -56,17 +63,25 @@ impl Store {
             let id = transaction.last_insert_rowid();
             let bounds = [id - i64::from(JOBS_KEPT), id - i64::from(FORGOTTEN)];
             for of_job in ["proc_end", "job_entry"] {
-                transaction.execute(&format!("delete from {of_job} where job in (select id {old})"), bounds)?;
+                transaction.execute(
+                    &format!("delete from {of_job} where job in (select id {old})"),
+                    bounds,
+                )?;
             }
-            transaction.execute(&format!("delete {old}"), bounds).map(drop)
+            transaction
+                .execute(&format!("delete {old}"), bounds)
+                .map(drop)
         })
     }
 
     /// Records how a proc ended; a later end of the same rank (it was restarted) replaces the earlier one.
     pub fn proc_ended(&self, nspace: &Nspace, rank: Rank, how: &str) -> Result<(), StoreError> {
-        let insert =
-            format!("insert or replace into proc_end (job, rank, how) select id, ?2, ?3 from job where id = {LAST}");
-        let written = self.write(|transaction| transaction.execute(&insert, params![nspace.as_str(), rank.0, how]))?;
+        let insert = format!(
+            "insert or replace into proc_end (job, rank, how) select id, ?2, ?3 from job where id = {LAST}"
+        );
+        let written = self.write(|transaction| {
+            transaction.execute(&insert, params![nspace.as_str(), rank.0, how])
+        })?;
         self.known(nspace, written)
     }
 
@@ -80,7 +95,9 @@ impl Store {
 
     /// What is recorded of a job; of several that had this name, of the last.
     pub fn job(&self, nspace: &Nspace) -> Result<Option<JobRecord>, StoreError> {
-        let select = format!("select id, size, command, started, ended, exit_status from job where id = {LAST}");
+        let select = format!(
+            "select id, size, command, started, ended, exit_status from job where id = {LAST}"
+        );
         self.read(|connection| {
             let found = connection.query_row(&select, [nspace.as_str()], |row| {
                 let ended: Option<i64> = row.get(4)?;
@@ -95,8 +112,11 @@ impl Store {
                 };
                 Ok((row.get::<_, i64>(0)?, record))
             });
-            let Some((id, mut record)) = found.optional()? else { return Ok(None) };
-            let mut ends = connection.prepare("select rank, how from proc_end where job = ?1 order by rank")?;
+            let Some((id, mut record)) = found.optional()? else {
+                return Ok(None);
+            };
+            let mut ends = connection
+                .prepare("select rank, how from proc_end where job = ?1 order by rank")?;
             let rows = ends.query_map([id], |row| Ok((Rank(row.get(0)?), row.get(1)?)))?;
             record.procs = rows.collect::<Result<_, _>>()?;
             Ok(Some(record))
@@ -112,7 +132,10 @@ impl Store {
     }
 
     pub(crate) fn unknown_job(&self, nspace: &Nspace) -> StoreError {
-        StoreError::UnknownJob { path: self.database.path().to_owned(), nspace: nspace.to_string() }
+        StoreError::UnknownJob {
+            path: self.database.path().to_owned(),
+            nspace: nspace.to_string(),
+        }
     }
 }
 
@@ -122,7 +145,13 @@ mod tests {
     use crate::StoreSettings;
 
     fn start<'a>(nspace: &'a Nspace, size: u32, command: &'a str, at: u64) -> JobStart<'a> {
-        JobStart { nspace, uid: 7, size, command, at }
+        JobStart {
+            nspace,
+            uid: 7,
+            size,
+            command,
+            at,
+        }
     }
 
     #[test]
@@ -133,16 +162,28 @@ mod tests {
         let nspace = Nspace::new("job@1").unwrap();
         {
             let store = open();
-            store.job_started(start(&nspace, 2, "./app --fast", 100)).unwrap();
-            store.proc_ended(&nspace, Rank(1), "exited with status 0").unwrap();
+            store
+                .job_started(start(&nspace, 2, "./app --fast", 100))
+                .unwrap();
+            store
+                .proc_ended(&nspace, Rank(1), "exited with status 0")
+                .unwrap();
             assert_eq!(store.job(&nspace).unwrap().unwrap().ended, None);
         }
         let store = open();
-        store.proc_ended(&nspace, Rank(0), "was ended by signal 9").unwrap();
+        store
+            .proc_ended(&nspace, Rank(0), "was ended by signal 9")
+            .unwrap();
         store.job_ended(&nspace, 137, 107).unwrap();
         let record = store.job(&nspace).unwrap().unwrap();
-        assert_eq!((record.size, record.command.as_str(), record.ended), (2, "./app --fast", Some((107, 137))));
-        let ends = [(Rank(0), "was ended by signal 9".into()), (Rank(1), "exited with status 0".into())];
+        assert_eq!(
+            (record.size, record.command.as_str(), record.ended),
+            (2, "./app --fast", Some((107, 137)))
+        );
+        let ends = [
+            (Rank(0), "was ended by signal 9".into()),
+            (Rank(1), "exited with status 0".into()),
+        ];
         assert_eq!(record.procs, ends);
         let other = Nspace::new("other").unwrap();
         assert_eq!(store.job(&other).unwrap(), None);
@@ -155,29 +196,50 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
         let job = |name: &str| Nspace::new(name).unwrap();
-        let known = || ["ended", "runs", "newer"].map(|name| store.job(&job(name)).unwrap().is_some());
+        let known =
+            || ["ended", "runs", "newer"].map(|name| store.job(&job(name)).unwrap().is_some());
         let number = |name: &str, id: u32| {
             let update = "update job set id = ?2 where nspace = ?1";
-            store.write(|transaction| transaction.execute(update, params![name, id])).unwrap();
+            store
+                .write(|transaction| transaction.execute(update, params![name, id]))
+                .unwrap();
         };
         for name in ["ended", "runs", "newer"] {
-            store.job_started(start(&job(name), 1, "./app", 100)).unwrap();
+            store
+                .job_started(start(&job(name), 1, "./app", 100))
+                .unwrap();
         }
         for name in ["ended", "runs"] {
-            store.proc_ended(&job(name), Rank(0), "exited with status 0").unwrap();
+            store
+                .proc_ended(&job(name), Rank(0), "exited with status 0")
+                .unwrap();
         }
         store.job_ended(&job("ended"), 0, 101).unwrap();
         number("newer", JOBS_KEPT - 1);
-        store.job_started(start(&job("next"), 1, "./app", 102)).unwrap();
+        store
+            .job_started(start(&job("next"), 1, "./app", 102))
+            .unwrap();
         assert_eq!(known(), [true, true, true]);
-        store.job_started(start(&job("after"), 1, "./app", 103)).unwrap();
+        store
+            .job_started(start(&job("after"), 1, "./app", 103))
+            .unwrap();
         assert_eq!(known(), [false, true, true], "one more than are kept");
         let count = "select count(*) from proc_end";
-        let procs = || store.read(|connection| connection.query_row(count, [], |row| row.get::<_, u32>(0))).unwrap();
+        let procs = || {
+            store
+                .read(|connection| connection.query_row(count, [], |row| row.get::<_, u32>(0)))
+                .unwrap()
+        };
         assert_eq!(procs(), 1);
         number("after", FORGOTTEN + 1);
-        store.job_started(start(&job("last"), 1, "./app", 104)).unwrap();
-        assert_eq!((known(), procs()), ([false, false, true], 0), "it will not end any more");
+        store
+            .job_started(start(&job("last"), 1, "./app", 104))
+            .unwrap();
+        assert_eq!(
+            (known(), procs()),
+            ([false, false, true], 0),
+            "it will not end any more"
+        );
     }
 
     #[test]
@@ -186,13 +248,21 @@ mod tests {
         let store = Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap();
         let nspace = Nspace::new("again").unwrap();
         store.job_started(start(&nspace, 1, "first", 100)).unwrap();
-        store.proc_ended(&nspace, Rank(0), "exited with status 0").unwrap();
+        store
+            .proc_ended(&nspace, Rank(0), "exited with status 0")
+            .unwrap();
         store.job_ended(&nspace, 0, 101).unwrap();
         store.job_started(start(&nspace, 1, "second", 102)).unwrap();
         let record = store.job(&nspace).unwrap().unwrap();
-        assert_eq!((record.command.as_str(), record.ended, record.procs), ("second", None, Vec::new()));
-        let all: u32 =
-            store.read(|connection| connection.query_row("select count(*) from job", [], |row| row.get(0))).unwrap();
+        assert_eq!(
+            (record.command.as_str(), record.ended, record.procs),
+            ("second", None, Vec::new())
+        );
+        let all: u32 = store
+            .read(|connection| {
+                connection.query_row("select count(*) from job", [], |row| row.get(0))
+            })
+            .unwrap();
         assert_eq!(all, 2);
     }
 }

@@ -23,10 +23,18 @@ enum Check {
 }
 
 /// The store: "Peal" in ASCII.
-pub(crate) const STORE: Layout = Layout { application: 0x5065_616c, steps: &STEPS, check: Check::Whole };
+pub(crate) const STORE: Layout = Layout {
+    application: 0x5065_616c,
+    steps: &STEPS,
+    check: Check::Whole,
+};
 
 /// The audit trail: "PeaA" in ASCII.
-pub(crate) const TRAIL: Layout = Layout { application: 0x5065_6141, steps: &TRAIL_STEPS, check: Check::None };
+pub(crate) const TRAIL: Layout = Layout {
+    application: 0x5065_6141,
+    steps: &TRAIL_STEPS,
+    check: Check::None,
+};
 
 const TRAIL_STEPS: [&str; 2] = [
     "create table record (
@@ -128,44 +136,76 @@ impl Layout {
 }
 
 /// Refuses a file that is damaged, of somebody else, or of a later Peal, before anything is written to it.
-pub(crate) fn check(connection: &Connection, path: &Path, wanted: &Layout) -> Result<(), StoreError> {
+pub(crate) fn check(
+    connection: &Connection,
+    path: &Path,
+    wanted: &Layout,
+) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     // One look at all of it: another process may be making the file just now.
     let _moment = connection.unchecked_transaction().map_err(of)?;
     let found = layout(connection).map_err(of)?;
-    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(of)?;
-    let tables: u32 = connection.query_row("select count(*) from sqlite_schema", [], |row| row.get(0)).map_err(of)?;
+    let application: i32 = connection
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .map_err(of)?;
+    let tables: u32 = connection
+        .query_row("select count(*) from sqlite_schema", [], |row| row.get(0))
+        .map_err(of)?;
     // Layout 1 did not say whose it is.
-    let ours =
-        application == wanted.application || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
+    let ours = application == wanted.application
+        || (application == 0 && if found == 0 { tables == 0 } else { found == 1 });
     if !ours {
-        return Err(StoreError::Foreign { path: path.to_owned(), what: "a database of another program" });
+        return Err(StoreError::Foreign {
+            path: path.to_owned(),
+            what: "a database of another program",
+        });
     }
     if found > wanted.latest() {
-        return Err(StoreError::TooNew { path: path.to_owned(), found, latest: wanted.latest() });
+        return Err(StoreError::TooNew {
+            path: path.to_owned(),
+            found,
+            latest: wanted.latest(),
+        });
     }
     if wanted.check == Check::None {
         return Ok(());
     }
-    let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0)).map_err(of)?;
+    let verdict: String = connection
+        .pragma_query_value(None, "quick_check", |row| row.get(0))
+        .map_err(of)?;
     if verdict != "ok" {
         let what = verdict.lines().next().unwrap_or_default().to_owned();
-        return Err(StoreError::Damaged { path: path.to_owned(), what });
+        return Err(StoreError::Damaged {
+            path: path.to_owned(),
+            what,
+        });
     }
     Ok(())
 }
 
 /// Takes the steps that are missing, each whole or not at all.
-pub(crate) fn migrate(connection: &mut Connection, path: &Path, wanted: &Layout) -> Result<(), StoreError> {
+pub(crate) fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    wanted: &Layout,
+) -> Result<(), StoreError> {
     let of = |error| StoreError::at_opening(path, error);
     loop {
         // Another process may be at it: what is missing is only known once nobody else can write.
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(of)?;
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(of)?;
         let found = layout(&transaction).map_err(of)?;
-        let Some(step) = wanted.steps.get(found as usize) else { return Ok(()) };
+        let Some(step) = wanted.steps.get(found as usize) else {
+            return Ok(());
+        };
         transaction.execute_batch(step).map_err(of)?;
-        transaction.pragma_update(None, "application_id", wanted.application).map_err(of)?;
-        transaction.pragma_update(None, "user_version", found + 1).map_err(of)?;
+        transaction
+            .pragma_update(None, "application_id", wanted.application)
+            .map_err(of)?;
+        transaction
+            .pragma_update(None, "user_version", found + 1)
+            .map_err(of)?;
         transaction.commit().map_err(of)?;
         if found > 0 {
             tracing::info!(store = %path.display(), from = found, to = found + 1, "the store is brought up to date");
@@ -202,10 +242,29 @@ mod tests {
             .unwrap();
         drop(first);
         let store = open(&path).unwrap();
-        let early = store.job(&Nspace::new("early@1").unwrap()).unwrap().unwrap();
-        assert_eq!((early.size, early.command.as_str(), early.ended), (2, "a", Some((107, 137))));
-        assert_eq!(early.procs, [(Rank(0), "was killed".into()), (Rank(1), "exited with status 0".into())]);
-        assert_eq!(store.job(&Nspace::new("later@1").unwrap()).unwrap().unwrap().ended, None);
+        let early = store
+            .job(&Nspace::new("early@1").unwrap())
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (early.size, early.command.as_str(), early.ended),
+            (2, "a", Some((107, 137)))
+        );
+        assert_eq!(
+            early.procs,
+            [
+                (Rank(0), "was killed".into()),
+                (Rank(1), "exited with status 0".into())
+            ]
+        );
+        assert_eq!(
+            store
+                .job(&Nspace::new("later@1").unwrap())
+                .unwrap()
+                .unwrap()
+                .ended,
+            None
+        );
         drop(store);
         let again = Connection::open(&path).unwrap();
         assert_eq!(layout(&again).unwrap(), STORE.latest());
@@ -224,9 +283,19 @@ mod tests {
             assert_eq!(std::fs::read(&path).unwrap(), before, "{name} was changed");
             error
         };
-        let sql = |text: String| move |path: &Path| Connection::open(path).unwrap().execute_batch(&text).unwrap();
-        let later =
-            format!("pragma application_id = {}; pragma user_version = {}", STORE.application, STORE.latest() + 1);
+        let sql = |text: String| {
+            move |path: &Path| {
+                Connection::open(path)
+                    .unwrap()
+                    .execute_batch(&text)
+                    .unwrap()
+            }
+        };
+        let later = format!(
+            "pragma application_id = {}; pragma user_version = {}",
+            STORE.application,
+            STORE.latest() + 1
+        );
         let error = refused("later.db", &sql(later));
         assert!(
             error.ends_with(&format!(
@@ -238,7 +307,10 @@ mod tests {
         );
         let error = refused("other.db", &sql("create table theirs (a)".to_owned()));
         assert!(error.contains("a database of another program"), "{error}");
-        let error = refused("numbered.db", &sql("create table theirs (a); pragma user_version = 3".to_owned()));
+        let error = refused(
+            "numbered.db",
+            &sql("create table theirs (a); pragma user_version = 3".to_owned()),
+        );
         assert!(error.contains("a database of another program"), "{error}");
         let text = "this is not a database, although it is long enough to be looked at as one";
         let error = refused("text.db", &|path| std::fs::write(path, text).unwrap());
@@ -254,6 +326,9 @@ mod tests {
                 scope.spawn(|| open(&path).unwrap());
             }
         });
-        assert_eq!(layout(&Connection::open(&path).unwrap()).unwrap(), STORE.latest());
+        assert_eq!(
+            layout(&Connection::open(&path).unwrap()).unwrap(),
+            STORE.latest()
+        );
     }
 }

@@ -33,7 +33,9 @@ pub use database::Durability;
 pub use error::StoreError;
 pub use job_entries::{AddedEntries, JobEntry, JobEntryKind, LONGEST_JOB_ENTRY, LeftOutEntries};
 pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
-pub use modules::{ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion};
+pub use modules::{
+    ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
+};
 pub use outbox::{Outbox, OutboxBounds, OutboxMessage, Outboxes};
 pub use record_room::{RecordLimit, RecordLimits};
 pub use spill::{Spill, SpillError};
@@ -62,7 +64,10 @@ pub struct StoreSettings {
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        StoreSettings { max_bytes: 1 << 30, records: RecordLimits::default() }
+        StoreSettings {
+            max_bytes: 1 << 30,
+            records: RecordLimits::default(),
+        }
     }
 }
 
@@ -77,8 +82,16 @@ impl Store {
     /// Opens a store, making its file if there is none (readable by its owner only), and brings one of an earlier Peal up
     /// to date. Nobody but root and this user may be able to write there or to put another file in its place.
     pub fn open(path: &Path, settings: StoreSettings) -> Result<Store, StoreError> {
-        let database = Database::open(path, settings.max_bytes, &layout::STORE, Durability::Process)?;
-        Ok(Store { database, records: settings.records })
+        let database = Database::open(
+            path,
+            settings.max_bytes,
+            &layout::STORE,
+            Durability::Process,
+        )?;
+        Ok(Store {
+            database,
+            records: settings.records,
+        })
     }
 
     /// How writing and reading go.
@@ -86,12 +99,18 @@ impl Store {
         self.database.health()
     }
 
-    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         self.database.read(work)
     }
 
     /// Writes all of it or nothing.
-    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    fn write<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         self.database.write(work)
     }
 }

@@ -89,7 +89,12 @@ pub struct ModuleVersion {
 
 impl Store {
     /// Keeps a version and its components, and drops all but the latest `keep` with what only they have. Returns its number.
-    pub fn keep_modules(&self, version: NewVersion<'_>, at: u64, keep: u32) -> Result<u64, StoreError> {
+    pub fn keep_modules(
+        &self,
+        version: NewVersion<'_>,
+        at: u64,
+        keep: u32,
+    ) -> Result<u64, StoreError> {
         self.write(|transaction| {
             // First of all, so that what goes makes room for what comes.
             let latest = "select number from module_version order by number desc limit ?1";
@@ -115,8 +120,9 @@ impl Store {
     /// The versions that are kept, the latest first.
     pub fn module_versions(&self) -> Result<Vec<ModuleVersion>, StoreError> {
         self.read(|connection| {
-            let mut select =
-                connection.prepare("select number, at, cause, document from module_version order by number desc")?;
+            let mut select = connection.prepare(
+                "select number, at, cause, document from module_version order by number desc",
+            )?;
             let versions = select.query_map([], |row| {
                 let (number, at): (i64, i64) = (row.get(0)?, row.get(1)?);
                 let (cause, document) = (row.get(2)?, row.get(3)?);
@@ -135,29 +141,41 @@ impl Store {
     /// The bytes of a component, if they are kept.
     pub fn component(&self, digest: &ComponentDigest) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select bytes from component where digest = ?1";
-        self.read(|connection| connection.query_row(select, params![digest], |row| row.get(0)).optional())
+        self.read(|connection| {
+            connection
+                .query_row(select, params![digest], |row| row.get(0))
+                .optional()
+        })
     }
 
     /// What administrators said of modules, by their names.
     pub fn module_overrides(&self) -> Result<BTreeSet<(String, ModuleOverride)>, StoreError> {
         self.read(|connection| {
-            let mut select = connection.prepare("select name, said, digest from module_override")?;
+            let mut select =
+                connection.prepare("select name, said, digest from module_override")?;
             let overrides = select.query_map([], |row| {
                 let (said, digest): (String, Option<ComponentDigest>) = (row.get(1)?, row.get(2)?);
                 Ok((row.get(0)?, ModuleOverride::read(&said, digest)))
             })?;
-            let known = overrides.filter_map(|read| read.map(|(name, said)| Some((name, said?))).transpose());
+            let known = overrides
+                .filter_map(|read| read.map(|(name, said)| Some((name, said?))).transpose());
             known.collect()
         })
     }
 
     /// This is said of modules from now on, and nothing else.
-    pub fn override_modules(&self, overrides: &BTreeSet<(String, ModuleOverride)>) -> Result<(), StoreError> {
+    pub fn override_modules(
+        &self,
+        overrides: &BTreeSet<(String, ModuleOverride)>,
+    ) -> Result<(), StoreError> {
         self.write(|transaction| {
             transaction.execute("delete from module_override", [])?;
-            let insert = "insert or replace into module_override (name, said, digest) values (?1, ?2, ?3)";
+            let insert =
+                "insert or replace into module_override (name, said, digest) values (?1, ?2, ?3)";
             let keep = |(name, said): &(String, ModuleOverride)| {
-                transaction.execute(insert, params![name, said.word(), said.digest()]).map(drop)
+                transaction
+                    .execute(insert, params![name, said.word(), said.digest()])
+                    .map(drop)
             };
             overrides.iter().try_for_each(keep)
         })
@@ -165,12 +183,21 @@ impl Store {
 }
 
 /// Drops the components that no version has, but for these.
-fn drop_components<'a>(connection: &Connection, but: impl Iterator<Item = &'a [u8]>) -> rusqlite::Result<()> {
+fn drop_components<'a>(
+    connection: &Connection,
+    but: impl Iterator<Item = &'a [u8]>,
+) -> rusqlite::Result<()> {
     let but: Vec<&[u8]> = but.collect();
-    let mut select =
-        connection.prepare("select digest from component where digest not in (select digest from module_part)")?;
-    let unused: Vec<Vec<u8>> = select.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-    for digest in unused.iter().filter(|digest| !but.contains(&digest.as_slice())) {
+    let mut select = connection.prepare(
+        "select digest from component where digest not in (select digest from module_part)",
+    )?;
+    let unused: Vec<Vec<u8>> = select
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for digest in unused
+        .iter()
+        .filter(|digest| !but.contains(&digest.as_slice()))
+    {
         connection.execute("delete from component where digest = ?1", params![digest])?;
     }
     Ok(())
@@ -179,7 +206,12 @@ fn drop_components<'a>(connection: &Connection, but: impl Iterator<Item = &'a [u
 fn parts(connection: &Connection, version: i64) -> rusqlite::Result<Vec<ModulePart>> {
     let select = "select digest, signature from module_part where version = ?1 order by place";
     let mut select = connection.prepare_cached(select)?;
-    let part = |row: &Row<'_>| Ok(ModulePart { digest: row.get(0)?, signature: row.get(1)? });
+    let part = |row: &Row<'_>| {
+        Ok(ModulePart {
+            digest: row.get(0)?,
+            signature: row.get(1)?,
+        })
+    };
     select.query_map([version], part)?.collect()
 }
 
@@ -194,17 +226,28 @@ mod tests {
         let open = || Store::open(&dir.path().join("store.db"), StoreSettings::default()).unwrap();
         let store = open();
         let (one, two, three) = ([1; 32], [2; 32], [3; 32]);
-        let keep = |store: &Store, document: &str, components: &[(ComponentDigest, &'static [u8])], at| {
-            // Those with odd digests are signed.
-            let signature = |digest: &ComponentDigest| (digest[0] % 2 == 1).then_some("signed");
-            let part = |(digest, bytes): &(ComponentDigest, &'static [u8])| NewPart {
-                digest: *digest,
-                bytes,
-                signature: signature(digest),
+        let keep =
+            |store: &Store, document: &str, components: &[(ComponentDigest, &'static [u8])], at| {
+                // Those with odd digests are signed.
+                let signature = |digest: &ComponentDigest| (digest[0] % 2 == 1).then_some("signed");
+                let part = |(digest, bytes): &(ComponentDigest, &'static [u8])| NewPart {
+                    digest: *digest,
+                    bytes,
+                    signature: signature(digest),
+                };
+                let components: Vec<NewPart<'_>> = components.iter().map(part).collect();
+                store
+                    .keep_modules(
+                        NewVersion {
+                            cause: "start",
+                            document,
+                            components: &components,
+                        },
+                        at,
+                        2,
+                    )
+                    .unwrap()
             };
-            let components: Vec<NewPart<'_>> = components.iter().map(part).collect();
-            store.keep_modules(NewVersion { cause: "start", document, components: &components }, at, 2).unwrap()
-        };
         let first = keep(&store, "a", &[(one, b"one"), (two, b"two")], 10);
         let second = keep(&store, "b", &[(two, b"two"), (one, b"one")], 20);
         assert_eq!(store.module_versions().unwrap().len(), 2);
@@ -216,14 +259,27 @@ mod tests {
         assert_eq!(numbers, [third, second]);
         assert!(first < second && second < third);
         assert_eq!((versions[1].document.as_str(), versions[1].at), ("b", 20));
-        let unsigned = ModulePart { digest: two, signature: None };
-        let signed = ModulePart { digest: one, signature: Some("signed".to_owned()) };
+        let unsigned = ModulePart {
+            digest: two,
+            signature: None,
+        };
+        let signed = ModulePart {
+            digest: one,
+            signature: Some("signed".to_owned()),
+        };
         assert_eq!(versions[1].components, [unsigned, signed], "in their order");
         assert_eq!(store.component(&one).unwrap().as_deref(), Some(&b"one"[..]));
         let fourth = keep(&store, "d", &[(three, b"three")], 40);
         assert!(fourth > third);
-        assert_eq!(store.component(&one).unwrap(), None, "nothing names it any more");
-        assert_eq!(store.component(&three).unwrap().as_deref(), Some(&b"three"[..]));
+        assert_eq!(
+            store.component(&one).unwrap(),
+            None,
+            "nothing names it any more"
+        );
+        assert_eq!(
+            store.component(&three).unwrap().as_deref(),
+            Some(&b"three"[..])
+        );
     }
 
     #[test]

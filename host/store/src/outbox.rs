@@ -78,10 +78,22 @@ impl Store {
             .map_err(|error| hold(self.database.path().into())(error.into()))?;
         let name = format!("{:032x}", u128::from_ne_bytes(random));
         let path = holder_path(self, &name);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
         let file = file.map_err(hold(path.clone()))?;
-        file.try_lock().map_err(|error| hold(path.clone())(error.into()))?;
-        Ok(Arc::new(Outboxes { store: self.clone(), holder: Holder { name, path, _file: file } }))
+        file.try_lock()
+            .map_err(|error| hold(path.clone())(error.into()))?;
+        Ok(Arc::new(Outboxes {
+            store: self.clone(),
+            holder: Holder {
+                name,
+                path,
+                _file: file,
+            },
+        }))
     }
 }
 
@@ -95,13 +107,18 @@ fn holder_path(store: &Store, holder: &str) -> PathBuf {
 impl Outboxes {
     /// What is kept for one sink.
     pub fn of(self: &Arc<Outboxes>, sink: &str, bounds: OutboxBounds) -> Outbox {
-        Outbox { all: self.clone(), sink: sink.to_owned(), bounds }
+        Outbox {
+            all: self.clone(),
+            sink: sink.to_owned(),
+            bounds,
+        }
     }
 
     /// How many messages are kept for each sink.
     pub fn kept(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         self.store.read(|connection| {
-            let mut statement = connection.prepare("select sink, count(*) from outbox group by sink")?;
+            let mut statement =
+                connection.prepare("select sink, count(*) from outbox group by sink")?;
             let rows = statement.query_map([], |row| Ok((row.get(0)?, read(row.get(1)?))))?;
             rows.collect()
         })
@@ -111,7 +128,11 @@ impl Outboxes {
     fn lives(&self, holder: &str) -> Result<bool, StoreError> {
         let path = holder_path(&self.store, holder);
         let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
-        let file = match OpenOptions::new().write(true).custom_flags(no_follow).open(&path) {
+        let file = match OpenOptions::new()
+            .write(true)
+            .custom_flags(no_follow)
+            .open(&path)
+        {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(StoreError::Hold { path, source }),
@@ -131,31 +152,52 @@ impl Outbox {
         let insert = "insert into outbox (sink, holder, accepted, bytes, head, body) values (?1, ?2, ?3, ?4, ?5, ?6)";
         let bytes = (head.len() as u64).saturating_add(body.len() as u64);
         self.all.store.write(|transaction| {
-            let (count, sum) =
-                transaction.query_row(room, [&self.sink], |row| Ok((read(row.get(0)?), read(row.get(1)?))))?;
+            let (count, sum) = transaction.query_row(room, [&self.sink], |row| {
+                Ok((read(row.get(0)?), read(row.get(1)?)))
+            })?;
             if count >= self.bounds.messages || sum.saturating_add(bytes) > self.bounds.bytes {
                 return Ok(Err(self.full()));
             }
             let holder = &self.all.holder.name;
-            transaction.execute(insert, params![self.sink, holder, stored(accepted), stored(bytes), head, body])?;
+            transaction.execute(
+                insert,
+                params![
+                    self.sink,
+                    holder,
+                    stored(accepted),
+                    stored(bytes),
+                    head,
+                    body
+                ],
+            )?;
             Ok(Ok(transaction.last_insert_rowid()))
         })?
     }
 
     fn full(&self) -> StoreError {
         let OutboxBounds { messages, bytes } = self.bounds;
-        StoreError::OutboxFull { sink: self.sink.clone(), messages, bytes }
+        StoreError::OutboxFull {
+            sink: self.sink.clone(),
+            messages,
+            bytes,
+        }
     }
 
     /// Changes what is to be known to deliver a message, if it is still there.
     pub fn rewrite(&self, id: i64, head: &str) -> Result<(), StoreError> {
         let update = "update outbox set head = ?2 where id = ?1";
-        self.all.store.write(|transaction| transaction.execute(update, params![id, head]).map(drop))
+        self.all
+            .store
+            .write(|transaction| transaction.execute(update, params![id, head]).map(drop))
     }
 
     /// Forgets a message, because it was delivered or given up.
     pub fn remove(&self, id: i64) -> Result<(), StoreError> {
-        self.all.store.write(|transaction| transaction.execute("delete from outbox where id = ?1", [id]).map(drop))
+        self.all.store.write(|transaction| {
+            transaction
+                .execute("delete from outbox where id = ?1", [id])
+                .map(drop)
+        })
     }
 
     /// Takes over the messages of those who are gone, the oldest first.
@@ -169,10 +211,18 @@ impl Outbox {
         if gone.is_empty() {
             return Ok(Vec::new());
         }
-        let claimed = self.all.store.write(|transaction| self.take(transaction, &gone))?;
+        let claimed = self
+            .all
+            .store
+            .write(|transaction| self.take(transaction, &gone))?;
         for holder in gone {
             // Once nothing refers to it. What has other sinks' messages stays for those.
-            if self.all.store.read(|connection| holds(connection, &holder))?.is_none() {
+            if self
+                .all
+                .store
+                .read(|connection| holds(connection, &holder))?
+                .is_none()
+            {
                 let _ = fs::remove_file(holder_path(&self.all.store, &holder));
             }
         }
@@ -187,15 +237,25 @@ impl Outbox {
     }
 
     /// Who else does so at the same time finds no more of them.
-    fn take(&self, transaction: &Transaction<'_>, gone: &[String]) -> rusqlite::Result<Vec<OutboxMessage>> {
+    fn take(
+        &self,
+        transaction: &Transaction<'_>,
+        gone: &[String],
+    ) -> rusqlite::Result<Vec<OutboxMessage>> {
         let select = "select id, accepted, head, body from outbox where sink = ?1 and holder = ?2 order by id";
         let update = "update outbox set holder = ?3 where sink = ?1 and holder = ?2";
         let mut messages = Vec::new();
         for holder in gone {
             let mut statement = transaction.prepare_cached(select)?;
             let rows = statement.query_map([&self.sink, holder], |row| {
-                let (id, accepted, head, body) = (row.get(0)?, read(row.get(1)?), row.get(2)?, row.get(3)?);
-                Ok(OutboxMessage { id, accepted, head, body })
+                let (id, accepted, head, body) =
+                    (row.get(0)?, read(row.get(1)?), row.get(2)?, row.get(3)?);
+                Ok(OutboxMessage {
+                    id,
+                    accepted,
+                    head,
+                    body,
+                })
             })?;
             for message in rows {
                 messages.push(message?);
@@ -208,7 +268,13 @@ impl Outbox {
 }
 
 fn holds(connection: &Connection, holder: &str) -> rusqlite::Result<Option<i64>> {
-    connection.query_row("select id from outbox where holder = ?1 limit 1", [holder], |row| row.get(0)).optional()
+    connection
+        .query_row(
+            "select id from outbox where holder = ?1 limit 1",
+            [holder],
+            |row| row.get(0),
+        )
+        .optional()
 }
 
 #[cfg(test)]
@@ -216,7 +282,10 @@ mod tests {
     use super::*;
     use crate::StoreSettings;
 
-    const ROOM: OutboxBounds = OutboxBounds { messages: 3, bytes: 100 };
+    const ROOM: OutboxBounds = OutboxBounds {
+        messages: 3,
+        bytes: 100,
+    };
 
     fn store(dir: &tempfile::TempDir) -> Arc<Store> {
         Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap())
@@ -227,45 +296,77 @@ mod tests {
     }
 
     fn lock_files(dir: &tempfile::TempDir) -> usize {
-        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        names.filter(|name| name.to_string_lossy().contains("-outbox-")).count()
+        let names = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| name.to_string_lossy().contains("-outbox-"))
+            .count()
     }
 
     #[test]
     fn what_one_leaves_behind_the_next_claims_once_and_in_its_order() {
         let dir = tempfile::tempdir().unwrap();
         let first = store(&dir).outboxes().unwrap().of("mail", ROOM);
-        let ids: Vec<i64> = ["a", "b", "c"].iter().map(|head| first.add(7, head, b"body").unwrap()).collect();
+        let ids: Vec<i64> = ["a", "b", "c"]
+            .iter()
+            .map(|head| first.add(7, head, b"body").unwrap())
+            .collect();
         first.remove(ids[1]).unwrap();
         first.rewrite(ids[2], "c, changed").unwrap();
         let second = store(&dir).outboxes().unwrap().of("mail", ROOM);
         let other = store(&dir).outboxes().unwrap().of("syslog", ROOM);
         assert_eq!(second.claim().unwrap(), [], "they belong to one who lives");
         drop(first);
-        let message = |id, head: &str| OutboxMessage { id, accepted: 7, head: head.into(), body: b"body".into() };
+        let message = |id, head: &str| OutboxMessage {
+            id,
+            accepted: 7,
+            head: head.into(),
+            body: b"body".into(),
+        };
         assert_eq!(other.claim().unwrap(), []);
-        assert_eq!(second.claim().unwrap(), [message(ids[0], "a"), message(ids[2], "c, changed")]);
+        assert_eq!(
+            second.claim().unwrap(),
+            [message(ids[0], "a"), message(ids[2], "c, changed")]
+        );
         let third = store(&dir).outboxes().unwrap().of("mail", ROOM);
-        assert_eq!((third.claim().unwrap(), second.claim().unwrap()), (vec![], vec![]));
+        assert_eq!(
+            (third.claim().unwrap(), second.claim().unwrap()),
+            (vec![], vec![])
+        );
         drop((second, third, other));
         assert_eq!(lock_files(&dir), 0);
-        assert_eq!(store(&dir).outboxes().unwrap().kept().unwrap(), [("mail".to_owned(), 2)].into());
+        assert_eq!(
+            store(&dir).outboxes().unwrap().kept().unwrap(),
+            [("mail".to_owned(), 2)].into()
+        );
     }
 
     #[test]
     fn of_several_who_claim_at_once_one_gets_each_message() {
         let dir = tempfile::tempdir().unwrap();
-        let room = OutboxBounds { messages: 100, bytes: 10_000 };
+        let room = OutboxBounds {
+            messages: 100,
+            bytes: 10_000,
+        };
         let left = store(&dir).outboxes().unwrap().of("mail", room);
         let mut wanted: Vec<String> = (0..50).map(|number| format!("{number:02}")).collect();
         for head in &wanted {
             left.add(1, head, b"").unwrap();
         }
         drop(left);
-        let boxes: Vec<Outbox> = (0..4).map(|_| store(&dir).outboxes().unwrap().of("mail", room)).collect();
+        let boxes: Vec<Outbox> = (0..4)
+            .map(|_| store(&dir).outboxes().unwrap().of("mail", room))
+            .collect();
         let mut got: Vec<String> = std::thread::scope(|scope| {
-            let claims: Vec<_> = boxes.iter().map(|outbox| scope.spawn(|| heads(outbox.claim().unwrap()))).collect();
-            claims.into_iter().flat_map(|claim| claim.join().unwrap()).collect()
+            let claims: Vec<_> = boxes
+                .iter()
+                .map(|outbox| scope.spawn(|| heads(outbox.claim().unwrap())))
+                .collect();
+            claims
+                .into_iter()
+                .flat_map(|claim| claim.join().unwrap())
+                .collect()
         });
         got.sort();
         wanted.sort();
@@ -276,7 +377,10 @@ mod tests {
     fn no_more_is_kept_than_there_is_room_for() {
         let dir = tempfile::tempdir().unwrap();
         let outbox = store(&dir).outboxes().unwrap().of("mail", ROOM);
-        assert!(matches!(outbox.add(1, "", &[0; 101]), Err(StoreError::OutboxFull { .. })));
+        assert!(matches!(
+            outbox.add(1, "", &[0; 101]),
+            Err(StoreError::OutboxFull { .. })
+        ));
         let first = outbox.add(1, "ab", &[0; 98]).unwrap();
         assert!(outbox.add(1, "", b"x").is_err());
         outbox.remove(first).unwrap();
@@ -284,8 +388,15 @@ mod tests {
             outbox.add(1, "", b"").unwrap();
         }
         let error = outbox.add(1, "", b"").unwrap_err().to_string();
-        assert_eq!(error, "3 messages or 100 bytes wait for sink \"mail\" already, which is all that may");
+        assert_eq!(
+            error,
+            "3 messages or 100 bytes wait for sink \"mail\" already, which is all that may"
+        );
         outbox.all.of("other", ROOM).add(1, "", b"").unwrap();
-        assert_eq!(outbox.all.store.health().failed, 0, "that there is no more room is no trouble of the store's");
+        assert_eq!(
+            outbox.all.store.health().failed,
+            0,
+            "that there is no more room is no trouble of the store's"
+        );
     }
 }

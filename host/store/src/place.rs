@@ -20,9 +20,17 @@ const FILES: [&str; 5] = ["", "-wal", "-shm", "-journal", TAIL];
 
 /// Where a store really is, if nobody else can put another directory in the place of that one.
 pub(crate) fn checked(path: &Path) -> Result<PathBuf, StoreError> {
-    let of = |source| StoreError::Create { path: path.to_owned(), source };
-    let name = path.file_name().ok_or_else(|| of(io::ErrorKind::InvalidInput.into()))?;
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let of = |source| StoreError::Create {
+        path: path.to_owned(),
+        source,
+    };
+    let name = path
+        .file_name()
+        .ok_or_else(|| of(io::ErrorKind::InvalidInput.into()))?;
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let dir = dir.canonicalize().map_err(of)?;
     for above in dir.ancestors() {
         let found = above.metadata().map_err(of)?;
@@ -51,7 +59,10 @@ pub(crate) fn check_files(path: &Path) -> Result<(), StoreError> {
 /// The same for one of them.
 pub(crate) fn check_file(path: &Path, file: &Path, found: &Metadata) -> Result<(), StoreError> {
     if !found.is_file() {
-        return Err(StoreError::Foreign { path: file.to_owned(), what: "something that is no file" });
+        return Err(StoreError::Foreign {
+            path: file.to_owned(),
+            what: "something that is no file",
+        });
     }
     if !is_trusted(found) || found.mode() & WRITE_BY_OTHERS != 0 {
         return Err(exposed(path, file, found));
@@ -72,7 +83,12 @@ fn is_trusted(found: &Metadata) -> bool {
 
 fn exposed(path: &Path, by: &Path, found: &Metadata) -> StoreError {
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-    StoreError::Exposed { path: path.to_owned(), by: by.to_owned(), owner, mode }
+    StoreError::Exposed {
+        path: path.to_owned(),
+        by: by.to_owned(),
+        owner,
+        mode,
+    }
 }
 
 #[cfg(test)]
@@ -101,14 +117,21 @@ mod tests {
         for (mode, refused) in [(0o666, true), (0o620, true), (0o644, false), (0o600, false)] {
             set_mode(&path, mode);
             let opened = open(&path);
-            assert_eq!(matches!(opened, Err(StoreError::Exposed { .. })), refused, "{mode:o}: {opened:?}");
+            assert_eq!(
+                matches!(opened, Err(StoreError::Exposed { .. })),
+                refused,
+                "{mode:o}: {opened:?}"
+            );
         }
         // SQLite reads what is beside it as well.
         let log = dir.path().join("peal.db-wal");
         fs::write(&log, "").unwrap();
         set_mode(&log, 0o666);
         let error = open(&path).unwrap_err().to_string();
-        assert!(error.contains("peal.db-wal\" belongs to user") && error.contains("mode 666"), "{error}");
+        assert!(
+            error.contains("peal.db-wal\" belongs to user") && error.contains("mode 666"),
+            "{error}"
+        );
     }
 
     #[needs(root)]
@@ -119,7 +142,10 @@ mod tests {
         drop(open(&path).unwrap());
         chown(&path, Some(65_534), None).unwrap();
         let error = open(&path).unwrap_err();
-        assert!(matches!(error, StoreError::Exposed { owner: 65_534, .. }), "{error}");
+        assert!(
+            matches!(error, StoreError::Exposed { owner: 65_534, .. }),
+            "{error}"
+        );
     }
 
     #[test]
@@ -135,7 +161,10 @@ mod tests {
             }
         }
         fs::create_dir(dir.path().join("dir.db")).unwrap();
-        assert!(matches!(open(&dir.path().join("dir.db")), Err(StoreError::Foreign { .. })));
+        assert!(matches!(
+            open(&dir.path().join("dir.db")),
+            Err(StoreError::Foreign { .. })
+        ));
     }
 
     #[test]
@@ -144,15 +173,27 @@ mod tests {
         let (outer, inner) = (dir.path().join("outer"), dir.path().join("outer/inner"));
         fs::create_dir_all(&inner).unwrap();
         for exposed in [&outer, &inner] {
-            for (mode, refused) in [(0o777, true), (0o775, true), (0o1777, false), (0o755, false)] {
+            for (mode, refused) in [
+                (0o777, true),
+                (0o775, true),
+                (0o1777, false),
+                (0o755, false),
+            ] {
                 set_mode(exposed, mode);
                 let opened = open(&inner.join("peal.db"));
-                assert_eq!(matches!(opened, Err(StoreError::Exposed { .. })), refused, "{mode:o}: {opened:?}");
+                assert_eq!(
+                    matches!(opened, Err(StoreError::Exposed { .. })),
+                    refused,
+                    "{mode:o}: {opened:?}"
+                );
             }
         }
         // A link to a directory is only a way there.
         let link = dir.path().join("link");
         symlink(&inner, &link).unwrap();
-        assert_eq!(open(&link.join("peal.db")).unwrap().database.path(), inner.canonicalize().unwrap().join("peal.db"));
+        assert_eq!(
+            open(&link.join("peal.db")).unwrap().database.path(),
+            inner.canonicalize().unwrap().join("peal.db")
+        );
     }
 }

@@ -21,7 +21,12 @@ pub struct RecordLimits {
 
 impl Default for RecordLimits {
     fn default() -> Self {
-        RecordLimits { bytes: 512 << 20, user_bytes: 256 << 20, job_bytes: 64 << 20, job_entries: 100_000 }
+        RecordLimits {
+            bytes: 512 << 20,
+            user_bytes: 256 << 20,
+            job_bytes: 64 << 20,
+            job_entries: 100_000,
+        }
     }
 }
 
@@ -38,7 +43,9 @@ pub enum RecordLimit {
     #[error("the entries of the job take as many bytes as they may (store.max_job_record_bytes)")]
     Job,
     /// [`RecordLimits::user_bytes`].
-    #[error("the entries of the user's jobs take as many bytes as they may (store.max_user_record_bytes)")]
+    #[error(
+        "the entries of the user's jobs take as many bytes as they may (store.max_user_record_bytes)"
+    )]
     User,
     /// [`RecordLimits::bytes`].
     #[error("the entries of all jobs take as many bytes as they may (store.max_record_bytes)")]
@@ -81,14 +88,20 @@ impl RecordRoom {
         let wanted = wanted.min(own);
         loop {
             let of_user = "select bytes from record_size where uid = ?1";
-            let of_user: Option<i64> =
-                transaction.prepare_cached(of_user)?.query_row([job.uid], |row| row.get(0)).optional()?;
+            let of_user: Option<i64> = transaction
+                .prepare_cached(of_user)?
+                .query_row([job.uid], |row| row.get(0))
+                .optional()?;
             let of_all = "select coalesce(sum(bytes), 0) from record_size";
-            let of_all: i64 = transaction.prepare_cached(of_all)?.query_row([], |row| row.get(0))?;
+            let of_all: i64 = transaction
+                .prepare_cached(of_all)?
+                .query_row([], |row| row.get(0))?;
             let room = RecordRoom {
                 entries: limits.job_entries.saturating_sub(job.entries),
                 job: own,
-                user: limits.user_bytes.saturating_sub(read(of_user.unwrap_or_default())),
+                user: limits
+                    .user_bytes
+                    .saturating_sub(read(of_user.unwrap_or_default())),
                 all: limits.bytes.saturating_sub(read(of_all)),
             };
             if wanted <= room.user.min(room.all) || !drop_oldest(transaction, job)? {
@@ -121,12 +134,19 @@ impl RecordRoom {
 
 /// Drops the entries of the oldest job of the same user that has ended. False if there is none.
 fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Result<bool> {
-    let oldest = "select id from job where uid = ?1 and ended is not null and entry_bytes > 0 and id <> ?2
+    let oldest =
+        "select id from job where uid = ?1 and ended is not null and entry_bytes > 0 and id <> ?2
          order by id limit 1";
-    let oldest: Option<i64> =
-        transaction.prepare_cached(oldest)?.query_row([job.uid, job.id], |row| row.get(0)).optional()?;
-    let Some(oldest) = oldest else { return Ok(false) };
-    transaction.prepare_cached("delete from job_entry where job = ?1")?.execute([oldest])?;
+    let oldest: Option<i64> = transaction
+        .prepare_cached(oldest)?
+        .query_row([job.uid, job.id], |row| row.get(0))
+        .optional()?;
+    let Some(oldest) = oldest else {
+        return Ok(false);
+    };
+    transaction
+        .prepare_cached("delete from job_entry where job = ?1")?
+        .execute([oldest])?;
     let emptied = "update job set left_out = left_out + entries, left_out_at = coalesce(left_out_at, 1000 * started),
          entries = 0, entry_bytes = 0 where id = ?1";
     transaction.prepare_cached(emptied)?.execute([oldest])?;
@@ -134,7 +154,15 @@ fn drop_oldest(transaction: &Transaction<'_>, job: &RecordedJob) -> rusqlite::Re
 }
 
 /// Counts entries that are left out of the record of a job since a time in milliseconds.
-pub(crate) fn leave_out(transaction: &Transaction<'_>, job: i64, entries: usize, at: u64) -> rusqlite::Result<()> {
+pub(crate) fn leave_out(
+    transaction: &Transaction<'_>,
+    job: i64,
+    entries: usize,
+    at: u64,
+) -> rusqlite::Result<()> {
     let update = "update job set left_out = left_out + ?2, left_out_at = coalesce(left_out_at, ?3) where id = ?1";
-    transaction.prepare_cached(update)?.execute(params![job, stored(entries as u64), stored(at)]).map(drop)
+    transaction
+        .prepare_cached(update)?
+        .execute(params![job, stored(entries as u64), stored(at)])
+        .map(drop)
 }

@@ -60,7 +60,13 @@ struct Place {
 impl Spill {
     /// A heap in this directory, of at most so many bytes on disk. Nothing is made before something is written.
     pub fn new(dir: &Path, max: u64) -> Spill {
-        Spill { dir: dir.to_owned(), max, segments: BTreeMap::new(), places: BTreeMap::new(), next: 0 }
+        Spill {
+            dir: dir.to_owned(),
+            max,
+            segments: BTreeMap::new(),
+            places: BTreeMap::new(),
+            next: 0,
+        }
     }
 
     /// Keeps a block under this number, which must be new.
@@ -71,10 +77,20 @@ impl Spill {
             return Err(room());
         }
         let segment = self.open_segment()?;
-        let failed = |source| SpillError::Io { what: "write to", dir: self.dir.clone(), source };
-        let Some(open) = self.segments.get_mut(&segment) else { return Ok(()) };
+        let failed = |source| SpillError::Io {
+            what: "write to",
+            dir: self.dir.clone(),
+            source,
+        };
+        let Some(open) = self.segments.get_mut(&segment) else {
+            return Ok(());
+        };
         open.file.write_all_at(bytes, open.end).map_err(failed)?;
-        let place = Place { segment, offset: open.end, len };
+        let place = Place {
+            segment,
+            offset: open.end,
+            len,
+        };
         open.end += u64::from(len);
         open.live += 1;
         self.places.insert(number, place);
@@ -83,18 +99,32 @@ impl Spill {
 
     /// The block of this number; nothing if there is none.
     pub fn read(&self, number: u64) -> Result<Option<Vec<u8>>, SpillError> {
-        let Some(place) = self.places.get(&number) else { return Ok(None) };
-        let Some(segment) = self.segments.get(&place.segment) else { return Ok(None) };
+        let Some(place) = self.places.get(&number) else {
+            return Ok(None);
+        };
+        let Some(segment) = self.segments.get(&place.segment) else {
+            return Ok(None);
+        };
         let mut bytes = vec![0; usize::try_from(place.len).unwrap_or_default()];
-        let failed = |source| SpillError::Io { what: "read from", dir: self.dir.clone(), source };
-        segment.file.read_exact_at(&mut bytes, place.offset).map_err(failed)?;
+        let failed = |source| SpillError::Io {
+            what: "read from",
+            dir: self.dir.clone(),
+            source,
+        };
+        segment
+            .file
+            .read_exact_at(&mut bytes, place.offset)
+            .map_err(failed)?;
         Ok(Some(bytes))
     }
 
     /// The blocks of these numbers, from the first to the last, are not wanted any more.
     pub fn forget(&mut self, first: u64, last: u64) {
-        while let Some((number, place)) =
-            self.places.range(first..=last.max(first)).next().map(|(at, place)| (*at, *place))
+        while let Some((number, place)) = self
+            .places
+            .range(first..=last.max(first))
+            .next()
+            .map(|(at, place)| (*at, *place))
         {
             self.places.remove(&number);
             self.release(place);
@@ -103,7 +133,9 @@ impl Spill {
 
     fn release(&mut self, place: Place) {
         let last = self.next;
-        let Some(segment) = self.segments.get_mut(&place.segment) else { return };
+        let Some(segment) = self.segments.get_mut(&place.segment) else {
+            return;
+        };
         segment.live = segment.live.saturating_sub(1);
         if segment.live == 0 {
             // The one that is written to is used again, if it can be emptied.
@@ -136,10 +168,21 @@ impl Spill {
         {
             return Ok(*number);
         }
-        let failed = |source| SpillError::Io { what: "make", dir: self.dir.clone(), source };
+        let failed = |source| SpillError::Io {
+            what: "make",
+            dir: self.dir.clone(),
+            source,
+        };
         let file = tempfile::tempfile_in(&self.dir).map_err(failed)?;
         self.next += 1;
-        self.segments.insert(self.next, Segment { file, end: 0, live: 0 });
+        self.segments.insert(
+            self.next,
+            Segment {
+                file,
+                end: 0,
+                live: 0,
+            },
+        );
         Ok(self.next)
     }
 }
@@ -159,13 +202,24 @@ mod tests {
         for number in 0..40 {
             spill.write(number, &block(number)).unwrap();
         }
-        assert_eq!((spill.len(), spill.segments.len(), spill.bytes()), (40, 3, 40 << 20));
-        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "they have no names");
+        assert_eq!(
+            (spill.len(), spill.segments.len(), spill.bytes()),
+            (40, 3, 40 << 20)
+        );
+        assert_eq!(
+            dir.path().read_dir().unwrap().count(),
+            0,
+            "they have no names"
+        );
         for number in (0..40).rev() {
             assert_eq!(spill.read(number).unwrap().unwrap(), block(number));
         }
         spill.forget(0, 16);
-        assert_eq!((spill.segments.len(), spill.bytes()), (2, 24 << 20), "the first sixteen are a file");
+        assert_eq!(
+            (spill.segments.len(), spill.bytes()),
+            (2, 24 << 20),
+            "the first sixteen are a file"
+        );
         assert!(spill.read(3).unwrap().is_none());
         assert_eq!(spill.read(17).unwrap().unwrap(), block(17));
         spill.forget(17, 1000);
@@ -180,11 +234,19 @@ mod tests {
         let mut spill = Spill::new(dir.path(), 10);
         spill.write(1, b"123456").unwrap();
         let error = spill.write(2, b"12345").unwrap_err();
-        assert_eq!(error.to_string(), "10 bytes are spilled already, more are not allowed");
+        assert_eq!(
+            error.to_string(),
+            "10 bytes are spilled already, more are not allowed"
+        );
         spill.forget(1, 1);
         spill.write(2, b"12345").unwrap();
         let gone = dir.path().join("gone");
         let error = Spill::new(&gone, 10).write(1, b"1").unwrap_err();
-        assert!(error.to_string().starts_with("cannot make a file without a name in "), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot make a file without a name in "),
+            "{error}"
+        );
     }
 }

@@ -43,7 +43,13 @@ pub struct ModuleState {
 impl Store {
     /// What a module keeps for a scope, at most so many bytes: of its keys, its values and [`ENTRY_BYTES`] for each.
     pub fn state(self: &Arc<Store>, module: &str, scope: &Scope, quota: u64) -> ModuleState {
-        ModuleState { store: self.clone(), module: module.to_owned(), scope: scope.to_string(), quota, total: u64::MAX }
+        ModuleState {
+            store: self.clone(),
+            module: module.to_owned(),
+            scope: scope.to_string(),
+            quota,
+            total: u64::MAX,
+        }
     }
 }
 
@@ -57,7 +63,11 @@ impl ModuleState {
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select value from state where module = ?1 and scope = ?2 and key = ?3";
         self.store.read(|connection| {
-            connection.query_row(select, params![self.module, self.scope, key], |row| row.get(0)).optional()
+            connection
+                .query_row(select, params![self.module, self.scope, key], |row| {
+                    row.get(0)
+                })
+                .optional()
         })
     }
 
@@ -72,11 +82,22 @@ impl ModuleState {
             let wanted = used.saturating_sub(old).saturating_add(new);
             // A quota that was made smaller still lets a module put less in the place of more.
             if wanted > self.quota && new > old {
-                return Ok(Err(StoreError::Quota { module: self.module.clone(), wanted, quota: self.quota }));
+                return Ok(Err(StoreError::Quota {
+                    module: self.module.clone(),
+                    wanted,
+                    quota: self.quota,
+                }));
             }
-            let all = self.used_by_all(transaction)?.saturating_sub(old).saturating_add(new);
+            let all = self
+                .used_by_all(transaction)?
+                .saturating_sub(old)
+                .saturating_add(new);
             if all > self.total && new > old {
-                return Ok(Err(StoreError::Total { scope: self.scope.clone(), wanted: all, total: self.total }));
+                return Ok(Err(StoreError::Total {
+                    scope: self.scope.clone(),
+                    wanted: all,
+                    total: self.total,
+                }));
             }
             transaction.execute(upsert, params![self.module, self.scope, key, value])?;
             self.note(transaction, wanted)?;
@@ -109,7 +130,8 @@ impl ModuleState {
 
     /// All keys that begin with this, in the order of their bytes.
     pub fn keys(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let select = "select key from state where module = ?1 and scope = ?2 and key >= ?3 order by key";
+        let select =
+            "select key from state where module = ?1 and scope = ?2 and key >= ?3 order by key";
         self.store.read(|connection| {
             let mut statement = connection.prepare_cached(select)?;
             let mut rows = statement.query(params![self.module, self.scope, prefix])?;
@@ -128,28 +150,38 @@ impl ModuleState {
     /// How many bytes all entries take.
     fn used(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
         let select = "select bytes from state_size where module = ?1 and scope = ?2";
-        let bytes = transaction.query_row(select, params![self.module, self.scope], |row| row.get(0)).optional()?;
+        let bytes = transaction
+            .query_row(select, params![self.module, self.scope], |row| row.get(0))
+            .optional()?;
         Ok(bytes.map(read).unwrap_or_default())
     }
 
     /// How many bytes all entries of all modules take for the scope.
     fn used_by_all(&self, transaction: &Transaction<'_>) -> rusqlite::Result<u64> {
         let select = "select coalesce(sum(bytes), 0) from state_size where scope = ?1";
-        transaction.query_row(select, params![self.scope], |row| row.get(0)).map(read)
+        transaction
+            .query_row(select, params![self.scope], |row| row.get(0))
+            .map(read)
     }
 
     /// How many bytes the entry of a key takes; none if there is no such entry.
     fn taken(&self, transaction: &Transaction<'_>, key: &str) -> rusqlite::Result<u64> {
-        let select = "select length(value) from state where module = ?1 and scope = ?2 and key = ?3";
-        let length =
-            transaction.query_row(select, params![self.module, self.scope, key], |row| row.get(0)).optional()?;
+        let select =
+            "select length(value) from state where module = ?1 and scope = ?2 and key = ?3";
+        let length = transaction
+            .query_row(select, params![self.module, self.scope, key], |row| {
+                row.get(0)
+            })
+            .optional()?;
         Ok(length.map_or(0, |length| entry(key.len() as u64, read(length))))
     }
 
     fn note(&self, transaction: &Transaction<'_>, bytes: u64) -> rusqlite::Result<()> {
         let upsert = "insert into state_size (module, scope, bytes) values (?1, ?2, ?3)
                       on conflict do update set bytes = excluded.bytes";
-        transaction.execute(upsert, params![self.module, self.scope, stored(bytes)]).map(drop)
+        transaction
+            .execute(upsert, params![self.module, self.scope, stored(bytes)])
+            .map(drop)
     }
 }
 
@@ -172,15 +204,25 @@ mod tests {
     fn modules_and_scopes_do_not_see_each_other_and_state_survives() {
         let (dir, store) = store();
         let job = |name| Scope::Namespace(Nspace::new(name).unwrap());
-        let scopes = [Scope::Site, Scope::User(1000), Scope::User(1001), job("a"), job("b")];
+        let scopes = [
+            Scope::Site,
+            Scope::User(1000),
+            Scope::User(1001),
+            job("a"),
+            job("b"),
+        ];
         for module in ["one", "two"] {
             for scope in &scopes {
                 let value = format!("{module} for {scope}");
-                store.state(module, scope, 1000).set("who", value.as_bytes()).unwrap();
+                store
+                    .state(module, scope, 1000)
+                    .set("who", value.as_bytes())
+                    .unwrap();
             }
         }
         drop(store);
-        let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
+        let store =
+            Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
         for module in ["one", "two"] {
             for scope in &scopes {
                 let kept = store.state(module, scope, 1000).get("who").unwrap();
@@ -193,13 +235,27 @@ mod tests {
     fn keys_come_in_order_whatever_they_are_made_of() {
         let (_dir, store) = store();
         let state = store.state("m", &Scope::Site, 100_000);
-        let mut all = ["", "a", "a.1", "a.2", "a\0b", "a\u{10ffff}", "b", "%", "_", "ä"];
+        let mut all = [
+            "",
+            "a",
+            "a.1",
+            "a.2",
+            "a\0b",
+            "a\u{10ffff}",
+            "b",
+            "%",
+            "_",
+            "ä",
+        ];
         for key in all {
             state.set(key, key.as_bytes()).unwrap();
         }
         all.sort_unstable();
         assert_eq!(state.keys("").unwrap(), all);
-        assert_eq!(state.keys("a").unwrap(), ["a", "a\0b", "a.1", "a.2", "a\u{10ffff}"]);
+        assert_eq!(
+            state.keys("a").unwrap(),
+            ["a", "a\0b", "a.1", "a.2", "a\u{10ffff}"]
+        );
         assert_eq!(state.keys("%").unwrap(), ["%"]);
         assert_eq!(state.keys("zz").unwrap(), Vec::<String>::new());
         assert_eq!(state.get("a\0b").unwrap().unwrap(), b"a\0b");
@@ -208,12 +264,19 @@ mod tests {
     #[test]
     fn modules_of_one_scope_share_what_there_is_in_all() {
         let (_dir, store) = store();
-        let state = |module, scope| store.state(module, &scope, 1000).within(2 * (ENTRY_BYTES + 1 + 10));
+        let state = |module, scope| {
+            store
+                .state(module, &scope, 1000)
+                .within(2 * (ENTRY_BYTES + 1 + 10))
+        };
         let (one, two) = (state("one", Scope::User(1)), state("two", Scope::User(1)));
         one.set("a", &[0; 10]).unwrap();
         two.set("a", &[0; 10]).unwrap();
         let error = one.set("b", &[]).unwrap_err().to_string();
-        assert_eq!(error, "the state of all modules of user 1 would take 215 bytes, it may take 150");
+        assert_eq!(
+            error,
+            "the state of all modules of user 1 would take 215 bytes, it may take 150"
+        );
         two.set("a", &[1; 10]).unwrap();
         state("two", Scope::User(2)).set("a", &[0; 10]).unwrap();
         two.delete("a").unwrap();
@@ -224,12 +287,18 @@ mod tests {
     fn what_is_cleared_is_gone_and_gives_back_what_it_took() {
         let (_dir, store) = store();
         let quota = ENTRY_BYTES + 1 + 10;
-        let (one, two) = (store.state("m", &Scope::User(1), quota), store.state("m", &Scope::User(2), quota));
+        let (one, two) = (
+            store.state("m", &Scope::User(1), quota),
+            store.state("m", &Scope::User(2), quota),
+        );
         for state in [&one, &two] {
             state.set("a", &[0; 10]).unwrap();
         }
         one.clear().unwrap();
-        assert_eq!((one.keys("").unwrap().len(), two.keys("").unwrap().len()), (0, 1));
+        assert_eq!(
+            (one.keys("").unwrap().len(), two.keys("").unwrap().len()),
+            (0, 1)
+        );
         one.set("b", &[0; 10]).unwrap();
         assert!(one.set("c", &[]).is_err());
     }
@@ -242,9 +311,18 @@ mod tests {
         state.set("a", &[0; 10]).unwrap();
         state.set("b", &[0; 10]).unwrap();
         let error = state.set("b", &[0; 11]).unwrap_err().to_string();
-        assert_eq!(error, "the state of module \"m\" would take 151 bytes, it may take 150");
+        assert_eq!(
+            error,
+            "the state of module \"m\" would take 151 bytes, it may take 150"
+        );
         assert!(matches!(state.set("c", &[]), Err(StoreError::Quota { .. })));
-        assert_eq!((state.get("b").unwrap().unwrap().len(), state.get("c").unwrap()), (10, None));
+        assert_eq!(
+            (
+                state.get("b").unwrap().unwrap().len(),
+                state.get("c").unwrap()
+            ),
+            (10, None)
+        );
         // What is overwritten, dropped, or was never there gives back exactly what it took.
         state.set("a", &[1; 10]).unwrap();
         state.delete("never").unwrap();
@@ -256,7 +334,10 @@ mod tests {
         state.delete("a").unwrap();
         state.set("a", &[0; 85]).unwrap();
         // Another scope has a quota of its own, and a smaller one only forbids to grow.
-        store.state("m", &Scope::User(1), quota).set("a", &[0; 85]).unwrap();
+        store
+            .state("m", &Scope::User(1), quota)
+            .set("a", &[0; 85])
+            .unwrap();
         let less = store.state("m", &Scope::Site, 10);
         assert!(less.set("a", &[0; 86]).is_err());
         less.set("a", &[0; 84]).unwrap();

@@ -30,8 +30,16 @@ impl Tail {
     /// still have it; one that stays does not share it.
     pub fn open(trail: &Path, durability: Durability) -> Result<Tail, StoreError> {
         let path = Tail::beside(trail);
-        let of = |source| StoreError::Tail { path: path.clone(), source };
-        let file = options().append(true).create(true).mode(0o600).open(&path).map_err(of)?;
+        let of = |source| StoreError::Tail {
+            path: path.clone(),
+            source,
+        };
+        let file = options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(of)?;
         let found = file.metadata().map_err(of)?;
         place::check_file(trail, &path, &found)?;
         hold(&file, &path)?;
@@ -41,7 +49,12 @@ impl Tail {
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(of)?;
         }
         let bytes = file.metadata().map_err(of)?.len();
-        Ok(Tail { path, file, durability, bytes })
+        Ok(Tail {
+            path,
+            file,
+            durability,
+            bytes,
+        })
     }
 
     /// Its file.
@@ -72,14 +85,20 @@ impl Tail {
             Err(source) => {
                 // Whoever adds no more before it is cleared loses nothing if that fails, too.
                 let _ = self.file.set_len(self.bytes);
-                Err(StoreError::Tail { path: self.path.clone(), source })
+                Err(StoreError::Tail {
+                    path: self.path.clone(),
+                    source,
+                })
             }
         }
     }
 
     /// The trail has all of it.
     pub fn clear(&mut self) -> Result<(), StoreError> {
-        self.file.set_len(0).map_err(|source| StoreError::Tail { path: self.path.clone(), source })?;
+        self.file.set_len(0).map_err(|source| StoreError::Tail {
+            path: self.path.clone(),
+            source,
+        })?;
         self.bytes = 0;
         Ok(())
     }
@@ -88,7 +107,11 @@ impl Tail {
     pub fn read(trail: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
         let path = Tail::beside(trail);
         let mut bytes = Vec::new();
-        match options().read(true).open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
+        match options()
+            .read(true)
+            .open(&path)
+            .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(source) => Err(StoreError::Tail { path, source }),
             Ok(_) => Ok(bytes),
@@ -99,7 +122,9 @@ impl Tail {
 /// Never through a link, and never to wait for somebody at the other end of a pipe.
 fn options() -> OpenOptions {
     let mut options = File::options();
-    options.custom_flags(i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default());
+    options.custom_flags(
+        i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default(),
+    );
     options
 }
 
@@ -109,9 +134,20 @@ fn hold(file: &File, path: &Path) -> Result<(), StoreError> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if start.elapsed() < BUSY => thread::sleep(Duration::from_millis(5)),
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { path: path.to_owned() }),
-            Err(TryLockError::Error(source)) => return Err(StoreError::Tail { path: path.to_owned(), source }),
+            Err(TryLockError::WouldBlock) if start.elapsed() < BUSY => {
+                thread::sleep(Duration::from_millis(5))
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Busy {
+                    path: path.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(StoreError::Tail {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
         }
     }
 }
@@ -130,30 +166,54 @@ mod tests {
             let mut tail = Tail::open(&trail, durability).unwrap();
             tail.add(b"one").unwrap();
             tail.add(b"two").unwrap();
-            assert_eq!((Tail::read(&trail, 100).unwrap(), tail.bytes()), (b"onetwo".to_vec(), 6));
-            assert_eq!(Tail::read(&trail, 4).unwrap(), b"onet", "no more than is asked for");
+            assert_eq!(
+                (Tail::read(&trail, 100).unwrap(), tail.bytes()),
+                (b"onetwo".to_vec(), 6)
+            );
+            assert_eq!(
+                Tail::read(&trail, 4).unwrap(),
+                b"onet",
+                "no more than is asked for"
+            );
             drop(tail);
             let mut tail = Tail::open(&trail, durability).unwrap();
             assert_eq!(tail.bytes(), 6);
             tail.clear().unwrap();
             tail.add(b"three").unwrap();
             assert_eq!(Tail::read(&trail, 100).unwrap(), b"three");
-            assert_eq!(tail.path().metadata().unwrap().permissions().mode() & 0o7777, 0o600);
+            assert_eq!(
+                tail.path().metadata().unwrap().permissions().mode() & 0o7777,
+                0o600
+            );
         }
     }
 
     #[test]
     fn links_and_what_others_can_write_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let (trail, tail) = (dir.path().join("audit.db"), dir.path().join("audit.db-tail"));
+        let (trail, tail) = (
+            dir.path().join("audit.db"),
+            dir.path().join("audit.db-tail"),
+        );
         symlink(dir.path().join("other"), &tail).unwrap();
-        assert!(matches!(Tail::open(&trail, Durability::Process), Err(StoreError::Tail { .. })));
-        assert!(matches!(Tail::read(&trail, 1), Err(StoreError::Tail { .. })));
+        assert!(matches!(
+            Tail::open(&trail, Durability::Process),
+            Err(StoreError::Tail { .. })
+        ));
+        assert!(matches!(
+            Tail::read(&trail, 1),
+            Err(StoreError::Tail { .. })
+        ));
         std::fs::remove_file(&tail).unwrap();
         std::fs::write(&tail, "").unwrap();
         std::fs::set_permissions(&tail, std::fs::Permissions::from_mode(0o666)).unwrap();
-        let error = Tail::open(&trail, Durability::Process).unwrap_err().to_string();
-        assert!(error.contains("audit.db-tail\" belongs to user") && error.contains("mode 666"), "{error}");
+        let error = Tail::open(&trail, Durability::Process)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("audit.db-tail\" belongs to user") && error.contains("mode 666"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -21,13 +21,22 @@ struct LimitState {
 impl TraceRateLimit {
     /// Allows the first line, and later ones when so much time has passed since the last that was allowed.
     pub const fn new(interval: Duration) -> TraceRateLimit {
-        TraceRateLimit { interval, state: Mutex::new(LimitState { last: None, left_out: 0 }) }
+        TraceRateLimit {
+            interval,
+            state: Mutex::new(LimitState {
+                last: None,
+                left_out: 0,
+            }),
+        }
     }
 
     /// Whether a line may be written now: if so, how many were left out since the last one.
     pub fn allow(&self, now: Instant) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.last.is_some_and(|last| now.saturating_duration_since(last) < self.interval) {
+        if state
+            .last
+            .is_some_and(|last| now.saturating_duration_since(last) < self.interval)
+        {
             state.left_out += 1;
             return None;
         }

@@ -7,7 +7,9 @@ use crate::{
     layout, read, stored,
     trail_use::{Which, add_use, row_bytes},
 };
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params, params_from_iter, types::Value};
+use rusqlite::{
+    Connection, OptionalExtension, Row, Transaction, params, params_from_iter, types::Value,
+};
 use std::{collections::BTreeMap, path::Path};
 
 /// The settings of a trail.
@@ -113,10 +115,14 @@ pub struct Filter {
 impl Filter {
     /// Whether a row is wanted.
     pub fn wants(&self, row: &TrailRow) -> bool {
-        let is = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        let is =
+            |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
         let outcome = self.outcome.as_ref().is_none_or(|wanted| {
             let found = row.outcome.as_deref().unwrap_or_default();
-            found == wanted || found.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with(':'))
+            found == wanted
+                || found
+                    .strip_prefix(wanted.as_str())
+                    .is_some_and(|rest| rest.starts_with(':'))
         });
         self.from.is_none_or(|from| row.seq >= from)
             && self.to.is_none_or(|to| row.seq <= to)
@@ -152,8 +158,16 @@ impl SealKind {
 impl Trail {
     /// Opens a trail, making its file if there is none (readable by its owner only).
     pub fn open(path: &Path, settings: TrailSettings) -> Result<Trail, StoreError> {
-        let database = Database::open(path, settings.max_bytes, &layout::TRAIL, settings.durability)?;
-        let trail = Trail { database, lasting: settings.lasting };
+        let database = Database::open(
+            path,
+            settings.max_bytes,
+            &layout::TRAIL,
+            settings.durability,
+        )?;
+        let trail = Trail {
+            database,
+            lasting: settings.lasting,
+        };
         trail.count_use()?;
         Ok(trail)
     }
@@ -161,7 +175,10 @@ impl Trail {
     /// Opens one that is there, to be read alone.
     pub fn open_to_read(path: &Path) -> Result<Trail, StoreError> {
         let database = Database::open_to_read(path, &layout::TRAIL)?;
-        Ok(Trail { database, lasting: &[] })
+        Ok(Trail {
+            database,
+            lasting: &[],
+        })
     }
 
     /// Its file.
@@ -192,13 +209,35 @@ impl Trail {
             )?;
             let mut used = BTreeMap::new();
             for row in rows {
-                let TrailRow { seq, at, kind, module, job, uid, outcome, body, hash } = row;
-                insert.execute(params![stored(*seq), stored(*at), kind, module, job, uid, outcome, body, hash])?;
+                let TrailRow {
+                    seq,
+                    at,
+                    kind,
+                    module,
+                    job,
+                    uid,
+                    outcome,
+                    body,
+                    hash,
+                } = row;
+                insert.execute(params![
+                    stored(*seq),
+                    stored(*at),
+                    kind,
+                    module,
+                    job,
+                    uid,
+                    outcome,
+                    body,
+                    hash
+                ])?;
                 *used.entry((self.stays(kind), *uid)).or_default() += row_bytes(body.len() as u64);
             }
             add_use(transaction, &used)?;
             seal(transaction, SealKind::Head, head)?;
-            checkpoint.map_or(Ok(()), |checkpoint| seal(transaction, SealKind::Checkpoint, checkpoint))
+            checkpoint.map_or(Ok(()), |checkpoint| {
+                seal(transaction, SealKind::Checkpoint, checkpoint)
+            })
         })
     }
 
@@ -209,7 +248,10 @@ impl Trail {
             self.forget_use(transaction, 0, last, Which::All)?;
             transaction.execute("delete from record where seq <= ?1", [last])?;
             transaction.execute("delete from dropped where last <= ?1", [last])?;
-            transaction.execute("delete from seal where kind = 'checkpoint' and seq <= ?1", [last])?;
+            transaction.execute(
+                "delete from seal where kind = 'checkpoint' and seq <= ?1",
+                [last],
+            )?;
             transaction.execute("delete from blob where last <= ?1", [last])?;
             seal(transaction, SealKind::Anchor, anchor)
         })
@@ -217,67 +259,117 @@ impl Trail {
 
     /// The last row that there is, or was dropped, as it was sealed; none in a trail that was never written.
     pub fn seal(&self, kind: SealKind) -> Result<Option<Seal>, StoreError> {
-        let select = "select seq, at, hash, signature from seal where kind = ?1 order by seq desc limit 1";
-        self.database.read(|connection| connection.query_row(select, [kind.word()], read_seal).optional())
+        let select =
+            "select seq, at, hash, signature from seal where kind = ?1 order by seq desc limit 1";
+        self.database.read(|connection| {
+            connection
+                .query_row(select, [kind.word()], read_seal)
+                .optional()
+        })
     }
 
     /// All seals on the way, in their order.
     pub fn checkpoints(&self) -> Result<Vec<Seal>, StoreError> {
-        let select = "select seq, at, hash, signature from seal where kind = 'checkpoint' order by seq";
-        self.database.read(|connection| connection.prepare(select)?.query_map([], read_seal)?.collect())
+        let select =
+            "select seq, at, hash, signature from seal where kind = 'checkpoint' order by seq";
+        self.database.read(|connection| {
+            connection
+                .prepare(select)?
+                .query_map([], read_seal)?
+                .collect()
+        })
     }
 
     /// The rows that are wanted, the oldest first, at most so many.
     pub fn rows(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, StoreError> {
-        self.database.read(|connection| rows(connection, filter, Order::OldestFirst, most))
+        self.database
+            .read(|connection| rows(connection, filter, Order::OldestFirst, most))
     }
 
     /// The same, the latest first.
     pub fn last_rows(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, StoreError> {
-        self.database.read(|connection| rows(connection, filter, Order::LatestFirst, most))
+        self.database
+            .read(|connection| rows(connection, filter, Order::LatestFirst, most))
     }
 
     /// Bytes that rows refer to, if they are there.
     pub fn blob(&self, digest: &[u8; 32]) -> Result<Option<Vec<u8>>, StoreError> {
         let select = "select bytes from blob where digest = ?1";
-        self.database.read(|connection| connection.query_row(select, params![digest], |row| row.get(0)).optional())
+        self.database.read(|connection| {
+            connection
+                .query_row(select, params![digest], |row| row.get(0))
+                .optional()
+        })
     }
 
     /// How much room there is.
     pub fn room(&self) -> Result<Room, StoreError> {
         self.database.read(|connection| {
-            let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map(read);
-            let (page, pages, free) = (number("page_size")?, number("page_count")?, number("freelist_count")?);
+            let number = |name| {
+                connection
+                    .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+                    .map(read)
+            };
+            let (page, pages, free) = (
+                number("page_size")?,
+                number("page_count")?,
+                number("freelist_count")?,
+            );
             let most = number("max_page_count")?;
-            Ok(Room { used: pages.saturating_sub(free).saturating_mul(page), most: most.saturating_mul(page) })
+            Ok(Room {
+                used: pages.saturating_sub(free).saturating_mul(page),
+                most: most.saturating_mul(page),
+            })
         })
     }
 }
 
 fn keep(transaction: &Transaction<'_>, blob: &Blob<'_>) -> rusqlite::Result<()> {
-    let Blob { digest, bytes, until } = blob;
+    let Blob {
+        digest,
+        bytes,
+        until,
+    } = blob;
     let mut update = transaction.prepare_cached("update blob set last = ?2 where digest = ?1")?;
     if update.execute(params![digest, stored(*until)])? == 0
         && let Some(bytes) = bytes
     {
         let insert = "insert into blob (digest, bytes, last) values (?1, ?2, ?3)";
-        transaction.prepare_cached(insert)?.execute(params![digest, bytes, stored(*until)])?;
+        transaction
+            .prepare_cached(insert)?
+            .execute(params![digest, bytes, stored(*until)])?;
     }
     Ok(())
 }
 
 fn seal(transaction: &Transaction<'_>, kind: SealKind, seal: &Seal) -> rusqlite::Result<()> {
     if kind != SealKind::Checkpoint {
-        transaction.prepare_cached("delete from seal where kind = ?1")?.execute([kind.word()])?;
+        transaction
+            .prepare_cached("delete from seal where kind = ?1")?
+            .execute([kind.word()])?;
     }
-    let insert = "insert or replace into seal (kind, seq, at, hash, signature) values (?1, ?2, ?3, ?4, ?5)";
-    let Seal { seq, at, hash, signature } = seal;
+    let insert =
+        "insert or replace into seal (kind, seq, at, hash, signature) values (?1, ?2, ?3, ?4, ?5)";
+    let Seal {
+        seq,
+        at,
+        hash,
+        signature,
+    } = seal;
     let values = params![kind.word(), stored(*seq), stored(*at), hash, signature];
-    transaction.prepare_cached(insert)?.execute(values).map(drop)
+    transaction
+        .prepare_cached(insert)?
+        .execute(values)
+        .map(drop)
 }
 
 fn read_seal(row: &Row<'_>) -> rusqlite::Result<Seal> {
-    Ok(Seal { seq: read(row.get(0)?), at: read(row.get(1)?), hash: row.get(2)?, signature: row.get(3)? })
+    Ok(Seal {
+        seq: read(row.get(0)?),
+        at: read(row.get(1)?),
+        hash: row.get(2)?,
+        signature: row.get(3)?,
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -286,30 +378,66 @@ enum Order {
     LatestFirst,
 }
 
-fn rows(connection: &Connection, filter: &Filter, order: Order, most: u32) -> rusqlite::Result<Vec<TrailRow>> {
+fn rows(
+    connection: &Connection,
+    filter: &Filter,
+    order: Order,
+    most: u32,
+) -> rusqlite::Result<Vec<TrailRow>> {
     let (mut wanted, mut values) = (vec!["true".to_owned()], Vec::new());
     let mut only = |condition: &str, value: Value| {
         wanted.push(condition.to_owned());
         values.push(value);
     };
     let number = |number: u64| Value::Integer(stored(number));
-    filter.from.into_iter().for_each(|from| only("seq >= ?", number(from)));
-    filter.to.into_iter().for_each(|to| only("seq <= ?", number(to)));
-    filter.since.into_iter().for_each(|since| only("at >= ?", number(since)));
-    filter.until.into_iter().for_each(|until| only("at <= ?", number(until)));
-    filter.module.iter().for_each(|module| only("module = ?", Value::Text(module.clone())));
-    filter.job.iter().for_each(|job| only("job = ?", Value::Text(job.clone())));
-    filter.uid.into_iter().for_each(|uid| only("uid = ?", number(uid.into())));
+    filter
+        .from
+        .into_iter()
+        .for_each(|from| only("seq >= ?", number(from)));
+    filter
+        .to
+        .into_iter()
+        .for_each(|to| only("seq <= ?", number(to)));
+    filter
+        .since
+        .into_iter()
+        .for_each(|since| only("at >= ?", number(since)));
+    filter
+        .until
+        .into_iter()
+        .for_each(|until| only("at <= ?", number(until)));
+    filter
+        .module
+        .iter()
+        .for_each(|module| only("module = ?", Value::Text(module.clone())));
+    filter
+        .job
+        .iter()
+        .for_each(|job| only("job = ?", Value::Text(job.clone())));
+    filter
+        .uid
+        .into_iter()
+        .for_each(|uid| only("uid = ?", number(uid.into())));
     if let Some(outcome) = &filter.outcome {
-        only("(outcome = ? or outcome like ?)", Value::Text(outcome.clone()));
+        only(
+            "(outcome = ? or outcome like ?)",
+            Value::Text(outcome.clone()),
+        );
         values.push(Value::Text(format!("{outcome}:%")));
     }
     if !filter.kinds.is_empty() {
-        wanted.push(format!("kind in ({})", vec!["?"; filter.kinds.len()].join(", ")));
+        wanted.push(format!(
+            "kind in ({})",
+            vec!["?"; filter.kinds.len()].join(", ")
+        ));
         values.extend(filter.kinds.iter().cloned().map(Value::Text));
     }
     values.push(number(most.into()));
-    let order = if order == Order::OldestFirst { "asc" } else { "desc" };
+    let order = if order == Order::OldestFirst {
+        "asc"
+    } else {
+        "desc"
+    };
     let select = format!(
         "select seq, at, kind, module, job, uid, outcome, body, hash from record where {} order by seq {order} limit ?",
         wanted.join(" and ")

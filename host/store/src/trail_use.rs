@@ -77,19 +77,31 @@ impl RowClass {
     }
 
     fn of(number: i64) -> RowClass {
-        if number == RowClass::Lasting.number() { RowClass::Lasting } else { RowClass::Passing }
+        if number == RowClass::Lasting.number() {
+            RowClass::Lasting
+        } else {
+            RowClass::Passing
+        }
     }
 }
 
 impl Trail {
     /// The class of a kind of rows.
     pub(crate) fn stays(&self, kind: &str) -> RowClass {
-        if self.lasting.contains(&kind) { RowClass::Lasting } else { RowClass::Passing }
+        if self.lasting.contains(&kind) {
+            RowClass::Lasting
+        } else {
+            RowClass::Passing
+        }
     }
 
     /// An expression that is 1 for rows that stay. The kinds are words of the program.
     fn stays_in_sql(&self) -> String {
-        let words: Vec<String> = self.lasting.iter().map(|kind| format!("'{}'", kind.replace('\'', "''"))).collect();
+        let words: Vec<String> = self
+            .lasting
+            .iter()
+            .map(|kind| format!("'{}'", kind.replace('\'', "''")))
+            .collect();
         format!("(kind in ({}))", words.join(", "))
     }
 
@@ -108,16 +120,29 @@ impl Trail {
         })
     }
 
-    fn use_of(&self, transaction: &Transaction<'_>, from: i64, to: i64, which: Which) -> rusqlite::Result<UseByUser> {
+    fn use_of(
+        &self,
+        transaction: &Transaction<'_>,
+        from: i64,
+        to: i64,
+        which: Which,
+    ) -> rusqlite::Result<UseByUser> {
         let stays = self.stays_in_sql();
-        let only = if which == Which::Passing { format!(" and not {stays}") } else { String::new() };
+        let only = if which == Which::Passing {
+            format!(" and not {stays}")
+        } else {
+            String::new()
+        };
         let select = format!(
             "select {stays}, uid, sum(length(body)), count(*) from record where seq between ?1 and ?2{only} group by 1, 2"
         );
         let mut select = transaction.prepare_cached(&select)?;
         let rows = select.query_map(params![from, to], |row| {
             let (bytes, count) = (read(row.get(2)?), read(row.get(3)?));
-            Ok(((RowClass::of(row.get(0)?), row.get(1)?), bytes.saturating_add(AROUND.saturating_mul(count))))
+            Ok((
+                (RowClass::of(row.get(0)?), row.get(1)?),
+                bytes.saturating_add(AROUND.saturating_mul(count)),
+            ))
         })?;
         rows.collect()
     }
@@ -130,12 +155,18 @@ impl Trail {
         to: i64,
         which: Which,
     ) -> rusqlite::Result<()> {
-        let mut update =
-            transaction.prepare_cached("update used set bytes = bytes - ?3 where stays = ?1 and uid = ?2")?;
+        let mut update = transaction
+            .prepare_cached("update used set bytes = bytes - ?3 where stays = ?1 and uid = ?2")?;
         for ((class, uid), bytes) in self.use_of(transaction, from, to, which)? {
-            update.execute(params![class.number(), uid.map_or(NO_USER, i64::from), stored(bytes)])?;
+            update.execute(params![
+                class.number(),
+                uid.map_or(NO_USER, i64::from),
+                stored(bytes)
+            ])?;
         }
-        transaction.execute("delete from used where bytes <= 0", []).map(drop)
+        transaction
+            .execute("delete from used where bytes <= 0", [])
+            .map(drop)
     }
 
     /// The bytes that rows take, by class and user.
@@ -176,8 +207,17 @@ impl Trail {
 
     /// Drops the rows from this one to the last that the statement covers, but those that stay, with what only they refer to.
     /// A statement that it replaces is dropped as well.
-    pub fn thin(&self, from: u64, dropped: &DroppedRows, replaced: Option<u64>) -> Result<(), StoreError> {
-        let DroppedRows { last, body, signature } = dropped;
+    pub fn thin(
+        &self,
+        from: u64,
+        dropped: &DroppedRows,
+        replaced: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let DroppedRows {
+            last,
+            body,
+            signature,
+        } = dropped;
         let (from, last, stays) = (stored(from), stored(*last), self.stays_in_sql());
         self.database.write(|transaction| {
             self.forget_use(transaction, from, last, Which::Passing)?;
@@ -194,7 +234,9 @@ impl Trail {
                 transaction.execute("delete from dropped where last = ?1", [stored(replaced)])?;
             }
             let insert = "insert into dropped (last, body, signature) values (?1, ?2, ?3)";
-            transaction.execute(insert, params![last, body, signature]).map(drop)
+            transaction
+                .execute(insert, params![last, body, signature])
+                .map(drop)
         })
     }
 
@@ -207,19 +249,27 @@ impl Trail {
                 return Ok(Vec::new());
             }
             let select = "select last, body, signature from dropped order by last";
-            connection.prepare(select)?.query_map([], read_dropped)?.collect()
+            connection
+                .prepare(select)?
+                .query_map([], read_dropped)?
+                .collect()
         })
     }
 
     /// The last of these statements.
     pub fn last_dropped(&self) -> Result<Option<DroppedRows>, StoreError> {
         let select = "select last, body, signature from dropped order by last desc limit 1";
-        self.database.read(|connection| connection.query_row(select, [], read_dropped).optional())
+        self.database
+            .read(|connection| connection.query_row(select, [], read_dropped).optional())
     }
 }
 
 fn read_dropped(row: &Row<'_>) -> rusqlite::Result<DroppedRows> {
-    Ok(DroppedRows { last: read(row.get(0)?), body: row.get(1)?, signature: row.get(2)? })
+    Ok(DroppedRows {
+        last: read(row.get(0)?),
+        body: row.get(1)?,
+        signature: row.get(2)?,
+    })
 }
 
 /// Adds the bytes of rows to what is counted.
@@ -229,7 +279,11 @@ pub(crate) fn add_use(transaction: &Transaction<'_>, used: &UseByUser) -> rusqli
          on conflict (stays, uid) do update set bytes = bytes + excluded.bytes",
     )?;
     for ((class, uid), bytes) in used {
-        add.execute(params![class.number(), uid.map_or(NO_USER, i64::from), stored(*bytes)])?;
+        add.execute(params![
+            class.number(),
+            uid.map_or(NO_USER, i64::from),
+            stored(*bytes)
+        ])?;
     }
     Ok(())
 }

@@ -32,7 +32,11 @@ pub(crate) struct Writes {
 impl Default for Writes {
     fn default() -> Writes {
         let limit = || TraceRateLimit::new(BETWEEN_LINES);
-        Writes { health: Mutex::default(), failures: limit(), recoveries: limit() }
+        Writes {
+            health: Mutex::default(),
+            failures: limit(),
+            recoveries: limit(),
+        }
     }
 }
 

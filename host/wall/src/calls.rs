@@ -1,8 +1,8 @@
 //! System calls: what seccomp refuses, as if the caller had no right to it.
 use crate::{Standing, WallError};
 use seccompiler::{
-    BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter,
+    BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
+    SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
 };
 use std::collections::BTreeMap;
 
@@ -73,7 +73,12 @@ const REFUSED: &[libc::c_long] = &[
 const X32: (libc::c_long, [libc::c_long; 6]) = (0x4000_0000, [520, 521, 528, 539, 540, 545]);
 
 /// Sockets of any other kind are refused: packets as they come from the network, virtual machines, and what few look after.
-const SOCKETS: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+const SOCKETS: [libc::c_int; 4] = [
+    libc::AF_UNIX,
+    libc::AF_INET,
+    libc::AF_INET6,
+    libc::AF_NETLINK,
+];
 
 /// Whoever starts a thread with one of these wants namespaces of its own; threads are made in those that there are.
 const NAMESPACES: [libc::c_int; 7] = [
@@ -91,16 +96,29 @@ type Refusals = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 /// Has the kernel refuse them to the calling thread, and all that it starts.
 pub(crate) fn refuse() -> Result<Standing, WallError> {
-    let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(Standing::Missing) };
+    let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
+        return Ok(Standing::Missing);
+    };
     let mut refused: Refusals = numbers().map(|number| (number, Vec::new())).collect();
     let other = |kind: &libc::c_int| condition(SeccompCmpOp::Ne, *kind as u64);
-    let other = SOCKETS.iter().map(other).collect::<Result<_, _>>().map_err(Error::from)?;
-    refused.insert(libc::SYS_socket, vec![SeccompRule::new(other).map_err(Error::from)?]);
+    let other = SOCKETS
+        .iter()
+        .map(other)
+        .collect::<Result<_, _>>()
+        .map_err(Error::from)?;
+    refused.insert(
+        libc::SYS_socket,
+        vec![SeccompRule::new(other).map_err(Error::from)?],
+    );
     let has = |flag: &libc::c_int| {
         let flag = *flag as u64;
         SeccompRule::new(vec![condition(SeccompCmpOp::MaskedEq(flag), flag)?])
     };
-    let namespaces = NAMESPACES.iter().map(has).collect::<Result<_, _>>().map_err(Error::from)?;
+    let namespaces = NAMESPACES
+        .iter()
+        .map(has)
+        .collect::<Result<_, _>>()
+        .map_err(Error::from)?;
     refused.insert(libc::SYS_clone, namespaces);
     // Its flags lie in memory, where a filter does not look. Who is told that there is no such call takes the older one.
     let unknown = Refusals::from([(libc::SYS_clone3, Vec::new())]);
@@ -113,7 +131,11 @@ pub(crate) fn refuse() -> Result<Standing, WallError> {
 #[cfg(target_arch = "x86_64")]
 fn numbers() -> impl Iterator<Item = libc::c_long> {
     let (bit, own) = X32;
-    let seconds = REFUSED.iter().copied().chain(own).map(move |number| number | bit);
+    let seconds = REFUSED
+        .iter()
+        .copied()
+        .chain(own)
+        .map(move |number| number | bit);
     REFUSED.iter().copied().chain(seconds)
 }
 
@@ -129,7 +151,8 @@ fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Bac
 
 fn apply(refused: Refusals, errno: libc::c_int, arch: TargetArch) -> Result<Standing, WallError> {
     let answer = SeccompAction::Errno(errno.unsigned_abs());
-    let filter = SeccompFilter::new(refused, SeccompAction::Allow, answer, arch).map_err(Error::from)?;
+    let filter =
+        SeccompFilter::new(refused, SeccompAction::Allow, answer, arch).map_err(Error::from)?;
     let program = BpfProgram::try_from(filter).map_err(Error::from)?;
     match apply_filter(&program) {
         Ok(()) => Ok(Standing::Whole),

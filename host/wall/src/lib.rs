@@ -56,11 +56,27 @@ impl Wall {
     /// are not there are left out, and cannot be reached if they come later.
     pub fn raise(self) -> Result<Raised, WallError> {
         alone()?;
-        let Wall { read, write, remove, connect } = self;
-        let read: BTreeSet<PathBuf> = read.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let write: BTreeSet<PathBuf> = write.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let Wall {
+            read,
+            write,
+            remove,
+            connect,
+        } = self;
+        let read: BTreeSet<PathBuf> = read
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
+        let write: BTreeSet<PathBuf> = write
+            .iter()
+            .filter_map(|path| path.canonicalize().ok())
+            .collect();
         let files = files::confine((&read, &write, &remove), &connect)?;
-        Ok(Raised { files, calls: calls::refuse()?, read, write })
+        Ok(Raised {
+            files,
+            calls: calls::refuse()?,
+            read,
+            write,
+        })
     }
 }
 
@@ -85,8 +101,14 @@ pub fn refuse_calls() -> Result<Standing, WallError> {
 
 /// Whether there is no other thread, which would stay outside.
 fn alone() -> Result<(), WallError> {
-    let threads = fs::read_dir("/proc/self/task").map_err(WallError::Threads)?.count();
-    if threads == 1 { Ok(()) } else { Err(WallError::Late { threads }) }
+    let threads = fs::read_dir("/proc/self/task")
+        .map_err(WallError::Threads)?
+        .count();
+    if threads == 1 {
+        Ok(())
+    } else {
+        Err(WallError::Late { threads })
+    }
 }
 
 /// Whether a path really is one of these or below one. Of what is not there, the nearest directory that is counts.

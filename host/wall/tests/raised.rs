@@ -27,7 +27,11 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (read, write, other) = (dir.path().join("read"), dir.path().join("write"), dir.path().join("other"));
+    let (read, write, other) = (
+        dir.path().join("read"),
+        dir.path().join("write"),
+        dir.path().join("other"),
+    );
     let remove = dir.path().join("remove");
     for dir in [&read, &write, &remove, &other] {
         fs::create_dir(dir).unwrap();
@@ -36,11 +40,16 @@ fn main() -> ExitCode {
     symlink(&other, read.join("out")).unwrap();
     let open = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let shut = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let (open_port, shut_port) = (open.local_addr().unwrap().port(), shut.local_addr().unwrap().port());
+    let (open_port, shut_port) = (
+        open.local_addr().unwrap().port(),
+        shut.local_addr().unwrap().port(),
+    );
 
     late();
     // Before it, all of that can be done.
-    refusals(&other, shut_port).iter().for_each(|(what, done)| assert!(done.is_ok(), "{what} before: {done:?}"));
+    refusals(&other, shut_port)
+        .iter()
+        .for_each(|(what, done)| assert!(done.is_ok(), "{what} before: {done:?}"));
 
     let mine = BTreeSet::from(["/proc".into(), read.clone(), dir.path().join("missing")]);
     let wall = Wall {
@@ -57,18 +66,30 @@ fn main() -> ExitCode {
     }
     for (what, done) in refusals(&other, shut_port) {
         let refused = done.expect_err(what);
-        assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{what}: {refused}");
+        assert_eq!(
+            refused.kind(),
+            ErrorKind::PermissionDenied,
+            "{what}: {refused}"
+        );
     }
     // Nor can what comes later.
-    let later = thread::spawn(move || refusals(&other, shut_port).iter().all(|(_, done)| done.is_err()));
+    let later = thread::spawn(move || {
+        refusals(&other, shut_port)
+            .iter()
+            .all(|(_, done)| done.is_err())
+    });
     assert!(later.join().unwrap());
 
     assert_eq!(fs::read_to_string(read.join("file")).unwrap(), "text");
     assert_eq!(fs::read_dir(&read).unwrap().count(), 2);
     assert!(fs::write(read.join("file"), "changed").is_err());
     assert!(fs::read(read.join("out/file")).is_err(), "a link leads out");
-    assert!(raised.lets_read(&read.join("not/yet/there")) && !raised.lets_write(&read.join("file")));
-    assert!(!raised.lets_read(&read.join("out/file")) && !raised.lets_read(Path::new("/etc/shadow")));
+    assert!(
+        raised.lets_read(&read.join("not/yet/there")) && !raised.lets_write(&read.join("file"))
+    );
+    assert!(
+        !raised.lets_read(&read.join("out/file")) && !raised.lets_read(Path::new("/etc/shadow"))
+    );
 
     fs::write(write.join("file"), "changed").unwrap();
     fs::create_dir(write.join("sub")).unwrap();
@@ -76,7 +97,10 @@ fn main() -> ExitCode {
     fs::remove_dir_all(write.join("sub")).unwrap();
     assert!(raised.lets_write(&write.join("new")) && raised.lets_read(&write.join("new")));
 
-    assert!(fs::read(remove.join("file")).is_err() && fs::write(remove.join("file"), "changed").is_err());
+    assert!(
+        fs::read(remove.join("file")).is_err()
+            && fs::write(remove.join("file"), "changed").is_err()
+    );
     assert!(fs::create_dir(remove.join("sub")).is_err());
     assert_eq!(fs::read_dir(&remove).unwrap().count(), 1);
     fs::remove_file(remove.join("file")).unwrap();
@@ -86,7 +110,13 @@ fn main() -> ExitCode {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     let kind = Some(netlink::SOCK_DIAG);
-    socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::empty(), kind).unwrap();
+    socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::empty(),
+        kind,
+    )
+    .unwrap();
     println!("test raised ... ok");
     ExitCode::SUCCESS
 }
@@ -96,7 +126,10 @@ fn late() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let other = thread::spawn(move || ended.recv().is_err());
     let error = Wall::default().raise().unwrap_err();
-    assert_eq!(error.to_string(), "a wall has to be raised while a process has one thread; it has 2");
+    assert_eq!(
+        error.to_string(),
+        "a wall has to be raised while a process has one thread; it has 2"
+    );
     drop(end);
     other.join().unwrap();
     // The kernel may count it for a moment longer.
@@ -111,9 +144,18 @@ fn refusals(other: &Path, port: u16) -> Vec<(&'static str, io::Result<()>)> {
         ("reads a file", fs::read(other.join("file")).map(drop)),
         ("lists a directory", fs::read_dir(other).map(drop)),
         ("writes a file", fs::write(other.join("file"), "text")),
-        ("makes a file", fs::write(other.join("new"), "text").and_then(|()| fs::remove_file(other.join("new")))),
-        ("runs a program", Command::new("/bin/true").status().map(drop)),
-        ("connects", TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop)),
+        (
+            "makes a file",
+            fs::write(other.join("new"), "text").and_then(|()| fs::remove_file(other.join("new"))),
+        ),
+        (
+            "runs a program",
+            Command::new("/bin/true").status().map(drop),
+        ),
+        (
+            "connects",
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop),
+        ),
     ];
     if rustix::process::geteuid().is_root() {
         let packets = socket(AddressFamily::PACKET, SocketType::RAW, None).map(drop);

@@ -1,6 +1,11 @@
 //! Writes every recorded handshake and message as a seed for the fuzz targets: `seeds FOLDER`, where each target gets a
 //! folder of its own.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "only the recordings are read")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "only the recordings are read"
+)]
 
 #[path = "../tests/recording/mod.rs"]
 mod recording;
@@ -9,13 +14,19 @@ use peal_wire::fuzz;
 use std::{env, fs, io, path::PathBuf};
 
 fn main() -> io::Result<()> {
-    let corpus = env::args_os().nth(1).map(PathBuf::from).ok_or(io::Error::other("usage: seeds FOLDER"))?;
+    let corpus = env::args_os()
+        .nth(1)
+        .map(PathBuf::from)
+        .ok_or(io::Error::other("usage: seeds FOLDER"))?;
     let (handshakes, messages) = (corpus.join("handshake"), corpus.join("message"));
     fs::create_dir_all(&handshakes)?;
     fs::create_dir_all(&messages)?;
     for recording in recording::all() {
         let name = &recording.name;
-        fs::write(handshakes.join(format!("{name}-client")), recording.hello().1)?;
+        fs::write(
+            handshakes.join(format!("{name}-client")),
+            recording.hello().1,
+        )?;
         if let Some((_, said)) = recording.welcome() {
             fs::write(handshakes.join(format!("{name}-server")), said)?;
         }

@@ -1,7 +1,7 @@
 //! How messages of one connection become bytes and bytes become messages.
 use crate::{
-    BufferType, Dialect, Hello, Limits, Output, WireError, packed::CommandNumber, push, reader::Reader, reply, request,
-    writer::Writer,
+    BufferType, Dialect, Hello, Limits, Output, WireError, packed::CommandNumber, push,
+    reader::Reader, reply, request, writer::Writer,
 };
 use peal_model::{CommandCode, Event, Nspace, Reply, Request, Status};
 
@@ -20,7 +20,11 @@ pub struct Codec {
 impl Codec {
     /// The way the client speaks that said this.
     pub fn of(hello: &Hello, limits: Limits) -> Codec {
-        Codec { dialect: hello.dialect(), buffer_type: hello.buffer_type, limits }
+        Codec {
+            dialect: hello.dialect(),
+            buffer_type: hello.buffer_type,
+            limits,
+        }
     }
 
     /// The payload of a request. An error also if the peer's release does not know the command.

@@ -44,8 +44,13 @@ impl Encoding {
 impl FromStr for Encoding {
     type Err = WireError;
     fn from_str(name: &str) -> Result<Encoding, WireError> {
-        let found = Self::TABLE.iter().find(|row| row.1 == name).map(|row| row.0);
-        found.ok_or_else(|| WireError::Encoding { name: Quoted::new(name) })
+        let found = Self::TABLE
+            .iter()
+            .find(|row| row.1 == name)
+            .map(|row| row.0);
+        found.ok_or_else(|| WireError::Encoding {
+            name: Quoted::new(name),
+        })
     }
 }
 
@@ -82,7 +87,10 @@ impl TryFrom<u8> for BufferType {
         match number {
             1 => Ok(BufferType::NonDescribed),
             2 => Ok(BufferType::Described),
-            _ => Err(UnknownNumber { kind: "buffer type", number: u32::from(number) }),
+            _ => Err(UnknownNumber {
+                kind: "buffer type",
+                number: u32::from(number),
+            }),
         }
     }
 }
@@ -184,7 +192,11 @@ const RELEASE_6: Row = Row {
 /// Every release that differs from the one before it, oldest first. A later release is a further row.
 static RELEASES: [Row; 8] = [
     RELEASE_4,
-    Row { since: Version::new(4, 2, 3), stray_byte: false, ..RELEASE_4 },
+    Row {
+        since: Version::new(4, 2, 3),
+        stray_byte: false,
+        ..RELEASE_4
+    },
     Row {
         since: Version::new(4, 2, 4),
         stray_byte: false,
@@ -193,14 +205,22 @@ static RELEASES: [Row; 8] = [
         ..RELEASE_4
     },
     RELEASE_5,
-    Row { since: Version::new(5, 0, 9), singleton_reply: SingletonReply::Client, ..RELEASE_5 },
+    Row {
+        since: Version::new(5, 0, 9),
+        singleton_reply: SingletonReply::Client,
+        ..RELEASE_5
+    },
     RELEASE_6,
     Row {
         since: Version::new(6, 1, 0),
         singleton_reply: SingletonReply::Client,
         singleton_job_data: SingletonJobData::Requested,
         untyped_array: UntypedArray::TypeAlone,
-        retired_types: &[DataType::DISK_STATS, DataType::NET_STATS, DataType::NODE_STATS],
+        retired_types: &[
+            DataType::DISK_STATS,
+            DataType::NET_STATS,
+            DataType::NODE_STATS,
+        ],
         ..RELEASE_6
     },
     Row {
@@ -209,7 +229,12 @@ static RELEASES: [Row; 8] = [
         singleton_job_data: SingletonJobData::Requested,
         untyped_array: UntypedArray::TypeAlone,
         newest_type: DataType(75),
-        retired_types: &[DataType::DISK_STATS, DataType::NET_STATS, DataType::NODE_STATS, DataType::COMPRESSED_STRING],
+        retired_types: &[
+            DataType::DISK_STATS,
+            DataType::NET_STATS,
+            DataType::NODE_STATS,
+            DataType::COMPRESSED_STRING,
+        ],
         ..RELEASE_6
     },
 ];
@@ -242,8 +267,16 @@ pub struct Dialect {
 impl Dialect {
     /// The dialect of a release in an encoding.
     pub fn new(version: Version, encoding: Encoding) -> Dialect {
-        let row = RELEASES.iter().rev().find(|row| row.since <= version).unwrap_or(&RELEASE_4);
-        Dialect { version, encoding, row }
+        let row = RELEASES
+            .iter()
+            .rev()
+            .find(|row| row.since <= version)
+            .unwrap_or(&RELEASE_4);
+        Dialect {
+            version,
+            encoding,
+            row,
+        }
     }
 
     /// The release.
@@ -295,16 +328,32 @@ impl Dialect {
     /// Whether values of that type may travel.
     pub fn has_type(&self, data_type: DataType) -> bool {
         let newest = self.row.newest_type.min(self.encoding.row().2);
-        data_type <= newest && !self.row.retired_types.contains(&data_type) && !NOT_IN_VALUES.contains(&data_type.0)
+        data_type <= newest
+            && !self.row.retired_types.contains(&data_type)
+            && !NOT_IN_VALUES.contains(&data_type.0)
     }
 
     pub(crate) fn check_type(&self, data_type: DataType) -> Result<(), WireError> {
-        if self.has_type(data_type) { Ok(()) } else { Err(WireError::TypeUnknown { data_type, version: self.version }) }
+        if self.has_type(data_type) {
+            Ok(())
+        } else {
+            Err(WireError::TypeUnknown {
+                data_type,
+                version: self.version,
+            })
+        }
     }
 
     pub(crate) fn check_command(&self, command: CommandCode) -> Result<(), WireError> {
         let known = self.has_command(command);
-        if known { Ok(()) } else { Err(WireError::CommandNotInRelease { command, version: self.version }) }
+        if known {
+            Ok(())
+        } else {
+            Err(WireError::CommandNotInRelease {
+                command,
+                version: self.version,
+            })
+        }
     }
 }
 
@@ -324,7 +373,9 @@ mod tests {
 
     #[test]
     fn the_stray_byte_ends_with_4_2_2() {
-        let with: Vec<_> = ["4.1.4", "4.2.2", "4.2.3", "5.0.0"].map(|text| of(text).has_stray_byte()).into();
+        let with: Vec<_> = ["4.1.4", "4.2.2", "4.2.3", "5.0.0"]
+            .map(|text| of(text).has_stray_byte())
+            .into();
         assert_eq!(with, [true, true, false, false]);
     }
 
@@ -337,7 +388,11 @@ mod tests {
             ("6.0.0", GroupReply::MembersIdInfos, GroupDestruct::Members),
             ("7.0.0", GroupReply::MembersIdInfos, GroupDestruct::Members),
         ] {
-            assert_eq!((of(version).group_reply(), of(version).group_destruct()), (reply, destruct), "{version}");
+            assert_eq!(
+                (of(version).group_reply(), of(version).group_destruct()),
+                (reply, destruct),
+                "{version}"
+            );
         }
     }
 
@@ -357,16 +412,18 @@ mod tests {
 
     #[test]
     fn singletons_ask_for_job_data_from_6_1() {
-        let from: Vec<_> =
-            ["4.2.2", "5.0.11", "6.0.0", "6.1.0", "7.0.0"].map(|text| of(text).singleton_job_data()).into();
+        let from: Vec<_> = ["4.2.2", "5.0.11", "6.0.0", "6.1.0", "7.0.0"]
+            .map(|text| of(text).singleton_job_data())
+            .into();
         let (own, requested) = (SingletonJobData::Own, SingletonJobData::Requested);
         assert_eq!(from, [own, own, own, requested, requested]);
     }
 
     #[test]
     fn untyped_arrays_lose_their_count_in_6_1() {
-        let counted: Vec<_> =
-            ["4.2.2", "5.0.11", "6.0.1", "6.1.0", "7.0.0"].map(|text| of(text).untyped_array()).into();
+        let counted: Vec<_> = ["4.2.2", "5.0.11", "6.0.1", "6.1.0", "7.0.0"]
+            .map(|text| of(text).untyped_array())
+            .into();
         let (with, without) = (UntypedArray::Counted, UntypedArray::TypeAlone);
         assert_eq!(counted, [with, with, with, without, without]);
     }
@@ -374,13 +431,25 @@ mod tests {
     #[test]
     fn commands_and_types_come_and_go_with_releases() {
         let has = |version, command| of(version).has_command(command);
-        assert!(!has("4.2.9", CommandCode::RefreshCache) && has("5.0.0", CommandCode::RefreshCache));
-        assert!(!has("5.0.6", CommandCode::ResolvePeers) && has("5.0.7", CommandCode::ResolvePeers));
-        assert!(!has("5.0.11", CommandCode::SessionControl) && has("6.0.0", CommandCode::SessionControl));
+        assert!(
+            !has("4.2.9", CommandCode::RefreshCache) && has("5.0.0", CommandCode::RefreshCache)
+        );
+        assert!(
+            !has("5.0.6", CommandCode::ResolvePeers) && has("5.0.7", CommandCode::ResolvePeers)
+        );
+        assert!(
+            !has("5.0.11", CommandCode::SessionControl)
+                && has("6.0.0", CommandCode::SessionControl)
+        );
 
         let newest = |version: &str, encoding| {
             let dialect = Dialect::new(version.parse().unwrap(), encoding);
-            (0..100).map(DataType).filter(|data_type| dialect.has_type(*data_type)).max().unwrap().0
+            (0..100)
+                .map(DataType)
+                .filter(|data_type| dialect.has_type(*data_type))
+                .max()
+                .unwrap()
+                .0
         };
         assert_eq!(newest("5.0.11", Encoding::V4), 59);
         assert_eq!(newest("7.0.0", Encoding::V41), 69);
@@ -388,7 +457,12 @@ mod tests {
         assert_eq!(newest("6.0.0", Encoding::V61), 73);
         assert_eq!(newest("7.0.0", Encoding::V61), 75);
         let has_type = |version, data_type| of(version).has_type(data_type);
-        assert!(has_type("6.0.0", DataType::NODE_STATS) && !has_type("6.1.0", DataType::NODE_STATS));
-        assert!(has_type("6.1.0", DataType::COMPRESSED_STRING) && !has_type("7.0.0", DataType::COMPRESSED_STRING));
+        assert!(
+            has_type("6.0.0", DataType::NODE_STATS) && !has_type("6.1.0", DataType::NODE_STATS)
+        );
+        assert!(
+            has_type("6.1.0", DataType::COMPRESSED_STRING)
+                && !has_type("7.0.0", DataType::COMPRESSED_STRING)
+        );
     }
 }

@@ -192,7 +192,9 @@ impl WireError {
     /// The status that tells the sender of a request what was wrong with it.
     pub fn status(&self) -> Status {
         match self {
-            WireError::UnknownCommand { .. } | WireError::CommandNotInRelease { .. } => code::PMIX_ERR_NOT_SUPPORTED,
+            WireError::UnknownCommand { .. } | WireError::CommandNotInRelease { .. } => {
+                code::PMIX_ERR_NOT_SUPPORTED
+            }
             WireError::Truncated { .. } => code::PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER,
             WireError::TypeUnknown { .. } => code::PMIX_ERR_UNKNOWN_DATA_TYPE,
             WireError::UnknownNumber(_) | WireError::Ident(_) => code::PMIX_ERR_BAD_PARAM,

@@ -71,15 +71,28 @@ mod tests {
         assert_eq!(bytes(128), [0x80, 0x01]);
         assert_eq!(bytes(0xffff_fffe), [0xfe, 0xff, 0xff, 0xff, 0x0f]);
         assert_eq!(bytes(1_700_000_000), [0x80, 0xe2, 0xcf, 0xaa, 0x06]);
-        assert_eq!(bytes(0x0123_4567_89ab_cdef), [0xef, 0x9b, 0xaf, 0xcd, 0xf8, 0xac, 0xd1, 0x91, 0x01]);
+        assert_eq!(
+            bytes(0x0123_4567_89ab_cdef),
+            [0xef, 0x9b, 0xaf, 0xcd, 0xf8, 0xac, 0xd1, 0x91, 0x01]
+        );
         assert_eq!(bytes(u64::MAX), [0xff; 9]);
         assert_eq!(bytes(fold(-3005)), [0xf9, 0x2e]);
-        assert_eq!(bytes(fold(i64::from(i32::MIN))), [0xff, 0xff, 0xff, 0xff, 0x0f]);
+        assert_eq!(
+            bytes(fold(i64::from(i32::MIN))),
+            [0xff, 0xff, 0xff, 0xff, 0x0f]
+        );
     }
 
     #[test]
     fn signed_numbers_fold_and_unfold() {
-        for (number, folded) in [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)] {
+        for (number, folded) in [
+            (0, 0),
+            (-1, 1),
+            (1, 2),
+            (-2, 3),
+            (i64::MAX, u64::MAX - 1),
+            (i64::MIN, u64::MAX),
+        ] {
             assert_eq!(fold(number), folded);
             assert_eq!(unfold(folded), number);
         }

@@ -83,8 +83,16 @@ impl Frame {
     pub fn encode(&self) -> Result<Vec<u8>, WireError> {
         let len = self.payload.len() as u64;
         let limit = u64::from(u32::MAX);
-        let fits = u32::try_from(len).map_err(|_| WireError::TooLong { what: "payload", len, limit })?;
-        let header = Header { pindex: self.pindex, tag: self.tag, len: fits };
+        let fits = u32::try_from(len).map_err(|_| WireError::TooLong {
+            what: "payload",
+            len,
+            limit,
+        })?;
+        let header = Header {
+            pindex: self.pindex,
+            tag: self.tag,
+            len: fits,
+        };
         let mut bytes = Vec::with_capacity(Header::LEN.saturating_add(self.payload.len()));
         bytes.extend_from_slice(&header.encode());
         bytes.extend_from_slice(&self.payload);
@@ -103,29 +111,48 @@ pub struct FrameDecoder {
 impl FrameDecoder {
     /// A decoder at the start of a frame.
     pub fn new(limits: &Limits) -> FrameDecoder {
-        FrameDecoder { max_message: limits.max_message, header: Gather::default(), payload: Gather::default() }
+        FrameDecoder {
+            max_message: limits.max_message,
+            header: Gather::default(),
+            payload: Gather::default(),
+        }
     }
 
     /// Takes bytes off the front of `input` up to the end of a frame, and returns it if it is complete. Call it until
     /// it returns nothing. After an error the stream is of no use any more.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, WireError> {
-        let Some(header) = self.header.fill::<{ Header::LEN }>(input).map(Header::decode) else {
+        let Some(header) = self
+            .header
+            .fill::<{ Header::LEN }>(input)
+            .map(Header::decode)
+        else {
             return Ok(None);
         };
         let (len, limit) = (u64::from(header.len), self.max_message as u64);
         if len > limit {
-            return Err(WireError::TooLong { what: "payload", len, limit });
+            return Err(WireError::TooLong {
+                what: "payload",
+                len,
+                limit,
+            });
         }
         let Some(payload) = self.payload.take(input, header.len as usize) else {
             return Ok(None);
         };
         self.header.bytes.clear();
-        Ok(Some(Frame { pindex: header.pindex, tag: header.tag, payload }))
+        Ok(Some(Frame {
+            pindex: header.pindex,
+            tag: header.tag,
+            payload,
+        }))
     }
 
     /// The length of the payload of a frame that has begun, once its header is there.
     pub fn awaited_payload(&self) -> Option<usize> {
-        self.header.bytes.first_chunk().map(|header| Header::decode(*header).len as usize)
+        self.header
+            .bytes
+            .first_chunk()
+            .map(|header| Header::decode(*header).len as usize)
     }
 
     /// Whether the stream may end here: no frame has begun.
@@ -156,11 +183,16 @@ impl Gather {
 
     /// So many bytes, once they are there. They are handed out and forgotten.
     pub(crate) fn take(&mut self, input: &mut &[u8], wanted: usize) -> Option<Vec<u8>> {
-        self.fetch(input, wanted).then(|| std::mem::take(&mut self.bytes))
+        self.fetch(input, wanted)
+            .then(|| std::mem::take(&mut self.bytes))
     }
 
     /// The first bytes, once they are there. They are kept.
     pub(crate) fn fill<const N: usize>(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
-        if self.fetch(input, N) { self.bytes.first_chunk().copied() } else { None }
+        if self.fetch(input, N) {
+            self.bytes.first_chunk().copied()
+        } else {
+            None
+        }
     }
 }

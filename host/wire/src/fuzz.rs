@@ -1,8 +1,8 @@
 //! What must hold for any bytes whatever. The fuzz targets of `tests/fuzz` and the corpus test call these; an `Err` is
 //! a broken promise. Feature `fuzz` only.
 use crate::{
-    BufferType, Codec, Dialect, Encoding, FrameDecoder, Hello, HelloDecoder, Limits, Version, WelcomeDecoder,
-    WelcomeForm, WireError,
+    BufferType, Codec, Dialect, Encoding, FrameDecoder, Hello, HelloDecoder, Limits, Version,
+    WelcomeDecoder, WelcomeForm, WireError,
 };
 use peal_model::CommandCode;
 
@@ -55,10 +55,16 @@ impl Kind {
     }
 
     /// Reads the payload as this and writes it again; the outer error is of reading, the inner one of writing.
-    pub fn rewrite(self, codec: &Codec, payload: &[u8]) -> Result<Result<Vec<u8>, WireError>, WireError> {
+    pub fn rewrite(
+        self,
+        codec: &Codec,
+        payload: &[u8],
+    ) -> Result<Result<Vec<u8>, WireError>, WireError> {
         Ok(match self {
             Kind::Request => codec.encode_request(&codec.decode_request(payload)?),
-            Kind::Reply(command) => codec.encode_reply(command, &codec.decode_reply(command, payload)?),
+            Kind::Reply(command) => {
+                codec.encode_reply(command, &codec.decode_reply(command, payload)?)
+            }
             Kind::Event => codec.encode_event(&codec.decode_event(payload)?),
             Kind::Output => codec.encode_output(&codec.decode_output(payload)?),
         })
@@ -69,7 +75,11 @@ impl Kind {
 /// not change the result.
 pub fn handshake(data: &[u8]) -> Result<(), String> {
     let limits = Limits::default();
-    for form in [WelcomeForm::Client, WelcomeForm::Tool, WelcomeForm::NamedTool] {
+    for form in [
+        WelcomeForm::Client,
+        WelcomeForm::Tool,
+        WelcomeForm::NamedTool,
+    ] {
         if let Ok(Some(welcome)) = WelcomeDecoder::new(form).feed(&mut &*data) {
             let again = WelcomeDecoder::new(form).feed(&mut &*welcome.encode());
             same("welcome", &Ok(Some(welcome)), &again)?;
@@ -82,7 +92,11 @@ pub fn handshake(data: &[u8]) -> Result<(), String> {
             Ok(None) => decoder.feed(&mut back),
             early => early,
         };
-        same("handshake in halves", &format!("{whole:?}"), &format!("{halves:?}"))?;
+        same(
+            "handshake in halves",
+            &format!("{whole:?}"),
+            &format!("{halves:?}"),
+        )?;
     }
     let Ok(Some(hello)) = whole else {
         return Ok(());
@@ -95,14 +109,29 @@ pub fn handshake(data: &[u8]) -> Result<(), String> {
 }
 
 fn rewrite_hello(hello: &Hello, limits: Limits) -> Result<Vec<u8>, String> {
-    hello.encode(limits).map_err(|error| format!("a handshake does not write again: {error}"))
+    hello
+        .encode(limits)
+        .map_err(|error| format!("a handshake does not write again: {error}"))
 }
 
 /// The data of which [`message`] makes this payload again; nothing if no row is of the codec's release.
 pub fn data_of_message(codec: &Codec, kind: Kind, payload: &[u8]) -> Option<Vec<u8>> {
-    let row = DIALECTS.iter().position(|row| row.0 == codec.dialect.version())?;
+    let row = DIALECTS
+        .iter()
+        .position(|row| row.0 == codec.dialect.version())?;
     let [kind, command] = kind.selector();
-    Some([&[u8::try_from(row).ok()?, codec.buffer_type.number(), kind, command], payload].concat())
+    Some(
+        [
+            &[
+                u8::try_from(row).ok()?,
+                codec.buffer_type.number(),
+                kind,
+                command,
+            ],
+            payload,
+        ]
+        .concat(),
+    )
 }
 
 /// A message that can be read can be written, and then reads the same. The first four bytes choose the dialect, the
@@ -117,21 +146,32 @@ pub fn message(data: &[u8]) -> Result<(), String> {
         return Ok(());
     };
     let buffer_type = BufferType::try_from(*buffer_type).unwrap_or(BufferType::NonDescribed);
-    let codec = Codec { dialect: Dialect::new(*version, *encoding), buffer_type, limits: Limits::default() };
+    let codec = Codec {
+        dialect: Dialect::new(*version, *encoding),
+        buffer_type,
+        limits: Limits::default(),
+    };
     match kind.rewrite(&codec, payload) {
         Err(_) => Ok(()),
         // A peer may send a command that its release lacks; only to it none is sent.
         Ok(Err(WireError::CommandNotInRelease { .. })) => Ok(()),
-        Ok(Err(error)) => Err(format!("{kind:?} towards {codec:?} does not write again: {error}")),
+        Ok(Err(error)) => Err(format!(
+            "{kind:?} towards {codec:?} does not write again: {error}"
+        )),
         Ok(Ok(written)) => match kind.rewrite(&codec, &written) {
             Ok(Ok(again)) => same("message", &written, &again),
-            other => Err(format!("{kind:?} towards {codec:?} does not read again: {other:?}")),
+            other => Err(format!(
+                "{kind:?} towards {codec:?} does not read again: {other:?}"
+            )),
         },
     }
 }
 
 fn frames(stream: &[u8]) -> Result<(), String> {
-    let limits = Limits { max_message: 1 << 16, ..Limits::default() };
+    let limits = Limits {
+        max_message: 1 << 16,
+        ..Limits::default()
+    };
     let mut whole = FrameDecoder::new(&limits);
     let mut bytewise = FrameDecoder::new(&limits);
     let mut rest = stream;
@@ -148,9 +188,17 @@ fn frames(stream: &[u8]) -> Result<(), String> {
         at_once.push(frame);
     }
     same("frames", &at_once, &cut)?;
-    same("place between frames", &whole.is_between_frames(), &bytewise.is_between_frames())
+    same(
+        "place between frames",
+        &whole.is_between_frames(),
+        &bytewise.is_between_frames(),
+    )
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<(), String> {
-    if one == other { Ok(()) } else { Err(format!("{what}: {one:?} became {other:?}")) }
+    if one == other {
+        Ok(())
+    } else {
+        Err(format!("{what}: {one:?} became {other:?}"))
+    }
 }

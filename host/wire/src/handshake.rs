@@ -1,7 +1,7 @@
 //! The client's half of the handshake: who it is and how it speaks.
 use crate::{
-    BufferType, Codec, Credential, Dialect, Encoding, Identity, Limits, PeerKind, Release, User, WireError,
-    frame::Gather, packed::utf8, reader::Reader,
+    BufferType, Codec, Credential, Dialect, Encoding, Identity, Limits, PeerKind, Release, User,
+    WireError, frame::Gather, packed::utf8, reader::Reader,
 };
 use peal_model::{Bytes, Info, Nspace, Proc, Rank, Text, UnknownNumber};
 use std::str::FromStr;
@@ -55,7 +55,11 @@ impl Hello {
         let (module, credential) = self.credential.parts();
         put_text(&mut out, &module);
         limits.check("credential", credential.len() as u64, limits.max_handshake)?;
-        out.extend_from_slice(&u32::try_from(credential.len()).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend_from_slice(
+            &u32::try_from(credential.len())
+                .unwrap_or(u32::MAX)
+                .to_be_bytes(),
+        );
         out.extend_from_slice(&credential);
         out.push(flag(&self.peer));
         if let Some(User { uid, gid }) = self.peer.user() {
@@ -91,7 +95,15 @@ impl Hello {
         let [buffer_type] = input.array("buffer type")?;
         let buffer_type = BufferType::try_from(buffer_type)?;
         let gds = input.text("data store")?;
-        let mut hello = Hello { credential, peer, release, encoding, buffer_type, gds, infos: Vec::new() };
+        let mut hello = Hello {
+            credential,
+            peer,
+            release,
+            encoding,
+            buffer_type,
+            gds,
+            infos: Vec::new(),
+        };
         if let Body(rest @ [_, _, ..]) = input {
             hello.infos = Reader::new(&Codec::of(&hello, limits), rest)?.counted()?;
         }
@@ -103,23 +115,39 @@ impl Credential {
     fn of(module: &Text, bytes: &[u8]) -> Result<Credential, WireError> {
         match (module.as_str(), bytes) {
             (Some("none"), []) => Ok(Credential::None),
-            (Some("none"), _) => Err(WireError::Credential { module: "none", len: bytes.len(), wanted: 0 }),
+            (Some("none"), _) => Err(WireError::Credential {
+                module: "none",
+                len: bytes.len(),
+                wanted: 0,
+            }),
             (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => Ok(Credential::Native(User {
                 uid: u32::from_ne_bytes([*u0, *u1, *u2, *u3]),
                 gid: u32::from_ne_bytes([*g0, *g1, *g2, *g3]),
             })),
-            (Some("native"), _) => Err(WireError::Credential { module: "native", len: bytes.len(), wanted: NATIVE }),
+            (Some("native"), _) => Err(WireError::Credential {
+                module: "native",
+                len: bytes.len(),
+                wanted: NATIVE,
+            }),
             (Some("munge"), _) => Ok(Credential::Munge(Bytes::from(bytes))),
-            _ => Ok(Credential::Other { module: module.clone(), bytes: Bytes::from(bytes) }),
+            _ => Ok(Credential::Other {
+                module: module.clone(),
+                bytes: Bytes::from(bytes),
+            }),
         }
     }
 
     fn parts(&self) -> (Vec<u8>, Vec<u8>) {
         match self {
             Credential::None => (b"none".to_vec(), Vec::new()),
-            Credential::Native(user) => (b"native".to_vec(), [user.uid.to_ne_bytes(), user.gid.to_ne_bytes()].concat()),
+            Credential::Native(user) => (
+                b"native".to_vec(),
+                [user.uid.to_ne_bytes(), user.gid.to_ne_bytes()].concat(),
+            ),
             Credential::Munge(bytes) => (b"munge".to_vec(), bytes.as_slice().to_vec()),
-            Credential::Other { module, bytes } => (module.as_bytes().to_vec(), bytes.as_slice().to_vec()),
+            Credential::Other { module, bytes } => {
+                (module.as_bytes().to_vec(), bytes.as_slice().to_vec())
+            }
         }
     }
 }
@@ -149,14 +177,22 @@ struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
     fn bytes(&mut self, what: &'static str, len: usize) -> Result<&'a [u8], WireError> {
-        let short = WireError::Truncated { what, needed: len as u64, left: self.0.len() };
+        let short = WireError::Truncated {
+            what,
+            needed: len as u64,
+            left: self.0.len(),
+        };
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(short)?;
         self.0 = rest;
         Ok(bytes)
     }
 
     fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], WireError> {
-        let short = WireError::Truncated { what, needed: N as u64, left: self.0.len() };
+        let short = WireError::Truncated {
+            what,
+            needed: N as u64,
+            left: self.0.len(),
+        };
         let (array, rest) = self.0.split_first_chunk().ok_or(short)?;
         self.0 = rest;
         Ok(*array)
@@ -167,7 +203,11 @@ impl<'a> Body<'a> {
     }
 
     fn text(&mut self, what: &'static str) -> Result<Text, WireError> {
-        let len = self.0.iter().position(|byte| *byte == 0).ok_or(WireError::Unterminated { what })?;
+        let len = self
+            .0
+            .iter()
+            .position(|byte| *byte == 0)
+            .ok_or(WireError::Unterminated { what })?;
         let text = Text::from_bytes(self.bytes(what, len)?);
         self.bytes(what, 1)?;
         Ok(text)
@@ -178,11 +218,17 @@ impl<'a> Body<'a> {
     }
 
     fn user(&mut self) -> Result<User, WireError> {
-        Ok(User { uid: self.number("user id")?, gid: self.number("group id")? })
+        Ok(User {
+            uid: self.number("user id")?,
+            gid: self.number("group id")?,
+        })
     }
 
     fn proc(&mut self) -> Result<Proc, WireError> {
-        Ok(Proc::new(Nspace::new(&self.utf8("namespace")?)?, Rank(self.number("rank")?)))
+        Ok(Proc::new(
+            Nspace::new(&self.utf8("namespace")?)?,
+            Rank(self.number("rank")?),
+        ))
     }
 
     fn peer(&mut self) -> Result<PeerKind, WireError> {
@@ -197,7 +243,13 @@ impl<'a> Body<'a> {
             8 => PeerKind::Launcher(self.user()?, Identity::Started(self.proc()?)),
             9 => PeerKind::Singleton(self.user()?, self.proc()?),
             10 => PeerKind::Scheduler(self.user()?, self.proc()?),
-            _ => return Err(UnknownNumber { kind: "handshake flag", number: u32::from(flag) }.into()),
+            _ => {
+                return Err(UnknownNumber {
+                    kind: "handshake flag",
+                    number: u32::from(flag),
+                }
+                .into());
+            }
         })
     }
 }
@@ -213,7 +265,11 @@ pub struct HelloDecoder {
 impl HelloDecoder {
     /// A decoder at the start of a connection.
     pub fn new(limits: Limits) -> HelloDecoder {
-        HelloDecoder { limits, header: Gather::default(), body: Gather::default() }
+        HelloDecoder {
+            limits,
+            header: Gather::default(),
+            body: Gather::default(),
+        }
     }
 
     /// Takes bytes off the front of `input` and returns the handshake once it is complete. What is left of `input` then
@@ -223,12 +279,16 @@ impl HelloDecoder {
             return Ok(None);
         };
         let [p0, p1, p2, p3, t0, t1, t2, t3, n0, n1, n2, n3, ..] = header;
-        let (pindex, tag) = (i32::from_ne_bytes([p0, p1, p2, p3]), u32::from_ne_bytes([t0, t1, t2, t3]));
+        let (pindex, tag) = (
+            i32::from_ne_bytes([p0, p1, p2, p3]),
+            u32::from_ne_bytes([t0, t1, t2, t3]),
+        );
         if pindex != -1 || tag != u32::MAX {
             return Err(WireError::NotAHandshake { pindex, tag });
         }
         let len = u32::from_ne_bytes([n0, n1, n2, n3]);
-        self.limits.check("handshake", u64::from(len), self.limits.max_handshake)?;
+        self.limits
+            .check("handshake", u64::from(len), self.limits.max_handshake)?;
         let Some(body) = self.body.take(input, len as usize) else {
             return Ok(None);
         };

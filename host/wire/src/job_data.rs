@@ -1,7 +1,8 @@
 //! What a server tells of jobs and ranks: packed fields inside of byte objects.
 use crate::{WireError, packed::Packed, reader::Reader, value, writer::Writer};
 use peal_model::{
-    Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, SharedData, Value, data_type as dt, key, number,
+    Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, SharedData, Value,
+    data_type as dt, key, number,
 };
 
 /// The type of a buffer, which stands in a field but in no value.
@@ -9,7 +10,10 @@ const BUFFER: DataType = DataType(number::PMIX_BUFFER as u16);
 
 /// A namespace and what is known of it, up to the end.
 pub(crate) fn job(r: &mut Reader<'_>) -> Result<JobInfo, WireError> {
-    Ok(JobInfo { nspace: r.one()?, entries: r.list_until_end("job data", entry)? })
+    Ok(JobInfo {
+        nspace: r.one()?,
+        entries: r.list_until_end("job data", entry)?,
+    })
 }
 
 pub(crate) fn put_job(w: &mut Writer<'_>, job: &JobInfo) -> Result<(), WireError> {
@@ -24,10 +28,15 @@ fn entry(r: &mut Reader<'_>) -> Result<JobEntry, WireError> {
     let key = Key::unpack(r)?;
     let data_type = r.type_code()?;
     if key != key::PMIX_PROC_BLOB || data_type != dt::PMIX_BYTE_OBJECT {
-        return Ok(JobEntry::Job(Kval { key, value: value::untyped(r, data_type)? }));
+        return Ok(JobEntry::Job(Kval {
+            key,
+            value: value::untyped(r, data_type)?,
+        }));
     }
     let bytes = r.byte_object("data of a rank")?;
-    r.within("data of a rank", bytes, r.buffer_type(), |r| Ok(JobEntry::Rank(r.one()?, r.until_end()?)))
+    r.within("data of a rank", bytes, r.buffer_type(), |r| {
+        Ok(JobEntry::Rank(r.one()?, r.until_end()?))
+    })
 }
 
 fn put_entry(w: &mut Writer<'_>, entry: &JobEntry) -> Result<(), WireError> {
@@ -38,7 +47,10 @@ fn put_entry(w: &mut Writer<'_>, entry: &JobEntry) -> Result<(), WireError> {
                 w.one(rank)?;
                 w.each(kvals)
             })?;
-            w.one(&Kval::new(key::PMIX_PROC_BLOB, Value::ByteObject(bytes.into())))
+            w.one(&Kval::new(
+                key::PMIX_PROC_BLOB,
+                Value::ByteObject(bytes.into()),
+            ))
         }
     }
 }
@@ -49,12 +61,18 @@ pub(crate) fn jobs(r: &mut Reader<'_>) -> Result<Vec<JobInfo>, WireError> {
 }
 
 pub(crate) fn put_jobs(w: &mut Writer<'_>, jobs: &[JobInfo]) -> Result<(), WireError> {
-    jobs.iter().try_for_each(|job| w.nested(|w| put_job(w, job)))
+    jobs.iter()
+        .try_for_each(|job| w.nested(|w| put_job(w, job)))
 }
 
 /// What procs have put, each in a byte object, up to the end.
 pub(crate) fn ranks(r: &mut Reader<'_>) -> Result<Vec<RankData>, WireError> {
-    let rank = |r: &mut Reader<'_>| Ok(RankData { proc: r.one::<Proc>()?, kvals: r.until_end()? });
+    let rank = |r: &mut Reader<'_>| {
+        Ok(RankData {
+            proc: r.one::<Proc>()?,
+            kvals: r.until_end()?,
+        })
+    };
     r.list_until_end("rank data", |r| r.nested("rank data", rank))
 }
 

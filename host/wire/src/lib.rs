@@ -68,7 +68,8 @@ mod writer;
 
 pub use codec::Codec;
 pub use dialect::{
-    BufferType, Dialect, Encoding, GroupDestruct, GroupReply, SingletonJobData, SingletonReply, UntypedArray,
+    BufferType, Dialect, Encoding, GroupDestruct, GroupReply, SingletonJobData, SingletonReply,
+    UntypedArray,
 };
 pub use error::WireError;
 pub use frame::{Frame, FrameDecoder, Header, Tag};

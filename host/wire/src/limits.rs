@@ -36,8 +36,17 @@ impl Default for Limits {
 }
 
 impl Limits {
-    pub(crate) fn check(&self, what: &'static str, len: u64, limit: usize) -> Result<(), WireError> {
+    pub(crate) fn check(
+        &self,
+        what: &'static str,
+        len: u64,
+        limit: usize,
+    ) -> Result<(), WireError> {
         let limit = limit as u64;
-        if len > limit { Err(WireError::TooLong { what, len, limit }) } else { Ok(()) }
+        if len > limit {
+            Err(WireError::TooLong { what, len, limit })
+        } else {
+            Ok(())
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Packed fields: a count and so many values of one type, in described buffers with the types written out.
 use crate::{BufferType, Quoted, WireError, reader::Reader, writer::Writer};
 use peal_model::{
-    Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope, Status, Text,
-    data_type as dt,
+    Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope,
+    Status, Text, data_type as dt,
 };
 use std::{fmt, str::FromStr};
 
@@ -27,7 +27,11 @@ impl<'a> Reader<'a> {
 
     /// A field of one value, unless the payload has ended.
     pub(crate) fn one_or_end<T: Packed>(&mut self) -> Result<Option<T>, WireError> {
-        if self.is_empty() { Ok(None) } else { self.one().map(Some) }
+        if self.is_empty() {
+            Ok(None)
+        } else {
+            self.one().map(Some)
+        }
     }
 
     /// A field with a number and, unless it is zero, a field of so many values.
@@ -68,7 +72,11 @@ impl<'a> Reader<'a> {
         let count: i32 = self.signed("count of a field")?;
         self.described(wanted)?;
         if u64::try_from(count) != Ok(wanted_count) {
-            return Err(WireError::Count { data_type: wanted, count, wanted: wanted_count });
+            return Err(WireError::Count {
+                data_type: wanted,
+                count,
+                wanted: wanted_count,
+            });
         }
         Ok(())
     }
@@ -78,7 +86,11 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let found = self.type_code()?;
-        if found == wanted { Ok(()) } else { Err(WireError::TypeMismatch { found, wanted }) }
+        if found == wanted {
+            Ok(())
+        } else {
+            Err(WireError::TypeMismatch { found, wanted })
+        }
     }
 }
 
@@ -212,20 +224,34 @@ packed! {
 /// A text that must be UTF-8, up to its first NUL.
 pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError> {
     let text = Text::from_bytes(bytes);
-    let not_utf8 = || WireError::NotUtf8 { what, text: Quoted::new(text.as_bytes()) };
+    let not_utf8 = || WireError::NotUtf8 {
+        what,
+        text: Quoted::new(text.as_bytes()),
+    };
     text.as_str().map(str::to_owned).ok_or_else(not_utf8)
 }
 
 /// A floating-point number, which travels as decimal text.
 fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
     let bytes = r.string("decimal number")?.unwrap_or_default();
-    let number = std::str::from_utf8(bytes).ok().and_then(|text| text.trim().parse().ok());
-    number.ok_or_else(|| WireError::NotANumber { text: Quoted::new(bytes) })
+    let number = std::str::from_utf8(bytes)
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| WireError::NotANumber {
+        text: Quoted::new(bytes),
+    })
 }
 
 /// C's `%f` where six decimals say it all, else as many digits as the number needs.
-fn put_decimal<T: fmt::Display + FromStr + PartialEq>(w: &mut Writer<'_>, number: T) -> Result<(), WireError> {
+fn put_decimal<T: fmt::Display + FromStr + PartialEq>(
+    w: &mut Writer<'_>,
+    number: T,
+) -> Result<(), WireError> {
     let short = format!("{number:.6}");
-    let text = if short.parse().is_ok_and(|again: T| again == number) { short } else { number.to_string() };
+    let text = if short.parse().is_ok_and(|again: T| again == number) {
+        short
+    } else {
+        number.to_string()
+    };
     w.string("decimal number", Some(text.as_bytes()))
 }

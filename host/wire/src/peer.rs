@@ -59,7 +59,9 @@ impl PeerKind {
     /// The proc that the peer says it is; nothing if it wants an identifier.
     pub fn proc(&self) -> Option<&Proc> {
         match self {
-            PeerKind::Client(proc) | PeerKind::Singleton(_, proc) | PeerKind::Scheduler(_, proc) => Some(proc),
+            PeerKind::Client(proc)
+            | PeerKind::Singleton(_, proc)
+            | PeerKind::Scheduler(_, proc) => Some(proc),
             PeerKind::Tool(_, identity) | PeerKind::Launcher(_, identity) => match identity {
                 Identity::Wanted => None,
                 Identity::Own(proc) | Identity::Started(proc) => Some(proc),
@@ -82,8 +84,12 @@ impl PeerKind {
     pub fn welcome_form(&self, dialect: &Dialect) -> WelcomeForm {
         match self {
             PeerKind::Client(_) => WelcomeForm::Client,
-            PeerKind::Tool(_, Identity::Wanted) | PeerKind::Launcher(_, Identity::Wanted) => WelcomeForm::NamedTool,
-            PeerKind::Singleton(..) if dialect.singleton_reply() == SingletonReply::Client => WelcomeForm::Client,
+            PeerKind::Tool(_, Identity::Wanted) | PeerKind::Launcher(_, Identity::Wanted) => {
+                WelcomeForm::NamedTool
+            }
+            PeerKind::Singleton(..) if dialect.singleton_reply() == SingletonReply::Client => {
+                WelcomeForm::Client
+            }
             _ => WelcomeForm::Tool,
         }
     }

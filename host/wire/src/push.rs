@@ -18,8 +18,13 @@ pub struct Output {
 }
 
 pub(crate) fn output(r: &mut Reader<'_>) -> Result<Output, WireError> {
-    let output =
-        Output { source: r.one()?, channels: r.one()?, local_id: r.one()?, infos: r.counted()?, data: r.one()? };
+    let output = Output {
+        source: r.one()?,
+        channels: r.one()?,
+        local_id: r.one()?,
+        infos: r.counted()?,
+        data: r.one()?,
+    };
     r.finish("an output message")?;
     Ok(output)
 }
@@ -44,7 +49,12 @@ pub(crate) fn event(r: &mut Reader<'_>) -> Result<Event, WireError> {
     let infos = r.counted()?;
     let range = r.one_or_end()?.unwrap_or(Range::Undef);
     r.finish("an event")?;
-    Ok(Event { code, source: Some(source).filter(|source| !source.nspace.is_empty()), range, infos })
+    Ok(Event {
+        code,
+        source: Some(source).filter(|source| !source.nspace.is_empty()),
+        range,
+        infos,
+    })
 }
 
 pub(crate) fn put_event(w: &mut Writer<'_>, event: &Event) -> Result<(), WireError> {
@@ -55,5 +65,9 @@ pub(crate) fn put_event(w: &mut Writer<'_>, event: &Event) -> Result<(), WireErr
         None => w.one(&Proc::new(Nspace::default(), rank::PMIX_RANK_UNDEF))?,
     }
     w.counted(&event.infos)?;
-    if event.range == Range::Undef { Ok(()) } else { w.one(&event.range) }
+    if event.range == Range::Undef {
+        Ok(())
+    } else {
+        w.one(&event.range)
+    }
 }

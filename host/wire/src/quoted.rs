@@ -16,8 +16,16 @@ impl Quoted {
     /// The text whose bytes these are; what lies behind the first [`Quoted::MAX`] bytes is not looked at.
     pub fn new(text: impl AsRef<[u8]>) -> Quoted {
         let bytes = text.as_ref();
-        let start: String = bytes.get(..Self::MAX).unwrap_or(bytes).utf8_chunks().map(escaped).collect();
-        Quoted { start: start.into(), len: bytes.len() }
+        let start: String = bytes
+            .get(..Self::MAX)
+            .unwrap_or(bytes)
+            .utf8_chunks()
+            .map(escaped)
+            .collect();
+        Quoted {
+            start: start.into(),
+            len: bytes.len(),
+        }
     }
 }
 
@@ -37,7 +45,11 @@ fn escaped(chunk: std::str::Utf8Chunk<'_>) -> String {
 impl fmt::Display for Quoted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Quoted { start, len } = self;
-        if *len > Self::MAX { write!(f, "\"{start}…\" ({len} bytes)") } else { write!(f, "\"{start}\"") }
+        if *len > Self::MAX {
+            write!(f, "\"{start}…\" ({len} bytes)")
+        } else {
+            write!(f, "\"{start}\"")
+        }
     }
 }
 
@@ -57,7 +69,10 @@ mod tests {
         for (text, shown) in [
             (&b"a\nWARN b\r\t\0"[..], r#""a\nWARN b\r\t\0""#),
             (b"\x1b[31m\\", r#""\u{1b}[31m\\""#),
-            ("\u{202e}\u{2028}\u{9b}".as_bytes(), r#""\u{202e}\u{2028}\u{9b}""#),
+            (
+                "\u{202e}\u{2028}\u{9b}".as_bytes(),
+                r#""\u{202e}\u{2028}\u{9b}""#,
+            ),
             (b"a\xffb\xe2\x82", r#""a\xffb\xe2\x82""#),
         ] {
             assert_eq!(Quoted::new(text).to_string(), shown);
@@ -67,9 +82,15 @@ mod tests {
     #[test]
     fn what_is_long_is_cut() {
         let long = Quoted::new("x".repeat(65));
-        assert_eq!(long.to_string(), format!("\"{}…\" (65 bytes)", "x".repeat(64)));
+        assert_eq!(
+            long.to_string(),
+            format!("\"{}…\" (65 bytes)", "x".repeat(64))
+        );
         // Nothing grows by more than this when it is escaped.
         let worst = Quoted::new(vec![1; 15_000_000]);
-        assert_eq!(worst.to_string(), format!("\"{}…\" (15000000 bytes)", "\\u{1}".repeat(64)));
+        assert_eq!(
+            worst.to_string(),
+            format!("\"{}…\" (15000000 bytes)", "\\u{1}".repeat(64))
+        );
     }
 }

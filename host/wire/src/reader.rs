@@ -31,10 +31,23 @@ impl<'a> Reader<'a> {
     }
 
     /// The same where this is likely to be the first namespace that is named.
-    pub(crate) fn of(codec: &'a Codec, nspace: Nspace, data: &'a [u8]) -> Result<Reader<'a>, WireError> {
-        codec.limits.check("message", data.len() as u64, codec.limits.max_message)?;
+    pub(crate) fn of(
+        codec: &'a Codec,
+        nspace: Nspace,
+        data: &'a [u8],
+    ) -> Result<Reader<'a>, WireError> {
+        codec
+            .limits
+            .check("message", data.len() as u64, codec.limits.max_message)?;
         let memory_left = codec.limits.max_memory;
-        Ok(Reader { codec, buffer_type: codec.buffer_type, data, memory_left, depth: 0, nspace })
+        Ok(Reader {
+            codec,
+            buffer_type: codec.buffer_type,
+            data,
+            memory_left,
+            depth: 0,
+            nspace,
+        })
     }
 
     /// How the peer speaks.
@@ -75,8 +88,14 @@ impl<'a> Reader<'a> {
 
     /// The next bytes, as they are.
     pub(crate) fn bytes(&mut self, what: &'static str, len: u64) -> Result<&'a [u8], WireError> {
-        let split = usize::try_from(len).ok().and_then(|len| self.data.split_at_checked(len));
-        let short = || WireError::Truncated { what, needed: len, left: self.data.len() };
+        let split = usize::try_from(len)
+            .ok()
+            .and_then(|len| self.data.split_at_checked(len));
+        let short = || WireError::Truncated {
+            what,
+            needed: len,
+            left: self.data.len(),
+        };
         let (bytes, rest) = split.ok_or_else(short)?;
         self.data = rest;
         Ok(bytes)
@@ -84,7 +103,11 @@ impl<'a> Reader<'a> {
 
     /// The next byte.
     pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
-        let short = || WireError::Truncated { what, needed: 1, left: 0 };
+        let short = || WireError::Truncated {
+            what,
+            needed: 1,
+            left: 0,
+        };
         let (byte, rest) = self.data.split_first().ok_or_else(short)?;
         self.data = rest;
         Ok(*byte)
@@ -93,16 +116,26 @@ impl<'a> Reader<'a> {
     /// A flexible integer without sign, if it fits.
     pub(crate) fn unsigned<T: TryFrom<u64>>(&mut self, what: &'static str) -> Result<T, WireError> {
         let left = self.data.len();
-        let short = || WireError::Truncated { what, needed: left as u64 + 1, left };
+        let short = || WireError::Truncated {
+            what,
+            needed: left as u64 + 1,
+            left,
+        };
         let (number, rest) = flex::take(self.data).ok_or_else(short)?;
         self.data = rest;
-        T::try_from(number).map_err(|_| WireError::OutOfRange { what, number: i128::from(number) })
+        T::try_from(number).map_err(|_| WireError::OutOfRange {
+            what,
+            number: i128::from(number),
+        })
     }
 
     /// A flexible integer with sign, if it fits.
     pub(crate) fn signed<T: TryFrom<i64>>(&mut self, what: &'static str) -> Result<T, WireError> {
         let number = flex::unfold(self.unsigned(what)?);
-        T::try_from(number).map_err(|_| WireError::OutOfRange { what, number: i128::from(number) })
+        T::try_from(number).map_err(|_| WireError::OutOfRange {
+            what,
+            number: i128::from(number),
+        })
     }
 
     /// A type code, of whatever type.
@@ -113,11 +146,16 @@ impl<'a> Reader<'a> {
     /// The content of a string without its NUL; nothing for a NULL pointer.
     pub(crate) fn string(&mut self, what: &'static str) -> Result<Option<&'a [u8]>, WireError> {
         let len: i32 = self.signed(what)?;
-        let len = u64::try_from(len).map_err(|_| WireError::OutOfRange { what, number: i128::from(len) })?;
+        let len = u64::try_from(len).map_err(|_| WireError::OutOfRange {
+            what,
+            number: i128::from(len),
+        })?;
         if len == 0 {
             return Ok(None);
         }
-        self.codec.limits.check(what, len, self.codec.limits.max_string)?;
+        self.codec
+            .limits
+            .check(what, len, self.codec.limits.max_string)?;
         let bytes = self.bytes(what, len)?;
         self.charge(bytes.len().saturating_add(ALLOCATION))?;
         match bytes.split_last() {
@@ -141,9 +179,15 @@ impl<'a> Reader<'a> {
         count: u64,
         mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
     ) -> Result<Vec<T>, WireError> {
-        self.codec.limits.check(what, count, self.codec.limits.max_count)?;
+        self.codec
+            .limits
+            .check(what, count, self.codec.limits.max_count)?;
         if count > self.data.len() as u64 {
-            return Err(WireError::Truncated { what, needed: count, left: self.data.len() });
+            return Err(WireError::Truncated {
+                what,
+                needed: count,
+                left: self.data.len(),
+            });
         }
         let mut list = Vec::with_capacity(usize::try_from(count).unwrap_or(AT_ONCE).min(AT_ONCE));
         for _ in 0..count {
@@ -161,7 +205,9 @@ impl<'a> Reader<'a> {
         mut read: impl FnMut(&mut Self) -> Result<T, WireError>,
         ends: impl Fn(&T) -> bool,
     ) -> Result<Vec<T>, WireError> {
-        self.codec.limits.check(what, count, self.codec.limits.max_count)?;
+        self.codec
+            .limits
+            .check(what, count, self.codec.limits.max_count)?;
         let mut list: Vec<T> = Vec::new();
         for left in (0..count).rev() {
             let end = list.last().filter(|last| ends(last)).cloned();
@@ -192,7 +238,9 @@ impl<'a> Reader<'a> {
         list: &mut Vec<T>,
         read: impl FnOnce(&mut Self) -> Result<T, WireError>,
     ) -> Result<(), WireError> {
-        self.codec.limits.check(what, list.len() as u64 + 1, self.codec.limits.max_count)?;
+        self.codec
+            .limits
+            .check(what, list.len() as u64 + 1, self.codec.limits.max_count)?;
         self.charge(size_of::<T>())?;
         list.push(read(self)?);
         Ok(())
@@ -208,7 +256,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Something one level further down.
-    pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, WireError>) -> Result<T, WireError> {
+    pub(crate) fn deeper<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
         let limit = self.codec.limits.max_depth;
         if self.depth >= limit {
             return Err(WireError::TooDeep { limit });
@@ -243,7 +294,9 @@ impl<'a> Reader<'a> {
 
     fn charge(&mut self, bytes: usize) -> Result<(), WireError> {
         let Some(left) = self.memory_left.checked_sub(bytes) else {
-            return Err(WireError::TooBig { limit: self.codec.limits.max_memory });
+            return Err(WireError::TooBig {
+                limit: self.codec.limits.max_memory,
+            });
         };
         self.memory_left = left;
         Ok(())

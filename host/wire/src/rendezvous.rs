@@ -16,8 +16,12 @@ pub mod variable {
     /// The server's URI for encoding `v41`: the one that every release from 4.1 on understands.
     pub const SERVER_URI: &str = "PMIX_SERVER_URI41";
     /// The same URI under older names, for programs that look whether they are set.
-    pub const OLDER_SERVER_URIS: [&str; 4] =
-        ["PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2"];
+    pub const OLDER_SERVER_URIS: [&str; 4] = [
+        "PMIX_SERVER_URI4",
+        "PMIX_SERVER_URI3",
+        "PMIX_SERVER_URI21",
+        "PMIX_SERVER_URI2",
+    ];
     /// The security modules that the server allows, a comma list.
     pub const SECURITY_MODE: &str = "PMIX_SECURITY_MODE";
     /// The buffer type, as [`crate::BufferType::name`] says it.
@@ -49,7 +53,11 @@ pub struct ServerUri {
 impl fmt::Display for ServerUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.addr.is_ipv4() { "tcp4" } else { "tcp6" };
-        write!(f, "{}.{};{scheme}://{}", self.proc.nspace, self.proc.rank.0, self.addr)
+        write!(
+            f,
+            "{}.{};{scheme}://{}",
+            self.proc.nspace, self.proc.rank.0, self.addr
+        )
     }
 }
 
@@ -57,21 +65,44 @@ impl FromStr for ServerUri {
     type Err = WireError;
 
     fn from_str(text: &str) -> Result<ServerUri, WireError> {
-        let wrong = |reason| WireError::Uri { text: Quoted::new(text), reason };
-        let (name, place) = text.split_once(';').ok_or_else(|| wrong("no semicolon after the server's name"))?;
+        let wrong = |reason| WireError::Uri {
+            text: Quoted::new(text),
+            reason,
+        };
+        let (name, place) = text
+            .split_once(';')
+            .ok_or_else(|| wrong("no semicolon after the server's name"))?;
         // A namespace may hold dots; the rank cannot.
-        let (nspace, rank) = name.rsplit_once('.').ok_or_else(|| wrong("no rank in the server's name"))?;
-        let rank = rank.parse().map_err(|_| wrong("the rank is not a number"))?;
+        let (nspace, rank) = name
+            .rsplit_once('.')
+            .ok_or_else(|| wrong("no rank in the server's name"))?;
+        let rank = rank
+            .parse()
+            .map_err(|_| wrong("the rank is not a number"))?;
         let (scheme, addr) = place.split_once("://").ok_or_else(|| wrong("no scheme"))?;
         let (ip, port) = addr.rsplit_once(':').ok_or_else(|| wrong("no port"))?;
-        let bare = ip.strip_prefix('[').and_then(|ip| ip.strip_suffix(']')).unwrap_or(ip);
-        let ip: IpAddr = bare.parse().map_err(|_| wrong("the address is not numeric"))?;
-        let port = port.parse().map_err(|_| wrong("the port is not a number below 65536"))?;
+        let bare = ip
+            .strip_prefix('[')
+            .and_then(|ip| ip.strip_suffix(']'))
+            .unwrap_or(ip);
+        let ip: IpAddr = bare
+            .parse()
+            .map_err(|_| wrong("the address is not numeric"))?;
+        let port = port
+            .parse()
+            .map_err(|_| wrong("the port is not a number below 65536"))?;
         match (scheme, ip) {
             ("tcp4", IpAddr::V4(_)) | ("tcp6", IpAddr::V6(_)) => {}
-            _ => return Err(wrong("the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address")),
+            _ => {
+                return Err(wrong(
+                    "the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address",
+                ));
+            }
         }
-        Ok(ServerUri { proc: Proc::new(Nspace::new(nspace)?, Rank(rank)), addr: SocketAddr::new(ip, port) })
+        Ok(ServerUri {
+            proc: Proc::new(Nspace::new(nspace)?, Rank(rank)),
+            addr: SocketAddr::new(ip, port),
+        })
     }
 }
 
@@ -81,7 +112,10 @@ mod tests {
 
     #[test]
     fn uris_are_read_and_written() {
-        for text in ["labserver.0;tcp4://127.0.0.1:58089", "a.b.c.7;tcp6://[::1]:1"] {
+        for text in [
+            "labserver.0;tcp4://127.0.0.1:58089",
+            "a.b.c.7;tcp6://[::1]:1",
+        ] {
             assert_eq!(text.parse::<ServerUri>().unwrap().to_string(), text);
         }
         let bare: ServerUri = "s.0;tcp6://fe80::1:99".parse().unwrap();
@@ -92,14 +126,29 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, reason) in [
             ("labserver.0", "no semicolon after the server's name"),
-            ("labserver;tcp4://127.0.0.1:1", "no rank in the server's name"),
+            (
+                "labserver;tcp4://127.0.0.1:1",
+                "no rank in the server's name",
+            ),
             ("labserver.x;tcp4://127.0.0.1:1", "the rank is not a number"),
             ("labserver.0;127.0.0.1:1", "no scheme"),
-            ("labserver.0;tcp4://localhost:1", "the address is not numeric"),
-            ("labserver.0;tcp4://127.0.0.1:70000", "the port is not a number below 65536"),
-            ("labserver.0;tcp6://127.0.0.1:1", "the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address"),
+            (
+                "labserver.0;tcp4://localhost:1",
+                "the address is not numeric",
+            ),
+            (
+                "labserver.0;tcp4://127.0.0.1:70000",
+                "the port is not a number below 65536",
+            ),
+            (
+                "labserver.0;tcp6://127.0.0.1:1",
+                "the scheme is not tcp4 with an IPv4 or tcp6 with an IPv6 address",
+            ),
         ] {
-            let wrong = WireError::Uri { text: Quoted::new(text), reason };
+            let wrong = WireError::Uri {
+                text: Quoted::new(text),
+                reason,
+            };
             assert_eq!(text.parse::<ServerUri>(), Err(wrong));
         }
     }

@@ -9,7 +9,11 @@ const NO_CONTEXT_ID: u64 = u64::MAX;
 
 /// Reads a whole reply. One that holds nothing but a status is [`Reply::Status`], whatever the request.
 pub(crate) fn read(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
-    let reply = if command == C::JobData { Reply::JobData(job_data::job(r)?.into()) } else { with_status(r, command)? };
+    let reply = if command == C::JobData {
+        Reply::JobData(job_data::job(r)?.into())
+    } else {
+        with_status(r, command)?
+    };
     r.finish("a reply")?;
     Ok(reply)
 }
@@ -20,10 +24,23 @@ fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
         return Ok(Reply::Status(status));
     }
     Ok(match command {
-        C::Get => Reply::Data { status, ranks: job_data::ranks(r)?.into_iter().map(Into::into).collect() },
-        C::Lookup => Reply::Published { status, data: r.counted()? },
-        C::Spawn => Reply::Spawned { status, nspace: r.one()?, kvals: r.until_end()? },
-        C::Connect => Reply::Connected { status, jobs: job_data::jobs(r)? },
+        C::Get => Reply::Data {
+            status,
+            ranks: job_data::ranks(r)?.into_iter().map(Into::into).collect(),
+        },
+        C::Lookup => Reply::Published {
+            status,
+            data: r.counted()?,
+        },
+        C::Spawn => Reply::Spawned {
+            status,
+            nspace: r.one()?,
+            kvals: r.until_end()?,
+        },
+        C::Connect => Reply::Connected {
+            status,
+            jobs: job_data::jobs(r)?,
+        },
         C::Query
         | C::Log
         | C::Allocate
@@ -32,30 +49,73 @@ fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
         | C::ValidateCredential
         | C::FabricRegister
         | C::FabricUpdate
-        | C::SessionControl => Reply::Infos { status, infos: r.counted()? },
-        C::GetCredential => Reply::Credential { status, credential: r.one()?, infos: r.counted()? },
-        C::IofPull => Reply::IofHandle { status, remote_id: r.one()? },
+        | C::SessionControl => Reply::Infos {
+            status,
+            infos: r.counted()?,
+        },
+        C::GetCredential => Reply::Credential {
+            status,
+            credential: r.one()?,
+            infos: r.counted()?,
+        },
+        C::IofPull => Reply::IofHandle {
+            status,
+            remote_id: r.one()?,
+        },
         C::GroupConstruct => group(r, status)?,
-        C::DeviceDistances => Reply::Distances { status, distances: r.counted()? },
-        C::RefreshCache => Reply::Kvals { status, kvals: r.until_end()? },
-        C::ResolvePeers => Reply::Procs { status, procs: r.counted()? },
-        C::ResolveNode => Reply::Nodes { status, nodes: r.one()? },
+        C::DeviceDistances => Reply::Distances {
+            status,
+            distances: r.counted()?,
+        },
+        C::RefreshCache => Reply::Kvals {
+            status,
+            kvals: r.until_end()?,
+        },
+        C::ResolvePeers => Reply::Procs {
+            status,
+            procs: r.counted()?,
+        },
+        C::ResolveNode => Reply::Nodes {
+            status,
+            nodes: r.one()?,
+        },
         _ => Reply::Status(status),
     })
 }
 
 fn group(r: &mut Reader<'_>, status: Status) -> Result<Reply, WireError> {
     let form = r.codec().dialect.group_reply();
-    let members = if form == GroupReply::Id { Vec::new() } else { r.counted()? };
+    let members = if form == GroupReply::Id {
+        Vec::new()
+    } else {
+        r.counted()?
+    };
     let context_id = match form {
         GroupReply::MembersIdInfos if !r.one::<bool>()? => None,
         GroupReply::MembersIdInfos => Some(r.one()?),
         _ => Some(r.one()?).filter(|id| *id != NO_CONTEXT_ID),
     };
-    let jobs = if form == GroupReply::MembersIdJobs { job_data::jobs(r)? } else { Vec::new() };
+    let jobs = if form == GroupReply::MembersIdJobs {
+        job_data::jobs(r)?
+    } else {
+        Vec::new()
+    };
     // Servers of 6.0 end here, whatever they have been told.
-    let infos = if form == GroupReply::MembersIdInfos && !r.is_empty() { r.counted_singly()? } else { Vec::new() };
-    Ok(Reply::Group(GroupResult { status, members, context_id, jobs, infos }.into()))
+    let infos = if form == GroupReply::MembersIdInfos && !r.is_empty() {
+        r.counted_singly()?
+    } else {
+        Vec::new()
+    };
+    Ok(Reply::Group(
+        GroupResult {
+            status,
+            members,
+            context_id,
+            jobs,
+            infos,
+        }
+        .into(),
+    ))
 }
 
 /// Writes a whole reply; an error if it is none to that command.
@@ -87,7 +147,12 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
             | C::SessionControl,
             Reply::Infos { infos, .. },
         ) => w.counted(infos),
-        (C::GetCredential, Reply::Credential { credential, infos, .. }) => {
+        (
+            C::GetCredential,
+            Reply::Credential {
+                credential, infos, ..
+            },
+        ) => {
             w.one(credential)?;
             w.counted(infos)
         }
@@ -95,7 +160,8 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
         (C::GroupDestruct | C::GroupLeave, Reply::Group(_)) => Ok(()),
         // Earlier releases read on whatever the status is, and believe that there is a group then.
         (C::GroupConstruct, Reply::Group(result))
-            if result.status.ok().is_err() && w.codec().dialect.group_reply() != GroupReply::MembersIdInfos =>
+            if result.status.ok().is_err()
+                && w.codec().dialect.group_reply() != GroupReply::MembersIdInfos =>
         {
             Ok(())
         }
@@ -110,7 +176,13 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
 
 /// What the client's release reads of the results; the rest does not travel.
 fn put_group(w: &mut Writer<'_>, result: &GroupResult) -> Result<(), WireError> {
-    let GroupResult { members, context_id, jobs, infos, .. } = result;
+    let GroupResult {
+        members,
+        context_id,
+        jobs,
+        infos,
+        ..
+    } = result;
     let form = w.codec().dialect.group_reply();
     if form != GroupReply::Id {
         w.counted(members)?;
@@ -121,7 +193,11 @@ fn put_group(w: &mut Writer<'_>, result: &GroupResult) -> Result<(), WireError> 
         return w.counted_singly(infos);
     }
     w.one(&context_id.unwrap_or(NO_CONTEXT_ID))?;
-    if form == GroupReply::MembersIdJobs { job_data::put_jobs(w, jobs) } else { Ok(()) }
+    if form == GroupReply::MembersIdJobs {
+        job_data::put_jobs(w, jobs)
+    } else {
+        Ok(())
+    }
 }
 
 fn mismatch(command: C, reply: &Reply) -> Result<(), WireError> {

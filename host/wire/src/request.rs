@@ -19,70 +19,168 @@ pub(crate) fn read(r: &mut Reader<'_>) -> Result<Request, WireError> {
 fn arguments(r: &mut Reader<'_>, command: C) -> Result<Request, WireError> {
     Ok(match command {
         C::JobData => Request::JobData,
-        C::Abort => Request::Abort { status: r.one()?, message: r.one()?, targets: r.counted()? },
+        C::Abort => Request::Abort {
+            status: r.one()?,
+            message: r.one()?,
+            targets: r.counted()?,
+        },
         C::Commit => Request::Commit(r.list_until_end("commit", job_data::commit)?),
-        C::Fence => Request::Fence { procs: r.counted()?, infos: r.counted()? },
+        C::Fence => Request::Fence {
+            procs: r.counted()?,
+            infos: r.counted()?,
+        },
         C::Get => {
             let proc = Proc::new(r.one()?, r.one()?);
-            Request::Get { proc, infos: r.counted()?, key: r.one_or_end()?.flatten() }
+            Request::Get {
+                proc,
+                infos: r.counted()?,
+                key: r.one_or_end()?.flatten(),
+            }
         }
         C::Finalize => Request::Finalize,
-        C::Publish => Request::Publish { uid: r.one()?, infos: r.counted()? },
-        C::Lookup => Request::Lookup { uid: r.one()?, keys: r.counted_singly()?, infos: r.counted()? },
-        C::Unpublish => Request::Unpublish { uid: r.one()?, keys: r.counted_singly()?, infos: r.counted()? },
-        C::Spawn => Request::Spawn { infos: r.counted()?, apps: r.counted()? },
+        C::Publish => Request::Publish {
+            uid: r.one()?,
+            infos: r.counted()?,
+        },
+        C::Lookup => Request::Lookup {
+            uid: r.one()?,
+            keys: r.counted_singly()?,
+            infos: r.counted()?,
+        },
+        C::Unpublish => Request::Unpublish {
+            uid: r.one()?,
+            keys: r.counted_singly()?,
+            infos: r.counted()?,
+        },
+        C::Spawn => Request::Spawn {
+            infos: r.counted()?,
+            apps: r.counted()?,
+        },
         C::Connect => {
             let (procs, mut infos) = (r.counted()?, r.counted()?);
             // From 6.0 on there is behind them what the proc has put for other nodes, and what it knows of its job.
             infos.extend(r.until_end::<Info>()?);
             Request::Connect { procs, infos }
         }
-        C::Disconnect => Request::Disconnect { procs: r.counted()?, infos: r.counted()? },
-        C::Notify => Request::Notify { code: r.one()?, range: r.one()?, infos: r.counted()? },
-        C::RegisterEvents => Request::RegisterEvents { codes: r.counted()?, infos: r.counted()? },
-        C::DeregisterEvents => Request::DeregisterEvents { codes: r.until_end()? },
-        C::Query => Request::Query { queries: r.counted()? },
+        C::Disconnect => Request::Disconnect {
+            procs: r.counted()?,
+            infos: r.counted()?,
+        },
+        C::Notify => Request::Notify {
+            code: r.one()?,
+            range: r.one()?,
+            infos: r.counted()?,
+        },
+        C::RegisterEvents => Request::RegisterEvents {
+            codes: r.counted()?,
+            infos: r.counted()?,
+        },
+        C::DeregisterEvents => Request::DeregisterEvents {
+            codes: r.until_end()?,
+        },
+        C::Query => Request::Query {
+            queries: r.counted()?,
+        },
         C::Log => {
             let Time(timestamp) = r.one()?;
-            Request::Log { timestamp, data: r.counted()?, directives: r.counted()? }
+            Request::Log {
+                timestamp,
+                data: r.counted()?,
+                directives: r.counted()?,
+            }
         }
         C::Allocate => {
             let AllocDirective(directive) = r.one()?;
-            Request::Allocate { directive, infos: r.counted()? }
+            Request::Allocate {
+                directive,
+                infos: r.counted()?,
+            }
         }
-        C::JobControl => Request::JobControl { targets: r.counted()?, directives: r.counted()? },
-        C::Monitor => Request::Monitor { monitor: r.one()?, error: r.one()?, directives: r.counted()? },
-        C::GetCredential => Request::GetCredential { directives: r.counted()? },
-        C::ValidateCredential => Request::ValidateCredential { credential: r.one()?, directives: r.counted()? },
-        C::IofPull => {
-            Request::IofPull { sources: r.counted()?, directives: r.counted()?, channels: r.one()?, local_id: r.one()? }
-        }
-        C::IofPush => Request::IofPush { targets: r.counted()?, directives: r.counted()?, data: r.one_or_end()? },
-        C::IofDeregister => Request::IofDeregister { directives: r.counted()?, remote_id: r.one()? },
-        C::GroupConstruct => Request::GroupConstruct { group: r.one()?, procs: r.counted()?, directives: r.counted()? },
+        C::JobControl => Request::JobControl {
+            targets: r.counted()?,
+            directives: r.counted()?,
+        },
+        C::Monitor => Request::Monitor {
+            monitor: r.one()?,
+            error: r.one()?,
+            directives: r.counted()?,
+        },
+        C::GetCredential => Request::GetCredential {
+            directives: r.counted()?,
+        },
+        C::ValidateCredential => Request::ValidateCredential {
+            credential: r.one()?,
+            directives: r.counted()?,
+        },
+        C::IofPull => Request::IofPull {
+            sources: r.counted()?,
+            directives: r.counted()?,
+            channels: r.one()?,
+            local_id: r.one()?,
+        },
+        C::IofPush => Request::IofPush {
+            targets: r.counted()?,
+            directives: r.counted()?,
+            data: r.one_or_end()?,
+        },
+        C::IofDeregister => Request::IofDeregister {
+            directives: r.counted()?,
+            remote_id: r.one()?,
+        },
+        C::GroupConstruct => Request::GroupConstruct {
+            group: r.one()?,
+            procs: r.counted()?,
+            directives: r.counted()?,
+        },
         C::GroupDestruct => {
             let group = r.one()?;
             let members = match r.codec().dialect.group_destruct() {
                 GroupDestruct::Short => Vec::new(),
                 GroupDestruct::Members => r.counted()?,
             };
-            Request::GroupDestruct { group, members, directives: r.counted()? }
+            Request::GroupDestruct {
+                group,
+                members,
+                directives: r.counted()?,
+            }
         }
-        C::GroupLeave => Request::GroupLeave { group: r.one()?, directives: r.counted()? },
-        C::FabricRegister => Request::FabricRegister { directives: r.counted()? },
+        C::GroupLeave => Request::GroupLeave {
+            group: r.one()?,
+            directives: r.counted()?,
+        },
+        C::FabricRegister => Request::FabricRegister {
+            directives: r.counted()?,
+        },
         C::FabricUpdate => Request::FabricUpdate { index: r.one()? },
         C::DeviceDistances => {
             let topology = r.one()?;
             let Cpuset(cpuset) = r.one()?;
-            Request::DeviceDistances { topology, cpuset, infos: r.counted()? }
+            Request::DeviceDistances {
+                topology,
+                cpuset,
+                infos: r.counted()?,
+            }
         }
-        C::RefreshCache => Request::RefreshCache { proc: Proc::new(r.one()?, r.one()?) },
+        C::RefreshCache => Request::RefreshCache {
+            proc: Proc::new(r.one()?, r.one()?),
+        },
         C::ResourceBlock => {
             let ResourceBlockDirective(directive) = r.one()?;
-            Request::ResourceBlock { directive, block: r.one()?, units: r.counted()?, infos: r.counted()? }
+            Request::ResourceBlock {
+                directive,
+                block: r.one()?,
+                units: r.counted()?,
+                infos: r.counted()?,
+            }
         }
-        C::SessionControl => Request::SessionControl { session: r.one()?, infos: r.counted()? },
-        C::ResolvePeers => Request::ResolvePeers { node: r.one()?, nspace: r.one()? },
+        C::SessionControl => Request::SessionControl {
+            session: r.one()?,
+            infos: r.counted()?,
+        },
+        C::ResolvePeers => Request::ResolvePeers {
+            node: r.one()?,
+            nspace: r.one()?,
+        },
         C::ResolveNode => Request::ResolveNode { nspace: r.one()? },
     })
 }
@@ -94,13 +192,21 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
     w.one(&CommandNumber(command.number()))?;
     match request {
         Request::JobData | Request::Finalize => Ok(()),
-        Request::Abort { status, message, targets } => {
+        Request::Abort {
+            status,
+            message,
+            targets,
+        } => {
             w.one(status)?;
             w.one(message)?;
             w.counted(targets)
         }
-        Request::Commit(commits) => commits.iter().try_for_each(|commit| job_data::put_commit(w, commit)),
-        Request::Fence { procs, infos } | Request::Connect { procs, infos } | Request::Disconnect { procs, infos } => {
+        Request::Commit(commits) => commits
+            .iter()
+            .try_for_each(|commit| job_data::put_commit(w, commit)),
+        Request::Fence { procs, infos }
+        | Request::Connect { procs, infos }
+        | Request::Disconnect { procs, infos } => {
             w.counted(procs)?;
             w.counted(infos)
         }
@@ -110,7 +216,11 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
             w.counted(infos)?;
             w.one(key)
         }
-        Request::Publish { uid: number, infos } | Request::SessionControl { session: number, infos } => {
+        Request::Publish { uid: number, infos }
+        | Request::SessionControl {
+            session: number,
+            infos,
+        } => {
             w.one(number)?;
             w.counted(infos)
         }
@@ -134,7 +244,11 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
         }
         Request::DeregisterEvents { codes } => w.each(codes),
         Request::Query { queries } => w.counted(queries),
-        Request::Log { timestamp, data, directives } => {
+        Request::Log {
+            timestamp,
+            data,
+            directives,
+        } => {
             w.one(&Time(*timestamp))?;
             w.counted(data)?;
             w.counted(directives)
@@ -143,41 +257,73 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
             w.one(&AllocDirective(*directive))?;
             w.counted(infos)
         }
-        Request::JobControl { targets, directives } => {
+        Request::JobControl {
+            targets,
+            directives,
+        } => {
             w.counted(targets)?;
             w.counted(directives)
         }
-        Request::Monitor { monitor, error, directives } => {
+        Request::Monitor {
+            monitor,
+            error,
+            directives,
+        } => {
             w.one(monitor)?;
             w.one(error)?;
             w.counted(directives)
         }
-        Request::GetCredential { directives } | Request::FabricRegister { directives } => w.counted(directives),
-        Request::ValidateCredential { credential, directives } => {
+        Request::GetCredential { directives } | Request::FabricRegister { directives } => {
+            w.counted(directives)
+        }
+        Request::ValidateCredential {
+            credential,
+            directives,
+        } => {
             w.one(credential)?;
             w.counted(directives)
         }
-        Request::IofPull { sources, directives, channels, local_id } => {
+        Request::IofPull {
+            sources,
+            directives,
+            channels,
+            local_id,
+        } => {
             w.counted(sources)?;
             w.counted(directives)?;
             w.one(channels)?;
             w.one(local_id)
         }
-        Request::IofPush { targets, directives, data } => {
+        Request::IofPush {
+            targets,
+            directives,
+            data,
+        } => {
             w.counted(targets)?;
             w.counted(directives)?;
             data.iter().try_for_each(|data| w.one(data))
         }
-        Request::IofDeregister { directives, remote_id } => {
+        Request::IofDeregister {
+            directives,
+            remote_id,
+        } => {
             w.counted(directives)?;
             w.one(remote_id)
         }
-        Request::GroupConstruct { group, procs, directives } => {
+        Request::GroupConstruct {
+            group,
+            procs,
+            directives,
+        } => {
             w.one(group)?;
             w.counted(procs)?;
             w.counted(directives)
         }
-        Request::GroupDestruct { group, members, directives } => {
+        Request::GroupDestruct {
+            group,
+            members,
+            directives,
+        } => {
             w.one(group)?;
             if w.codec().dialect.group_destruct() == GroupDestruct::Members {
                 w.counted(members)?;
@@ -189,7 +335,11 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
             w.counted(directives)
         }
         Request::FabricUpdate { index } => w.one(index),
-        Request::DeviceDistances { topology, cpuset, infos } => {
+        Request::DeviceDistances {
+            topology,
+            cpuset,
+            infos,
+        } => {
             w.one(topology)?;
             w.one(&Cpuset(cpuset.clone()))?;
             w.counted(infos)
@@ -198,7 +348,12 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
             w.one(&proc.nspace)?;
             w.one(&proc.rank)
         }
-        Request::ResourceBlock { directive, block, units, infos } => {
+        Request::ResourceBlock {
+            directive,
+            block,
+            units,
+            infos,
+        } => {
             w.one(&ResourceBlockDirective(*directive))?;
             w.one(block)?;
             w.counted(units)?;

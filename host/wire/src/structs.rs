@@ -6,8 +6,9 @@ use crate::{
     writer::Writer,
 };
 use peal_model::{
-    App, Bytes, Coord, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid,
-    NodeStats, ProcInfo, Query, Regattr, ResourceUnit, Text, Topology, data_type as dt,
+    App, Bytes, Coord, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry,
+    NetStats, NodePid, NodeStats, ProcInfo, Query, Regattr, ResourceUnit, Text, Topology,
+    data_type as dt,
 };
 
 /// The raw bytes that follow a topology's XML: the three structures in which hwloc 2.4 to 2.10 says what it supports
@@ -20,7 +21,11 @@ fn sized<T: Packed>(r: &mut Reader<'_>, what: &'static str) -> Result<Vec<T>, Wi
     r.list(what, count, T::unpack)
 }
 
-fn put_sized<T: Packed>(w: &mut Writer<'_>, what: &'static str, values: &[T]) -> Result<(), WireError> {
+fn put_sized<T: Packed>(
+    w: &mut Writer<'_>,
+    what: &'static str,
+    values: &[T],
+) -> Result<(), WireError> {
     w.count(what, values.len())?;
     w.unsigned(values.len() as u64);
     values.iter().try_for_each(|value| value.pack(w))
@@ -32,14 +37,20 @@ fn numbered<T: Packed>(r: &mut Reader<'_>, what: &'static str) -> Result<Vec<T>,
     r.list(what, u64::from(count), T::unpack)
 }
 
-fn put_numbered<T: Packed>(w: &mut Writer<'_>, what: &'static str, values: &[T]) -> Result<(), WireError> {
+fn put_numbered<T: Packed>(
+    w: &mut Writer<'_>,
+    what: &'static str,
+    values: &[T],
+) -> Result<(), WireError> {
     let count = w.count(what, values.len())?;
     w.signed(count);
     values.iter().try_for_each(|value| value.pack(w))
 }
 
 /// Numbers of which there are always so many.
-fn fixed<T: Packed + Default + Copy, const N: usize>(r: &mut Reader<'_>) -> Result<[T; N], WireError> {
+fn fixed<T: Packed + Default + Copy, const N: usize>(
+    r: &mut Reader<'_>,
+) -> Result<[T; N], WireError> {
     let mut numbers = [T::default(); N];
     for number in &mut numbers {
         *number = T::unpack(r)?;
@@ -56,7 +67,11 @@ fn put_fixed<T: Packed>(w: &mut Writer<'_>, numbers: &[T]) -> Result<(), WireErr
 fn empty(r: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
     match r.unsigned(what)? {
         0 => Ok(()),
-        len => Err(WireError::TooLong { what, len, limit: 0 }),
+        len => Err(WireError::TooLong {
+            what,
+            len,
+            limit: 0,
+        }),
     }
 }
 
@@ -64,7 +79,10 @@ fn empty(r: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
 pub(crate) fn pid(r: &mut Reader<'_>) -> Result<u32, WireError> {
     match r.type_code()? {
         dt::PMIX_UINT32 => r.unsigned("process id"),
-        found => Err(WireError::TypeMismatch { found, wanted: dt::PMIX_UINT32 }),
+        found => Err(WireError::TypeMismatch {
+            found,
+            wanted: dt::PMIX_UINT32,
+        }),
     }
 }
 
@@ -79,7 +97,10 @@ fn put_topology(w: &mut Writer<'_>, topology: &Topology) -> Result<(), WireError
     };
     let support = support.as_slice();
     if support.len() != TOPOLOGY_SUPPORT {
-        return Err(WireError::Topology { len: support.len(), wanted: TOPOLOGY_SUPPORT });
+        return Err(WireError::Topology {
+            len: support.len(),
+            wanted: TOPOLOGY_SUPPORT,
+        });
     }
     w.string("topology", Some(xml.as_bytes()))?;
     w.bytes(support);
@@ -91,7 +112,9 @@ fn topology(r: &mut Reader<'_>) -> Result<Topology, WireError> {
         return Ok(Topology { xml: None });
     };
     let support = r.bytes("support structures of a topology", TOPOLOGY_SUPPORT as u64)?;
-    Ok(Topology { xml: Some((xml, Bytes::from(support))) })
+    Ok(Topology {
+        xml: Some((xml, Bytes::from(support))),
+    })
 }
 
 packed! {

@@ -8,7 +8,8 @@ use crate::{
     writer::Writer,
 };
 use peal_model::{
-    Bytes, DataArray, DataType, Info, InfoFlags, JobState, Kval, LinkState, Pdata, Value, data_type as dt,
+    Bytes, DataArray, DataType, Info, InfoFlags, JobState, Kval, LinkState, Pdata, Value,
+    data_type as dt,
 };
 
 packed! {
@@ -63,11 +64,17 @@ fn array(r: &mut Reader<'_>) -> Result<DataArray, WireError> {
     let count: u64 = r.unsigned("elements of an array")?;
     // Elements of no type take no bytes, so nothing would bound their number; the library sends none either.
     if element == dt::PMIX_UNDEF && count > 0 {
-        return Err(WireError::TooLong { what: "array of no type", len: count, limit: 0 });
+        return Err(WireError::TooLong {
+            what: "array of no type",
+            len: count,
+            limit: 0,
+        });
     }
     let read = |r: &mut Reader<'_>| untyped(r, element);
     let items = match element {
-        dt::PMIX_DATA_ARRAY if type_alone => r.list_up_to("elements of an array", count, read, is_untyped)?,
+        dt::PMIX_DATA_ARRAY if type_alone => {
+            r.list_up_to("elements of an array", count, read, is_untyped)?
+        }
         _ => r.list("elements of an array", count, read)?,
     };
     Ok(DataArray::new(element, items)?)
@@ -83,7 +90,11 @@ fn put_array(w: &mut Writer<'_>, array: &DataArray) -> Result<(), WireError> {
     w.codec().dialect.check_type(element)?;
     let type_alone = w.codec().dialect.untyped_array() == UntypedArray::TypeAlone;
     if element == dt::PMIX_UNDEF && !items.is_empty() {
-        return Err(WireError::TooLong { what: "array of no type", len: items.len() as u64, limit: 0 });
+        return Err(WireError::TooLong {
+            what: "array of no type",
+            len: items.len() as u64,
+            limit: 0,
+        });
     }
     w.count("elements of an array", items.len())?;
     w.type_code(element);
@@ -93,8 +104,13 @@ fn put_array(w: &mut Writer<'_>, array: &DataArray) -> Result<(), WireError> {
     w.unsigned(items.len() as u64);
     let last = items.iter().position(|item| type_alone && is_untyped(item));
     let written = last.map_or(items.len(), |last| last + 1);
-    w.codec().limits.check(LEFT_OUT, (items.len() - written) as u64, MOST_LEFT_OUT)?;
-    items.iter().take(written).try_for_each(|item| put_untyped(w, item))
+    w.codec()
+        .limits
+        .check(LEFT_OUT, (items.len() - written) as u64, MOST_LEFT_OUT)?;
+    items
+        .iter()
+        .take(written)
+        .try_for_each(|item| put_untyped(w, item))
 }
 
 /// A value of a type that is known from elsewhere.
@@ -128,7 +144,10 @@ fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
         dt::PMIX_UINT64 => Value::Uint64(r.unsigned("PMIX_UINT64")?),
         dt::PMIX_FLOAT => Value::Float(Packed::unpack(r)?),
         dt::PMIX_DOUBLE => Value::Double(Packed::unpack(r)?),
-        dt::PMIX_TIMEVAL => Value::Timeval { seconds: r.signed("seconds")?, microseconds: r.signed("microseconds")? },
+        dt::PMIX_TIMEVAL => Value::Timeval {
+            seconds: r.signed("seconds")?,
+            microseconds: r.signed("microseconds")?,
+        },
         dt::PMIX_TIME => Value::Time(r.unsigned("PMIX_TIME")?),
         dt::PMIX_STATUS => Value::Status(Packed::unpack(r)?),
         dt::PMIX_VALUE => Value::Value(r.boxed(Packed::unpack)?),
@@ -180,7 +199,12 @@ fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
         dt::PMIX_RESOURCE_UNIT => Value::ResourceUnit(r.boxed(Packed::unpack)?),
         dt::PMIX_NODE_PID => Value::NodePid(r.boxed(Packed::unpack)?),
         dt::PMIX_ALLOC_INHERIT => Value::AllocInheritance(r.byte("inheritance")?),
-        _ => return Err(WireError::TypeUnknown { data_type, version: r.codec().dialect.version() }),
+        _ => {
+            return Err(WireError::TypeUnknown {
+                data_type,
+                version: r.codec().dialect.version(),
+            });
+        }
     })
 }
 
@@ -214,7 +238,10 @@ fn write(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
         | Value::StoragePersistence(n) => w.unsigned(*n),
         Value::Float(n) => n.pack(w)?,
         Value::Double(n) => n.pack(w)?,
-        Value::Timeval { seconds, microseconds } => {
+        Value::Timeval {
+            seconds,
+            microseconds,
+        } => {
             w.signed(*seconds);
             w.signed(*microseconds);
         }

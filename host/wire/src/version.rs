@@ -16,7 +16,11 @@ pub struct Version {
 impl Version {
     /// The release of these three numbers.
     pub const fn new(major: u16, minor: u16, release: u16) -> Version {
-        Version { major, minor, release }
+        Version {
+            major,
+            minor,
+            release,
+        }
     }
 }
 
@@ -31,15 +35,25 @@ impl FromStr for Version {
 
     /// Reads `4.2.2`, `v4.2.2` and `4.2.2rc2`; absent second and third numbers are zero.
     fn from_str(text: &str) -> Result<Version, WireError> {
-        let wrong = || WireError::Version { text: Quoted::new(text) };
+        let wrong = || WireError::Version {
+            text: Quoted::new(text),
+        };
         let digits = text.strip_prefix('v').unwrap_or(text);
         let mut numbers = digits.split(|c: char| !c.is_ascii_digit());
-        let major = numbers.next().unwrap_or_default().parse().map_err(|_| wrong())?;
+        let major = numbers
+            .next()
+            .unwrap_or_default()
+            .parse()
+            .map_err(|_| wrong())?;
         let mut next = || match numbers.next() {
             None | Some("") => Ok(0),
             Some(number) => number.parse().map_err(|_| wrong()),
         };
-        Ok(Version { major, minor: next()?, release: next()? })
+        Ok(Version {
+            major,
+            minor: next()?,
+            release: next()?,
+        })
     }
 }
 
@@ -77,15 +91,23 @@ impl FromStr for Release {
     fn from_str(text: &str) -> Result<Release, WireError> {
         let version = text.parse()?;
         if text.contains('\0') {
-            return Err(WireError::Version { text: Quoted::new(text) });
+            return Err(WireError::Version {
+                text: Quoted::new(text),
+            });
         }
-        Ok(Release { text: text.into(), version })
+        Ok(Release {
+            text: text.into(),
+            version,
+        })
     }
 }
 
 impl From<Version> for Release {
     fn from(version: Version) -> Release {
-        Release { text: version.to_string().into(), version }
+        Release {
+            text: version.to_string().into(),
+            version,
+        }
     }
 }
 
@@ -112,7 +134,11 @@ mod tests {
         }
         for (text, adapts) in [("4.2.2peal", true), ("4.2.2", false), ("4.2.2rc2", false)] {
             let release: Release = text.parse().unwrap();
-            assert_eq!((release.version(), release.adapts()), (Version::new(4, 2, 2), adapts), "{text}");
+            assert_eq!(
+                (release.version(), release.adapts()),
+                (Version::new(4, 2, 2), adapts),
+                "{text}"
+            );
         }
         for text in ["", "rc2", "99999999.0.0", "4.99999999"] {
             assert!(text.parse::<Version>().is_err(), "{text}");

@@ -39,9 +39,15 @@ impl Welcome {
                 put_status(&mut out, code::PMIX_SUCCESS);
                 out.extend_from_slice(&index.to_be_bytes());
             }
-            Welcome::Tool { name, server, security } => {
+            Welcome::Tool {
+                name,
+                server,
+                security,
+            } => {
                 put_status(&mut out, code::PMIX_SUCCESS);
-                name.iter().chain([server]).for_each(|proc| put_proc(&mut out, proc));
+                name.iter()
+                    .chain([server])
+                    .for_each(|proc| put_proc(&mut out, proc));
                 put_status(&mut out, *security);
             }
             Welcome::Refused(status) => put_status(&mut out, *status),
@@ -72,13 +78,22 @@ pub struct WelcomeDecoder {
 impl WelcomeDecoder {
     /// A decoder for the form in which this client is answered.
     pub fn new(form: WelcomeForm) -> WelcomeDecoder {
-        WelcomeDecoder { form, status: Gather::default(), rest: Gather::default() }
+        WelcomeDecoder {
+            form,
+            status: Gather::default(),
+            rest: Gather::default(),
+        }
     }
 
     /// Takes bytes off the front of `input` and returns the answer once it is complete. What is left of `input` then
     /// belongs to the first frame: cached events come before any reply.
     pub fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Welcome>, WireError> {
-        let Some(status) = self.status.fill::<NUMBER>(input).map(i32::from_be_bytes).map(Status) else {
+        let Some(status) = self
+            .status
+            .fill::<NUMBER>(input)
+            .map(i32::from_be_bytes)
+            .map(Status)
+        else {
             return Ok(None);
         };
         if !status.is_success() {
@@ -89,22 +104,39 @@ impl WelcomeDecoder {
             WelcomeForm::Tool => NSPACE + NUMBER + NUMBER,
             WelcomeForm::NamedTool => 2 * (NSPACE + NUMBER) + NUMBER,
         };
-        self.rest.take(input, len).map(|rest| rest_of(self.form, &rest)).transpose()
+        self.rest
+            .take(input, len)
+            .map(|rest| rest_of(self.form, &rest))
+            .transpose()
     }
 }
 
 fn rest_of(form: WelcomeForm, bytes: &[u8]) -> Result<Welcome, WireError> {
     let mut input = bytes;
     if form == WelcomeForm::Client {
-        return Ok(Welcome::Client { index: number(&mut input)? });
+        return Ok(Welcome::Client {
+            index: number(&mut input)?,
+        });
     }
-    let name = if form == WelcomeForm::NamedTool { Some(proc(&mut input)?) } else { None };
+    let name = if form == WelcomeForm::NamedTool {
+        Some(proc(&mut input)?)
+    } else {
+        None
+    };
     let server = proc(&mut input)?;
-    Ok(Welcome::Tool { name, server, security: Status(number(&mut input)?.cast_signed()) })
+    Ok(Welcome::Tool {
+        name,
+        server,
+        security: Status(number(&mut input)?.cast_signed()),
+    })
 }
 
 fn chunk<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], WireError> {
-    let short = WireError::Truncated { what: "welcome", needed: N as u64, left: input.len() };
+    let short = WireError::Truncated {
+        what: "welcome",
+        needed: N as u64,
+        left: input.len(),
+    };
     let (chunk, rest) = input.split_first_chunk().ok_or(short)?;
     *input = rest;
     Ok(*chunk)

@@ -15,7 +15,11 @@ pub(crate) struct Writer<'a> {
 impl<'a> Writer<'a> {
     /// An empty payload.
     pub(crate) fn new(codec: &'a Codec) -> Writer<'a> {
-        Writer { codec, out: Vec::with_capacity(ROOM), depth: 0 }
+        Writer {
+            codec,
+            out: Vec::with_capacity(ROOM),
+            depth: 0,
+        }
     }
 
     /// How the peer speaks.
@@ -56,14 +60,23 @@ impl<'a> Writer<'a> {
     }
 
     /// A string, to which a NUL is added; nothing for a NULL pointer.
-    pub(crate) fn string(&mut self, what: &'static str, text: Option<&[u8]>) -> Result<(), WireError> {
+    pub(crate) fn string(
+        &mut self,
+        what: &'static str,
+        text: Option<&[u8]>,
+    ) -> Result<(), WireError> {
         let Some(text) = text else {
             self.signed(0);
             return Ok(());
         };
         let len = text.len() as u64 + 1;
-        self.codec.limits.check(what, len, self.codec.limits.max_string)?;
-        self.signed(i32::try_from(len).map_err(|_| WireError::OutOfRange { what, number: i128::from(len) })?);
+        self.codec
+            .limits
+            .check(what, len, self.codec.limits.max_string)?;
+        self.signed(i32::try_from(len).map_err(|_| WireError::OutOfRange {
+            what,
+            number: i128::from(len),
+        })?);
         self.bytes(text);
         self.byte(0);
         Ok(())
@@ -77,12 +90,20 @@ impl<'a> Writer<'a> {
 
     /// A count, if a list may have so many elements.
     pub(crate) fn count(&mut self, what: &'static str, count: usize) -> Result<i32, WireError> {
-        self.codec.limits.check(what, count as u64, self.codec.limits.max_count)?;
-        i32::try_from(count).map_err(|_| WireError::OutOfRange { what, number: count as i128 })
+        self.codec
+            .limits
+            .check(what, count as u64, self.codec.limits.max_count)?;
+        i32::try_from(count).map_err(|_| WireError::OutOfRange {
+            what,
+            number: count as i128,
+        })
     }
 
     /// Something one level further down.
-    pub(crate) fn deeper(&mut self, write: impl FnOnce(&mut Self) -> Result<(), WireError>) -> Result<(), WireError> {
+    pub(crate) fn deeper(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
         let limit = self.codec.limits.max_depth;
         if self.depth >= limit {
             return Err(WireError::TooDeep { limit });
@@ -98,7 +119,11 @@ impl<'a> Writer<'a> {
         &self,
         write: impl FnOnce(&mut Writer<'a>) -> Result<(), WireError>,
     ) -> Result<Vec<u8>, WireError> {
-        let mut inner = Writer { codec: self.codec, out: Vec::new(), depth: self.depth };
+        let mut inner = Writer {
+            codec: self.codec,
+            out: Vec::new(),
+            depth: self.depth,
+        };
         write(&mut inner)?;
         inner.finish()
     }

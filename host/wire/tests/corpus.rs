@@ -1,5 +1,10 @@
 //! The fuzz targets over every recorded message and many damaged copies of each: the same ones in every run.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 
 mod recording;
 
@@ -76,15 +81,21 @@ fn damaged_handshakes() {
 fn damaged_messages() {
     let messages: Vec<_> = all().iter().flat_map(Recording::messages).collect();
     let each = messages.iter().enumerate();
-    let runs: u64 = each.map(|(seed, message)| run(fuzz::message, &head(message), &message.frame.payload, seed)).sum();
+    let runs: u64 = each
+        .map(|(seed, message)| run(fuzz::message, &head(message), &message.frame.payload, seed))
+        .sum();
     assert!(runs > 20_000, "{runs}");
 }
 
 #[test]
 fn damaged_streams() {
     for (seed, recording) in all().into_iter().enumerate() {
-        let frames: Vec<u8> =
-            recording.messages().iter().flat_map(|message| message.frame.encode().unwrap()).take(4000).collect();
+        let frames: Vec<u8> = recording
+            .messages()
+            .iter()
+            .flat_map(|message| message.frame.encode().unwrap())
+            .take(4000)
+            .collect();
         // No kind has this number: the rest is cut into frames and no more.
         run(fuzz::message, &[0, 0, 9, 0], &frames, seed);
     }

@@ -1,5 +1,9 @@
 //! Arrays whose elements have no type, in bytes as OpenPMIx of each release writes them.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 
 use peal_model::{Commit, DataArray, Key, Kval, Request, Scope, Value, data_type as dt};
 use peal_wire::*;
@@ -14,7 +18,11 @@ const BOOLS: u8 = 1;
 
 fn codec(version: Version) -> Codec {
     let dialect = Dialect::new(version, Encoding::V41);
-    Codec { dialect, buffer_type: BufferType::NonDescribed, limits: Limits::default() }
+    Codec {
+        dialect,
+        buffer_type: BufferType::NonDescribed,
+        limits: Limits::default(),
+    }
 }
 
 const V5: Version = Version::new(5, 0, 11);
@@ -26,7 +34,11 @@ fn untyped() -> DataArray {
 }
 
 fn arrays(items: impl IntoIterator<Item = DataArray>) -> DataArray {
-    DataArray::new(dt::PMIX_DATA_ARRAY, items.into_iter().map(Value::DataArray).collect()).unwrap()
+    DataArray::new(
+        dt::PMIX_DATA_ARRAY,
+        items.into_iter().map(Value::DataArray).collect(),
+    )
+    .unwrap()
 }
 
 fn bools() -> DataArray {
@@ -34,9 +46,18 @@ fn bools() -> DataArray {
 }
 
 fn commit(array: DataArray) -> Request {
-    let array = Kval { key: Key::new("k").unwrap(), value: Value::DataArray(array) };
-    let number = Kval { key: Key::new("n").unwrap(), value: Value::Uint16(3) };
-    Request::Commit(vec![Commit { scope: Scope::Local, kvals: vec![array, number] }])
+    let array = Kval {
+        key: Key::new("k").unwrap(),
+        value: Value::DataArray(array),
+    };
+    let number = Kval {
+        key: Key::new("n").unwrap(),
+        value: Value::Uint16(3),
+    };
+    Request::Commit(vec![Commit {
+        scope: Scope::Local,
+        kvals: vec![array, number],
+    }])
 }
 
 /// The commit whose array is in these bytes.
@@ -50,10 +71,22 @@ fn message(array: &[u8]) -> Vec<u8> {
 
 #[test]
 fn untyped_array_has_count_up_to_6_0_and_none_from_6_1() {
-    for (version, bytes) in [(V5, &[UNTYPED, 0][..]), (V6_1, &[UNTYPED]), (V7, &[UNTYPED])] {
+    for (version, bytes) in [
+        (V5, &[UNTYPED, 0][..]),
+        (V6_1, &[UNTYPED]),
+        (V7, &[UNTYPED]),
+    ] {
         let (codec, message) = (codec(version), message(bytes));
-        assert_eq!(codec.decode_request(&message), Ok(commit(untyped())), "{version}");
-        assert_eq!(codec.encode_request(&commit(untyped())), Ok(message), "{version}");
+        assert_eq!(
+            codec.decode_request(&message),
+            Ok(commit(untyped())),
+            "{version}"
+        );
+        assert_eq!(
+            codec.encode_request(&commit(untyped())),
+            Ok(message),
+            "{version}"
+        );
     }
 }
 
@@ -62,11 +95,17 @@ fn untyped_array_among_arrays_is_the_last_from_6_1() {
     let (old, new) = (codec(V5), codec(V7));
     let all = || commit(arrays([bools(), untyped(), bools()]));
     let whole = message(&[ARRAYS, 3, BOOLS, 1, 1, UNTYPED, 0, BOOLS, 1, 1]);
-    assert_eq!((old.decode_request(&whole), old.encode_request(&all())), (Ok(all()), Ok(whole)));
+    assert_eq!(
+        (old.decode_request(&whole), old.encode_request(&all())),
+        (Ok(all()), Ok(whole))
+    );
     // The library of these releases stops there, and whoever reads takes the rest for untyped arrays.
     let cut = message(&[ARRAYS, 3, BOOLS, 1, 1, UNTYPED]);
     assert_eq!(new.encode_request(&all()), Ok(cut.clone()));
-    assert_eq!(new.decode_request(&cut), Ok(commit(arrays([bools(), untyped(), untyped()]))));
+    assert_eq!(
+        new.decode_request(&cut),
+        Ok(commit(arrays([bools(), untyped(), untyped()])))
+    );
 }
 
 #[test]
@@ -76,7 +115,16 @@ fn arrays_left_out_are_bounded() {
     // The first of them is there.
     let many = codec.encode_request(&of(most + 1)).unwrap();
     assert_eq!(codec.decode_request(&many), Ok(of(most + 1)));
-    let refused = |error: WireError| matches!(error, WireError::TooLong { len: 65, limit: 64, .. });
+    let refused = |error: WireError| {
+        matches!(
+            error,
+            WireError::TooLong {
+                len: 65,
+                limit: 64,
+                ..
+            }
+        )
+    };
     assert!(refused(codec.encode_request(&of(most + 2)).unwrap_err()));
     let more = message(&[ARRAYS, 66, UNTYPED]);
     assert!(refused(codec.decode_request(&more).unwrap_err()));

@@ -1,5 +1,10 @@
 //! Every recorded message reads, and writes again to the same bytes.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 
 mod recording;
 
@@ -13,10 +18,17 @@ fn every_handshake_is_written_as_it_was_read() {
     assert_eq!(recordings.len(), 37);
     for recording in recordings {
         let (hello, said) = recording.hello();
-        assert_eq!(hello.encode(Limits::default()).unwrap(), said, "{}", recording.name);
+        assert_eq!(
+            hello.encode(Limits::default()).unwrap(),
+            said,
+            "{}",
+            recording.name
+        );
         match recording.welcome() {
             Some((welcome, said)) => assert_eq!(welcome.encode(), said, "{}", recording.name),
-            None => assert!(["reject-unknown-nspace", "singleton5-refused"].contains(&&*recording.name)),
+            None => {
+                assert!(["reject-unknown-nspace", "singleton5-refused"].contains(&&*recording.name))
+            }
         }
     }
 }
@@ -32,9 +44,14 @@ fn every_message_is_written_as_it_was_read() {
             if frame.tag == Tag::HEARTBEAT {
                 assert_eq!(frame.payload, []);
             } else if frame.payload == [2, 99] {
-                assert_eq!(codec.decode_request(&frame.payload), Err(WireError::UnknownCommand { number: 99 }));
+                assert_eq!(
+                    codec.decode_request(&frame.payload),
+                    Err(WireError::UnknownCommand { number: 99 })
+                );
             } else {
-                let written = kind.rewrite(&codec, &frame.payload).unwrap_or_else(|error| panic!("{name}: {error}"));
+                let written = kind
+                    .rewrite(&codec, &frame.payload)
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!(written.unwrap(), frame.payload, "{name}");
             }
         }
@@ -44,19 +61,40 @@ fn every_message_is_written_as_it_was_read() {
 
 fn requests(name: &str) -> Vec<Request> {
     let messages = Recording::open(name).messages();
-    let requests = messages.iter().filter(|message| message.kind == Kind::Request);
-    requests.map(|message| message.codec.decode_request(&message.frame.payload).unwrap()).collect()
+    let requests = messages
+        .iter()
+        .filter(|message| message.kind == Kind::Request);
+    requests
+        .map(|message| {
+            message
+                .codec
+                .decode_request(&message.frame.payload)
+                .unwrap()
+        })
+        .collect()
 }
 
 fn replies(name: &str, command: CommandCode) -> Vec<Reply> {
     let messages = Recording::open(name).messages();
-    let replies = messages.iter().filter(|message| message.kind == Kind::Reply(command));
-    replies.map(|message| message.codec.decode_reply(command, &message.frame.payload).unwrap()).collect()
+    let replies = messages
+        .iter()
+        .filter(|message| message.kind == Kind::Reply(command));
+    replies
+        .map(|message| {
+            message
+                .codec
+                .decode_reply(command, &message.frame.payload)
+                .unwrap()
+        })
+        .collect()
 }
 
 fn first_event(name: &str) -> Event {
     let messages = Recording::open(name).messages();
-    let event = messages.iter().find(|message| message.kind == Kind::Event).unwrap();
+    let event = messages
+        .iter()
+        .find(|message| message.kind == Kind::Event)
+        .unwrap();
     event.codec.decode_event(&event.frame.payload).unwrap()
 }
 
@@ -64,26 +102,66 @@ fn first_event(name: &str) -> Event {
 fn a_client_says_who_it_is() {
     let recording = Recording::open("client-basic");
     let (hello, _) = recording.hello();
-    assert_eq!(hello.peer, PeerKind::Client(Proc::new(Nspace::new("labns").unwrap(), Rank(0))));
-    assert_eq!(hello.credential, Credential::Native(User { uid: 0, gid: 0 }));
-    assert_eq!((hello.release.as_str(), hello.encoding, hello.gds.as_str()), ("4.2.2rc2", Encoding::V41, Some("hash")));
+    assert_eq!(
+        hello.peer,
+        PeerKind::Client(Proc::new(Nspace::new("labns").unwrap(), Rank(0)))
+    );
+    assert_eq!(
+        hello.credential,
+        Credential::Native(User { uid: 0, gid: 0 })
+    );
+    assert_eq!(
+        (hello.release.as_str(), hello.encoding, hello.gds.as_str()),
+        ("4.2.2rc2", Encoding::V41, Some("hash"))
+    );
     assert_eq!(recording.welcome().unwrap().0, Welcome::Client { index: 0 });
-    let commands: Vec<_> = requests("client-basic").iter().map(Request::command).collect();
+    let commands: Vec<_> = requests("client-basic")
+        .iter()
+        .map(Request::command)
+        .collect();
     use CommandCode::*;
-    assert_eq!(commands, [JobData, RegisterEvents, Notify, Log, Fence, DeregisterEvents, Finalize]);
+    assert_eq!(
+        commands,
+        [
+            JobData,
+            RegisterEvents,
+            Notify,
+            Log,
+            Fence,
+            DeregisterEvents,
+            Finalize
+        ]
+    );
 }
 
 #[test]
 fn a_tool_gets_a_name() {
     let recording = Recording::open("tool5-needs-id");
     let (hello, _) = recording.hello();
-    assert_eq!(hello.peer, PeerKind::Tool(User { uid: 0, gid: 0 }, Identity::Wanted));
+    assert_eq!(
+        hello.peer,
+        PeerKind::Tool(User { uid: 0, gid: 0 }, Identity::Wanted)
+    );
     let keys: Vec<_> = hello.infos.iter().map(|info| info.key.as_str()).collect();
-    assert!(keys.contains(&"pmix.euid") && keys.contains(&"pmix.cmd.line"), "{keys:?}");
-    let Some((Welcome::Tool { name: Some(name), server, security }, _)) = recording.welcome() else {
+    assert!(
+        keys.contains(&"pmix.euid") && keys.contains(&"pmix.cmd.line"),
+        "{keys:?}"
+    );
+    let Some((
+        Welcome::Tool {
+            name: Some(name),
+            server,
+            security,
+        },
+        _,
+    )) = recording.welcome()
+    else {
         panic!("no name");
     };
-    assert_eq!((name.nspace.as_str(), server.nspace.as_str(), security.0), ("toolns", "labserver", 0));
+    assert_eq!(
+        (name.nspace.as_str(), server.nspace.as_str(), security.0),
+        ("toolns", "labserver", 0)
+    );
 }
 
 #[test]
@@ -113,11 +191,20 @@ fn a_group_is_told_in_the_words_of_the_release() {
 fn a_cached_event_has_no_range() {
     let (cached, live) = (first_event("event-cached"), first_event("event-sink"));
     assert_eq!((cached.range, live.range), (Range::Undef, Range::Namespace));
-    assert_eq!((cached.code, cached.source, cached.infos), (live.code, live.source, live.infos));
+    assert_eq!(
+        (cached.code, cached.source, cached.infos),
+        (live.code, live.source, live.infos)
+    );
 }
 
 #[test]
 fn described_buffers_say_the_same() {
-    assert_eq!(Recording::open("client-described").hello().0.buffer_type, BufferType::Described);
-    assert_eq!(requests("client-described")[..3], requests("client-basic")[..3]);
+    assert_eq!(
+        Recording::open("client-described").hello().0.buffer_type,
+        BufferType::Described
+    );
+    assert_eq!(
+        requests("client-described")[..3],
+        requests("client-basic")[..3]
+    );
 }

@@ -1,5 +1,11 @@
 //! What the contract in `wit/` becomes in Rust. The rest of the crate makes it pleasant; authors need not look here.
-#![allow(missing_docs, clippy::all, clippy::restriction, unsafe_code, reason = "generated")]
+#![allow(
+    missing_docs,
+    clippy::all,
+    clippy::restriction,
+    unsafe_code,
+    reason = "generated"
+)]
 
 /// What modules import.
 mod imports {
@@ -112,6 +118,6 @@ role!(
 
 pub use event_handler::exports::peal::pmix::event_handler::EventHead;
 pub use imports::peal::pmix::{
-    amendment, call, clock, control, exception, files, logging, notify, random, registration, report, sink, state,
-    types, usage,
+    amendment, call, clock, control, exception, files, logging, notify, random, registration,
+    report, sink, state, types, usage,
 };

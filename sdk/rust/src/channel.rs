@@ -18,8 +18,17 @@ for_tests!(LogRequest);
 impl LogRequest {
     /// For tests: a request to log nothing to the channel of this key, first in its chain.
     pub fn for_test(channel: impl Into<String>) -> LogRequest {
-        let head = RequestHead { channel: channel.into(), timestamp: 0, infos: 0, directives: 0, steps: 0 };
-        LogRequest { head, view: View::test() }
+        let head = RequestHead {
+            channel: channel.into(),
+            timestamp: 0,
+            infos: 0,
+            directives: 0,
+            steps: 0,
+        };
+        LogRequest {
+            head,
+            view: View::test(),
+        }
     }
 
     /// For tests: the same, logged at this time.
@@ -83,7 +92,12 @@ impl LogRequest {
 #[doc(hidden)]
 pub fn run_log<O: Into<Outcome>>(head: RequestHead, log: impl Fn(&LogRequest) -> O) -> i32 {
     crate::describe_panics();
-    log(&LogRequest { head, view: View::Call }).into().deliver()
+    log(&LogRequest {
+        head,
+        view: View::Call,
+    })
+    .into()
+    .deliver()
 }
 
 /// Makes a component of this crate: a module that logs, by a `fn(&LogRequest) -> Result<(), i32>`, the error being a status.
@@ -92,7 +106,9 @@ pub fn run_log<O: Into<Outcome>>(head: RequestHead, log: impl Fn(&LogRequest) ->
 macro_rules! channel {
     ($log:path) => {
         const _: () = {
-            use $crate::bindings::log_channel::{self as bindings, exports::peal::pmix::log_channel as role};
+            use $crate::bindings::log_channel::{
+                self as bindings, exports::peal::pmix::log_channel as role,
+            };
 
             struct Module;
 

@@ -18,8 +18,18 @@ for_tests!(Event);
 impl Event {
     /// For tests: an event with this code, raised by the resource manager for a namespace, without infos, first in its chain.
     pub fn for_test(code: i32) -> Event {
-        let head = EventHead { registration: 1, tag: 0, code, range: Range::Namespace, infos: 0, steps: 0 };
-        Event { head, view: View::test() }
+        let head = EventHead {
+            registration: 1,
+            tag: 0,
+            code,
+            range: Range::Namespace,
+            infos: 0,
+            steps: 0,
+        };
+        Event {
+            head,
+            view: View::test(),
+        }
     }
 
     /// For tests: the same, meant for these.
@@ -100,7 +110,11 @@ impl Event {
 #[doc(hidden)]
 pub fn run_handle(head: EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
     crate::describe_panics();
-    handle(&Event { head, view: View::Call }).deliver()
+    handle(&Event {
+        head,
+        view: View::Call,
+    })
+    .deliver()
 }
 
 /// Makes a component of this crate: a module whose events are handled by a `fn(&Event) -> Outcome`. Which events those
@@ -109,7 +123,9 @@ pub fn run_handle(head: EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
 macro_rules! handler {
     ($handle:path) => {
         const _: () = {
-            use $crate::bindings::event_handler::{self as bindings, exports::peal::pmix::event_handler as role};
+            use $crate::bindings::event_handler::{
+                self as bindings, exports::peal::pmix::event_handler as role,
+            };
 
             struct Module;
 

@@ -116,5 +116,8 @@ pub use outcome::Outcome;
 pub use panic::describe_panics;
 #[doc(hidden)]
 pub use policy::run_decide;
-pub use policy::{Application, ConnectionKind, Group, GroupKind, Matter, Peer, PolicyOutcome, REASON, Request, Target};
+pub use policy::{
+    Application, ConnectionKind, Group, GroupKind, Matter, Peer, PolicyOutcome, REASON, Request,
+    Target,
+};
 pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};

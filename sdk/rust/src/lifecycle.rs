@@ -15,12 +15,18 @@ pub struct Config {
 impl Config {
     /// For tests: these settings.
     pub fn for_test(settings: impl IntoIterator<Item = Info>) -> Config {
-        Config { settings: settings.into_iter().collect() }
+        Config {
+            settings: settings.into_iter().collect(),
+        }
     }
 
     /// The setting of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.settings.iter().rev().find(|info| info.key == name).map(|info| &info.value)
+        self.settings
+            .iter()
+            .rev()
+            .find(|info| info.key == name)
+            .map(|info| &info.value)
     }
 
     /// The number of this name, if there is one, or what is wrong with it.
@@ -28,9 +34,17 @@ impl Config {
     /// # Errors
     /// Where it is no number, or not within the bounds.
     pub fn number(&self, name: &str, bounds: RangeInclusive<i64>) -> Result<Option<i64>, String> {
-        let Some(value) = self.get(name) else { return Ok(None) };
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
         let number = value.as_i64().filter(|number| bounds.contains(number));
-        let wanted = || format!("the setting {name:?} is a number from {} to {}", bounds.start(), bounds.end());
+        let wanted = || {
+            format!(
+                "the setting {name:?} is a number from {} to {}",
+                bounds.start(),
+                bounds.end()
+            )
+        };
         number.ok_or_else(wanted).map(Some)
     }
 
@@ -39,8 +53,13 @@ impl Config {
     /// # Errors
     /// Where it is no text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, String> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        value.as_str().ok_or_else(|| format!("the setting {name:?} is a text")).map(Some)
+        let Some(value) = self.get(name) else {
+            return Ok(None);
+        };
+        value
+            .as_str()
+            .ok_or_else(|| format!("the setting {name:?} is a text"))
+            .map(Some)
     }
 
     /// What stands between the commas of the text of this name; nothing where that is empty.
@@ -49,7 +68,12 @@ impl Config {
     /// Where it is no text.
     pub fn list(&self, name: &str) -> Result<Option<Vec<&str>>, String> {
         let text = self.text(name)?;
-        Ok(text.map(|text| text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect()))
+        Ok(text.map(|text| {
+            text.split(',')
+                .map(str::trim)
+                .filter(|part| !part.is_empty())
+                .collect()
+        }))
     }
 
     /// That there is no setting but these.
@@ -57,8 +81,16 @@ impl Config {
     /// # Errors
     /// The first of another name.
     pub fn only(&self, names: &[&str]) -> Result<(), String> {
-        match self.settings.iter().find(|info| !names.contains(&info.key.as_str())) {
-            Some(other) => Err(format!("there is no setting {:?}; there are {}", other.key, names.join(", "))),
+        match self
+            .settings
+            .iter()
+            .find(|info| !names.contains(&info.key.as_str()))
+        {
+            Some(other) => Err(format!(
+                "there is no setting {:?}; there are {}",
+                other.key,
+                names.join(", ")
+            )),
             None => Ok(()),
         }
     }
@@ -111,7 +143,12 @@ impl Registration {
 
     pub(crate) fn lower(self) -> types::Registration {
         let directives = lower_content(self.directives);
-        types::Registration { tag: self.tag, name: self.name, codes: self.codes, directives }
+        types::Registration {
+            tag: self.tag,
+            name: self.name,
+            codes: self.codes,
+            directives,
+        }
     }
 }
 
@@ -122,8 +159,13 @@ pub fn run_init(
     init: impl Fn(&Config) -> Result<Vec<Registration>, String>,
 ) -> Result<Vec<types::Registration>, String> {
     crate::describe_panics();
-    let config = Config { settings: lift_content(config) };
-    Ok(init(&config)?.into_iter().map(Registration::lower).collect())
+    let config = Config {
+        settings: lift_content(config),
+    };
+    Ok(init(&config)?
+        .into_iter()
+        .map(Registration::lower)
+        .collect())
 }
 
 /// Beside the macros of other roles, for a module with settings: an

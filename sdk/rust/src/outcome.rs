@@ -37,7 +37,10 @@ impl Outcome {
 
     /// Any status, as one of [`crate::status`] or a number that programs agreed upon.
     pub fn status(status: i32) -> Outcome {
-        Outcome { status, infos: Vec::new() }
+        Outcome {
+            status,
+            infos: Vec::new(),
+        }
     }
 
     /// The same, with one more info for those that come after.
@@ -64,7 +67,10 @@ impl Outcome {
 
     /// The value that it says under this key; the last of several.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.infos.iter().rfind(|info| info.key == key).map(|info| &info.value)
+        self.infos
+            .iter()
+            .rfind(|info| info.key == key)
+            .map(|info| &info.value)
     }
 
     /// Hands the infos to the host and returns the status.

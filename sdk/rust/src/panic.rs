@@ -8,7 +8,9 @@ pub fn describe_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         panic::set_hook(Box::new(|info| {
-            let message = info.payload_as_str().unwrap_or("with a payload that is no text");
+            let message = info
+                .payload_as_str()
+                .unwrap_or("with a payload that is no text");
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             // Without places: the host shows the functions that were running.
             exception::describe(&format!("panicked at {place}: {message}"), &[]);

@@ -6,9 +6,12 @@ use crate::{
     Identity, Info, Proc, Range, Step, Value,
     bindings::{
         amendment, call, connection_policy::exports::peal::pmix::connection_policy,
-        event_policy::exports::peal::pmix::event_policy, group_policy::exports::peal::pmix::group_policy,
-        job_control_policy::exports::peal::pmix::job_control_policy, log_policy::exports::peal::pmix::log_policy,
-        monitor_policy::exports::peal::pmix::monitor_policy, provision_policy::exports::peal::pmix::provision_policy,
+        event_policy::exports::peal::pmix::event_policy,
+        group_policy::exports::peal::pmix::group_policy,
+        job_control_policy::exports::peal::pmix::job_control_policy,
+        log_policy::exports::peal::pmix::log_policy,
+        monitor_policy::exports::peal::pmix::monitor_policy,
+        provision_policy::exports::peal::pmix::provision_policy,
         spawn_policy::exports::peal::pmix::spawn_policy, types,
     },
     tree::{lower_content, lower_info},
@@ -92,7 +95,10 @@ for_tests!(Request);
 impl Request {
     /// For tests: a request of nobody about nothing but this, first in its chain.
     pub fn for_test(matter: Matter) -> Request {
-        Request { view: View::test(), ..Request::new(matter, 0, 0) }
+        Request {
+            view: View::test(),
+            ..Request::new(matter, 0, 0)
+        }
     }
 
     /// For tests: the same for one more code of a registration.
@@ -126,13 +132,27 @@ impl Request {
     /// For tests: the same with one more application that is to be started.
     #[must_use]
     pub fn with_application(mut self, application: Application) -> Request {
-        let Application { command, arguments, environment, directory, procs, directives } = application;
+        let Application {
+            command,
+            arguments,
+            environment,
+            directory,
+            procs,
+            directives,
+        } = application;
         let count = directives.len() as u32;
         if let Some(facts) = self.view.facts() {
             facts.infos.extend(directives);
         }
         let directives = count;
-        let head = spawn_policy::Application { command, arguments, environment, directory, procs, directives };
+        let head = spawn_policy::Application {
+            command,
+            arguments,
+            environment,
+            directory,
+            procs,
+            directives,
+        };
         self.applications.push(head);
         self
     }
@@ -182,12 +202,34 @@ impl Request {
 
     /// What is to be started, one job of them all.
     pub fn applications(&self) -> Vec<Application> {
-        let has_directives = self.applications.iter().any(|application| application.directives > 0);
-        let mut infos = if has_directives { self.infos() } else { Vec::new() }.into_iter();
+        let has_directives = self
+            .applications
+            .iter()
+            .any(|application| application.directives > 0);
+        let mut infos = if has_directives {
+            self.infos()
+        } else {
+            Vec::new()
+        }
+        .into_iter();
         let own = |head: &spawn_policy::Application| {
             let directives = infos.by_ref().take(head.directives as usize).collect();
-            let spawn_policy::Application { command, arguments, environment, directory, procs, .. } = head.clone();
-            Application { command, arguments, environment, directory, procs, directives }
+            let spawn_policy::Application {
+                command,
+                arguments,
+                environment,
+                directory,
+                procs,
+                ..
+            } = head.clone();
+            Application {
+                command,
+                arguments,
+                environment,
+                directory,
+                procs,
+                directives,
+            }
         };
         self.applications.iter().map(own).collect()
     }
@@ -265,13 +307,26 @@ impl Request {
     fn new(matter: Matter, targets: u32, steps: u32) -> Request {
         let (codes, nodes, applications) = (Vec::new(), Vec::new(), Vec::new());
         let (image, group_name) = (None, None);
-        Request { matter, codes, nodes, image, group_name, applications, targets, steps, view: View::Call }
+        Request {
+            matter,
+            codes,
+            nodes,
+            image,
+            group_name,
+            applications,
+            targets,
+            steps,
+            view: View::Call,
+        }
     }
 }
 
 impl From<event_policy::RegistrationHead> for Request {
     fn from(head: event_policy::RegistrationHead) -> Request {
-        Request { codes: head.codes, ..Request::new(Matter::Registration, 0, head.steps) }
+        Request {
+            codes: head.codes,
+            ..Request::new(Matter::Registration, 0, head.steps)
+        }
     }
 }
 
@@ -283,7 +338,14 @@ impl From<connection_policy::RequestHead> for Request {
 
 impl From<event_policy::RequestHead> for Request {
     fn from(head: event_policy::RequestHead) -> Request {
-        Request::new(Matter::Event { code: head.code, range: head.range }, head.targets, head.steps)
+        Request::new(
+            Matter::Event {
+                code: head.code,
+                range: head.range,
+            },
+            head.targets,
+            head.steps,
+        )
     }
 }
 
@@ -301,7 +363,11 @@ impl From<monitor_policy::RequestHead> for Request {
 
 impl From<provision_policy::RequestHead> for Request {
     fn from(head: provision_policy::RequestHead) -> Request {
-        Request { nodes: head.nodes, image: head.image, ..Request::new(Matter::Provision, 0, head.steps) }
+        Request {
+            nodes: head.nodes,
+            image: head.image,
+            ..Request::new(Matter::Provision, 0, head.steps)
+        }
     }
 }
 
@@ -313,13 +379,19 @@ impl From<log_policy::RequestHead> for Request {
 
 impl From<group_policy::RequestHead> for Request {
     fn from(head: group_policy::RequestHead) -> Request {
-        Request { group_name: head.name, ..Request::new(Matter::Group(head.kind), head.targets, head.steps) }
+        Request {
+            group_name: head.name,
+            ..Request::new(Matter::Group(head.kind), head.targets, head.steps)
+        }
     }
 }
 
 impl From<spawn_policy::RequestHead> for Request {
     fn from(head: spawn_policy::RequestHead) -> Request {
-        Request { applications: head.applications, ..Request::new(Matter::Spawn, head.targets, head.steps) }
+        Request {
+            applications: head.applications,
+            ..Request::new(Matter::Spawn, head.targets, head.steps)
+        }
     }
 }
 
@@ -352,7 +424,13 @@ impl PolicyOutcome {
     }
 
     fn new(outcome: types::Outcome) -> PolicyOutcome {
-        PolicyOutcome { outcome, infos: Vec::new(), amended: None, range: None, rewritten: None }
+        PolicyOutcome {
+            outcome,
+            infos: Vec::new(),
+            amended: None,
+            range: None,
+            rewritten: None,
+        }
     }
 
     /// The same with a reason in words, shown to the requester under [`REASON`].
@@ -429,7 +507,10 @@ impl PolicyOutcome {
 
 /// What the macros of policies export as `decide`.
 #[doc(hidden)]
-pub fn run_decide(head: impl Into<Request>, decide: impl Fn(&Request) -> PolicyOutcome) -> types::Outcome {
+pub fn run_decide(
+    head: impl Into<Request>,
+    decide: impl Fn(&Request) -> PolicyOutcome,
+) -> types::Outcome {
     crate::describe_panics();
     decide(&head.into()).deliver()
 }

@@ -39,6 +39,23 @@ pub struct Mail {
 /// [`crate::status::PMIX_ERR_BAD_PARAM`] where an address is none, [`crate::status::PMIX_ERR_NO_PERMISSIONS`] for a sender,
 /// recipient or server that its admin does not allow.
 pub fn submit(sink: &str, mail: Mail) -> Result<(), i32> {
-    let Mail { sender, recipients, subject, text, server, port } = mail;
-    sink::submit(sink, &sink::Mail { sender, recipients, subject, text, server, port })
+    let Mail {
+        sender,
+        recipients,
+        subject,
+        text,
+        server,
+        port,
+    } = mail;
+    sink::submit(
+        sink,
+        &sink::Mail {
+            sender,
+            recipients,
+            subject,
+            text,
+            server,
+            port,
+        },
+    )
 }

@@ -18,7 +18,11 @@ pub fn lift_found(found: types::Found) -> Value {
 /// Steps as an author handles them.
 pub fn lift_chain(chain: types::Chain) -> Vec<Step> {
     let mut lift = Lift::new(chain.arrays);
-    let step = |step: types::Step| Step { name: step.name, status: step.status, infos: lift.infos(step.infos) };
+    let step = |step: types::Step| Step {
+        name: step.name,
+        status: step.status,
+        infos: lift.infos(step.infos),
+    };
     chain.steps.into_iter().map(step).collect()
 }
 
@@ -31,7 +35,9 @@ struct Lift {
 impl Lift {
     /// An array refers to those before it only, so one after the other is enough.
     fn new(arrays: Vec<Array>) -> Lift {
-        let mut lift = Lift { arrays: Vec::with_capacity(arrays.len()) };
+        let mut lift = Lift {
+            arrays: Vec::with_capacity(arrays.len()),
+        };
         for array in arrays {
             let array = lift.array(array);
             lift.arrays.push(array);
@@ -45,18 +51,27 @@ impl Lift {
             Items::Procs(procs) => Value::Procs(procs),
             Items::Values(values) => {
                 let items = values.into_iter().map(|value| self.value(value)).collect();
-                Value::Values { element: array.element, items }
+                Value::Values {
+                    element: array.element,
+                    items,
+                }
             }
         }
     }
 
     fn infos(&mut self, infos: Vec<types::Info>) -> Vec<Info> {
-        let info = |info: types::Info| Info { key: info.key, flags: info.flags, value: self.value(info.value) };
+        let info = |info: types::Info| Info {
+            key: info.key,
+            flags: info.flags,
+            value: self.value(info.value),
+        };
         infos.into_iter().map(info).collect()
     }
 
     fn taken(&mut self, at: types::ArrayRef) -> Value {
-        self.arrays.get_mut(at as usize).map_or(Value::Undef, |array| std::mem::replace(array, Value::Undef))
+        self.arrays
+            .get_mut(at as usize)
+            .map_or(Value::Undef, |array| std::mem::replace(array, Value::Undef))
     }
 
     fn value(&mut self, flat: types::Value) -> Value {
@@ -80,7 +95,10 @@ impl Lift {
             Flat::Uint64(n) => Value::Uint64(n),
             Flat::Float32(n) => Value::Float32(n),
             Flat::Float64(n) => Value::Float64(n),
-            Flat::Timeval((seconds, microseconds)) => Value::Timeval { seconds, microseconds },
+            Flat::Timeval((seconds, microseconds)) => Value::Timeval {
+                seconds,
+                microseconds,
+            },
             Flat::Time(n) => Value::Time(n),
             Flat::Status(n) => Value::Status(n),
             Flat::Proc(proc) => Value::Proc(proc),
@@ -97,7 +115,10 @@ impl Lift {
 /// Infos as the contract has them.
 pub fn lower_content(infos: impl IntoIterator<Item = Info>) -> types::Content {
     let mut arrays = Vec::new();
-    types::Content { infos: lower_infos(infos, &mut arrays), arrays }
+    types::Content {
+        infos: lower_infos(infos, &mut arrays),
+        arrays,
+    }
 }
 
 /// An info as the contract has it, and its arrays.
@@ -111,11 +132,18 @@ const PMIX_PROC: u16 = 22;
 const PMIX_INFO: u16 = 24;
 
 fn lower_infos(infos: impl IntoIterator<Item = Info>, arrays: &mut Vec<Array>) -> Vec<types::Info> {
-    infos.into_iter().map(|info| info_beside(info, arrays)).collect()
+    infos
+        .into_iter()
+        .map(|info| info_beside(info, arrays))
+        .collect()
 }
 
 fn info_beside(info: Info, arrays: &mut Vec<Array>) -> types::Info {
-    types::Info { key: info.key, flags: info.flags, value: lower_value(info.value, arrays) }
+    types::Info {
+        key: info.key,
+        flags: info.flags,
+        value: lower_value(info.value, arrays),
+    }
 }
 
 /// Adds an array, whose own arrays are there already, and refers to it.
@@ -145,7 +173,10 @@ fn lower_value(value: Value, arrays: &mut Vec<Array>) -> types::Value {
         Value::Uint64(n) => Flat::Uint64(n),
         Value::Float32(n) => Flat::Float32(n),
         Value::Float64(n) => Flat::Float64(n),
-        Value::Timeval { seconds, microseconds } => Flat::Timeval((seconds, microseconds)),
+        Value::Timeval {
+            seconds,
+            microseconds,
+        } => Flat::Timeval((seconds, microseconds)),
         Value::Time(n) => Flat::Time(n),
         Value::Status(n) => Flat::Status(n),
         Value::Proc(proc) => Flat::Proc(proc),
@@ -159,7 +190,10 @@ fn lower_value(value: Value, arrays: &mut Vec<Array>) -> types::Value {
         }
         Value::Procs(procs) => pushed(arrays, PMIX_PROC, Items::Procs(procs)),
         Value::Values { element, items } => {
-            let values = items.into_iter().map(|value| lower_value(value, arrays)).collect();
+            let values = items
+                .into_iter()
+                .map(|value| lower_value(value, arrays))
+                .collect();
             pushed(arrays, element, Items::Values(values))
         }
         Value::Other(opaque) => Flat::Other(opaque),
@@ -198,7 +232,10 @@ mod tests {
             Value::Uint64(13),
             Value::Float32(1.5),
             Value::Float64(2.5),
-            Value::Timeval { seconds: 14, microseconds: 15 },
+            Value::Timeval {
+                seconds: 14,
+                microseconds: 15,
+            },
             Value::Time(16),
             Value::Status(-17),
             Value::Proc(Proc::new("job", 18)),
@@ -206,7 +243,10 @@ mod tests {
             Value::Rank(19),
             Value::Range(Range::Session),
             Value::Bytes(vec![20, 21]),
-            Value::Other(Opaque { data_type: 22, at: 23 }),
+            Value::Other(Opaque {
+                data_type: 22,
+                at: 23,
+            }),
         ];
         for scalar in scalars {
             assert_eq!(there_and_back(scalar.clone()), scalar);
@@ -217,7 +257,11 @@ mod tests {
     fn arrays_nest() {
         let procs = Value::from(vec![Proc::new("job", 0), Proc::new("job", 1)]);
         let values = Value::from(vec![Value::from("a"), Value::from(vec![Value::from(1u32)])]);
-        let tree = Value::from(vec![Info::new("procs", procs), Info::new("values", values), Info::new("n", 7u64)]);
+        let tree = Value::from(vec![
+            Info::new("procs", procs),
+            Info::new("values", values),
+            Info::new("n", 7u64),
+        ]);
         assert_eq!(there_and_back(tree.clone()), tree);
     }
 
@@ -226,29 +270,53 @@ mod tests {
         let step = |name: &str| Step {
             name: name.into(),
             status: -1,
-            infos: vec![Info::new("a", vec![Value::from(name)]), Info::new("b", vec![Info::new("c", true)])],
+            infos: vec![
+                Info::new("a", vec![Value::from(name)]),
+                Info::new("b", vec![Info::new("c", true)]),
+            ],
         };
         let mut arrays = Vec::new();
         let flat = ["first", "second"].map(|name| {
-            let Step { name, status, infos } = step(name);
-            types::Step { name, status, infos: lower_infos(infos, &mut arrays) }
+            let Step {
+                name,
+                status,
+                infos,
+            } = step(name);
+            types::Step {
+                name,
+                status,
+                infos: lower_infos(infos, &mut arrays),
+            }
         });
-        let chain = types::Chain { steps: flat.into(), arrays };
+        let chain = types::Chain {
+            steps: flat.into(),
+            arrays,
+        };
         assert_eq!(lift_chain(chain), [step("first"), step("second")]);
     }
 
     #[test]
     fn an_array_keeps_the_type_of_its_elements() {
-        assert_eq!(Value::from(vec![Value::Undef, Value::from("a")]).data_type(), 39);
+        assert_eq!(
+            Value::from(vec![Value::Undef, Value::from("a")]).data_type(),
+            39
+        );
         for array in [
-            Value::Values { element: 15, items: Vec::new() },
-            Value::Values { element: 3, items: vec![Value::Undef] },
+            Value::Values {
+                element: 15,
+                items: Vec::new(),
+            },
+            Value::Values {
+                element: 3,
+                items: vec![Value::Undef],
+            },
             Value::Infos(Vec::new()),
             Value::Procs(Vec::new()),
         ] {
             assert_eq!(there_and_back(array.clone()), array);
         }
-        let Value::Values { element, .. } = Value::from(vec![Value::Undef, Value::from("a")]) else {
+        let Value::Values { element, .. } = Value::from(vec![Value::Undef, Value::from("a")])
+        else {
             panic!("an array")
         };
         assert_eq!(element, 3, "a NULL string among strings");
@@ -256,9 +324,23 @@ mod tests {
 
     #[test]
     fn an_array_that_is_not_there_reads_as_no_value() {
-        let itself = Array { element: 39, items: Items::Values(vec![types::Value::Array(0)]) };
-        let found = |at| lift_found(types::Found { value: types::Value::Array(at), arrays: vec![itself.clone()] });
+        let itself = Array {
+            element: 39,
+            items: Items::Values(vec![types::Value::Array(0)]),
+        };
+        let found = |at| {
+            lift_found(types::Found {
+                value: types::Value::Array(at),
+                arrays: vec![itself.clone()],
+            })
+        };
         assert_eq!(found(5), Value::Undef);
-        assert_eq!(found(0), Value::Values { element: 39, items: vec![Value::Undef] });
+        assert_eq!(
+            found(0),
+            Value::Values {
+                element: 39,
+                items: vec![Value::Undef]
+            }
+        );
     }
 }

@@ -169,7 +169,11 @@ pub struct Info {
 impl Info {
     /// An info without flags.
     pub fn new(key: impl Into<String>, value: impl Into<Value>) -> Info {
-        Info { key: key.into(), flags: InfoFlags::empty(), value: value.into() }
+        Info {
+            key: key.into(),
+            flags: InfoFlags::empty(),
+            value: value.into(),
+        }
     }
 }
 
@@ -187,7 +191,10 @@ pub struct Step {
 impl Proc {
     /// The proc of this rank in this namespace.
     pub fn new(nspace: impl Into<String>, rank: u32) -> Proc {
-        Proc { nspace: nspace.into(), rank }
+        Proc {
+            nspace: nspace.into(),
+            rank,
+        }
     }
 }
 
@@ -216,8 +223,14 @@ from! {
 /// An array of the type of its first element that has one.
 impl From<Vec<Value>> for Value {
     fn from(items: Vec<Value>) -> Value {
-        let element = items.iter().map(Value::data_type).find(|element| *element != Value::Undef.data_type());
-        Value::Values { element: element.unwrap_or_default(), items }
+        let element = items
+            .iter()
+            .map(Value::data_type)
+            .find(|element| *element != Value::Undef.data_type());
+        Value::Values {
+            element: element.unwrap_or_default(),
+            items,
+        }
     }
 }
 

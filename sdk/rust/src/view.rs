@@ -71,7 +71,11 @@ impl View {
     pub(crate) fn procs(&self) -> Vec<Proc> {
         match self {
             View::Call => call::targets(),
-            View::Test(facts) => facts.targets.iter().map(|target| target.proc.clone()).collect(),
+            View::Test(facts) => facts
+                .targets
+                .iter()
+                .map(|target| target.proc.clone())
+                .collect(),
         }
     }
 
@@ -79,7 +83,11 @@ impl View {
         match self {
             View::Call => {
                 let (procs, owners) = (call::targets(), call::owners());
-                procs.into_iter().zip(owners).map(|(proc, owner)| Target { proc, owner }).collect()
+                procs
+                    .into_iter()
+                    .zip(owners)
+                    .map(|(proc, owner)| Target { proc, owner })
+                    .collect()
             }
             View::Test(facts) => facts.targets.clone(),
         }
@@ -103,7 +111,12 @@ impl View {
         match self {
             View::Call => call::get(key).map(lift_found),
             View::Test(facts) => {
-                let last = |infos: &[Info]| infos.iter().rfind(|info| info.key == key).map(|info| info.value.clone());
+                let last = |infos: &[Info]| {
+                    infos
+                        .iter()
+                        .rfind(|info| info.key == key)
+                        .map(|info| info.value.clone())
+                };
                 last(&facts.infos).or_else(|| last(&facts.directives))
             }
         }
@@ -150,7 +163,11 @@ macro_rules! for_tests {
 
             /// For tests: the same with one more directive.
             #[must_use]
-            pub fn with_directive(mut self, key: impl Into<String>, value: impl Into<crate::Value>) -> $view {
+            pub fn with_directive(
+                mut self,
+                key: impl Into<String>,
+                value: impl Into<crate::Value>,
+            ) -> $view {
                 if let Some(facts) = self.view.facts() {
                     facts.directives.push(crate::Info::new(key, value));
                 }

@@ -9,7 +9,9 @@ use std::{
 
 /// The time that all procs of this machine have, since the epoch.
 pub fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 /// The files in the directory of a measurement.
@@ -26,7 +28,9 @@ impl Arrivals {
     pub fn open(dir: &Path) -> Result<Arrivals> {
         let open = |name, options: &mut OpenOptions| {
             let path = dir.join(name);
-            options.open(&path).with_context(|| format!("opening {}", path.display()))
+            options
+                .open(&path)
+                .with_context(|| format!("opening {}", path.display()))
         };
         // Pipes for reading and writing, so that neither end waits for the other to be opened.
         let both = || OpenOptions::new().read(true).write(true).clone();

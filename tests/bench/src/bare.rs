@@ -57,11 +57,17 @@ impl call::Host for Nothing {
     }
 
     fn get(&mut self, _: String) -> Option<types::Found> {
-        Some(types::Found { value: types::Value::Uint64(1), arrays: Vec::new() })
+        Some(types::Found {
+            value: types::Value::Uint64(1),
+            arrays: Vec::new(),
+        })
     }
 
     fn infos(&mut self) -> types::Content {
-        types::Content { infos: Vec::new(), arrays: Vec::new() }
+        types::Content {
+            infos: Vec::new(),
+            arrays: Vec::new(),
+        }
     }
 
     fn directives(&mut self) -> types::Content {
@@ -69,7 +75,10 @@ impl call::Host for Nothing {
     }
 
     fn steps(&mut self) -> types::Chain {
-        types::Chain { steps: Vec::new(), arrays: Vec::new() }
+        types::Chain {
+            steps: Vec::new(),
+            arrays: Vec::new(),
+        }
     }
 
     fn push(&mut self, _: types::Info, _: Vec<types::Array>) {}
@@ -102,7 +111,10 @@ impl Bare {
         linker.define_unknown_imports_as_traps(&component)?;
         let ready = linker.instantiate_pre(&component)?;
         let indices = GuestIndices::new(&ready)?;
-        let mut bare = Bare { stores: Vec::new(), handlers: Vec::new() };
+        let mut bare = Bare {
+            stores: Vec::new(),
+            handlers: Vec::new(),
+        };
         for _ in 0..handlers {
             if kept == Stores::Each || bare.stores.is_empty() {
                 bare.stores.push(Store::new(&engine, Nothing));
@@ -121,7 +133,14 @@ impl Bare {
         let last = stores.len().saturating_sub(1);
         for (at, handler) in handlers.iter().enumerate() {
             let (range, steps) = (types::Range::Local, u32::try_from(at)?);
-            let head = EventHead { registration: 1, tag: 0, code, range, infos, steps };
+            let head = EventHead {
+                registration: 1,
+                tag: 0,
+                code,
+                range,
+                infos,
+                steps,
+            };
             let store = stores.get_mut(at.min(last)).context("no store")?;
             handler.call_handle(store, head)?;
         }

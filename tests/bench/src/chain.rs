@@ -11,7 +11,9 @@ use peal_core::{
     registration::{Codes, Registration},
 };
 use peal_model::{Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Value};
-use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, GuestPool, Limits, Module, PoolSettings, Services};
+use peal_sandbox::{
+    Engine, EngineSettings, EventCall, Grants, GuestPool, Limits, Module, PoolSettings, Services,
+};
 use std::{
     num::NonZeroUsize,
     path::PathBuf,
@@ -69,11 +71,16 @@ enum By {
 impl Chain {
     /// Measures one event after the other.
     pub fn run(&self) -> Result<()> {
-        let bytes = std::fs::read(&self.component).with_context(|| self.component.display().to_string())?;
+        let bytes =
+            std::fs::read(&self.component).with_context(|| self.component.display().to_string())?;
         match self.by {
             By::Bare | By::BareTogether => {
                 let told = |error: wasmtime::Error| anyhow!("{error:#}");
-                let kept = if matches!(self.by, By::Bare) { Stores::Each } else { Stores::One };
+                let kept = if matches!(self.by, By::Bare) {
+                    Stores::Each
+                } else {
+                    Stores::One
+                };
                 let mut bare = Bare::new(&bytes, self.handlers, kept).map_err(told)?;
                 self.repeat(|_| bare.run(NEWS.0, 4).map_err(told))
             }
@@ -91,8 +98,11 @@ impl Chain {
             }
             By::Thread => {
                 let hosted = Arc::new(self.hosted(&bytes)?);
-                let pool =
-                    GuestPool::new(PoolSettings { threads: NonZeroUsize::MIN, queue: 1, ..PoolSettings::default() })?;
+                let pool = GuestPool::new(PoolSettings {
+                    threads: NonZeroUsize::MIN,
+                    queue: 1,
+                    ..PoolSettings::default()
+                })?;
                 self.repeat(|number| {
                     let start = Instant::now();
                     let (event, walker) = (event(number)?, hosted.clone());
@@ -108,7 +118,12 @@ impl Chain {
     }
 
     fn hosted(&self, component: &[u8]) -> Result<Hosted> {
-        Hosted::new(component, self.code, self.handlers, self.modules.unwrap_or(self.handlers))
+        Hosted::new(
+            component,
+            self.code,
+            self.handlers,
+            self.modules.unwrap_or(self.handlers),
+        )
     }
 
     fn repeat(&self, mut one: impl FnMut(u32) -> Result<Duration>) -> Result<()> {
@@ -117,7 +132,10 @@ impl Chain {
             times.add(one(number)?);
         }
         let chain = times.print();
-        println!("step_us {:.3}", chain.as_secs_f64() * 1e6 / f64::from(self.handlers));
+        println!(
+            "step_us {:.3}",
+            chain.as_secs_f64() * 1e6 / f64::from(self.handlers)
+        );
         Ok(())
     }
 }
@@ -127,11 +145,19 @@ fn event(number: u32) -> Result<Arc<Event>> {
     let infos = vec![
         Info::new(KeyName("bench.number"), Value::Uint64(number.into())),
         Info::new(KeyName("bench.sent"), Value::Uint64(0)),
-        Info::new(KeyName("bench.text"), Value::string("a short diagnostic text")),
+        Info::new(
+            KeyName("bench.text"),
+            Value::string("a short diagnostic text"),
+        ),
         Info::new(KeyName("bench.flag"), Value::Bool(true)),
     ];
     let source = Some(Proc::new(Nspace::new("bench")?, Rank(0)));
-    Ok(Arc::new(Event { code: NEWS, source, range: Range::Local, infos }))
+    Ok(Arc::new(Event {
+        code: NEWS,
+        source,
+        range: Range::Local,
+        infos,
+    }))
 }
 
 /// The component with a custom section that holds this number: not the same component, and does the same.
@@ -163,14 +189,23 @@ impl Hosted {
                 Services::default(),
             )
         };
-        let modules = (0..modules).map(|at| load(at).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let modules = (0..modules)
+            .map(|at| load(at).map(Arc::new))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut registrations = Registrations::default();
         for (at, module) in (0..handlers).zip(modules.iter().cycle()) {
             let levels = Levels::Both;
-            let registration = Registration { levels, ..Registration::new(&format!("link {at}"), Codes::Single(NEWS)) };
+            let registration = Registration {
+                levels,
+                ..Registration::new(&format!("link {at}"), Codes::Single(NEWS))
+            };
             registrations.register(registration, module.clone())?;
         }
-        Ok(Hosted { registrations, handlers: handlers as usize, _engine: engine })
+        Ok(Hosted {
+            registrations,
+            handlers: handlers as usize,
+            _engine: engine,
+        })
     }
 
     /// As the server's worker does it.
@@ -190,14 +225,25 @@ impl Hosted {
                 identity: None,
                 steps: call.steps().clone(),
             });
-            run = call.finish(Outcome { status: result.status, infos: result.infos });
+            run = call.finish(Outcome {
+                status: result.status,
+                infos: result.infos,
+            });
         }
     }
 
     /// A chain that failed fast would look good.
     fn check(&self, finished: &Finished) -> Result<()> {
-        ensure!(finished.steps.len() == self.handlers, "{} handlers ran, not {}", finished.steps.len(), self.handlers);
-        let failed = finished.steps.iter().find(|step| step.status.0 <= -1_000_000);
+        ensure!(
+            finished.steps.len() == self.handlers,
+            "{} handlers ran, not {}",
+            finished.steps.len(),
+            self.handlers
+        );
+        let failed = finished
+            .steps
+            .iter()
+            .find(|step| step.status.0 <= -1_000_000);
         ensure!(failed.is_none(), "a handler failed: {failed:?}");
         Ok(())
     }

@@ -34,7 +34,9 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
             // The receiver may have given up.
             let _ = tell.send((sent, received, number));
         });
-        client.register(&[NEWS], &Levels::Both.directives(), heard).await?;
+        client
+            .register(&[NEWS], &Levels::Both.directives(), heard)
+            .await?;
     }
     client.fence(&[], &[]).await?;
     match rank {
@@ -46,7 +48,11 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
 }
 
 async fn send(proc: &Proc, client: &Arc<Client>) -> Result<()> {
-    let open = if proc.extra == 0 { proc.count } else { proc.extra };
+    let open = if proc.extra == 0 {
+        proc.count
+    } else {
+        proc.extra
+    };
     let room = Arc::new(Semaphore::new(open as usize));
     let mut sending = JoinSet::new();
     for number in 0..proc.count {
@@ -68,13 +74,21 @@ async fn receive(count: u32, mut told: UnboundedReceiver<Arrival>) {
     let (mut seen, mut duplicates) = (HashSet::new(), 0);
     let (mut first, mut last) = (Duration::MAX, Duration::ZERO);
     for _ in 0..count {
-        let Ok(Some((sent, received, number))) = timeout(PATIENCE, told.recv()).await else { break };
+        let Ok(Some((sent, received, number))) = timeout(PATIENCE, told.recv()).await else {
+            break;
+        };
         first = first.min(sent);
         last = last.max(received);
         if !seen.insert(number) {
             duplicates += 1;
         }
     }
-    println!("lost {}\nduplicates {duplicates}", count as usize - seen.len());
-    println!("per_s {:.1}", seen.len() as f64 / last.saturating_sub(first).as_secs_f64());
+    println!(
+        "lost {}\nduplicates {duplicates}",
+        count as usize - seen.len()
+    );
+    println!(
+        "per_s {:.1}",
+        seen.len() as f64 / last.saturating_sub(first).as_secs_f64()
+    );
 }

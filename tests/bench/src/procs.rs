@@ -63,7 +63,10 @@ pub fn infos(number: u32) -> Vec<Info> {
     vec![
         Info::new(NUMBER, Value::Uint64(number.into())),
         Info::new(SENT, Value::Uint64(sent)),
-        Info::new(KeyName("bench.text"), Value::string("a short diagnostic text")),
+        Info::new(
+            KeyName("bench.text"),
+            Value::string("a short diagnostic text"),
+        ),
         Info::new(KeyName("bench.flag"), Value::Bool(true)),
     ]
 }
@@ -84,7 +87,9 @@ pub fn quick(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
 impl Proc {
     /// Connects, measures, finalizes.
     pub fn run(&self) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let arrivals = Arrivals::open(&self.dir)?;
             let client = Arc::new(Client::init().await?);
@@ -111,7 +116,9 @@ impl Proc {
             let (receivers, arrivals) = (size(client)? - 1, arrivals.clone());
             // What cannot be written is missed by rank 0, which then waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
-            client.register(&[NEWS], &Levels::Both.directives(), arrive).await?;
+            client
+                .register(&[NEWS], &Levels::Both.directives(), arrive)
+                .await?;
         }
         client.fence(&[], &[]).await?;
         if client.me().rank == Rank(0) {
@@ -133,7 +140,13 @@ impl Proc {
             let _ = tell.send((Instant::now(), number_in(infos, NUMBER)));
         });
         let answers = client.me().rank == Rank(1);
-        client.register(&[if answers { NEWS } else { ANSWER }], &Levels::Both.directives(), heard).await?;
+        client
+            .register(
+                &[if answers { NEWS } else { ANSWER }],
+                &Levels::Both.directives(),
+                heard,
+            )
+            .await?;
         client.fence(&[], &[]).await?;
         if answers {
             for _ in 0..self.warm + self.count {
@@ -155,8 +168,14 @@ impl Proc {
     }
 
     async fn fence(&self, client: &Client, arrivals: &Arrivals) -> Result<()> {
-        let turns = (self.extra > 0 && client.me().rank == Rank(0)).then(|| arrivals.turns()).transpose()?;
-        let begin_turn = || turns.as_ref().map_or(Ok(()), |mut turns| turns.read_exact(&mut [0]));
+        let turns = (self.extra > 0 && client.me().rank == Rank(0))
+            .then(|| arrivals.turns())
+            .transpose()?;
+        let begin_turn = || {
+            turns
+                .as_ref()
+                .map_or(Ok(()), |mut turns| turns.read_exact(&mut [0]))
+        };
         let mut times = Times::new(0, self.extra.max(1));
         for _ in 0..self.extra.max(1) {
             begin_turn()?;

@@ -29,12 +29,20 @@ impl Relay {
         let (to_target, target) = connection()?;
         let (tell, told) = mpsc::channel();
         thread::spawn(move || pass_on(from_source, |message| (&to_target).write_all(message)));
-        thread::spawn(move || pass_on(target, |_| tell.send(Instant::now()).map_err(std::io::Error::other)));
+        thread::spawn(move || {
+            pass_on(target, |_| {
+                tell.send(Instant::now()).map_err(std::io::Error::other)
+            })
+        });
         let mut times = Times::new(self.warm, self.count);
         for _ in 0..self.warm + self.count {
             let start = Instant::now();
             source.write_all(&MESSAGE)?;
-            times.add(told.recv().context("the relay has ended")?.saturating_duration_since(start));
+            times.add(
+                told.recv()
+                    .context("the relay has ended")?
+                    .saturating_duration_since(start),
+            );
         }
         times.print();
         Ok(())

@@ -44,12 +44,16 @@ pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals, harm: Ha
         let arrivals = arrivals.clone();
         // What cannot be written is missed by rank 0, which then waits until it is stopped.
         let arrive = quick(move |_| drop(arrivals.arrive(now(), 1)));
-        client.register(&[NEWS], &Levels::Both.directives(), arrive).await?;
+        client
+            .register(&[NEWS], &Levels::Both.directives(), arrive)
+            .await?;
     }
     if rank == Rank(2) {
         let over = over.clone();
         let end = quick(move |_| over.store(true, Ordering::Relaxed));
-        client.register(&[ANSWER], &Levels::Both.directives(), end).await?;
+        client
+            .register(&[ANSWER], &Levels::Both.directives(), end)
+            .await?;
     }
     client.fence(&[], &[]).await?;
     if rank == Rank(0) {

@@ -11,7 +11,11 @@ pub struct Times {
 impl Times {
     /// Leaves out the first `warm`.
     pub fn new(warm: u32, count: u32) -> Times {
-        Times { warm, seen: 0, times: Vec::with_capacity(count as usize) }
+        Times {
+            warm,
+            seen: 0,
+            times: Vec::with_capacity(count as usize),
+        }
     }
 
     /// One more.
@@ -36,12 +40,21 @@ impl Times {
     /// Both by another name.
     pub fn print_as(mut self, name: &str) -> Duration {
         let [median, rare] = self.percentiles([50, 99]);
-        println!("{name} {:.3}\n{name}_p99 {:.3}", median.as_secs_f64() * 1e6, rare.as_secs_f64() * 1e6);
+        println!(
+            "{name} {:.3}\n{name}_p99 {:.3}",
+            median.as_secs_f64() * 1e6,
+            rare.as_secs_f64() * 1e6
+        );
         median
     }
 
     fn percentiles<const N: usize>(&mut self, per_cent: [usize; N]) -> [Duration; N] {
         self.times.sort_unstable();
-        per_cent.map(|per_cent| self.times.get(self.times.len() * per_cent / 100).copied().unwrap_or_default())
+        per_cent.map(|per_cent| {
+            self.times
+                .get(self.times.len() * per_cent / 100)
+                .copied()
+                .unwrap_or_default()
+        })
     }
 }

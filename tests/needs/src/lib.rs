@@ -30,16 +30,24 @@ fn mark(names: &TokenStream) -> Result<String, String> {
             other => return Err(format!("`{other}` is not the name of a need")),
         }
     }
-    if missing.is_empty() { Ok(String::new()) } else { Ok(format!("#[ignore = {:?}]", missing.join(", "))) }
+    if missing.is_empty() {
+        Ok(String::new())
+    } else {
+        Ok(format!("#[ignore = {:?}]", missing.join(", ")))
+    }
 }
 
 /// The reason for which a test with this need is ignored; none where it is here.
 fn reason(found: &str, name: &str) -> Result<Option<String>, String> {
     if found.is_empty() {
-        return Ok(Some(format!("needs {name}: run `cargo xtask test`, which looks for it")));
+        return Ok(Some(format!(
+            "needs {name}: run `cargo xtask test`, which looks for it"
+        )));
     }
-    let mut needs =
-        found.lines().map(|line| line.split_once(": ").map_or((line, None), |(name, why)| (name, Some(why))));
+    let mut needs = found.lines().map(|line| {
+        line.split_once(": ")
+            .map_or((line, None), |(name, why)| (name, Some(why)))
+    });
     match needs.find(|(need, _)| *need == name) {
         Some((_, why)) => Ok(why.map(str::to_owned)),
         None => Err(format!(
@@ -55,7 +63,9 @@ fn is_test(item: &TokenStream) -> bool {
         _ => None,
     });
     groups.any(|group| {
-        group.into_iter().any(|token| matches!(token, TokenTree::Ident(name) if name.to_string() == "test"))
+        group
+            .into_iter()
+            .any(|token| matches!(token, TokenTree::Ident(name) if name.to_string() == "test"))
     })
 }
 
@@ -68,9 +78,19 @@ mod tests {
         let found = "root\nlibpmix: needs libpmix (Debian: libpmix-dev)\n";
         assert_eq!(reason(found, "root"), Ok(None));
         let missing = reason(found, "libpmix").unwrap();
-        assert_eq!(missing.as_deref(), Some("needs libpmix (Debian: libpmix-dev)"));
-        assert!(reason(found, "libpm").unwrap_err().starts_with("`libpm` is not among the needs"));
+        assert_eq!(
+            missing.as_deref(),
+            Some("needs libpmix (Debian: libpmix-dev)")
+        );
+        assert!(
+            reason(found, "libpm")
+                .unwrap_err()
+                .starts_with("`libpm` is not among the needs")
+        );
         let before = reason("", "anything").unwrap();
-        assert_eq!(before.as_deref(), Some("needs anything: run `cargo xtask test`, which looks for it"));
+        assert_eq!(
+            before.as_deref(),
+            Some("needs anything: run `cargo xtask test`, which looks for it")
+        );
     }
 }

@@ -17,8 +17,12 @@ use std::{
 pub fn attack(server: SocketAddr, program: &str, group: u32) -> Result<()> {
     let mut stream = TcpStream::connect(server).context("connecting")?;
     let input = OwnedFd::from(stream.try_clone()?);
-    let mut child =
-        Command::new(program).arg("1000").stdin(input).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    let mut child = Command::new(program)
+        .arg("1000")
+        .stdin(input)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
     let said = says_who(&mut stream, child.id(), group);
     child.kill()?;
     child.wait()?;
@@ -27,10 +31,22 @@ pub fn attack(server: SocketAddr, program: &str, group: u32) -> Result<()> {
 }
 
 fn says_who(stream: &mut TcpStream, pid: u32, group: u32) -> Result<&'static str> {
-    let mut hello = tool(User { gid: group, ..own_user() }, "borrower");
-    hello.infos.push(Info::new(key::PMIX_PROC_PID, Value::Pid(pid)));
+    let mut hello = tool(
+        User {
+            gid: group,
+            ..own_user()
+        },
+        "borrower",
+    );
+    hello
+        .infos
+        .push(Info::new(key::PMIX_PROC_PID, Value::Pid(pid)));
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     stream.write_all(&encoded(&hello))?;
     // A refused connection is closed without a byte.
-    Ok(if stream.read(&mut [0; 512]).is_ok_and(|count| count > 0) { "admitted" } else { "refused" })
+    Ok(if stream.read(&mut [0; 512]).is_ok_and(|count| count > 0) {
+        "admitted"
+    } else {
+        "refused"
+    })
 }

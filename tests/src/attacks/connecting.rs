@@ -29,7 +29,10 @@ pub fn connect_often(server: SocketAddr, tries: u32) -> Result<()> {
         set_socket_linger(&stream, Some(Duration::ZERO))?;
     }
     print_times(times)?;
-    ensure!(admitted == tries, "{admitted} of {tries} connections were admitted");
+    ensure!(
+        admitted == tries,
+        "{admitted} of {tries} connections were admitted"
+    );
     Ok(())
 }
 
@@ -38,7 +41,9 @@ fn connected(server: SocketAddr) -> Result<TcpStream> {
     let start = Instant::now();
     loop {
         match TcpStream::connect(server) {
-            Err(error) if error.kind() == ErrorKind::AddrNotAvailable && start.elapsed() < PATIENCE => {
+            Err(error)
+                if error.kind() == ErrorKind::AddrNotAvailable && start.elapsed() < PATIENCE =>
+            {
                 std::thread::yield_now();
             }
             connected => return connected.context("connecting"),

@@ -28,7 +28,10 @@ impl AdmittedConnection {
     }
 
     /// Connects with this handshake; none where the server refuses, which closes without a byte, or resets.
-    pub(super) fn try_connect(server: SocketAddr, hello: &Hello) -> Result<Option<AdmittedConnection>> {
+    pub(super) fn try_connect(
+        server: SocketAddr,
+        hello: &Hello,
+    ) -> Result<Option<AdmittedConnection>> {
         let mut stream = TcpStream::connect(server).context("connecting")?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -37,7 +40,13 @@ impl AdmittedConnection {
         }
         let codec = Codec::of(hello, Limits::default());
         let frames = FrameDecoder::new(&codec.limits);
-        let mut connection = AdmittedConnection { stream, unread: Vec::new(), codec, frames, next: Tag::FIRST_REQUEST };
+        let mut connection = AdmittedConnection {
+            stream,
+            unread: Vec::new(),
+            codec,
+            frames,
+            next: Tag::FIRST_REQUEST,
+        };
         let mut welcome = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
         while connection.read().unwrap_or(0) > 0 {
             let mut unread = connection.unread.as_slice();
@@ -55,7 +64,14 @@ impl AdmittedConnection {
         let payload = self.codec.encode_request(request)?;
         let mut bytes = Vec::new();
         for _ in 0..count {
-            bytes.extend(Frame { pindex: 0, tag: self.next, payload: payload.clone() }.encode()?);
+            bytes.extend(
+                Frame {
+                    pindex: 0,
+                    tag: self.next,
+                    payload: payload.clone(),
+                }
+                .encode()?,
+            );
             self.next = self.next.next_request();
         }
         Ok(self.stream.write_all(&bytes)?)

@@ -1,7 +1,9 @@
 //! Events about procs of others, which are to fill the records of their jobs, or the store for all.
 use super::{connection::AdmittedConnection, own_tool};
 use anyhow::{Result, ensure};
-use peal_model::{CommandCode, DataArray, Info, Key, Nspace, Proc, Range, Rank, Request, Status, Value, key};
+use peal_model::{
+    CommandCode, DataArray, Info, Key, Nspace, Proc, Range, Rank, Request, Status, Value, key,
+};
 use std::net::SocketAddr;
 
 /// The code of these events.
@@ -12,12 +14,21 @@ const OPEN: usize = 500;
 
 /// Raises events of so many bytes about rank 0 of each of these jobs. Prints that it is at work behind the first one.
 pub fn raise(server: SocketAddr, jobs: &str, count: usize, bytes: usize) -> Result<()> {
-    let procs = jobs.split(',').map(|job| Proc::new(Nspace::new(job).unwrap(), Rank(0)));
+    let procs = jobs
+        .split(',')
+        .map(|job| Proc::new(Nspace::new(job).unwrap(), Rank(0)));
     let infos = vec![
-        Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::DataArray(DataArray::procs(procs))),
+        Info::new(
+            key::PMIX_EVENT_AFFECTED_PROCS,
+            Value::DataArray(DataArray::procs(procs)),
+        ),
         Info::new(Key::new("attack.text")?, Value::string(&"x".repeat(bytes))),
     ];
-    let notify = Request::Notify { code: ABOUT, range: Range::Session, infos };
+    let notify = Request::Notify {
+        code: ABOUT,
+        range: Range::Session,
+        infos,
+    };
     let mut raiser = AdmittedConnection::connect(server, &own_tool("raiser"))?;
     let first = OPEN.min(count);
     raiser.send(&notify, first)?;

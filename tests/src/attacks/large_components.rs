@@ -30,9 +30,15 @@ pub fn component(base: &[u8], seed: u32, functions: u32) -> Vec<u8> {
 pub fn install(directory: &Path, base: &Path, count: u32) -> Result<()> {
     let base = fs::read(base).context("BASE")?;
     for number in 0..count {
-        put(&directory.join(format!("large{number}.wasm")), &component(&base, number, LARGE))?;
+        put(
+            &directory.join(format!("large{number}.wasm")),
+            &component(&base, number, LARGE),
+        )?;
         let toml = format!("name = \"large{number}\"\npath = \"large{number}.wasm\"\n");
-        put(&directory.join(format!("large{number}.toml")), toml.as_bytes())?;
+        put(
+            &directory.join(format!("large{number}.toml")),
+            toml.as_bytes(),
+        )?;
     }
     Ok(())
 }

@@ -14,7 +14,11 @@ use std::{
 
 fn log(channel: &str) -> Result<Request> {
     let data = vec![Info::new(Key::new(channel)?, Value::string("a line"))];
-    Ok(Request::Log { timestamp: 0, data, directives: Vec::new() })
+    Ok(Request::Log {
+        timestamp: 0,
+        data,
+        directives: Vec::new(),
+    })
 }
 
 fn proc(job: &str) -> Hello {
@@ -32,8 +36,14 @@ pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize)
             let reply = attacker.reply(CommandCode::Log)?;
             let status = reply.status();
             if !status.is_success() && !is_told {
-                let infos = if let Reply::Infos { infos, .. } = &reply { infos.as_slice() } else { &[] };
-                let limit = infos.value_of(LIMIT).and_then(|value| value.as_str().map(str::to_owned));
+                let infos = if let Reply::Infos { infos, .. } = &reply {
+                    infos.as_slice()
+                } else {
+                    &[]
+                };
+                let limit = infos
+                    .value_of(LIMIT)
+                    .and_then(|value| value.as_str().map(str::to_owned));
                 println!("{status} {}", limit.unwrap_or_default());
                 is_told = true;
             }
@@ -41,8 +51,12 @@ pub fn flood(server: SocketAddr, channel: &str, connections: usize, open: usize)
         }
     };
     thread::scope(|scope| {
-        let attacks: Vec<_> = (0..connections).map(|at| scope.spawn(move || attack(at))).collect();
-        attacks.into_iter().try_for_each(|attack| attack.join().expect("no attacker panics"))
+        let attacks: Vec<_> = (0..connections)
+            .map(|at| scope.spawn(move || attack(at)))
+            .collect();
+        attacks
+            .into_iter()
+            .try_for_each(|attack| attack.join().expect("no attacker panics"))
     })
 }
 
@@ -59,6 +73,8 @@ pub fn victim(server: SocketAddr, job: &str, channel: &str, count: usize) -> Res
         *statuses.entry(status.to_string()).or_default() += 1;
     }
     print_times(times)?;
-    statuses.iter().for_each(|(status, count)| println!("{status} {count}"));
+    statuses
+        .iter()
+        .for_each(|(status, count)| println!("{status} {count}"));
     Ok(())
 }

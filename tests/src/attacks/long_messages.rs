@@ -6,15 +6,31 @@ use std::{net::SocketAddr, thread};
 
 /// Puts values of so many bytes as so many tools at once; prints how many the server took.
 pub fn send(server: SocketAddr, tools: u32, bytes: usize) -> Result<()> {
-    let tools = (0..tools).map(|number| AdmittedConnection::connect(server, &own_tool(&format!("long-{number}"))));
+    let tools = (0..tools)
+        .map(|number| AdmittedConnection::connect(server, &own_tool(&format!("long-{number}"))));
     let tools = tools.collect::<Result<Vec<_>>>()?;
-    let kvals = vec![Kval { key: Key::new("long")?, value: Value::string(&"x".repeat(bytes)) }];
-    let commit = &Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
+    let kvals = vec![Kval {
+        key: Key::new("long")?,
+        value: Value::string(&"x".repeat(bytes)),
+    }];
+    let commit = &Request::Commit(vec![Commit {
+        scope: Scope::Global,
+        kvals,
+    }]);
     let answers = thread::scope(|scope| {
-        let threads: Vec<_> = tools.into_iter().map(|tool| scope.spawn(move || put(tool, commit))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Result<Vec<_>>>()
+        let threads: Vec<_> = tools
+            .into_iter()
+            .map(|tool| scope.spawn(move || put(tool, commit)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect::<Result<Vec<_>>>()
     })?;
-    ensure!(answers.iter().all(|status| *status == code::PMIX_SUCCESS), "{answers:?}");
+    ensure!(
+        answers.iter().all(|status| *status == code::PMIX_SUCCESS),
+        "{answers:?}"
+    );
     println!("{}", answers.len());
     Ok(())
 }

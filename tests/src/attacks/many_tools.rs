@@ -7,7 +7,10 @@ use std::net::SocketAddr;
 pub fn attack(server: SocketAddr, count: u32) -> Result<()> {
     let mut attached = Vec::new();
     for number in 0..count {
-        attached.extend(AdmittedConnection::try_connect(server, &own_tool(&format!("tool-{number}")))?);
+        attached.extend(AdmittedConnection::try_connect(
+            server,
+            &own_tool(&format!("tool-{number}")),
+        )?);
     }
     println!("{}", attached.len());
     stay();

@@ -24,13 +24,22 @@ const STAY: Duration = Duration::from_secs(120);
 
 /// The user and group that this process runs as.
 fn own_user() -> User {
-    User { uid: geteuid().as_raw(), gid: getegid().as_raw() }
+    User {
+        uid: geteuid().as_raw(),
+        gid: getegid().as_raw(),
+    }
 }
 
 /// Lets this process open as many files as the system allows.
 fn may_open_all_files() -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
-    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
+    Ok(setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    )?)
 }
 
 /// The handshake of a tool that says it runs as this user, and brings a name.
@@ -53,7 +62,11 @@ fn print_times(mut times: Vec<Duration>) -> Result<()> {
     times.sort_unstable();
     let median = times.get(times.len() / 2).context("nothing was measured")?;
     let longest = times.last().context("nothing was measured")?;
-    println!("median_us {}\nlongest_us {}", median.as_micros(), longest.as_micros());
+    println!(
+        "median_us {}\nlongest_us {}",
+        median.as_micros(),
+        longest.as_micros()
+    );
     Ok(())
 }
 

@@ -17,8 +17,14 @@ pub fn attack(server: SocketAddr, job: &str, ranks: u32) -> Result<()> {
         let mut connection = AdmittedConnection::connect(server, &hello(proc))?;
         for number in 0.. {
             let key = Key::new(&format!("parked.{number}"))?;
-            let kvals = vec![Kval { key, value: Value::string(&"x".repeat(VALUE)) }];
-            let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
+            let kvals = vec![Kval {
+                key,
+                value: Value::string(&"x".repeat(VALUE)),
+            }];
+            let commit = Request::Commit(vec![Commit {
+                scope: Scope::Global,
+                kvals,
+            }]);
             if connection.ask(&commit)? != code::PMIX_SUCCESS {
                 break;
             }

@@ -14,8 +14,9 @@ const STALLED: Duration = Duration::from_secs(2);
 /// Begins as many messages of so many bytes, says when the server takes no more of them, waits until it has closed all connections, and
 /// prints how many that were.
 pub fn attack(server: SocketAddr, connections: u32, bytes: u32) -> Result<()> {
-    let mut frames =
-        (0..connections).map(|number| PartialFrame::begin(server, number, bytes)).collect::<Result<Vec<_>>>()?;
+    let mut frames = (0..connections)
+        .map(|number| PartialFrame::begin(server, number, bytes))
+        .collect::<Result<Vec<_>>>()?;
     let mut progress = Instant::now();
     while progress.elapsed() < STALLED {
         for frame in &mut frames {
@@ -40,10 +41,21 @@ struct PartialFrame {
 
 impl PartialFrame {
     fn begin(server: SocketAddr, number: u32, bytes: u32) -> Result<PartialFrame> {
-        let mut connection = AdmittedConnection::connect(server, &own_tool(&format!("partial-{number}")))?;
-        connection.stream.write_all(&Header { pindex: 0, tag: Tag::FIRST_REQUEST, len: bytes }.encode())?;
+        let mut connection =
+            AdmittedConnection::connect(server, &own_tool(&format!("partial-{number}")))?;
+        connection.stream.write_all(
+            &Header {
+                pindex: 0,
+                tag: Tag::FIRST_REQUEST,
+                len: bytes,
+            }
+            .encode(),
+        )?;
         connection.stream.set_nonblocking(true)?;
-        Ok(PartialFrame { connection, unsent: bytes as usize - 1 })
+        Ok(PartialFrame {
+            connection,
+            unsent: bytes as usize - 1,
+        })
     }
 
     /// Waits until the server closes the connection; whether it did.
@@ -55,7 +67,12 @@ impl PartialFrame {
                 Ok(0) => return Ok(true),
                 Ok(_) => {}
                 // It is reset, unless time is over.
-                Err(error) => return Ok(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+                Err(error) => {
+                    return Ok(!matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut
+                    ));
+                }
             }
         }
     }
@@ -63,7 +80,11 @@ impl PartialFrame {
     /// Sends what the server takes; whether that is anything.
     fn send_more(&mut self) -> bool {
         let chunk = [0; 64 * 1024];
-        match self.connection.stream.write(&chunk[..self.unsent.min(chunk.len())]) {
+        match self
+            .connection
+            .stream
+            .write(&chunk[..self.unsent.min(chunk.len())])
+        {
             Ok(count) => {
                 self.unsent -= count;
                 count > 0

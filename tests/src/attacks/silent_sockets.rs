@@ -14,7 +14,9 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// Opens so many sockets, says so, and opens those again that the server closes.
 pub fn attack(server: SocketAddr, count: usize) -> Result<()> {
     may_open_all_files()?;
-    let mut sockets = (0..count).map(|_| silent(server)).collect::<Result<Vec<_>>>()?;
+    let mut sockets = (0..count)
+        .map(|_| silent(server))
+        .collect::<Result<Vec<_>>>()?;
     println!("ready");
     let start = Instant::now();
     while start.elapsed() < LONGEST {

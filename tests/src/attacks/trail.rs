@@ -30,7 +30,10 @@ fn flood(server: SocketAddr, count: u64, bytes: &[u8]) -> Result<()> {
         stream.set_read_timeout(Some(PATIENCE))?;
         // A server may close it before it has read all.
         let _ = stream.write_all(bytes);
-        ensure!(stream.read(&mut [0; 64]).unwrap_or(0) == 0, "a connection of the flood was admitted");
+        ensure!(
+            stream.read(&mut [0; 64]).unwrap_or(0) == 0,
+            "a connection of the flood was admitted"
+        );
         // The port is free at once.
         set_socket_linger(&stream, Some(Duration::ZERO))?;
         Ok(())
@@ -38,14 +41,21 @@ fn flood(server: SocketAddr, count: u64, bytes: &[u8]) -> Result<()> {
     one()?;
     println!("ready");
     let many = || -> Result<()> {
-        while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+        while left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok()
+        {
             one()?;
         }
         Ok(())
     };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(many)).collect();
-        threads.into_iter().try_for_each(|thread| thread.join().expect("the thread ends"))
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("the thread ends"))
     })?;
     println!("{count}");
     Ok(())
@@ -62,7 +72,10 @@ pub fn knock(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Re
     hello.infos = (0..secrets)
         .map(|number| {
             let text = format!("{number} {}", SAID.repeat(bytes.div_ceil(SAID.len())));
-            Info::new(key::PMIX_CREDENTIAL, Value::string(text.get(..bytes).unwrap_or(&text)))
+            Info::new(
+                key::PMIX_CREDENTIAL,
+                Value::string(text.get(..bytes).unwrap_or(&text)),
+            )
         })
         .collect();
     flood(server, count, &encoded(&hello))
@@ -70,7 +83,11 @@ pub fn knock(server: SocketAddr, count: u64, secrets: usize, bytes: usize) -> Re
 
 /// An event with these infos.
 fn event(infos: Vec<Info>) -> Request {
-    Request::Notify { code: EVENT, range: Range::Session, infos }
+    Request::Notify {
+        code: EVENT,
+        range: Range::Session,
+        infos,
+    }
 }
 
 /// Raises so many events as a tool of this process's user, one after the other, each of which a policy decides about. Prints the times
@@ -80,7 +97,10 @@ pub fn decide(server: SocketAddr, count: usize) -> Result<()> {
     let mut times = Vec::new();
     for _ in 0..count {
         let start = Instant::now();
-        raiser.ask(&event(vec![Info::new(Key::new("test.said")?, Value::string(SAID))]))?;
+        raiser.ask(&event(vec![Info::new(
+            Key::new("test.said")?,
+            Value::string(SAID),
+        )]))?;
         times.push(start.elapsed());
     }
     print_times(times)
@@ -90,10 +110,14 @@ pub fn decide(server: SocketAddr, count: usize) -> Result<()> {
 pub fn name_secrets(server: SocketAddr, job: &str) -> Result<()> {
     let mut raiser = AdmittedConnection::connect(server, &own_tool("naming"))?;
     let secret = |text: &str| Info::new(key::PMIX_CREDENTIAL, Value::string(text));
-    raiser.ask(&event(["Granted", "Returned", job, SAID].map(secret).to_vec()))?;
+    raiser.ask(&event(
+        ["Granted", "Returned", job, SAID].map(secret).to_vec(),
+    ))?;
     // More than could be remembered of all users together.
     for number in 0..257 {
-        raiser.ask(&event(vec![secret(&format!("secret {number:04} of the attacker"))]))?;
+        raiser.ask(&event(vec![secret(&format!(
+            "secret {number:04} of the attacker"
+        ))]))?;
     }
     Ok(())
 }
@@ -103,9 +127,13 @@ pub fn name_secrets(server: SocketAddr, job: &str) -> Result<()> {
 pub fn large_secrets(server: SocketAddr, count: usize) -> Result<()> {
     let mut raiser = AdmittedConnection::connect(server, &own_tool("searched"))?;
     let long = |end: &str, bytes: usize| format!("{}{end}", "a".repeat(bytes));
-    let mut infos: Vec<Info> =
-        ["b", "c", "d"].map(|end| Info::new(key::PMIX_CREDENTIAL, Value::string(&long(end, 200 << 10)))).to_vec();
-    infos.push(Info::new(Key::new("test.text")?, Value::string(&long("e", 400 << 10))));
+    let mut infos: Vec<Info> = ["b", "c", "d"]
+        .map(|end| Info::new(key::PMIX_CREDENTIAL, Value::string(&long(end, 200 << 10))))
+        .to_vec();
+    infos.push(Info::new(
+        Key::new("test.text")?,
+        Value::string(&long("e", 400 << 10)),
+    ));
     let event = event(infos);
     raiser.ask(&event)?;
     println!("ready");

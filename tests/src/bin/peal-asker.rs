@@ -10,12 +10,19 @@ use peal_model::{Info, Nspace, Proc, Value, key};
 async fn main() -> Result<()> {
     if let Some(uri) = std::env::args().nth(1) {
         let attach = Attach::Uri(uri.parse().context("this is no address of a server")?);
-        let tool = Tool::init(ToolSettings { attach, ..ToolSettings::read()? }).await?;
+        let tool = Tool::init(ToolSettings {
+            attach,
+            ..ToolSettings::read()?
+        })
+        .await?;
         kill_others(&tool).await?;
         return Ok(tool.finalize().await?);
     }
     let client = Client::init().await?;
-    let line = Info::new(key::PMIX_LOG_STDOUT, Value::string("this line went through a log channel\n"));
+    let line = Info::new(
+        key::PMIX_LOG_STDOUT,
+        Value::string("this line went through a log channel\n"),
+    );
     match client.log(&[line], &[]).await {
         Ok(_) => println!("my line was logged"),
         Err(error) => println!("my line was not logged: {error}"),

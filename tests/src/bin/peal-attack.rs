@@ -20,8 +20,8 @@
 //! decisions as the victim, `tell-secret SERVER SECRET` has one of its own.
 use anyhow::{Context, Result, bail};
 use peal_tests::attacks::{
-    borrowed_groups, connecting, job_records, large_components, log_flood, long_messages, many_tools, parked_values,
-    partial_frames, port_reuse, silent_sockets, trail,
+    borrowed_groups, connecting, job_records, large_components, log_flood, long_messages,
+    many_tools, parked_values, partial_frames, port_reuse, silent_sockets, trail,
 };
 use std::env;
 
@@ -34,16 +34,20 @@ fn main() -> Result<()> {
             victim.parse().context("VICTIM")?,
             tries.parse().context("TRIES")?,
         ),
-        ["connect", server, tries] => {
-            connecting::connect_often(server.parse().context("SERVER")?, tries.parse().context("TRIES")?)
-        }
+        ["connect", server, tries] => connecting::connect_often(
+            server.parse().context("SERVER")?,
+            tries.parse().context("TRIES")?,
+        ),
         ["raise", server, name] => port_reuse::raise(server.parse().context("SERVER")?, name),
-        ["borrow-group", server, program, group] => {
-            borrowed_groups::attack(server.parse().context("SERVER")?, program, group.parse().context("GROUP")?)
-        }
-        ["silent-sockets", server, count] => {
-            silent_sockets::attack(server.parse().context("SERVER")?, count.parse().context("COUNT")?)
-        }
+        ["borrow-group", server, program, group] => borrowed_groups::attack(
+            server.parse().context("SERVER")?,
+            program,
+            group.parse().context("GROUP")?,
+        ),
+        ["silent-sockets", server, count] => silent_sockets::attack(
+            server.parse().context("SERVER")?,
+            count.parse().context("COUNT")?,
+        ),
         ["partial-frames", server, connections, bytes] => partial_frames::attack(
             server.parse().context("SERVER")?,
             connections.parse().context("CONNECTIONS")?,
@@ -54,12 +58,15 @@ fn main() -> Result<()> {
             tools.parse().context("TOOLS")?,
             bytes.parse().context("BYTES")?,
         ),
-        ["many-tools", server, count] => {
-            many_tools::attack(server.parse().context("SERVER")?, count.parse().context("COUNT")?)
-        }
-        ["parked-values", server, job, ranks] => {
-            parked_values::attack(server.parse().context("SERVER")?, job, ranks.parse().context("RANKS")?)
-        }
+        ["many-tools", server, count] => many_tools::attack(
+            server.parse().context("SERVER")?,
+            count.parse().context("COUNT")?,
+        ),
+        ["parked-values", server, job, ranks] => parked_values::attack(
+            server.parse().context("SERVER")?,
+            job,
+            ranks.parse().context("RANKS")?,
+        ),
         ["raise-about", server, jobs, count, bytes] => job_records::raise(
             server.parse().context("SERVER")?,
             jobs,
@@ -72,13 +79,21 @@ fn main() -> Result<()> {
             connections.parse().context("CONNECTIONS")?,
             open.parse().context("OPEN")?,
         ),
-        ["log", server, job, channel, count] => {
-            log_flood::victim(server.parse().context("SERVER")?, job, channel, count.parse().context("COUNT")?)
-        }
-        ["install-components", directory, base, count] => {
-            large_components::install(directory.as_ref(), base.as_ref(), count.parse().context("COUNT")?)
-        }
-        ["junk", server, count] => trail::junk(server.parse().context("SERVER")?, count.parse().context("COUNT")?),
+        ["log", server, job, channel, count] => log_flood::victim(
+            server.parse().context("SERVER")?,
+            job,
+            channel,
+            count.parse().context("COUNT")?,
+        ),
+        ["install-components", directory, base, count] => large_components::install(
+            directory.as_ref(),
+            base.as_ref(),
+            count.parse().context("COUNT")?,
+        ),
+        ["junk", server, count] => trail::junk(
+            server.parse().context("SERVER")?,
+            count.parse().context("COUNT")?,
+        ),
         ["knock", server, count, secrets, bytes] => trail::knock(
             server.parse().context("SERVER")?,
             count.parse().context("COUNT")?,
@@ -86,12 +101,20 @@ fn main() -> Result<()> {
             bytes.parse().context("BYTES")?,
         ),
         ["claim", server, job] => trail::claim(server.parse().context("SERVER")?, job),
-        ["name-secrets", server, job] => trail::name_secrets(server.parse().context("SERVER")?, job),
-        ["large-secrets", server, count] => {
-            trail::large_secrets(server.parse().context("SERVER")?, count.parse().context("COUNT")?)
+        ["name-secrets", server, job] => {
+            trail::name_secrets(server.parse().context("SERVER")?, job)
         }
-        ["decide", server, count] => trail::decide(server.parse().context("SERVER")?, count.parse().context("COUNT")?),
-        ["tell-secret", server, secret] => trail::tell_secret(server.parse().context("SERVER")?, secret),
+        ["large-secrets", server, count] => trail::large_secrets(
+            server.parse().context("SERVER")?,
+            count.parse().context("COUNT")?,
+        ),
+        ["decide", server, count] => trail::decide(
+            server.parse().context("SERVER")?,
+            count.parse().context("COUNT")?,
+        ),
+        ["tell-secret", server, secret] => {
+            trail::tell_secret(server.parse().context("SERVER")?, secret)
+        }
         _ => bail!("unknown attack {args:?}"),
     }
 }

@@ -41,24 +41,43 @@ fn directive(key: KeyName) -> [Info; 1] {
 
 /// A number that only the sleepers of this rank of this job sleep for.
 fn nap(rank: Rank) -> String {
-    format!("{}.{}", 1_000_000 + std::os::unix::process::parent_id(), rank.0)
+    format!(
+        "{}.{}",
+        1_000_000 + std::os::unix::process::parent_id(),
+        rank.0
+    )
 }
 
 /// The processes that sleep for that long.
 fn sleepers(rank: Rank) -> usize {
     let wanted = format!("sleep\0{}\0", nap(rank));
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())).count()
+    entries
+        .filter(|entry| {
+            fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())
+        })
+        .count()
 }
 
 fn stat(pid: u32) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    Some(stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
+    Some(
+        stat.rsplit_once(") ")?
+            .1
+            .split(' ')
+            .map(str::to_owned)
+            .collect(),
+    )
 }
 
 /// The CPU time that a process has had, in ticks.
 fn cpu(pid: u32) -> u64 {
-    stat(pid).map_or(0, |fields| fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum())
+    stat(pid).map_or(0, |fields| {
+        fields[11..13]
+            .iter()
+            .map(|field| field.parse::<u64>().unwrap())
+            .sum()
+    })
 }
 
 /// Uses as much CPU time itself as anybody who runs would have by then.
@@ -78,7 +97,9 @@ async fn pause() -> Result<()> {
     let client = Client::init().await?;
     let target = Proc::new(client.me().nspace.clone(), Rank(1));
     if client.me().rank == Rank(1) {
-        let spinner = Command::new("setsid").args(["sh", "-c", "while :; do :; done"]).spawn()?;
+        let spinner = Command::new("setsid")
+            .args(["sh", "-c", "while :; do :; done"])
+            .spawn()?;
         tell(&client, PID, Value::Uint32(spinner.id())).await?;
         tell(&client, FROM, Value::Uint32(std::process::id())).await?;
         client.fence(&[], &[]).await?;
@@ -90,26 +111,69 @@ async fn pause() -> Result<()> {
     if client.me().rank != Rank(0) {
         return Ok(client.finalize().await?);
     }
-    let number = |value: Value| value.as_u64().map(|number| number as u32).context("no process id");
-    let pids = [number(client.get(&target, PID, &[]).await?)?, number(client.get(&target, FROM, &[]).await?)?];
+    let number = |value: Value| {
+        value
+            .as_u64()
+            .map(|number| number as u32)
+            .context("no process id")
+    };
+    let pids = [
+        number(client.get(&target, PID, &[]).await?)?,
+        number(client.get(&target, FROM, &[]).await?)?,
+    ];
     let all_run = || {
         let before = pids.map(cpu);
-        until("they run", || pids.map(cpu).iter().zip(before).all(|(now, before)| *now > before + 2));
+        until("they run", || {
+            pids.map(cpu)
+                .iter()
+                .zip(before)
+                .all(|(now, before)| *now > before + 2)
+        });
     };
     all_run();
     for _ in 0..2 {
-        client.job_control(std::slice::from_ref(&target), &directive(key::PMIX_JOB_CTRL_PAUSE)).await?;
+        client
+            .job_control(
+                std::slice::from_ref(&target),
+                &directive(key::PMIX_JOB_CTRL_PAUSE),
+            )
+            .await?;
         let stopped = pids.map(|pid| stat(pid).is_some_and(|fields| fields[0] == "T"));
         let before = pids.map(cpu);
         burn();
-        println!("paused: stopped by signals {stopped:?}, used {:?}", [0, 1].map(|at| cpu(pids[at]) - before[at]));
+        println!(
+            "paused: stopped by signals {stopped:?}, used {:?}",
+            [0, 1].map(|at| cpu(pids[at]) - before[at])
+        );
     }
-    client.job_control(std::slice::from_ref(&target), &directive(key::PMIX_JOB_CTRL_RESUME)).await?;
+    client
+        .job_control(
+            std::slice::from_ref(&target),
+            &directive(key::PMIX_JOB_CTRL_RESUME),
+        )
+        .await?;
     all_run();
     println!("resumed: they run");
-    client.job_control(std::slice::from_ref(&target), &directive(key::PMIX_JOB_CTRL_PAUSE)).await?;
-    client.job_control(std::slice::from_ref(&target), &directive(key::PMIX_JOB_CTRL_TERMINATE)).await?;
-    println!("terminated: {:?} are left", pids.map(stat).iter().flatten().filter(|fields| fields[0] != "Z").count());
+    client
+        .job_control(
+            std::slice::from_ref(&target),
+            &directive(key::PMIX_JOB_CTRL_PAUSE),
+        )
+        .await?;
+    client
+        .job_control(
+            std::slice::from_ref(&target),
+            &directive(key::PMIX_JOB_CTRL_TERMINATE),
+        )
+        .await?;
+    println!(
+        "terminated: {:?} are left",
+        pids.map(stat)
+            .iter()
+            .flatten()
+            .filter(|fields| fields[0] != "Z")
+            .count()
+    );
     Ok(client.finalize().await?)
 }
 
@@ -118,14 +182,28 @@ async fn end(how: KeyName) -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
     if me.rank != Rank(0) {
-        Command::new("sh").args(["-c", TREE, &nap(me.rank)]).stdout(Stdio::null()).spawn()?;
+        Command::new("sh")
+            .args(["-c", TREE, &nap(me.rank)])
+            .stdout(Stdio::null())
+            .spawn()?;
         until("the tree is there", || sleepers(me.rank) == SLEEPERS);
     }
     client.fence(&[], &[]).await?;
     if me.rank == Rank(0) {
-        client.job_control(&[Proc::new(me.nspace.clone(), Rank(1))], &directive(how)).await?;
-        println!("left of rank 1: {}, of rank 2: {}", sleepers(Rank(1)), sleepers(Rank(2)));
-        client.job_control(&[Proc::new(me.nspace.clone(), Rank(2))], &directive(key::PMIX_JOB_CTRL_KILL)).await?;
+        client
+            .job_control(&[Proc::new(me.nspace.clone(), Rank(1))], &directive(how))
+            .await?;
+        println!(
+            "left of rank 1: {}, of rank 2: {}",
+            sleepers(Rank(1)),
+            sleepers(Rank(2))
+        );
+        client
+            .job_control(
+                &[Proc::new(me.nspace.clone(), Rank(2))],
+                &directive(key::PMIX_JOB_CTRL_KILL),
+            )
+            .await?;
         println!("left of rank 2: {}", sleepers(Rank(2)));
     } else {
         std::future::pending::<()>().await;
@@ -138,22 +216,44 @@ async fn restart(one: bool) -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
     let from = std::env::var("PEAL_CHECKPOINT").ok();
-    let said =
-        match client.get(&me, key::PMIX_JOB_CTRL_RESTART, &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))]).await {
-            Ok(value) => value.as_str().map(str::to_owned),
-            Err(ClientError::NotFound { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-    println!("rank {}: starts from {from:?}, was told of {said:?}", me.rank);
-    tell(&client, FROM, Value::string(from.as_deref().unwrap_or("nothing"))).await?;
+    let said = match client
+        .get(
+            &me,
+            key::PMIX_JOB_CTRL_RESTART,
+            &[Info::new(key::PMIX_OPTIONAL, Value::Bool(true))],
+        )
+        .await
+    {
+        Ok(value) => value.as_str().map(str::to_owned),
+        Err(ClientError::NotFound { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
+    println!(
+        "rank {}: starts from {from:?}, was told of {said:?}",
+        me.rank
+    );
+    tell(
+        &client,
+        FROM,
+        Value::string(from.as_deref().unwrap_or("nothing")),
+    )
+    .await?;
     client.fence(&[], &[]).await?;
     match me.rank {
         _ if from.is_some() => {}
         Rank(0) => {
             let target = Proc::new(me.nspace.clone(), Rank(1));
-            let checkpoint = [Info::new(key::PMIX_JOB_CTRL_RESTART, Value::string("seven"))];
-            let done = client.job_control(std::slice::from_ref(&target), &checkpoint).await;
-            println!("rank 0: restart: {}", done.map_or_else(|error| error.to_string(), |_| "done".to_owned()));
+            let checkpoint = [Info::new(
+                key::PMIX_JOB_CTRL_RESTART,
+                Value::string("seven"),
+            )];
+            let done = client
+                .job_control(std::slice::from_ref(&target), &checkpoint)
+                .await;
+            println!(
+                "rank 0: restart: {}",
+                done.map_or_else(|error| error.to_string(), |_| "done".to_owned())
+            );
             // A server may answer before it is done.
             let fresh = [Info::new(key::PMIX_GET_REFRESH_CACHE, Value::Bool(true))];
             while client.get(&target, FROM, &fresh).await.ok() != Some(Value::string("seven")) {}
@@ -171,7 +271,10 @@ async fn restart(one: bool) -> Result<()> {
 async fn meet(client: &Client) -> Result<()> {
     loop {
         match client.fence(&[], &[]).await {
-            Err(ClientError::Refused { status: code::PMIX_ERR_PROC_RESTART, .. }) => {}
+            Err(ClientError::Refused {
+                status: code::PMIX_ERR_PROC_RESTART,
+                ..
+            }) => {}
             met => return Ok(met?),
         }
     }
@@ -187,9 +290,15 @@ async fn restart_nothing() -> Result<()> {
         Rank(1) => std::future::pending().await,
         _ => return Ok(client.finalize().await?),
     }
-    fs::remove_file(std::env::args().nth(2).context("say where the program is")?)?;
+    fs::remove_file(
+        std::env::args()
+            .nth(2)
+            .context("say where the program is")?,
+    )?;
     let checkpoint = [Info::new(key::PMIX_JOB_CTRL_RESTART, Value::string(""))];
     // Whether it is told now or later, it is.
-    let _ = client.job_control(&[Proc::new(me.nspace.clone(), Rank(1))], &checkpoint).await;
+    let _ = client
+        .job_control(&[Proc::new(me.nspace.clone(), Rank(1))], &checkpoint)
+        .await;
     Ok(client.finalize().await?)
 }

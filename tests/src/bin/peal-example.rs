@@ -18,25 +18,43 @@ async fn main() -> Result<()> {
     let me = client.me().clone();
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
-        let source = call.event().source.as_ref().map(|source| source.rank.to_string()).unwrap_or_default();
+        let source = call
+            .event()
+            .source
+            .as_ref()
+            .map(|source| source.rank.to_string())
+            .unwrap_or_default();
         // The program may have left already.
         let _ = tell.send(source);
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client.register(&[GOOD_NEWS], &[], handler).await?;
 
-    client.put(Scope::Global, GREETING.into(), Value::string(&format!("hello from rank {}", me.rank)));
+    client.put(
+        Scope::Global,
+        GREETING.into(),
+        Value::string(&format!("hello from rank {}", me.rank)),
+    );
     client.commit().await?;
     client.fence(&[], &[]).await?;
 
     let size = u32::try_from(client.peers().len() + 1)?;
     let neighbour = Proc::new(me.nspace.clone(), Rank((me.rank.0 + 1) % size));
-    let greeting = client.get(&neighbour, GREETING, &[]).await.context("the neighbour's greeting")?;
-    println!("rank {} of {size}: my neighbour says {:?}", me.rank, greeting.as_str().unwrap_or_default());
+    let greeting = client
+        .get(&neighbour, GREETING, &[])
+        .await
+        .context("the neighbour's greeting")?;
+    println!(
+        "rank {} of {size}: my neighbour says {:?}",
+        me.rank,
+        greeting.as_str().unwrap_or_default()
+    );
 
     if me.rank == Rank(0) {
         let info = Info::new(NEWS, Value::string("all are here"));
-        client.notify(GOOD_NEWS, Range::Namespace, vec![info]).await?;
+        client
+            .notify(GOOD_NEWS, Range::Namespace, vec![info])
+            .await?;
     }
     let source = told.recv().await.context("no news were heard")?;
     println!("rank {}: heard good news from rank {source}", me.rank);

@@ -38,7 +38,9 @@ async fn main() -> Result<()> {
         ["calls"] => calls().await,
         ["notifies", range] => notifies(range).await,
         ["hears", end] => hears(end).await,
-        _ => bail!("usage: peal-foreign calls | notifies PMIX_RANGE_... | hears killed|exits|aborts|leaves|silent"),
+        _ => bail!(
+            "usage: peal-foreign calls | notifies PMIX_RANGE_... | hears killed|exits|aborts|leaves|silent"
+        ),
     }
 }
 
@@ -60,44 +62,112 @@ async fn calls() -> Result<()> {
     client.commit().await.context("commit")?;
     let collect = [Info::new(key::PMIX_COLLECT_DATA, Value::Bool(true))];
     client.fence(&[], &collect).await.context("fence")?;
-    let group = client.group_construct("crew", Construct::of(&[me.clone(), other.clone()]).context_id()).await;
+    let group = client
+        .group_construct(
+            "crew",
+            Construct::of(&[me.clone(), other.clone()]).context_id(),
+        )
+        .await;
     let destructed = match group {
         Ok(_) => Some(client.group_destruct("crew", &[]).await),
         Err(_) => None,
     };
     if me.rank == Rank(0) {
         println!("server: {:?}", client.server());
-        said("PMIx_Get of a peer", client.get(&other, GREETING, &[]).await);
-        said("PMIx_Get of a job", client.get(&Proc::all(me.nspace.clone()), key::PMIX_JOB_SIZE, &[]).await);
+        said(
+            "PMIx_Get of a peer",
+            client.get(&other, GREETING, &[]).await,
+        );
+        said(
+            "PMIx_Get of a job",
+            client
+                .get(&Proc::all(me.nspace.clone()), key::PMIX_JOB_SIZE, &[])
+                .await,
+        );
         let at_once = [Info::new(key::PMIX_IMMEDIATE, Value::Bool(true))];
-        said("PMIx_Get of what nobody put", client.get(&other, KeyName("foreign.nothing"), &at_once).await);
+        said(
+            "PMIx_Get of what nobody put",
+            client
+                .get(&other, KeyName("foreign.nothing"), &at_once)
+                .await,
+        );
         let handler = Handler::quick(|_| Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
         let registered = client.register(&[NEWS], &[], handler.clone()).await;
         if let Ok(id) = registered {
             said("PMIx_Deregister_event_handler", client.deregister(id).await);
         }
-        said("PMIx_Register_event_handler", client.register(&[NEWS], &[], handler.clone()).await);
-        said("PMIx_Register_event_handler for all codes", client.register(&[], &[], handler).await);
-        said("PMIx_Notify_event, PMIX_RANGE_LOCAL", client.notify(NEWS, Range::Local, Vec::new()).await);
+        said(
+            "PMIx_Register_event_handler",
+            client.register(&[NEWS], &[], handler.clone()).await,
+        );
+        said(
+            "PMIx_Register_event_handler for all codes",
+            client.register(&[], &[], handler).await,
+        );
+        said(
+            "PMIx_Notify_event, PMIX_RANGE_LOCAL",
+            client.notify(NEWS, Range::Local, Vec::new()).await,
+        );
         said("PMIx_Group_construct", group);
         if let Some(destructed) = destructed {
             said("PMIx_Group_destruct", destructed);
         }
-        let query = |key: KeyName| [Query { keys: vec![Some(key.0.into())], qualifiers: Vec::new() }];
-        said("PMIx_Query_info of namespaces", client.query(&query(key::PMIX_QUERY_NAMESPACES)).await);
-        said("PMIx_Query_info of log channels", client.query(&query(key::PMIX_QUERY_LOG_CHANNELS)).await);
-        said("PMIx_Query_info of nonsense", client.query(&query(KeyName("foreign.nothing"))).await);
+        let query = |key: KeyName| {
+            [Query {
+                keys: vec![Some(key.0.into())],
+                qualifiers: Vec::new(),
+            }]
+        };
+        said(
+            "PMIx_Query_info of namespaces",
+            client.query(&query(key::PMIX_QUERY_NAMESPACES)).await,
+        );
+        said(
+            "PMIx_Query_info of log channels",
+            client.query(&query(key::PMIX_QUERY_LOG_CHANNELS)).await,
+        );
+        said(
+            "PMIx_Query_info of nonsense",
+            client.query(&query(KeyName("foreign.nothing"))).await,
+        );
         let line = |key| [Info::new(key, Value::string("peal-foreign was here\n"))];
-        said("PMIx_Log to stderr", client.log(&line(key::PMIX_LOG_STDERR), &[]).await);
-        said("PMIx_Log to the job's record", client.log(&line(key::PMIX_LOG_JOB_RECORD), &[]).await);
+        said(
+            "PMIx_Log to stderr",
+            client.log(&line(key::PMIX_LOG_STDERR), &[]).await,
+        );
+        said(
+            "PMIx_Log to the job's record",
+            client.log(&line(key::PMIX_LOG_JOB_RECORD), &[]).await,
+        );
         let flag = |key| [Info::new(key, Value::Bool(true))];
         let nothing = [Info::new(key::PMIX_JOB_CTRL_SIGNAL, Value::Int(0))];
-        said("PMIx_Job_control, signal 0", client.job_control(std::slice::from_ref(&other), &nothing).await);
-        said("PMIx_Job_control, preemptible", client.job_control(&[], &flag(key::PMIX_JOB_CTRL_PREEMPTIBLE)).await);
-        let cleanup = [Info::new(key::PMIX_REGISTER_CLEANUP, Value::string("/tmp/peal-foreign-cleanup"))];
-        said("PMIx_Job_control, cleanup", client.job_control(std::slice::from_ref(&me), &cleanup).await);
+        said(
+            "PMIx_Job_control, signal 0",
+            client
+                .job_control(std::slice::from_ref(&other), &nothing)
+                .await,
+        );
+        said(
+            "PMIx_Job_control, preemptible",
+            client
+                .job_control(&[], &flag(key::PMIX_JOB_CTRL_PREEMPTIBLE))
+                .await,
+        );
+        let cleanup = [Info::new(
+            key::PMIX_REGISTER_CLEANUP,
+            Value::string("/tmp/peal-foreign-cleanup"),
+        )];
+        said(
+            "PMIx_Job_control, cleanup",
+            client
+                .job_control(std::slice::from_ref(&me), &cleanup)
+                .await,
+        );
         let beats = Watch::heartbeat(Duration::from_secs(60), 3);
-        said("PMIx_Process_monitor, heartbeats", client.watch(beats).await);
+        said(
+            "PMIx_Process_monitor, heartbeats",
+            client.watch(beats).await,
+        );
         said("PMIx_Heartbeat", client.beat().await);
     }
     let last = client.within(Duration::from_secs(120));
@@ -120,25 +190,57 @@ async fn notifies(range: &str) -> Result<()> {
         let _ = tell.send(());
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
-    client.register(&[NEWS], &Levels::Both.directives(), handler).await?;
+    client
+        .register(&[NEWS], &Levels::Both.directives(), handler)
+        .await?;
     client.fence(&[], &[]).await?;
     if me.rank == Rank(0) {
-        let all = [Range::Rm, Range::Local, Range::Namespace, Range::Session, Range::Global, Range::Custom];
-        let range = all.into_iter().find(|known| known.name() == range).context("no such range")?;
+        let all = [
+            Range::Rm,
+            Range::Local,
+            Range::Namespace,
+            Range::Session,
+            Range::Global,
+            Range::Custom,
+        ];
+        let range = all
+            .into_iter()
+            .find(|known| known.name() == range)
+            .context("no such range")?;
         let aim = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(client.peers()));
-        let infos = if range == Range::Custom { vec![aim] } else { Vec::new() };
-        said(&format!("PMIx_Notify_event, {}", range.name()), client.within(PATIENCE).notify(NEWS, range, infos).await);
+        let infos = if range == Range::Custom {
+            vec![aim]
+        } else {
+            Vec::new()
+        };
+        said(
+            &format!("PMIx_Notify_event, {}", range.name()),
+            client.within(PATIENCE).notify(NEWS, range, infos).await,
+        );
     } else {
         let heard = timeout(PATIENCE, hear.recv()).await.is_ok();
-        println!("rank {}: {}", me.rank, if heard { "heard" } else { "heard nothing" });
+        println!(
+            "rank {}: {}",
+            me.rank,
+            if heard { "heard" } else { "heard nothing" }
+        );
     }
     std::process::exit(0)
 }
 
 fn told(event: &Event) -> String {
-    let source = event.source.as_ref().map(ToString::to_string).unwrap_or_else(|| "nobody".to_owned());
+    let source = event
+        .source
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_else(|| "nobody".to_owned());
     let infos: Vec<&str> = event.infos.iter().map(|info| info.key.as_str()).collect();
-    format!("{} from {source}, {}, {infos:?}, affected {:?}", event.code, event.range.name(), event.affected())
+    format!(
+        "{} from {source}, {}, {infos:?}, affected {:?}",
+        event.code,
+        event.range.name(),
+        event.affected()
+    )
 }
 
 /// The last rank ends so, and the others say what they hear of it.
@@ -150,10 +252,16 @@ async fn hears(end: &str) -> Result<()> {
         let _ = tell.send(told(call.event()));
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    client.register(&[], &Levels::Both.directives(), handler.clone()).await?;
+    client
+        .register(&[], &Levels::Both.directives(), handler.clone())
+        .await?;
     // Some hosts raise these for those alone who ask for them by name.
-    client.register(&ENDS, &Levels::Both.directives(), handler.clone()).await?;
-    client.register(&[NEWS], &Levels::Both.directives(), handler).await?;
+    client
+        .register(&ENDS, &Levels::Both.directives(), handler.clone())
+        .await?;
+    client
+        .register(&[NEWS], &Levels::Both.directives(), handler)
+        .await?;
     client.fence(&[], &[]).await?;
     if client.me().rank.0 as usize == client.peers().len() {
         match end {
@@ -161,7 +269,11 @@ async fn hears(end: &str) -> Result<()> {
             "exits" => std::process::exit(3),
             "aborts" => std::process::abort(),
             // It wants to be watched and gives no sign of life.
-            "silent" => drop(client.watch(Watch::heartbeat(Duration::from_secs(1), 1)).await?),
+            "silent" => drop(
+                client
+                    .watch(Watch::heartbeat(Duration::from_secs(1), 1))
+                    .await?,
+            ),
             _ => return Ok(client.finalize().await?),
         }
     }

@@ -3,7 +3,9 @@
 //!
 //! `peal run -n 4 -- target/debug/peal-grouped accept`
 use anyhow::{Context, Result, bail};
-use peal_client::{Client, ClientError, Construct, Decision, Group, Handler, Invite, Invited, Join, Outcome};
+use peal_client::{
+    Client, ClientError, Construct, Decision, Group, Handler, Invite, Invited, Join, Outcome,
+};
 use peal_model::{Proc, Rank, Status, code};
 use std::time::Duration;
 use tokio::{
@@ -25,8 +27,13 @@ struct Program {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let what = std::env::args().nth(1).context("usage: peal-grouped ACTION [RANK]")?;
-    let other = std::env::args().nth(2).map(|rank| rank.parse().map(Rank)).transpose()?;
+    let what = std::env::args()
+        .nth(1)
+        .context("usage: peal-grouped ACTION [RANK]")?;
+    let other = std::env::args()
+        .nth(2)
+        .map(|rank| rank.parse().map(Rank))
+        .transpose()?;
     let client = Client::init().await?.within(PATIENCE);
     if what == "stay" {
         return stay(&client).await;
@@ -35,8 +42,17 @@ async fn main() -> Result<()> {
         return be_added(client).await;
     }
     let heard = listen(&client).await?;
-    let mut program = Program { client, what, other, heard };
-    let group = if program.client.me().rank == Rank(0) { program.lead().await? } else { program.follow().await? };
+    let mut program = Program {
+        client,
+        what,
+        other,
+        heard,
+    };
+    let group = if program.client.me().rank == Rank(0) {
+        program.lead().await?
+    } else {
+        program.follow().await?
+    };
     if let Some(group) = group {
         program.client.fence(&[group.all()?], &[]).await?;
         program.client.group_destruct(GROUP, &[]).await?;
@@ -49,7 +65,9 @@ async fn main() -> Result<()> {
 async fn stay(client: &Client) -> Result<()> {
     let me = client.me().clone();
     if me.rank == Rank(0) {
-        client.group_construct("alone", Construct::of(std::slice::from_ref(&me))).await?;
+        client
+            .group_construct("alone", Construct::of(std::slice::from_ref(&me)))
+            .await?;
     }
     let all = Construct::of(&[Proc::all(me.nspace)]).context_id();
     client.group_construct(GROUP, all).await?;
@@ -79,7 +97,10 @@ async fn listen(client: &Client) -> Result<UnboundedReceiver<Status>> {
         let _ = tell.send(call.event().code);
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    let codes = [code::PMIX_GROUP_CONSTRUCT_COMPLETE, code::PMIX_GROUP_CONSTRUCT_ABORT];
+    let codes = [
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE,
+        code::PMIX_GROUP_CONSTRUCT_ABORT,
+    ];
     client.register(&codes, &[], handler).await?;
     Ok(heard)
 }
@@ -102,13 +123,21 @@ impl Program {
                     call.decide(GROUP, &Decision::Replace(vec![instead.clone()]));
                     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
                 });
-                client.register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler).await?;
+                client
+                    .register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler)
+                    .await?;
             }
             other => bail!("{other:?} is nothing that can be done here"),
         }
         client.fence(&[], &[]).await?;
         // The others meet there between the first invitation and the second.
-        let meets = async { if fence_of_job { client.fence(&[], &[]).await } else { Ok(()) } };
+        let meets = async {
+            if fence_of_job {
+                client.fence(&[], &[]).await
+            } else {
+                Ok(())
+            }
+        };
         let (invited, met) = tokio::join!(client.group_invite(GROUP, &procs, invite), meets);
         met?;
         self.tell("invites", invited).await
@@ -116,18 +145,31 @@ impl Program {
 
     async fn follow(&mut self) -> Result<Option<Group>> {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let (client, runtime, other, what) = (self.client.clone(), Handle::current(), self.other, self.what.clone());
+        let (client, runtime, other, what) = (
+            self.client.clone(),
+            Handle::current(),
+            self.other,
+            self.what.clone(),
+        );
         let handler = Handler::native(move |call| {
-            let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_ERROR) };
+            let Some(invited) = Invited::of(call.event()) else {
+                return Outcome::status(code::PMIX_ERROR);
+            };
             let joined = match other == Some(client.me().rank) {
-                false => runtime.block_on(client.group_join(&invited, Join::new())).map(Some),
+                false => runtime
+                    .block_on(client.group_join(&invited, Join::new()))
+                    .map(Some),
                 true if what == "dies" => std::process::abort(),
-                true => runtime.block_on(client.group_decline(&invited)).map(|()| None),
+                true => runtime
+                    .block_on(client.group_decline(&invited))
+                    .map(|()| None),
             };
             let _ = tell.send(joined);
             Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
         });
-        self.client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await?;
+        self.client
+            .register(&[code::PMIX_GROUP_INVITED], &[], handler)
+            .await?;
         self.client.fence(&[], &[]).await?;
         if self.what == "replace" {
             self.client.fence(&[], &[]).await?;
@@ -143,7 +185,11 @@ impl Program {
     }
 
     /// Says how it ended, and which event said the same.
-    async fn tell(&mut self, what: &str, ended: Result<Group, ClientError>) -> Result<Option<Group>> {
+    async fn tell(
+        &mut self,
+        what: &str,
+        ended: Result<Group, ClientError>,
+    ) -> Result<Option<Group>> {
         let heard = self.heard.recv().await.context("no event came")?;
         let (how, group) = match ended {
             Ok(group) => (ranks(&group), Some(group)),
@@ -155,6 +201,10 @@ impl Program {
 }
 
 fn ranks(group: &Group) -> String {
-    let ranks: Vec<String> = group.members.iter().map(|member| member.rank.to_string()).collect();
+    let ranks: Vec<String> = group
+        .members
+        .iter()
+        .map(|member| member.rank.to_string())
+        .collect();
     ranks.join(" ")
 }

@@ -14,9 +14,15 @@ async fn main() -> Result<()> {
         let _ = tell.send(call.event().source.clone());
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
-    client.register(&[wanted], &Levels::Both.directives(), handler).await?;
+    client
+        .register(&[wanted], &Levels::Both.directives(), handler)
+        .await?;
     println!("ready");
-    let source = told.recv().await.context("the server is gone")?.context("the event has no source")?;
+    let source = told
+        .recv()
+        .await
+        .context("the server is gone")?
+        .context("the event has no source")?;
     println!("heard {wanted} from {source}");
     client.finalize().await?;
     Ok(())

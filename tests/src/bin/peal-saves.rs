@@ -20,10 +20,18 @@ async fn main() -> Result<()> {
         }
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
-    client.register(&[code::PMIX_JCTRL_CHECKPOINT, code::PMIX_JCTRL_PREEMPT_ALERT], &[], handler).await?;
+    client
+        .register(
+            &[code::PMIX_JCTRL_CHECKPOINT, code::PMIX_JCTRL_PREEMPT_ALERT],
+            &[],
+            handler,
+        )
+        .await?;
     client.control(&[], Control::Preemptible).await?;
     let methods = vec![CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT)];
-    client.control(&[], Control::CheckpointMethods(methods)).await?;
+    client
+        .control(&[], Control::CheckpointMethods(methods))
+        .await?;
     if let Some(checkpoint) = std::env::var_os("PEAL_CHECKPOINT") {
         say(&format!("goes on from {}", checkpoint.to_string_lossy()))?;
     }

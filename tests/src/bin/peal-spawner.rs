@@ -9,7 +9,11 @@ use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let procs = std::env::args().nth(1).context("say how many procs")?.parse().context("that is no number of procs")?;
+    let procs = std::env::args()
+        .nth(1)
+        .context("say how many procs")?
+        .parse()
+        .context("that is no number of procs")?;
     let client = Client::init().await?;
     let (tell, mut ends) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
@@ -21,7 +25,9 @@ async fn main() -> Result<()> {
         let _ = tell.send(status);
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    client.register(&[code::PMIX_EVENT_JOB_END], &[], handler).await?;
+    client
+        .register(&[code::PMIX_EVENT_JOB_END], &[], handler)
+        .await?;
     let app = App {
         command: Some("/bin/sh".into()),
         args: ["sh", "-c", "exit 0"].map(|word| Some(word.into())).into(),
@@ -30,11 +36,23 @@ async fn main() -> Result<()> {
         max_procs: procs,
         infos: Vec::new(),
     };
-    match client.spawn(&[Info::new(key::PMIX_NOTIFY_COMPLETION, Value::Bool(true))], &[app]).await {
-        Ok(_) => println!("it runs, and ended: {}", ends.recv().await.unwrap_or(Status(-1))),
+    match client
+        .spawn(
+            &[Info::new(key::PMIX_NOTIFY_COMPLETION, Value::Bool(true))],
+            &[app],
+        )
+        .await
+    {
+        Ok(_) => println!(
+            "it runs, and ended: {}",
+            ends.recv().await.unwrap_or(Status(-1))
+        ),
         Err(error) => println!("it does not run: {error}"),
     }
-    let query = Query { keys: vec![Some(key::PMIX_QUERY_SPAWN_SUPPORT.0.into())], qualifiers: Vec::new() };
+    let query = Query {
+        keys: vec![Some(key::PMIX_QUERY_SPAWN_SUPPORT.0.into())],
+        qualifiers: Vec::new(),
+    };
     for info in client.query(&[query]).await?.infos {
         println!("honoured: {}", info.value.as_str().unwrap_or_default());
     }

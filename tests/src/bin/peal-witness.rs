@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let address = std::env::args().nth(1).context("usage: peal-witness ADDRESS")?;
+    let address = std::env::args()
+        .nth(1)
+        .context("usage: peal-witness ADDRESS")?;
     let told = Arc::new(Mutex::new(TcpStream::connect(address)?));
     let tell = move |line: String| writeln!(told.lock().expect("nobody panics with it"), "{line}");
     let client = Client::init().await?;
@@ -24,15 +26,29 @@ async fn main() -> Result<()> {
         let _ = heard.send(call.event().clone());
         Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
-    client.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], handler).await?;
+    client
+        .register(&[code::PMIX_ERR_LOST_CONNECTION], &[], handler)
+        .await?;
     tell("ready".to_owned())?;
     // Nobody puts it.
     let patience = [Info::new(key::PMIX_TIMEOUT, Value::Int(600))];
-    let open = client.get(client.me(), KeyName("test.never"), &patience).await.err().context("there is a value")?;
+    let open = client
+        .get(client.me(), KeyName("test.never"), &patience)
+        .await
+        .err()
+        .context("there is a value")?;
     tell(format!("the open call: {}", open.status()))?;
     let event = hear.recv().await.context("the client has ended")?;
-    tell(format!("the event: {}, about the server: {}", event.code, event.affected().first() == server.as_ref()))?;
-    let late = client.fence(&[], &[]).await.err().context("a server has answered")?;
+    tell(format!(
+        "the event: {}, about the server: {}",
+        event.code,
+        event.affected().first() == server.as_ref()
+    ))?;
+    let late = client
+        .fence(&[], &[])
+        .await
+        .err()
+        .context("a server has answered")?;
     tell(format!("a later call: {}", late.status()))?;
     Ok(())
 }

@@ -29,8 +29,15 @@ impl Attacker {
         let mut child = attack_beside(ATTACKER, args).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, lines_told) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        Attacker { child: Some(child), lines: lines_told }
+        thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| tell.send(line))
+        });
+        Attacker {
+            child: Some(child),
+            lines: lines_told,
+        }
     }
 
     /// The next line that it prints.
@@ -71,20 +78,40 @@ pub fn is_undisturbed(during: MeasuredTimes, before: MeasuredTimes) -> bool {
 /// The memory that the server takes, in bytes.
 pub fn memory(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim()
+        .strip_suffix(" kB")
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 1024
 }
 
 /// A number of `peal stats`, nothing where it is not shown.
 pub fn stat(daemon: &Daemon, family: &str, labels: &[(&str, &str)]) -> u64 {
     let stats: Value = serde_json::from_str(&daemon.tell(&["stats", "--json"])).unwrap();
-    let families = stats["families"].as_array().unwrap().iter().filter(|known| known["name"] == family);
+    let families = stats["families"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|known| known["name"] == family);
     let mut samples = families.flat_map(|family| family["samples"].as_array().unwrap());
-    let found = samples.find(|sample| labels.iter().all(|(name, value)| sample["labels"][*name] == *value));
+    let found = samples.find(|sample| {
+        labels
+            .iter()
+            .all(|(name, value)| sample["labels"][*name] == *value)
+    });
     found.map_or(0, |sample| sample["value"].as_u64().unwrap())
 }
 
 /// The attacker's usage of something, by `peal stats`.
 pub fn attackers(daemon: &Daemon, resource: &str) -> u64 {
-    stat(daemon, "peal_user_usage", &[("resource", resource), ("uid", &ATTACKER.to_string())])
+    stat(
+        daemon,
+        "peal_user_usage",
+        &[("resource", resource), ("uid", &ATTACKER.to_string())],
+    )
 }

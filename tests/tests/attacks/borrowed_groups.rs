@@ -24,12 +24,22 @@ fn program_with_rights_of_a_group_proves_no_membership() {
         fs::set_permissions(&program, Permissions::from_mode(mode)).unwrap();
         program.to_str().unwrap().to_owned()
     };
-    let (borrowed, own) = (program("borrowed", GROUP, 0o2755), program("own", GROUP, 0o755));
+    let (borrowed, own) = (
+        program("borrowed", GROUP, 0o2755),
+        program("own", GROUP, 0o755),
+    );
     let tried = |program: &str, group: u32| {
-        let mut command = attack_beside(ATTACKER, &["borrow-group", &address, program, &group.to_string()]);
+        let mut command = attack_beside(
+            ATTACKER,
+            &["borrow-group", &address, program, &group.to_string()],
+        );
         run(&mut command).expect_status(0).stdout.trim().to_owned()
     };
-    assert_eq!(tried(&own, ATTACKER), "admitted", "in one's own group, by another process of one's own");
+    assert_eq!(
+        tried(&own, ATTACKER),
+        "admitted",
+        "in one's own group, by another process of one's own"
+    );
     assert_eq!(tried(&own, GROUP), "refused");
     assert_eq!(tried(&borrowed, GROUP), "refused");
 }

@@ -33,13 +33,21 @@ fn server(place: &Place, store: &str) -> (Daemon, String) {
 /// The entries of a job's record.
 fn entries(place: &Place, job: &str) -> Vec<Value> {
     let mut command = peal(["job", "record", job, "--json", "--config"]);
-    let printed = run(command.arg(place.path("peal.toml"))).expect_status(0).stdout;
+    let printed = run(command.arg(place.path("peal.toml")))
+        .expect_status(0)
+        .stdout;
     let record: Value = serde_json::from_str(&printed).unwrap();
     record["entries"].as_array().unwrap().clone()
 }
 
 fn raise(uid: u32, address: &str, jobs: &str, count: usize, bytes: usize) {
-    let args = ["raise-about", address, jobs, &count.to_string(), &bytes.to_string()];
+    let args = [
+        "raise-about",
+        address,
+        jobs,
+        &count.to_string(),
+        &bytes.to_string(),
+    ];
     run_within(ATTACK, &mut attack_beside(uid, &args)).expect_status(0);
 }
 
@@ -55,10 +63,15 @@ fn events_of_others_neither_enter_nor_fill_a_job_record() {
     raise(ATTACKER, &address, "victim", EVENTS, 0);
     // Whoever may reach the job finds its record as it was.
     raise(VICTIM, &address, "victim", 1, 0);
-    until("the victim's event is recorded", || !entries(&place, "victim").is_empty());
+    until("the victim's event is recorded", || {
+        !entries(&place, "victim").is_empty()
+    });
     let found = entries(&place, "victim");
     assert_eq!(found.iter().filter(is_event).count(), 1);
-    assert!(found.iter().all(|entry| entry["kind"] != "gap"), "{found:?}");
+    assert!(
+        found.iter().all(|entry| entry["kind"] != "gap"),
+        "{found:?}"
+    );
 }
 
 #[needs(root)]
@@ -67,16 +80,36 @@ fn user_cannot_fill_the_store_for_records_of_others() {
     let place = Place::new();
     let (_daemon, address) = server(&place, "max_bytes = 4194304");
     raise(ATTACKER, &address, "own,victim", 200, 64 << 10);
-    let gap = |entries: &[Value]| entries.iter().filter_map(|entry| entry["body"]["entries"].as_u64()).sum::<u64>();
-    until("all events about the attacker's job are written or counted", || {
-        let own = entries(&place, "own");
-        own.iter().filter(is_event).count() as u64 + gap(&own) == 200
-    });
-    assert!(gap(&entries(&place, "own")) > 0, "the attacker's record is full");
+    let gap = |entries: &[Value]| {
+        entries
+            .iter()
+            .filter_map(|entry| entry["body"]["entries"].as_u64())
+            .sum::<u64>()
+    };
+    until(
+        "all events about the attacker's job are written or counted",
+        || {
+            let own = entries(&place, "own");
+            own.iter().filter(is_event).count() as u64 + gap(&own) == 200
+        },
+    );
+    assert!(
+        gap(&entries(&place, "own")) > 0,
+        "the attacker's record is full"
+    );
     assert!(entries(&place, "victim").is_empty());
     let log = ["log", &address, "victim", "pmix.log.jrec", "16"];
-    let logged = run(&mut attack_beside(VICTIM, &log)).expect_status(0).stdout;
-    assert_eq!(logged.lines().last(), Some("PMIX_SUCCESS (0) 16"), "{logged}");
-    let logs = entries(&place, "victim").iter().filter(|entry| entry["kind"] == "log").count();
+    let logged = run(&mut attack_beside(VICTIM, &log))
+        .expect_status(0)
+        .stdout;
+    assert_eq!(
+        logged.lines().last(),
+        Some("PMIX_SUCCESS (0) 16"),
+        "{logged}"
+    );
+    let logs = entries(&place, "victim")
+        .iter()
+        .filter(|entry| entry["kind"] == "log")
+        .count();
     assert_eq!(logs, 16);
 }

@@ -41,20 +41,30 @@ fn put(path: &Path, bytes: impl AsRef<[u8]>) {
 }
 
 fn compiling(list: &ModuleList) -> usize {
-    list.modules.iter().filter(|module| module.state == ModuleState::Compiling).count()
+    list.modules
+        .iter()
+        .filter(|module| module.state == ModuleState::Compiling)
+        .count()
 }
 
 /// The processes that compile a component for a server.
 fn compilations(daemon_of: u32) -> Vec<u32> {
     let children = |parent: u32| -> Vec<u32> {
-        let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-        text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+        let text = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
+            .unwrap_or_default();
+        text.split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect()
     };
     let compiles = |pid: &u32| {
         let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         arguments.split(|byte| *byte == 0).nth(1) == Some(b"compile".as_slice())
     };
-    children(daemon_of).into_iter().flat_map(children).filter(compiles).collect()
+    children(daemon_of)
+        .into_iter()
+        .flat_map(children)
+        .filter(compiles)
+        .collect()
 }
 
 fn time(work: impl FnOnce()) -> Duration {
@@ -69,9 +79,14 @@ fn victim(daemon: &Daemon, name: &str) -> [Duration; 2] {
         times.sort();
         times[times.len() / 2]
     };
-    let register = |number| time(|| drop(daemon.tell(&["job", "register", &format!("{name}-{number}"), "-n", "1"])));
+    let register = |number| {
+        time(|| drop(daemon.tell(&["job", "register", &format!("{name}-{number}"), "-n", "1"])))
+    };
     let reload = |_| time(|| drop(daemon.tell(&["reload"])));
-    [median((0..9).map(register).collect()), median((0..5).map(reload).collect())]
+    [
+        median((0..9).map(register).collect()),
+        median((0..5).map(reload).collect()),
+    ]
 }
 
 #[needs(root)]
@@ -87,24 +102,46 @@ fn large_components_of_a_user_delay_no_other_user() {
     let (daemon, own) = installing(&place, "");
     let base = place.path("noop.wasm");
     fs::copy(guest("noop"), &base).unwrap();
-    let args = ["install-components", own.to_str().unwrap(), base.to_str().unwrap(), "6"];
+    let args = [
+        "install-components",
+        own.to_str().unwrap(),
+        base.to_str().unwrap(),
+        "6",
+    ];
     run(&mut attack_beside(ATTACKER, &args)).expect_status(0);
     until("six are compiled", || compiling(&place.modules()) == 6);
-    until("one is being compiled", || compilations(daemon.pid()).len() == 1);
+    until("one is being compiled", || {
+        compilations(daemon.pid()).len() == 1
+    });
     let status = daemon.tell(&["status"]);
     assert!(status.contains("compiling    6 user modules"), "{status}");
     let under = victim(&daemon, "under");
-    assert_eq!(compilations(daemon.pid()).len(), 1, "one at a time for each user");
-    assert!(compiling(&place.modules()) > 0, "it was too short to be measured");
+    assert_eq!(
+        compilations(daemon.pid()).len(),
+        1,
+        "one at a time for each user"
+    );
+    assert!(
+        compiling(&place.modules()) > 0,
+        "it was too short to be measured"
+    );
     for ((under, without), what) in under.into_iter().zip(without).zip(["register", "reload"]) {
-        assert!(under <= (without * 2).max(FLOOR), "{what}: {under:?}, without {without:?}");
+        assert!(
+            under <= (without * 2).max(FLOOR),
+            "{what}: {under:?}, without {without:?}"
+        );
     }
     let compilation = compilations(daemon.pid());
     let stop_under = time(|| drop(daemon.tell(&["stop", "--wait"])));
-    assert!(stop_under <= (stop_without * 2).max(FLOOR * 2), "stop: {stop_under:?}, without {stop_without:?}");
+    assert!(
+        stop_under <= (stop_without * 2).max(FLOOR * 2),
+        "stop: {stop_under:?}, without {stop_without:?}"
+    );
     daemon.ends();
     let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
-    until("the compilation ends with its server", || !compilation.iter().any(is_there));
+    until("the compilation ends with its server", || {
+        !compilation.iter().any(is_there)
+    });
 }
 
 #[needs(root)]
@@ -115,18 +152,39 @@ fn compilation_past_its_timeout_is_killed_and_not_tried_again() {
     let (daemon, own) = installing(&place, settings);
     let base = fs::read(guest("noop")).unwrap();
     let told = |what: &str| {
-        until(what, || place.modules().refused.iter().any(|refused| refused.why.contains(what)));
+        until(what, || {
+            place
+                .modules()
+                .refused
+                .iter()
+                .any(|refused| refused.why.contains(what))
+        });
     };
-    put(&own.join("large.wasm"), large_components::component(&base, 0, LARGE));
-    put(&own.join("large.toml"), "name = \"large\"\npath = \"large.wasm\"\n");
+    put(
+        &own.join("large.wasm"),
+        large_components::component(&base, 0, LARGE),
+    );
+    put(
+        &own.join("large.toml"),
+        "name = \"large\"\npath = \"large.wasm\"\n",
+    );
     told("compilation took longer than 3s (deploy.compile_timeout_ms)");
     assert_eq!(compilations(daemon.pid()), Vec::<u32>::new());
     // The same bytes with other settings.
-    put(&own.join("large.toml"), "name = \"other\"\npath = \"large.wasm\"\n");
+    put(
+        &own.join("large.toml"),
+        "name = \"other\"\npath = \"large.wasm\"\n",
+    );
     told("module other: compilation took longer than 3s");
     // A component that is fit waits for its turn, and runs then.
     put(&own.join("large.wasm"), &base);
-    until("it runs", || place.modules().modules.iter().any(|module| module.state == ModuleState::Active));
+    until("it runs", || {
+        place
+            .modules()
+            .modules
+            .iter()
+            .any(|module| module.state == ModuleState::Active)
+    });
     assert!(place.modules().refused.is_empty());
     // Far more functions than are allowed bytes.
     put(&own.join("large.wasm"), vec![0_u8; 8_388_609]);

@@ -30,9 +30,18 @@ struct Figures {
 /// Those of the only proc of a job of the victim's.
 fn figures(address: &str, job: &str, channel: &str, count: usize) -> Figures {
     let args = ["log", address, job, channel, &count.to_string()];
-    let printed = run_within(LOGGING, &mut attack_beside(VICTIM, &args)).expect_status(0).stdout;
-    let statuses = printed.lines().filter(|line| line.starts_with("PMIX_")).collect::<Vec<_>>().join("\n");
-    Figures { times: MeasuredTimes::of(&printed), statuses }
+    let printed = run_within(LOGGING, &mut attack_beside(VICTIM, &args))
+        .expect_status(0)
+        .stdout;
+    let statuses = printed
+        .lines()
+        .filter(|line| line.starts_with("PMIX_"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    Figures {
+        times: MeasuredTimes::of(&printed),
+        statuses,
+    }
 }
 
 #[needs(root)]
@@ -47,17 +56,30 @@ fn flooded_slow_channel_delays_no_other_channel_and_no_other_user() {
             file = guest("file"),
         )
     };
-    place.configure(&[channel("slow", "file.sync = \"each\""), channel("quick", "")].concat());
+    place.configure(
+        &[
+            channel("slow", "file.sync = \"each\""),
+            channel("quick", ""),
+        ]
+        .concat(),
+    );
     let daemon = place.start();
     let address = super::address(&daemon);
-    ["without", "beside", "same"].iter().for_each(|job| super::register(&daemon, job, VICTIM));
+    ["without", "beside", "same"]
+        .iter()
+        .for_each(|job| super::register(&daemon, job, VICTIM));
     let (slow, quick) = ("site.log.slow", "site.log.quick");
     let without = figures(&address, "without", quick, 100);
     assert_eq!(without.statuses, "PMIX_SUCCESS (0) 100");
 
     let (connections, open) = (CONNECTIONS.to_string(), OPEN.to_string());
     let start = Instant::now();
-    let mut attacker = attack_beside(ATTACKER, &["log-flood", &address, slow, &connections, &open]).spawn().unwrap();
+    let mut attacker = attack_beside(
+        ATTACKER,
+        &["log-flood", &address, slow, &connections, &open],
+    )
+    .spawn()
+    .unwrap();
     let lines = BufReader::new(attacker.stdout.take().unwrap()).lines();
     // All of them are at work once each was refused something.
     let refusals: Vec<String> = lines.take(CONNECTIONS).map(Result::unwrap).collect();
@@ -67,14 +89,27 @@ fn flooded_slow_channel_delays_no_other_channel_and_no_other_user() {
     attacker.wait().unwrap();
     let most = REFUSED_EACH_SECOND * (start.elapsed().as_secs() + 2);
     let refused = stat(&daemon, "peal_log_requests_refused", &[]);
-    assert!(refused <= most, "{refused} requests were refused, {most} may be");
+    assert!(
+        refused <= most,
+        "{refused} requests were refused, {most} may be"
+    );
     assert!(
         refusals
             .iter()
-            .all(|line| line.starts_with("PMIX_ERR_OUT_OF_RESOURCE ") && line.ends_with(" log.max_user_queued")),
+            .all(|line| line.starts_with("PMIX_ERR_OUT_OF_RESOURCE ")
+                && line.ends_with(" log.max_user_queued")),
         "{refusals:?}"
     );
-    assert_eq!(beside.statuses, "PMIX_SUCCESS (0) 100", "on another channel");
-    assert!(beside.times.median <= FLOOR.max(2 * without.times.median), "{without:?} {beside:?}");
-    assert_eq!(on_the_same.statuses, "PMIX_SUCCESS (0) 10", "in turn on the same channel");
+    assert_eq!(
+        beside.statuses, "PMIX_SUCCESS (0) 100",
+        "on another channel"
+    );
+    assert!(
+        beside.times.median <= FLOOR.max(2 * without.times.median),
+        "{without:?} {beside:?}"
+    );
+    assert_eq!(
+        on_the_same.statuses, "PMIX_SUCCESS (0) 10",
+        "in turn on the same channel"
+    );
 }

@@ -28,14 +28,23 @@ fn attack_beside(uid: u32, args: &[&str]) -> Command {
 /// `peal-attack` in the network of a process.
 fn attack_within(network: u32, uid: u32, args: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
-    command.arg("--target").arg(network.to_string()).args(["--net", "setpriv"]);
+    command
+        .arg("--target")
+        .arg(network.to_string())
+        .args(["--net", "setpriv"]);
     attack_by(command, uid, args)
 }
 
 fn attack_by(mut setpriv: Command, uid: u32, args: &[&str]) -> Command {
-    setpriv.args([format!("--reuid={uid}"), format!("--regid={uid}")]).arg("--clear-groups");
+    setpriv
+        .args([format!("--reuid={uid}"), format!("--regid={uid}")])
+        .arg("--clear-groups");
     setpriv.arg(program("peal-attack")).args(args);
-    setpriv.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    setpriv
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     setpriv
 }
 
@@ -52,9 +61,13 @@ impl MeasuredTimes {
     fn of(printed: &str) -> MeasuredTimes {
         let time = |name: &str| {
             let lines = printed.lines().filter_map(|line| line.split_once(' '));
-            lines.filter(|line| line.0 == name).find_map(|(_, time)| time.parse().ok())
+            lines
+                .filter(|line| line.0 == name)
+                .find_map(|(_, time)| time.parse().ok())
         };
-        let (Some(median), Some(longest)) = (time("median_us"), time("longest_us")) else { panic!("{printed}") };
+        let (Some(median), Some(longest)) = (time("median_us"), time("longest_us")) else {
+            panic!("{printed}")
+        };
         MeasuredTimes { median, longest }
     }
 }
@@ -62,7 +75,9 @@ impl MeasuredTimes {
 /// Registers a job of 16 procs for a user.
 fn register(daemon: &Daemon, job: &str, uid: u32) {
     let uid = uid.to_string();
-    daemon.tell(&["job", "register", job, "-n", "16", "--uid", &uid, "--gid", &uid]);
+    daemon.tell(&[
+        "job", "register", job, "-n", "16", "--uid", &uid, "--gid", &uid,
+    ]);
 }
 
 /// The address and port of a server. Both users have a job there from then on: the tools of others are refused.
@@ -76,6 +91,9 @@ fn address(daemon: &Daemon) -> String {
 /// The address and port of a server that has the victim's job.
 fn address_of(daemon: &Daemon) -> String {
     let environment = daemon.environment(&format!("job-of-{VICTIM}"), 0);
-    let (_, uri) = environment.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap();
+    let (_, uri) = environment
+        .iter()
+        .find(|(name, _)| name == "PMIX_SERVER_URI41")
+        .unwrap();
     uri.split_once("tcp4://").unwrap().1.to_owned()
 }

@@ -17,6 +17,9 @@ fn tools_of_one_user_leave_room_for_those_of_others() {
     let limit = stat(&daemon, "peal_user_limit", &[("resource", "tools")]);
     assert_eq!((attacker.line().as_str(), limit), ("64", 64));
     let during = [VICTIM, 0].map(|uid| connected(uid, &address, 50));
-    assert!(during.iter().all(|times| is_undisturbed(*times, before)), "{before:?} {during:?}");
+    assert!(
+        during.iter().all(|times| is_undisturbed(*times, before)),
+        "{before:?} {during:?}"
+    );
     assert_eq!(stat(&daemon, "peal_tools_over_share", &[]), 256 - 64);
 }

@@ -17,7 +17,12 @@ fn values_of_one_user_take_share_of_memory_and_go_with_procs() {
     let daemon = place.start();
     let address = address(&daemon);
     let before = memory(&daemon);
-    let mut attacker = Attacker::start(&["parked-values", &address, &format!("job-of-{ATTACKER}"), "16"]);
+    let mut attacker = Attacker::start(&[
+        "parked-values",
+        &address,
+        &format!("job-of-{ATTACKER}"),
+        "16",
+    ]);
     let taken: u64 = attacker.line().parse().unwrap();
     let limit = stat(&daemon, "peal_user_limit", &[("resource", "put_bytes")]);
     assert_eq!(limit, 32 * MIB);
@@ -25,7 +30,9 @@ fn values_of_one_user_take_share_of_memory_and_go_with_procs() {
     assert!((taken..=limit).contains(&stat(&daemon, "peal_put_bytes", &[])));
     assert!(stat(&daemon, "peal_puts_refused", &[]) >= 16);
     drop(attacker);
-    until("the values are gone", || stat(&daemon, "peal_put_bytes", &[]) == 0);
+    until("the values are gone", || {
+        stat(&daemon, "peal_put_bytes", &[]) == 0
+    });
     let left = memory(&daemon).saturating_sub(before);
     assert!(left < 16 * MIB, "{} MiB", left / MIB);
 }

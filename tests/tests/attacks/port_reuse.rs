@@ -29,7 +29,13 @@ fn server(place: &Place) -> Daemon {
     let ports = "echo 40000 40063 > /proc/sys/net/ipv4/ip_local_port_range";
     place.start_under(|serve| {
         let mut command = Command::new("unshare");
-        command.args(["--net", "sh", "-c", &format!("ip link set lo up && {ports} && exec \"$@\""), "sh"]);
+        command.args([
+            "--net",
+            "sh",
+            "-c",
+            &format!("ip link set lo up && {ports} && exec \"$@\""),
+            "sh",
+        ]);
         wrapped(command, &serve)
     })
 }
@@ -46,7 +52,11 @@ impl EventWatcher {
         let mut child = watch.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (tell, told) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| tell.send(line))
+        });
         EventWatcher { child, lines: told }
     }
 
@@ -82,15 +92,26 @@ fn reused_port_gives_attacker_no_other_user() {
     assert_eq!(seen.as_deref(), Some("before:0"));
 
     let tries = &TRIES.to_string();
-    let mut attacker = attack(ATTACKER, &["port-reuse", &address, &VICTIM.to_string(), tries]);
+    let mut attacker = attack(
+        ATTACKER,
+        &["port-reuse", &address, &VICTIM.to_string(), tries],
+    );
     let attacking = attacker.spawn().unwrap();
     let connected = run_within(ATTACK, &mut attack(VICTIM, &["connect", &address, tries]));
     let attacked = finish(attacking).expect_status(0);
     connected.expect_status(0);
     let claims: u32 = attacked.stdout.trim().parse().unwrap();
-    assert!(claims >= TRIES, "connections that claimed another user: {claims}");
+    assert!(
+        claims >= TRIES,
+        "connections that claimed another user: {claims}"
+    );
     raise("after");
-    let sources: Vec<String> =
-        std::iter::from_fn(|| watcher.next_source()).take_while(|name| name != "after:0").collect();
-    assert!(sources.iter().all(|source| source == "before:0"), "{} events were forged", sources.len());
+    let sources: Vec<String> = std::iter::from_fn(|| watcher.next_source())
+        .take_while(|name| name != "after:0")
+        .collect();
+    assert!(
+        sources.iter().all(|source| source == "before:0"),
+        "{} events were forged",
+        sources.len()
+    );
 }

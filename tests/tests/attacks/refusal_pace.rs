@@ -23,5 +23,8 @@ fn refused_handshakes_of_one_user_are_read_at_bounded_pace() {
     // Another user is not delayed by that, and may be refused as often.
     run(&mut attack_beside(VICTIM, &["connect", &address, "20"])).expect_status(0);
     let root = junk(0);
-    assert!(root < delayed, "root waited {root:?}, the attacker {delayed:?}");
+    assert!(
+        root < delayed,
+        "root waited {root:?}, the attacker {delayed:?}"
+    );
 }

@@ -16,8 +16,15 @@ fn silent_sockets_of_one_user_keep_no_one_else_out() {
     let mut attacker = Attacker::start(&["silent-sockets", &address, "4096"]);
     assert_eq!(attacker.line(), "ready");
     let during = [VICTIM, 0].map(|uid| connected(uid, &address, 100));
-    assert!(during.iter().all(|times| is_undisturbed(*times, before)), "{before:?} {during:?}");
+    assert!(
+        during.iter().all(|times| is_undisturbed(*times, before)),
+        "{before:?} {during:?}"
+    );
     let limit = stat(&daemon, "peal_user_limit", &[("resource", "connections")]);
-    assert!(limit == 1024 && attackers(&daemon, "connections") <= limit && attackers(&daemon, "handshakes") <= 64);
+    assert!(
+        limit == 1024
+            && attackers(&daemon, "connections") <= limit
+            && attackers(&daemon, "handshakes") <= 64
+    );
     assert!(stat(&daemon, "peal_connections_over_share", &[]) > 0);
 }

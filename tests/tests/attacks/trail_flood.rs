@@ -26,7 +26,11 @@ const EACH_SECOND: u64 = 6;
 pub(super) fn server(place: &Place, max_bytes: u64, policy: bool) -> Daemon {
     let dir = place.path("").display().to_string();
     let path = guest("same-user").display().to_string();
-    let module = if policy { format!("[[module]]\nname = \"same-user\"\npath = \"{path}\"\n") } else { String::new() };
+    let module = if policy {
+        format!("[[module]]\nname = \"same-user\"\npath = \"{path}\"\n")
+    } else {
+        String::new()
+    };
     // Refusals are to be many: their pace is bounded by default.
     place.configure(&format!(
         "[server]\nrefusal_delay_ms = 0\n[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\nmax_bytes = {max_bytes}\n{module}"
@@ -35,16 +39,25 @@ pub(super) fn server(place: &Place, max_bytes: u64, policy: bool) -> Daemon {
 }
 
 pub(super) fn rows(place: &Place) -> Vec<TrailRow> {
-    Source::open(&place.path("audit.db")).unwrap().last(&Filter::default(), u32::MAX).unwrap()
+    Source::open(&place.path("audit.db"))
+        .unwrap()
+        .last(&Filter::default(), u32::MAX)
+        .unwrap()
 }
 
 pub(super) fn entries(place: &Place) -> Vec<Entry> {
-    rows(place).iter().map(|row| Entry::read(&row.body).unwrap()).collect()
+    rows(place)
+        .iter()
+        .map(|row| Entry::read(&row.body).unwrap())
+        .collect()
 }
 
 /// True if all of the trail is as it was written.
 pub(super) fn is_sound(place: &Place) -> bool {
-    let key = std::fs::read_to_string(place.path("audit.db.key.pub")).unwrap().parse().unwrap();
+    let key = std::fs::read_to_string(place.path("audit.db.key.pub"))
+        .unwrap()
+        .parse()
+        .unwrap();
     let verified = verify(&Source::open(&place.path("audit.db")).unwrap(), &key, &[]).unwrap();
     verified.findings.is_empty()
 }
@@ -65,7 +78,11 @@ fn denial_of_root(daemon: &Daemon) {
     let job = format!("job-of-{VICTIM}");
     super::register(daemon, &job, VICTIM);
     // A client of a job of another user: the only user that root is not.
-    run(&mut attack_beside(0, &["claim", &super::address_of(daemon), &job])).expect_status(0);
+    run(&mut attack_beside(
+        0,
+        &["claim", &super::address_of(daemon), &job],
+    ))
+    .expect_status(0);
 }
 
 fn is_denied_to_root(entry: &Entry) -> bool {
@@ -73,7 +90,9 @@ fn is_denied_to_root(entry: &Entry) -> bool {
         Entry::Denied(denial) => denial.uid == Some(0),
         Entry::Decision(decision) => {
             let uid = decision.asked.identity.map(|identity| identity.uid);
-            uid == Some(0) && decision.hook == Hook::Connection.name() && decision.ruling != peal_audit::Ruling::Granted
+            uid == Some(0)
+                && decision.hook == Hook::Connection.name()
+                && decision.ruling != peal_audit::Ruling::Granted
         }
         _ => false,
     }
@@ -87,16 +106,28 @@ fn flood_of_junk_is_counted_and_pushes_nothing_out() {
     denial_of_root(&daemon);
     let address = super::address_of(&daemon);
     let start = std::time::Instant::now();
-    let flood = run_within(FLOOD, &mut attack_beside(ATTACKER, &["junk", &address, &JUNK.to_string()]));
+    let flood = run_within(
+        FLOOD,
+        &mut attack_beside(ATTACKER, &["junk", &address, &JUNK.to_string()]),
+    );
     let seconds = start.elapsed().as_secs() + 2;
-    assert_eq!(flood.expect_status(0).stdout.lines().last(), Some(JUNK.to_string().as_str()));
+    assert_eq!(
+        flood.expect_status(0).stdout.lines().last(),
+        Some(JUNK.to_string().as_str())
+    );
     daemon.tell(&["stop", "--wait"]);
     daemon.ends();
     let found = entries(&place);
-    assert!(found.iter().any(is_denied_to_root), "the denial of root is there");
+    assert!(
+        found.iter().any(is_denied_to_root),
+        "the denial of root is there"
+    );
     let (count, records) = refusals(&found);
     assert_eq!(count, JUNK, "all are counted");
-    assert!(records <= EACH_SECOND * seconds, "{records} records in {seconds} s");
+    assert!(
+        records <= EACH_SECOND * seconds,
+        "{records} records in {seconds} s"
+    );
     assert!(is_sound(&place));
 }
 
@@ -114,16 +145,44 @@ fn refused_handshakes_leave_no_infos_and_push_nothing_out() {
     daemon.tell(&["stop", "--wait"]);
     daemon.ends();
     let found = entries(&place);
-    assert!(found.iter().any(is_denied_to_root), "the denial of root is there");
-    let of_attacker: Vec<TrailRow> = rows(&place).into_iter().filter(|row| row.uid == Some(ATTACKER)).collect();
-    assert!(of_attacker.len() as u64 <= EACH_SECOND * seconds, "{} records in {seconds} s", of_attacker.len());
+    assert!(
+        found.iter().any(is_denied_to_root),
+        "the denial of root is there"
+    );
+    let of_attacker: Vec<TrailRow> = rows(&place)
+        .into_iter()
+        .filter(|row| row.uid == Some(ATTACKER))
+        .collect();
+    assert!(
+        of_attacker.len() as u64 <= EACH_SECOND * seconds,
+        "{} records in {seconds} s",
+        of_attacker.len()
+    );
     for row in &of_attacker {
-        let is_said = row.body.windows(SAID.len()).any(|part| part == SAID.as_bytes());
-        assert!(row.body.len() < 4096 && !is_said, "record {} has {} bytes", row.seq, row.body.len());
+        let is_said = row
+            .body
+            .windows(SAID.len())
+            .any(|part| part == SAID.as_bytes());
+        assert!(
+            row.body.len() < 4096 && !is_said,
+            "record {} has {} bytes",
+            row.seq,
+            row.body.len()
+        );
     }
-    assert!(!found.iter().any(|entry| matches!(entry, Entry::Dropped(_))), "there was room for all");
+    assert!(
+        !found.iter().any(|entry| matches!(entry, Entry::Dropped(_))),
+        "there was room for all"
+    );
     assert!(is_sound(&place));
-    let audit = |args: &[&str]| run(peal(["audit"]).args(args).arg("--config").arg(place.path("peal.toml")));
-    let listed = audit(&["list", "--kind", "refusals"]).expect_status(0).stdout;
+    let audit = |args: &[&str]| {
+        run(peal(["audit"])
+            .args(args)
+            .arg("--config")
+            .arg(place.path("peal.toml")))
+    };
+    let listed = audit(&["list", "--kind", "refusals"])
+        .expect_status(0)
+        .stdout;
     assert!(listed.contains("times within"), "{listed}");
 }

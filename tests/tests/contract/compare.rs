@@ -1,6 +1,8 @@
 //! Compares two states of the contract: what of it components that exist could no longer rely on, and what is new.
 use std::collections::{BTreeMap, BTreeSet};
-use wit_parser::{Function, Handle, InterfaceId, Resolve, Type, TypeDef, TypeDefKind, TypeId, World, WorldItem};
+use wit_parser::{
+    Function, Handle, InterfaceId, Resolve, Type, TypeDef, TypeDefKind, TypeId, World, WorldItem,
+};
 
 /// Worlds that no module fills as a whole: of their exports each has some.
 const FILLED_IN_PART: [&str; 2] = ["everything", "policy"];
@@ -16,12 +18,26 @@ pub enum Change {
 
 /// Interfaces that modules export; what is new in one of these is missing in those that exist.
 fn exported(wit: &Resolve) -> BTreeSet<InterfaceId> {
-    let exports = wit.worlds.iter().flat_map(|(_, world)| world.exports.values());
-    exports.filter_map(|item| if let WorldItem::Interface { id, .. } = item { Some(*id) } else { None }).collect()
+    let exports = wit
+        .worlds
+        .iter()
+        .flat_map(|(_, world)| world.exports.values());
+    exports
+        .filter_map(|item| {
+            if let WorldItem::Interface { id, .. } = item {
+                Some(*id)
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 fn interfaces(wit: &Resolve) -> BTreeMap<String, InterfaceId> {
-    wit.interfaces.iter().filter_map(|(id, interface)| Some((interface.name.clone()?, id))).collect()
+    wit.interfaces
+        .iter()
+        .filter_map(|(id, interface)| Some((interface.name.clone()?, id)))
+        .collect()
 }
 
 /// How one contract differs from an older one.
@@ -40,13 +56,20 @@ pub fn compare(old: &Resolve, new: &Resolve) -> Vec<Change> {
         let items = |wit: &Resolve, id: InterfaceId| -> BTreeMap<String, (String, bool)> {
             let interface = &wit.interfaces[id];
             let functions = interface.functions.iter();
-            let functions =
-                functions.map(|(name, function)| (format!("func {name}"), (signature(wit, function), true)));
+            let functions = functions
+                .map(|(name, function)| (format!("func {name}"), (signature(wit, function), true)));
             let types = interface.types.iter();
-            let types = types.map(|(name, id)| (format!("type {name}"), (shape(wit, &wit.types[*id]), false)));
+            let types = types
+                .map(|(name, id)| (format!("type {name}"), (shape(wit, &wit.types[*id]), false)));
             functions.chain(types).collect()
         };
-        differ(name, &items(old, *was), &items(new, *id), roles.contains(id), &mut changes);
+        differ(
+            name,
+            &items(old, *was),
+            &items(new, *id),
+            roles.contains(id),
+            &mut changes,
+        );
     }
     worlds(old, new, &mut changes);
     changes.sort();
@@ -59,21 +82,31 @@ fn differ(of: &str, old: &Items, new: &Items, is_role: bool, changes: &mut Vec<C
     for (name, (was, _)) in old {
         match new.get(name) {
             None => changes.push(Change::Broken(format!("{of}: {name} is gone"))),
-            Some((is, _)) if is != was => changes.push(Change::Broken(format!("{of}: {name} was {was} and is {is}"))),
+            Some((is, _)) if is != was => changes.push(Change::Broken(format!(
+                "{of}: {name} was {was} and is {is}"
+            ))),
             Some(_) => {}
         }
     }
     for (name, (_, is_function)) in new.iter().filter(|(name, _)| !old.contains_key(*name)) {
         let text = format!("{of}: {name}");
         // Who fills a role fills all of it.
-        let change =
-            if is_role && *is_function { Change::Broken(text + " is new in a role") } else { Change::Added(text) };
+        let change = if is_role && *is_function {
+            Change::Broken(text + " is new in a role")
+        } else {
+            Change::Added(text)
+        };
         changes.push(change);
     }
 }
 
 fn worlds(old: &Resolve, new: &Resolve, changes: &mut Vec<Change>) {
-    let world = |wit: &Resolve, name: &str| wit.worlds.iter().find(|(_, world)| world.name == name).map(|(id, _)| id);
+    let world = |wit: &Resolve, name: &str| {
+        wit.worlds
+            .iter()
+            .find(|(_, world)| world.name == name)
+            .map(|(id, _)| id)
+    };
     for (_, was) in &old.worlds {
         let name = &was.name;
         let Some(is) = world(new, name) else {
@@ -82,7 +115,8 @@ fn worlds(old: &Resolve, new: &Resolve, changes: &mut Vec<Change>) {
         };
         let is = &new.worlds[is];
         let (lost, more) = sides(old, was, new, is, |world| world.imports.values().collect());
-        changes.extend(lost.map(|item| Change::Broken(format!("world {name} offers {item} no more"))));
+        changes
+            .extend(lost.map(|item| Change::Broken(format!("world {name} offers {item} no more"))));
         changes.extend(more.map(|item| Change::Added(format!("world {name} offers {item}"))));
         let (lost, more) = sides(old, was, new, is, |world| world.exports.values().collect());
         changes.extend(lost.map(|item| Change::Broken(format!("world {name} has {item} no more"))));
@@ -92,7 +126,10 @@ fn worlds(old: &Resolve, new: &Resolve, changes: &mut Vec<Change>) {
             false => Change::Added(format!("world {name} knows {item}")),
         }));
     }
-    let known = new.worlds.iter().filter(|(_, is)| world(old, &is.name).is_none());
+    let known = new
+        .worlds
+        .iter()
+        .filter(|(_, is)| world(old, &is.name).is_none());
     changes.extend(known.map(|(_, is)| Change::Added(format!("world {}", is.name))));
 }
 
@@ -103,9 +140,15 @@ fn sides(
     new: &Resolve,
     is: &World,
     side: fn(&World) -> Vec<&WorldItem>,
-) -> (impl Iterator<Item = String> + use<>, impl Iterator<Item = String> + use<>) {
+) -> (
+    impl Iterator<Item = String> + use<>,
+    impl Iterator<Item = String> + use<>,
+) {
     let names = |wit: &Resolve, world: &World| -> BTreeSet<String> {
-        side(world).into_iter().map(|item| item_name(wit, item)).collect()
+        side(world)
+            .into_iter()
+            .map(|item| item_name(wit, item))
+            .collect()
     };
     let (before, after) = (names(old, was), names(new, is));
     let lost: Vec<String> = before.difference(&after).cloned().collect();
@@ -116,15 +159,23 @@ fn sides(
 fn item_name(wit: &Resolve, item: &WorldItem) -> String {
     match item {
         WorldItem::Interface { id, .. } => wit.interfaces[*id].name.clone().unwrap_or_default(),
-        WorldItem::Function(function) => format!("func {}: {}", function.name, signature(wit, function)),
+        WorldItem::Function(function) => {
+            format!("func {}: {}", function.name, signature(wit, function))
+        }
         WorldItem::Type { id, .. } => format!("type {}", name_of(wit, *id)),
     }
 }
 
 fn signature(wit: &Resolve, function: &Function) -> String {
-    let params: Vec<String> =
-        function.params.iter().map(|param| format!("{}: {}", param.name, type_name(wit, &param.ty))).collect();
-    let result = function.result.as_ref().map(|result| format!(" -> {}", type_name(wit, result)));
+    let params: Vec<String> = function
+        .params
+        .iter()
+        .map(|param| format!("{}: {}", param.name, type_name(wit, &param.ty)))
+        .collect();
+    let result = function
+        .result
+        .as_ref()
+        .map(|result| format!(" -> {}", type_name(wit, result)));
     format!("func({}){}", params.join(", "), result.unwrap_or_default())
 }
 
@@ -153,29 +204,53 @@ fn name_of(wit: &Resolve, id: TypeId) -> String {
 }
 
 fn shape(wit: &Resolve, of: &TypeDef) -> String {
-    let optional = |of: &Option<Type>| of.as_ref().map_or_else(|| "_".to_owned(), |of| type_name(wit, of));
+    let optional = |of: &Option<Type>| {
+        of.as_ref()
+            .map_or_else(|| "_".to_owned(), |of| type_name(wit, of))
+    };
     let list = |items: Vec<String>| items.join(", ");
     match &of.kind {
         TypeDefKind::Record(record) => {
-            let field = |field: &wit_parser::Field| format!("{}: {}", field.name, type_name(wit, &field.ty));
-            format!("record {{ {} }}", list(record.fields.iter().map(field).collect()))
+            let field = |field: &wit_parser::Field| {
+                format!("{}: {}", field.name, type_name(wit, &field.ty))
+            };
+            format!(
+                "record {{ {} }}",
+                list(record.fields.iter().map(field).collect())
+            )
         }
         TypeDefKind::Flags(flags) => {
-            format!("flags {{ {} }}", list(flags.flags.iter().map(|flag| flag.name.clone()).collect()))
+            format!(
+                "flags {{ {} }}",
+                list(flags.flags.iter().map(|flag| flag.name.clone()).collect())
+            )
         }
         TypeDefKind::Enum(cases) => {
-            format!("enum {{ {} }}", list(cases.cases.iter().map(|case| case.name.clone()).collect()))
+            format!(
+                "enum {{ {} }}",
+                list(cases.cases.iter().map(|case| case.name.clone()).collect())
+            )
         }
         TypeDefKind::Variant(variant) => {
             let case = |case: &wit_parser::Case| format!("{}({})", case.name, optional(&case.ty));
-            format!("variant {{ {} }}", list(variant.cases.iter().map(case).collect()))
+            format!(
+                "variant {{ {} }}",
+                list(variant.cases.iter().map(case).collect())
+            )
         }
         TypeDefKind::Tuple(tuple) => {
-            format!("tuple<{}>", list(tuple.types.iter().map(|of| type_name(wit, of)).collect()))
+            format!(
+                "tuple<{}>",
+                list(tuple.types.iter().map(|of| type_name(wit, of)).collect())
+            )
         }
         TypeDefKind::Option(of) => format!("option<{}>", type_name(wit, of)),
         TypeDefKind::List(of) => format!("list<{}>", type_name(wit, of)),
-        TypeDefKind::Result(result) => format!("result<{}, {}>", optional(&result.ok), optional(&result.err)),
+        TypeDefKind::Result(result) => format!(
+            "result<{}, {}>",
+            optional(&result.ok),
+            optional(&result.err)
+        ),
         TypeDefKind::Handle(Handle::Own(id)) => format!("own<{}>", name_of(wit, *id)),
         TypeDefKind::Handle(Handle::Borrow(id)) => format!("borrow<{}>", name_of(wit, *id)),
         TypeDefKind::Type(of) => type_name(wit, of),

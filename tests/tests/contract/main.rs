@@ -5,12 +5,12 @@ mod compare;
 
 use compare::{Change, compare};
 use peal_model::{
-    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace, PolicyRequest, Proc, Range,
-    Rank, Status, Target, Value, key,
+    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace,
+    PolicyRequest, Proc, Range, Rank, Status, Target, Value, key,
 };
 use peal_sandbox::{
-    ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, Limits, LoadError, Module, PolicyCall, Role,
-    Services,
+    ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, Limits, LoadError, Module,
+    PolicyCall, Role, Services,
 };
 use peal_tests::root;
 use std::{
@@ -22,8 +22,10 @@ use std::{
 use wit_parser::Resolve;
 
 fn baselines() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        fs::read_dir(root().join("tests/contract")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut found: Vec<PathBuf> = fs::read_dir(root().join("tests/contract"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     found.sort();
     assert!(!found.is_empty());
     found
@@ -31,8 +33,12 @@ fn baselines() -> Vec<PathBuf> {
 
 fn contract(dir: &Path) -> Resolve {
     let mut wit = Resolve::default();
-    let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|of| of == "wit")).collect();
+    let files = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|of| of == "wit"))
+        .collect();
     files.sort();
     let mut sources = wit_parser::SourceMap::new();
     for file in &files {
@@ -44,7 +50,14 @@ fn contract(dir: &Path) -> Resolve {
 
 /// The version of the package, so far as it says what is compatible.
 fn line(wit: &Resolve) -> (u64, u64) {
-    let version = wit.package_names.keys().find(|name| name.name == "pmix").unwrap().version.clone().unwrap();
+    let version = wit
+        .package_names
+        .keys()
+        .find(|name| name.name == "pmix")
+        .unwrap()
+        .version
+        .clone()
+        .unwrap();
     (version.major, version.minor)
 }
 
@@ -57,7 +70,11 @@ enum Rule {
 
 impl Rule {
     fn of(baseline: &Path) -> Rule {
-        if baseline.join("RELEASED").exists() { Rule::Forbid } else { Rule::Report }
+        if baseline.join("RELEASED").exists() {
+            Rule::Forbid
+        } else {
+            Rule::Report
+        }
     }
 }
 
@@ -71,7 +88,13 @@ fn judge(changes: &[Change], rule: Rule) -> Result<(), String> {
     }
     let broken: Vec<&str> = changes
         .iter()
-        .filter_map(|change| if let Change::Broken(what) = change { Some(&**what) } else { None })
+        .filter_map(|change| {
+            if let Change::Broken(what) = change {
+                Some(&**what)
+            } else {
+                None
+            }
+        })
         .collect();
     match rule {
         Rule::Forbid if !broken.is_empty() => Err(broken.join("\n")),
@@ -111,53 +134,126 @@ fn changed(edits: &[(&str, &str)]) -> Vec<Change> {
         assert!(text.contains(from), "{from}");
         text.replace(from, to)
     };
-    compare(&parse(THEN), &parse(&edits.iter().fold(THEN.to_owned(), edit)))
+    compare(
+        &parse(THEN),
+        &parse(&edits.iter().fold(THEN.to_owned(), edit)),
+    )
 }
 
 #[test]
 fn what_is_added_breaks_nothing() {
     assert_eq!(changed(&[]), []);
-    assert_eq!(changed(&[("0.1.0", "0.1.1"), ("interface clock {", "/// says more\n interface clock {")]), []);
+    assert_eq!(
+        changed(&[
+            ("0.1.0", "0.1.1"),
+            ("interface clock {", "/// says more\n interface clock {")
+        ]),
+        []
+    );
     let added = |edits| {
         let changes = changed(edits);
-        assert!(!changes.is_empty() && changes.iter().all(|change| matches!(change, Change::Added(_))), "{changes:?}");
+        assert!(
+            !changes.is_empty()
+                && changes
+                    .iter()
+                    .all(|change| matches!(change, Change::Added(_))),
+            "{changes:?}"
+        );
         assert_eq!(judge(&changes, Rule::Forbid), Ok(()));
     };
-    added(&[("now: func() -> u64;", "now: func() -> u64; zone: func() -> string;")]);
-    added(&[("interface clock", "interface random { get: func() -> u64; } interface clock")]);
+    added(&[(
+        "now: func() -> u64;",
+        "now: func() -> u64; zone: func() -> string;",
+    )]);
+    added(&[(
+        "interface clock",
+        "interface random { get: func() -> u64; } interface clock",
+    )]);
     added(&[
-        ("interface clock", "interface random { get: func() -> u64; } interface clock"),
+        (
+            "interface clock",
+            "interface random { get: func() -> u64; } interface clock",
+        ),
         ("import clock;", "import clock; import random;"),
     ]);
     added(&[("type code = s32;", "type code = s32; type rank = u32;")]);
     added(&[
-        ("interface clock", "interface policy { decide: func() -> bool; } interface clock"),
-        ("world everything { include module;", "world everything { include module; export policy;"),
+        (
+            "interface clock",
+            "interface policy { decide: func() -> bool; } interface clock",
+        ),
+        (
+            "world everything { include module;",
+            "world everything { include module; export policy;",
+        ),
     ]);
-    added(&[("world everything", "world tool { include imports; } world everything")]);
+    added(&[(
+        "world everything",
+        "world tool { include imports; } world everything",
+    )]);
 }
 
 #[test]
 fn what_is_taken_back_or_changed_or_demanded_breaks_components() {
     for (from, to, says) in [
         ("now: func() -> u64;", "", "clock: func now is gone"),
-        ("now: func() -> u64;", "now: func() -> s64;", "clock: func now was func() -> u64 and is func() -> s64"),
-        ("rank: u32 }", "rank: u32, epoch: u32 }", "types: type proc was record"),
-        ("nspace: string, rank: u32", "rank: u32, nspace: string", "types: type proc was record"),
-        ("enum range { local, global }", "enum range { local }", "types: type range was enum"),
-        ("enum range { local, global }", "enum range { local, global, session }", "types: type range was enum"),
-        ("none, text(string)", "none, text(string), more(u8)", "types: type value was variant"),
-        ("flags marks { required }", "flags marks { required, persistent }", "types: type marks was flags"),
+        (
+            "now: func() -> u64;",
+            "now: func() -> s64;",
+            "clock: func now was func() -> u64 and is func() -> s64",
+        ),
+        (
+            "rank: u32 }",
+            "rank: u32, epoch: u32 }",
+            "types: type proc was record",
+        ),
+        (
+            "nspace: string, rank: u32",
+            "rank: u32, nspace: string",
+            "types: type proc was record",
+        ),
+        (
+            "enum range { local, global }",
+            "enum range { local }",
+            "types: type range was enum",
+        ),
+        (
+            "enum range { local, global }",
+            "enum range { local, global, session }",
+            "types: type range was enum",
+        ),
+        (
+            "none, text(string)",
+            "none, text(string), more(u8)",
+            "types: type value was variant",
+        ),
+        (
+            "flags marks { required }",
+            "flags marks { required, persistent }",
+            "types: type marks was flags",
+        ),
         ("flags marks { required }", "", "types: type marks is gone"),
-        ("type code = s32", "type code = s64", "types: type code was s32 and is s64"),
-        ("who: option<proc>", "who: proc", "handler: func handle was func(code: types.code, who: option<types.proc>)"),
+        (
+            "type code = s32",
+            "type code = s64",
+            "types: type code was s32 and is s64",
+        ),
+        (
+            "who: option<proc>",
+            "who: proc",
+            "handler: func handle was func(code: types.code, who: option<types.proc>)",
+        ),
         (
             "-> result<list<code>, code>;",
             "-> result<list<code>, code>; undo: func();",
             "handler: func undo is new in a role",
         ),
         ("import clock;", "", "world imports offers clock no more"),
-        ("world everything { include module; }", "", "world everything is gone"),
+        (
+            "world everything { include module; }",
+            "",
+            "world everything is gone",
+        ),
         ("export handler;", "", "world module has handler no more"),
         (
             "world module { include imports;",
@@ -166,9 +262,14 @@ fn what_is_taken_back_or_changed_or_demanded_breaks_components() {
         ),
     ] {
         let changes = changed(&[(from, to)]);
-        let told = |change: &Change| matches!(change, Change::Broken(what) if what.starts_with(says));
+        let told =
+            |change: &Change| matches!(change, Change::Broken(what) if what.starts_with(says));
         assert!(changes.iter().any(told), "{says}: {changes:?}");
-        assert_eq!(judge(&changes, Rule::Report), Ok(()), "it is reported until there is a release");
+        assert_eq!(
+            judge(&changes, Rule::Report),
+            Ok(()),
+            "it is reported until there is a release"
+        );
         assert!(judge(&changes, Rule::Forbid).unwrap_err().contains(says));
     }
 }
@@ -183,21 +284,45 @@ fn a_release_is_a_file() {
 
 fn load(bytes: &[u8]) -> Result<Module, LoadError> {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits { call_time: Duration::from_secs(60), ..Limits::default() };
-    Module::load(&engine, "then", bytes, &Grants::all(), limits, Services::default())
+    let limits = Limits {
+        call_time: Duration::from_secs(60),
+        ..Limits::default()
+    };
+    Module::load(
+        &engine,
+        "then",
+        bytes,
+        &Grants::all(),
+        limits,
+        Services::default(),
+    )
 }
 
 /// Calls a module in each of its roles. What it answers is its own matter; that it can be called is the contract's.
 fn call(module: &Module) {
     if module.has_role(Role::Lifecycle) {
-        module.init(&[Info::new(Key::new("mode").unwrap(), Value::Int64(0))]).unwrap();
+        module
+            .init(&[Info::new(Key::new("mode").unwrap(), Value::Int64(0))])
+            .unwrap();
     }
     let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
-    let user = Some(Identity { uid: 1000, gid: 1000 });
-    let reached = |failure: Option<FailureKind>| assert_ne!(failure, Some(FailureKind::Unavailable));
+    let user = Some(Identity {
+        uid: 1000,
+        gid: 1000,
+    });
+    let reached =
+        |failure: Option<FailureKind>| assert_ne!(failure, Some(FailureKind::Unavailable));
     if module.has_role(Role::EventHandler) {
-        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
-        let event = Event { code: Status(-3001), source: Some(proc.clone()), range: Range::Session, infos };
+        let infos = vec![Info::new(
+            key::PMIX_EVENT_AFFECTED_PROC,
+            Value::Proc(proc.clone()),
+        )];
+        let event = Event {
+            code: Status(-3001),
+            source: Some(proc.clone()),
+            range: Range::Session,
+            infos,
+        };
         let call = EventCall {
             number: 0,
             registration: 1,
@@ -209,8 +334,17 @@ fn call(module: &Module) {
         reached(module.handle(&call).failure.map(|failure| failure.kind));
     }
     let matters = [
-        (Role::ConnectionPolicy, Matter::Connection(ConnectionKind::Client)),
-        (Role::EventPolicy, Matter::Event { code: Status(-3001), range: Range::Session }),
+        (
+            Role::ConnectionPolicy,
+            Matter::Connection(ConnectionKind::Client),
+        ),
+        (
+            Role::EventPolicy,
+            Matter::Event {
+                code: Status(-3001),
+                range: Range::Session,
+            },
+        ),
         (Role::EventPolicy, Matter::Registration),
         (Role::JobControlPolicy, Matter::JobControl),
         (Role::MonitorPolicy, Matter::Monitor),
@@ -219,7 +353,10 @@ fn call(module: &Module) {
         (Role::GroupPolicy, Matter::Group(GroupKind::Join)),
         (Role::SpawnPolicy, Matter::Spawn),
     ];
-    for (_, matter) in matters.into_iter().filter(|(role, _)| module.has_role(*role)) {
+    for (_, matter) in matters
+        .into_iter()
+        .filter(|(role, _)| module.has_role(*role))
+    {
         let request = PolicyRequest {
             matter,
             requester: Some(proc.clone()),
@@ -228,21 +365,38 @@ fn call(module: &Module) {
             groups: Arc::default(),
             provision: None,
             peer: None,
-            targets: vec![Target { proc: proc.clone(), owner: user }],
+            targets: vec![Target {
+                proc: proc.clone(),
+                owner: user,
+            }],
             group_name: None,
             applications: Vec::new(),
             codes: vec![Status(-3001)],
             infos: Vec::new(),
             directives: Vec::new(),
         };
-        let result = module.decide(&PolicyCall { number: 0, request: Arc::new(request), steps: Arc::default() });
+        let result = module.decide(&PolicyCall {
+            number: 0,
+            request: Arc::new(request),
+            steps: Arc::default(),
+        });
         reached(result.outcome.err().map(|failure| failure.kind));
     }
     if module.has_role(Role::LogChannel) {
         let data = vec![Info::new(key::PMIX_LOG_STDOUT, Value::string("a line"))];
-        let request = LogRequest { source: Some(proc), identity: user, timestamp: None, data, directives: Vec::new() };
+        let request = LogRequest {
+            source: Some(proc),
+            identity: user,
+            timestamp: None,
+            data,
+            directives: Vec::new(),
+        };
         let channel = Key::from(key::PMIX_LOG_STDOUT);
-        let result = module.log(&ChannelCall { channel, request: Arc::new(request), steps: Arc::default() });
+        let result = module.log(&ChannelCall {
+            channel,
+            request: Arc::new(request),
+            steps: Arc::default(),
+        });
         reached(result.failure.map(|failure| failure.kind));
     }
 }
@@ -254,15 +408,24 @@ fn components_of_then_are_loaded_and_called_for_ever() {
     let mut seen = 0;
     for baseline in baselines() {
         let version = baseline.file_name().unwrap().to_str().unwrap().to_owned();
-        for file in fs::read_dir(&baseline).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in fs::read_dir(&baseline)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             if file.extension().is_none_or(|of| of != "wat") {
                 continue;
             }
             let text = fs::read_to_string(&file).unwrap();
-            assert!(text.contains(&format!("@{version}")), "{} is not of {version}", file.display());
+            assert!(
+                text.contains(&format!("@{version}")),
+                "{} is not of {version}",
+                file.display()
+            );
             for of in [version.as_str(), "0.1.1", "0.1.40"] {
-                let bytes = wat::parse_str(text.replace(&format!("@{version}"), &format!("@{of}"))).unwrap();
-                let module = load(&bytes).unwrap_or_else(|error| panic!("{} as {of}: {error}", file.display()));
+                let bytes = wat::parse_str(text.replace(&format!("@{version}"), &format!("@{of}")))
+                    .unwrap();
+                let module = load(&bytes)
+                    .unwrap_or_else(|error| panic!("{} as {of}: {error}", file.display()));
                 call(&module);
             }
             let other = wat::parse_str(text.replace(&format!("@{version}"), "@0.2.0")).unwrap();
@@ -282,6 +445,13 @@ fn a_component_may_know_less_than_there_is() {
     let text = noop.replacen("(component", &format!("(component {state}"), 1);
     call(&load(&peal_tests::text_form::assemble(&text)).unwrap());
     // And what was never there is missed.
-    let text = noop.replacen("(component", &format!("(component {}", state.replace("\"get\"", "\"fetch\"")), 1);
-    assert!(matches!(load(&peal_tests::text_form::assemble(&text)), Err(LoadError::Unfit { .. })));
+    let text = noop.replacen(
+        "(component",
+        &format!("(component {}", state.replace("\"get\"", "\"fetch\"")),
+        1,
+    );
+    assert!(matches!(
+        load(&peal_tests::text_form::assemble(&text)),
+        Err(LoadError::Unfit { .. })
+    ));
 }

@@ -4,7 +4,11 @@
 //! What is sent follows from a seed alone. `PEAL_FUZZ_SEED` and `PEAL_FUZZ_SECONDS` make a long run of it (`cargo xtask soak`). A
 //! run that fails prints its seed and the last payloads as hex; what was found to be harmful belongs into
 //! `tests/corpus/requests.hex`.
-#[allow(dead_code, unused_imports, reason = "the wire's own tests use the rest")]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the wire's own tests use the rest"
+)]
 #[path = "../../../host/wire/tests/arbitrary/mod.rs"]
 mod arbitrary;
 mod mutate;
@@ -71,7 +75,11 @@ fn settings() -> ServerSettings {
         max_registrations: 512,
         ..peal_core::server::Settings::default()
     };
-    ServerSettings { core, max_open_requests: 512, ..Siege::settings() }
+    ServerSettings {
+        core,
+        max_open_requests: 512,
+        ..Siege::settings()
+    }
 }
 
 /// What makes requests.
@@ -88,21 +96,38 @@ struct Maker {
 impl Maker {
     fn new(seed: u64, codec: Codec, node: &Node, me: &Proc) -> Maker {
         let seeded = Seeded(seed);
-        let seed: Vec<u8> = (0..4).flat_map(|at: u64| (seed ^ at << 32).to_le_bytes()).collect();
+        let seed: Vec<u8> = (0..4)
+            .flat_map(|at: u64| (seed ^ at << 32).to_le_bytes())
+            .collect();
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
         let dialect = codec.dialect;
-        let commands = CommandCode::ALL.iter().filter(|command| dialect.has_command(**command));
-        let any = commands.map(|command| (*command, arbitrary::request(dialect, *command))).collect();
-        let others: Vec<Proc> = (ATTACKER..ATTACKER + ATTACKERS).map(|rank| node.proc(rank)).collect();
+        let commands = CommandCode::ALL
+            .iter()
+            .filter(|command| dialect.has_command(**command));
+        let any = commands
+            .map(|command| (*command, arbitrary::request(dialect, *command)))
+            .collect();
+        let others: Vec<Proc> = (ATTACKER..ATTACKER + ATTACKERS)
+            .map(|rank| node.proc(rank))
+            .collect();
         let valid = valid::requests(me, &others);
-        let valid = valid.into_iter().filter(|request| dialect.has_command(request.command())).collect();
-        let unbounded = Limits { max_depth: 1000, ..Limits::default() };
+        let valid = valid
+            .into_iter()
+            .filter(|request| dialect.has_command(request.command()))
+            .collect();
+        let unbounded = Limits {
+            max_depth: 1000,
+            ..Limits::default()
+        };
         Maker {
             seeded,
             runner: TestRunner::new_with_rng(Config::default(), rng),
             any,
             value: arbitrary::value(dialect),
-            codec: Codec { limits: unbounded, ..codec },
+            codec: Codec {
+                limits: unbounded,
+                ..codec
+            },
             valid,
         }
     }
@@ -114,12 +139,21 @@ impl Maker {
             request = self.valid[1].clone();
         }
         if self.seeded.once_in(4) {
-            let any = self.any[&request.command()].new_tree(&mut self.runner).unwrap();
+            let any = self.any[&request.command()]
+                .new_tree(&mut self.runner)
+                .unwrap();
             request = any.current();
         }
         if !self.seeded.once_in(8) {
-            let Maker { seeded, runner, value, .. } = self;
-            mutate::typed(&mut request, seeded, &mut || value.new_tree(runner).unwrap().current());
+            let Maker {
+                seeded,
+                runner,
+                value,
+                ..
+            } = self;
+            mutate::typed(&mut request, seeded, &mut || {
+                value.new_tree(runner).unwrap().current()
+            });
         }
         request
     }
@@ -129,7 +163,9 @@ impl Maker {
         loop {
             let request = self.request();
             // What cannot be said at all, like a value that the release has no type for, cannot be sent either.
-            let Ok(mut payload) = self.codec.encode_request(&request) else { continue };
+            let Ok(mut payload) = self.codec.encode_request(&request) else {
+                continue;
+            };
             if self.seeded.once_in(3) {
                 mutate::bytes(&mut payload, &mut self.seeded);
             }
@@ -160,14 +196,29 @@ impl Attacker {
         if seed % 2 == 1 {
             (hello.release, hello.buffer_type) = ("4.2.2".parse().unwrap(), BufferType::Described);
         }
-        let peer = Raw::connect(node).await.greet(&hello).await.expect("a good handshake is welcome");
+        let peer = Raw::connect(node)
+            .await
+            .greet(&hello)
+            .await
+            .expect("a good handshake is welcome");
         let maker = Maker::new(seed, peer.codec, node, &node.proc(rank));
-        Attacker { rank, peer, maker, tag: 100, open: HashMap::new(), last: Vec::new() }
+        Attacker {
+            rank,
+            peer,
+            maker,
+            tag: 100,
+            open: HashMap::new(),
+            last: Vec::new(),
+        }
     }
 
     async fn send(&mut self, payload: Vec<u8>) {
         self.tag += 1;
-        let command = self.peer.codec.command_of(&payload).unwrap_or(CommandCode::Finalize);
+        let command = self
+            .peer
+            .codec
+            .command_of(&payload)
+            .unwrap_or(CommandCode::Finalize);
         if command != CommandCode::DeregisterEvents {
             self.open.insert(self.tag, command);
         }
@@ -185,21 +236,39 @@ impl Attacker {
 
     /// Makes a request that makes sense, and reads until it is answered.
     async fn is_served(&mut self) -> bool {
-        let commit = self.peer.codec.encode_request(&Request::Commit(Vec::new())).unwrap();
+        let commit = self
+            .peer
+            .codec
+            .encode_request(&Request::Commit(Vec::new()))
+            .unwrap();
         self.send(commit).await;
         loop {
             // A request for job data that cannot be understood ends the connection: nothing else may.
             let Some(frame) = self.peer.next().await else {
-                let garbled = self.open.values().any(|command| *command == CommandCode::JobData);
-                assert!(garbled, "the server has closed the connection of rank {}", self.rank);
+                let garbled = self
+                    .open
+                    .values()
+                    .any(|command| *command == CommandCode::JobData);
+                assert!(
+                    garbled,
+                    "the server has closed the connection of rank {}",
+                    self.rank
+                );
                 return false;
             };
             if frame.tag == peal_wire::Tag::NOTIFY {
                 self.peer.codec.decode_event(&frame.payload).unwrap();
                 continue;
             }
-            let command = self.open.remove(&frame.tag.0).expect("an answer to a request that is open");
-            let reply = self.peer.codec.decode_reply(command, &frame.payload).unwrap();
+            let command = self
+                .open
+                .remove(&frame.tag.0)
+                .expect("an answer to a request that is open");
+            let reply = self
+                .peer
+                .codec
+                .decode_reply(command, &frame.payload)
+                .unwrap();
             if frame.tag.0 == self.tag {
                 let left = reply.status() == code::PMIX_ERR_INIT;
                 assert!(left || reply.status() == code::PMIX_SUCCESS, "{reply:?}");
@@ -223,8 +292,16 @@ impl Drop for Attacker {
 /// How much memory this process has, in bytes.
 fn memory() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    resident.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    resident
+        .trim()
+        .trim_end_matches(" kB")
+        .parse::<usize>()
+        .unwrap()
+        << 10
 }
 
 /// Attacks one server.
@@ -241,9 +318,18 @@ async fn round(seed: u64) {
     siege.is_withstood().await;
     let before = memory();
     for _ in 0..BATCHES {
-        let [first, second, third, fourth] = attackers.as_mut_slice() else { panic!("there are four") };
+        let [first, second, third, fourth] = attackers.as_mut_slice() else {
+            panic!("there are four")
+        };
         let (served, ()) = tokio::join!(
-            async { tokio::join!(first.attack(), second.attack(), third.attack(), fourth.attack()) },
+            async {
+                tokio::join!(
+                    first.attack(),
+                    second.attack(),
+                    third.attack(),
+                    fourth.attack()
+                )
+            },
             siege.is_withstood(),
         );
         let served: [bool; ATTACKERS as usize] = served.into();
@@ -262,13 +348,26 @@ async fn round(seed: u64) {
     for attacker in &mut attackers {
         attacker.open.clear();
         attacker.tag += 1;
-        let finalize = attacker.peer.codec.encode_request(&Request::Finalize).unwrap();
+        let finalize = attacker
+            .peer
+            .codec
+            .encode_request(&Request::Finalize)
+            .unwrap();
         attacker.send(finalize).await;
         let end = attacker.tag;
         let status = loop {
-            let frame = attacker.peer.next().await.expect("the connection is still there");
+            let frame = attacker
+                .peer
+                .next()
+                .await
+                .expect("the connection is still there");
             if frame.tag.0 == end {
-                break attacker.peer.codec.decode_reply(CommandCode::Finalize, &frame.payload).unwrap().status();
+                break attacker
+                    .peer
+                    .codec
+                    .decode_reply(CommandCode::Finalize, &frame.payload)
+                    .unwrap()
+                    .status();
             }
         };
         assert_eq!(status, code::PMIX_SUCCESS);
@@ -284,10 +383,18 @@ async fn round(seed: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn fuzzed_requests_harm_nobody() {
     count_panics();
-    let variable = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect(name));
+    let variable = |name| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().expect(name))
+    };
     let first = variable("PEAL_FUZZ_SEED").unwrap_or(1);
-    let (start, seconds) = (Instant::now(), variable("PEAL_FUZZ_SECONDS").map(Duration::from_secs));
-    let goes_on = |seed: &u64| seconds.map_or(*seed < first + ROUNDS, |seconds| start.elapsed() < seconds);
+    let (start, seconds) = (
+        Instant::now(),
+        variable("PEAL_FUZZ_SECONDS").map(Duration::from_secs),
+    );
+    let goes_on =
+        |seed: &u64| seconds.map_or(*seed < first + ROUNDS, |seconds| start.elapsed() < seconds);
     for seed in (first..).take_while(goes_on) {
         round(seed).await;
     }
@@ -297,12 +404,16 @@ async fn fuzzed_requests_harm_nobody() {
 async fn what_was_harmful_once_is_harmless() {
     count_panics();
     let corpus = fs::read_to_string(root().join("tests/corpus/requests.hex")).unwrap();
-    let lines: Vec<&str> = corpus.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let lines: Vec<&str> = corpus
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .collect();
     assert!(!lines.is_empty());
     let mut siege = Siege::of_size(settings(), SIZE).await;
     for (rank, line) in (ATTACKER..).zip(lines) {
-        let payload: Vec<u8> =
-            (0..line.len() / 2).map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap()).collect();
+        let payload: Vec<u8> = (0..line.len() / 2)
+            .map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap())
+            .collect();
         let mut attacker = Attacker::connect(&siege.node, rank, 0).await;
         attacker.last.push(payload.clone());
         attacker.send(payload).await;
@@ -316,7 +427,9 @@ async fn what_was_harmful_once_is_harmless() {
 #[test]
 fn every_command_is_fuzzed() {
     let me = Proc::new(peal_model::Nspace::new("job").unwrap(), Rank(0));
-    let fuzzed: BTreeSet<CommandCode> =
-        valid::requests(&me, std::slice::from_ref(&me)).iter().map(Request::command).collect();
+    let fuzzed: BTreeSet<CommandCode> = valid::requests(&me, std::slice::from_ref(&me))
+        .iter()
+        .map(Request::command)
+        .collect();
     assert_eq!(fuzzed, CommandCode::ALL.iter().copied().collect());
 }

@@ -1,6 +1,7 @@
 //! What may be wrong with a request whose bytes are right, and what may be wrong with bytes.
 use peal_model::{
-    DataArray, Info, InfoFlags, Key, Kval, Nspace, Proc, Rank, Request, Status, Text, Value, names::ATTRIBUTES, rank,
+    DataArray, Info, InfoFlags, Key, Kval, Nspace, Proc, Rank, Request, Status, Text, Value,
+    names::ATTRIBUTES, rank,
 };
 use peal_tests::seeded::Seeded;
 
@@ -22,17 +23,30 @@ fn parts(request: &mut Request) -> Parts<'_> {
     let mut parts = Parts::default();
     match request {
         Request::JobData | Request::Finalize => {}
-        Request::Abort { status, message, targets } => {
+        Request::Abort {
+            status,
+            message,
+            targets,
+        } => {
             parts.code.push(status);
             parts.text.push(message);
             parts.procs.push(targets);
         }
-        Request::Commit(commits) => parts.values.extend(commits.iter_mut().map(|commit| &mut commit.kvals)),
+        Request::Commit(commits) => parts
+            .values
+            .extend(commits.iter_mut().map(|commit| &mut commit.kvals)),
         Request::Fence { procs, infos }
         | Request::Connect { procs, infos }
         | Request::Disconnect { procs, infos }
-        | Request::JobControl { targets: procs, directives: infos }
-        | Request::IofPush { targets: procs, directives: infos, .. } => {
+        | Request::JobControl {
+            targets: procs,
+            directives: infos,
+        }
+        | Request::IofPush {
+            targets: procs,
+            directives: infos,
+            ..
+        } => {
             parts.procs.push(procs);
             parts.infos.push(infos);
         }
@@ -68,25 +82,47 @@ fn parts(request: &mut Request) -> Parts<'_> {
                 parts.infos.push(&mut query.qualifiers);
             }
         }
-        Request::Log { timestamp, data, directives } => {
+        Request::Log {
+            timestamp,
+            data,
+            directives,
+        } => {
             parts.number.push(timestamp);
             parts.infos.extend([data, directives]);
         }
-        Request::Monitor { error, directives, .. } => {
+        Request::Monitor {
+            error, directives, ..
+        } => {
             parts.code.push(error);
             parts.infos.push(directives);
         }
-        Request::IofPull { sources, directives, local_id, .. } => {
+        Request::IofPull {
+            sources,
+            directives,
+            local_id,
+            ..
+        } => {
             parts.procs.push(sources);
             parts.infos.push(directives);
             parts.number.push(local_id);
         }
-        Request::IofDeregister { directives, remote_id } => {
+        Request::IofDeregister {
+            directives,
+            remote_id,
+        } => {
             parts.infos.push(directives);
             parts.number.push(remote_id);
         }
-        Request::GroupConstruct { group, procs, directives }
-        | Request::GroupDestruct { group, members: procs, directives } => {
+        Request::GroupConstruct {
+            group,
+            procs,
+            directives,
+        }
+        | Request::GroupDestruct {
+            group,
+            members: procs,
+            directives,
+        } => {
             parts.text.push(group);
             parts.procs.push(procs);
             parts.infos.push(directives);
@@ -110,7 +146,9 @@ fn parts(request: &mut Request) -> Parts<'_> {
         Request::Publish { infos, .. }
         | Request::Allocate { infos, .. }
         | Request::GetCredential { directives: infos }
-        | Request::ValidateCredential { directives: infos, .. }
+        | Request::ValidateCredential {
+            directives: infos, ..
+        }
         | Request::FabricRegister { directives: infos }
         | Request::SessionControl { infos, .. } => parts.infos.push(infos),
     }
@@ -133,41 +171,74 @@ pub fn typed(request: &mut Request, seeded: &mut Seeded, any: &mut dyn FnMut() -
             }};
         }
         match kind {
-            0..3 => change!(parts.infos, |infos: &mut Vec<Info>, seeded: &mut Seeded| wrong_infos(infos, seeded, any)),
-            3 => change!(parts.values, |kvals: &mut Vec<Kval>, seeded: &mut Seeded| {
-                let value = wrong_value(seeded, any);
-                match kvals.first_mut() {
-                    Some(kval) if seeded.once_in(2) => kval.value = value,
-                    _ => kvals.push(Kval { key: known_key(seeded), value }),
+            0..3 => change!(parts.infos, |infos: &mut Vec<Info>, seeded: &mut Seeded| {
+                wrong_infos(infos, seeded, any)
+            }),
+            3 => change!(
+                parts.values,
+                |kvals: &mut Vec<Kval>, seeded: &mut Seeded| {
+                    let value = wrong_value(seeded, any);
+                    match kvals.first_mut() {
+                        Some(kval) if seeded.once_in(2) => kval.value = value,
+                        _ => kvals.push(Kval {
+                            key: known_key(seeded),
+                            value,
+                        }),
+                    }
                 }
-            }),
-            4 => change!(parts.procs, |procs: &mut Vec<Proc>, seeded: &mut Seeded| match seeded.below(4) {
-                0 => procs.clear(),
-                1 => procs.extend(procs.clone()),
-                2 => procs.extend((0..seeded.below(2000)).map(|at| Proc::new(a_nspace(at), Rank(at as u32)))),
-                _ => procs.iter_mut().for_each(|proc| wrong_proc(proc, seeded)),
-            }),
+            ),
+            4 => change!(
+                parts.procs,
+                |procs: &mut Vec<Proc>, seeded: &mut Seeded| match seeded.below(4) {
+                    0 => procs.clear(),
+                    1 => procs.extend(procs.clone()),
+                    2 => procs.extend(
+                        (0..seeded.below(2000)).map(|at| Proc::new(a_nspace(at), Rank(at as u32)))
+                    ),
+                    _ => procs.iter_mut().for_each(|proc| wrong_proc(proc, seeded)),
+                }
+            ),
             5 => change!(parts.proc, wrong_proc),
-            6 => change!(parts.codes, |codes: &mut Vec<Status>, seeded: &mut Seeded| match seeded.below(3) {
-                0 => codes.clear(),
-                1 => codes.extend((0..seeded.below(2000)).map(|at| Status(-8000 - at as i32))),
-                _ => codes.push(*seeded.one_of(&[Status(i32::MIN), Status(i32::MAX), Status(0), Status(-61)])),
-            }),
+            6 => change!(
+                parts.codes,
+                |codes: &mut Vec<Status>, seeded: &mut Seeded| match seeded.below(3) {
+                    0 => codes.clear(),
+                    1 => codes.extend((0..seeded.below(2000)).map(|at| Status(-8000 - at as i32))),
+                    _ => codes.push(*seeded.one_of(&[
+                        Status(i32::MIN),
+                        Status(i32::MAX),
+                        Status(0),
+                        Status(-61)
+                    ])),
+                }
+            ),
             7 => {
                 change!(parts.code, |code: &mut Status, seeded: &mut Seeded| {
-                    *code = *seeded.one_of(&[Status(i32::MIN), Status(i32::MAX), Status(0), Status(-61), Status(-159)])
+                    *code = *seeded.one_of(&[
+                        Status(i32::MIN),
+                        Status(i32::MAX),
+                        Status(0),
+                        Status(-61),
+                        Status(-159),
+                    ])
                 });
                 change!(parts.number, |number: &mut u64, seeded: &mut Seeded| {
                     *number = *seeded.one_of(&[0, 1, u64::MAX, u64::MAX / 2, 1 << 32])
                 });
             }
             _ => {
-                change!(parts.text, |text: &mut Option<Text>, seeded: &mut Seeded| *text = wrong_text(seeded));
-                change!(parts.texts, |texts: &mut Vec<Option<Text>>, seeded: &mut Seeded| match seeded.below(3) {
-                    0 => texts.clear(),
-                    1 => texts.extend((0..seeded.below(200)).map(|_| Some("again".into()))),
-                    _ => texts.push(wrong_text(seeded)),
-                });
+                change!(
+                    parts.text,
+                    |text: &mut Option<Text>, seeded: &mut Seeded| *text = wrong_text(seeded)
+                );
+                change!(
+                    parts.texts,
+                    |texts: &mut Vec<Option<Text>>, seeded: &mut Seeded| match seeded.below(3) {
+                        0 => texts.clear(),
+                        1 => texts.extend((0..seeded.below(200)).map(|_| Some("again".into()))),
+                        _ => texts.push(wrong_text(seeded)),
+                    }
+                );
             }
         }
     }
@@ -197,15 +268,27 @@ fn wrong_value(seeded: &mut Seeded, any: &mut dyn FnMut() -> Value) -> Value {
     match seeded.below(12) {
         0 => Value::String(wrong_text(seeded)),
         1 => Value::String(None),
-        2 => seeded.one_of(&[Value::Int(-1), Value::Uint64(u64::MAX), Value::Int64(i64::MIN)]).clone(),
+        2 => seeded
+            .one_of(&[
+                Value::Int(-1),
+                Value::Uint64(u64::MAX),
+                Value::Int64(i64::MIN),
+            ])
+            .clone(),
         3 => Value::Double(f64::MAX),
         // As deep as may travel, and deeper than the requester's own limits would let it.
         4 => nested(seeded.below(20), any()),
-        5 => Value::DataArray(DataArray::infos((0..seeded.below(300)).map(|_| Info::new(known_key(seeded), any())))),
+        5 => Value::DataArray(DataArray::infos(
+            (0..seeded.below(300)).map(|_| Info::new(known_key(seeded), any())),
+        )),
         6 => {
             let mut proc = Proc::new(a_nspace(0), Rank(0));
             wrong_proc(&mut proc, seeded);
-            if seeded.once_in(2) { Value::Proc(proc) } else { Value::procs(vec![proc; seeded.below(50)]) }
+            if seeded.once_in(2) {
+                Value::Proc(proc)
+            } else {
+                Value::procs(vec![proc; seeded.below(50)])
+            }
         }
         7 => Value::ByteObject(seeded.bytes(5000).into()),
         _ => any(),
@@ -216,7 +299,10 @@ fn nested(levels: usize, innermost: Value) -> Value {
     (0..levels).fold(innermost, |inner, level| match level % 3 {
         0 => Value::Value(Box::new(inner)),
         1 => Value::Info(Box::new(Info::new(peal_model::key::PMIX_TIMEOUT, inner))),
-        _ => Value::DataArray(DataArray::infos([Info::new(peal_model::key::PMIX_TIMEOUT, inner)])),
+        _ => Value::DataArray(DataArray::infos([Info::new(
+            peal_model::key::PMIX_TIMEOUT,
+            inner,
+        )])),
     })
 }
 

@@ -43,11 +43,20 @@ pub enum Work {
     /// The growth of the server's memory from few clients to many.
     Growth { side: Side, few: u32, many: u32 },
     /// The work of a victim, beside an attack or without one.
-    Victim { work: VictimWork, attack: Option<Attack>, count: u32 },
+    Victim {
+        work: VictimWork,
+        attack: Option<Attack>,
+        count: u32,
+    },
     /// Registrations of jobs.
     Register { installed: Installed, count: u32 },
     /// Starts of an MPI program.
-    Start { launcher: start::Launcher, release: Release, procs: u32, count: u32 },
+    Start {
+        launcher: start::Launcher,
+        release: Release,
+        procs: u32,
+        count: u32,
+    },
 }
 
 /// Procs that measure, and the server they run under.
@@ -123,9 +132,19 @@ impl Arm {
     /// Measures once: what comes out under each of the names.
     pub fn measure(&self, programs: &Programs) -> Result<Vec<Values>> {
         Ok(vec![match &self.work {
-            Work::Chain { component, by, handlers, modules, code, count, warm } => {
+            Work::Chain {
+                component,
+                by,
+                handlers,
+                modules,
+                code,
+                count,
+                warm,
+            } => {
                 let mut command = Command::new(&programs.bench);
-                command.arg("chain").arg(programs.components.join(component).with_extension("wasm"));
+                command
+                    .arg("chain")
+                    .arg(programs.components.join(component).with_extension("wasm"));
                 command.args([
                     "--by",
                     by,
@@ -150,11 +169,18 @@ impl Arm {
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
             Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many)?,
-            Work::Victim { work, attack, count } => attacking::time(programs, *work, *attack, *count)?,
+            Work::Victim {
+                work,
+                attack,
+                count,
+            } => attacking::time(programs, *work, *attack, *count)?,
             Work::Register { installed, count } => registering::time(programs, *installed, *count)?,
-            Work::Start { launcher, release, procs, count } => {
-                start::time(programs, *launcher, *release, *procs, *count)?
-            }
+            Work::Start {
+                launcher,
+                release,
+                procs,
+                count,
+            } => start::time(programs, *launcher, *release, *procs, *count)?,
         }])
     }
 }
@@ -169,11 +195,24 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     // The last of eight replies.
     let handlers = || -> String {
         let few = (0..7).map(|at| {
-            module("answer", "codes = [-3101]\nlevels = \"both\"").replacen("answer", &format!("answer-{at}"), 1)
+            module("answer", "codes = [-3101]\nlevels = \"both\"").replacen(
+                "answer",
+                &format!("answer-{at}"),
+                1,
+            )
         });
-        few.chain([module("reply", "codes = [-3101]\nlevels = \"both\"\ngrants = [\"notify\"]")]).collect()
+        few.chain([module(
+            "reply",
+            "codes = [-3101]\nlevels = \"both\"\ngrants = [\"notify\"]",
+        )])
+        .collect()
     };
-    let trail = || format!("[audit]\npath = {:?}\non_failure = \"deny\"\n", scratch.path().join("audit.db"));
+    let trail = || {
+        format!(
+            "[audit]\npath = {:?}\non_failure = \"deny\"\n",
+            scratch.path().join("audit.db")
+        )
+    };
     let modules: String = match hosts {
         Hosts::Nothing => String::new(),
         Hosts::Bomb => module("bomb", "limits = { failures = 0 }"),
@@ -182,7 +221,10 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         Hosts::Handlers => handlers(),
         Hosts::Stdio => {
             let both = "[\"stdout\", \"stderr\"]";
-            module("stdio", &format!("channels = {both}\nsinks = {both}\ngrants = [\"sink\"]"))
+            module(
+                "stdio",
+                &format!("channels = {both}\nsinks = {both}\ngrants = [\"sink\"]"),
+            )
         }
         Hosts::HandlersRecorded => trail() + &handlers(),
         Hosts::PolicyAndShadow => {
@@ -206,9 +248,12 @@ impl Job {
                 let mut peal = Command::new(&programs.peal);
                 peal.args(["run", "-n", &procs]);
                 if self.hosts != Hosts::Nothing {
-                    peal.arg("--config").arg(configuration(self.hosts, programs, scratch)?);
+                    peal.arg("--config")
+                        .arg(configuration(self.hosts, programs, scratch)?);
                 }
-                peal.arg("--").env("XDG_CACHE_HOME", &programs.cache).env_remove("PEAL_LOG");
+                peal.arg("--")
+                    .env("XDG_CACHE_HOME", &programs.cache)
+                    .env_remove("PEAL_LOG");
                 peal
             }
             Side::C | Side::CNoDelay => {
@@ -224,7 +269,9 @@ impl Job {
             Side::PealClient => command.arg(&programs.bench).arg("proc"),
             _ => command.arg(&c()?.client),
         };
-        command.arg(self.mode).args([self.count.to_string(), self.warm.to_string()]);
+        command
+            .arg(self.mode)
+            .args([self.count.to_string(), self.warm.to_string()]);
         command.arg(scratch.path()).arg(self.extra.to_string());
         Ok(command)
     }

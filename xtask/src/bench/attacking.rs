@@ -58,28 +58,53 @@ impl VictimWork {
         (
             VictimWork::Connect,
             &[
-                Attack { name: "silent-sockets", command: "silent-sockets", by: Attacking::User, args: &["4096"] },
+                Attack {
+                    name: "silent-sockets",
+                    command: "silent-sockets",
+                    by: Attacking::User,
+                    args: &["4096"],
+                },
                 Attack {
                     name: "partial-frames",
                     command: "partial-frames",
                     by: Attacking::User,
                     args: &["16", "67108864"],
                 },
-                Attack { name: "many-tools", command: "many-tools", by: Attacking::User, args: &["256"] },
-                Attack { name: "junk", command: "junk", by: Attacking::User, args: &["1000000000"] },
+                Attack {
+                    name: "many-tools",
+                    command: "many-tools",
+                    by: Attacking::User,
+                    args: &["256"],
+                },
+                Attack {
+                    name: "junk",
+                    command: "junk",
+                    by: Attacking::User,
+                    args: &["1000000000"],
+                },
             ],
         ),
         (
             VictimWork::Decide,
             &[
-                Attack { name: "junk", command: "junk", by: Attacking::User, args: &["1000000000"] },
+                Attack {
+                    name: "junk",
+                    command: "junk",
+                    by: Attacking::User,
+                    args: &["1000000000"],
+                },
                 Attack {
                     name: "knock",
                     command: "knock",
                     by: Attacking::Stranger,
                     args: &["1000000000", "20", "6000"],
                 },
-                Attack { name: "large-secrets", command: "large-secrets", by: Attacking::User, args: &["1000000000"] },
+                Attack {
+                    name: "large-secrets",
+                    command: "large-secrets",
+                    by: Attacking::User,
+                    args: &["1000000000"],
+                },
             ],
         ),
         (
@@ -138,14 +163,20 @@ impl VictimWork {
             let path = programs.components.join(component).with_extension("wasm");
             format!("[[module]]\nname = {name:?}\npath = {path:?}\n{rest}\n")
         };
-        let trail = format!("[audit]\npath = {:?}\non_failure = \"deny\"\n", directory.path("files/audit.db"));
+        let trail = format!(
+            "[audit]\npath = {:?}\non_failure = \"deny\"\n",
+            directory.path("files/audit.db")
+        );
         let file = |name: &str, more: &str| {
             let channel = format!(
                 "channels = [\"site.log.{name}\"]\nsinks = [\"{name}\"]\ngrants = [\"sink\", \"clock\"]\n\
                  config = {{ sink = \"{name}\" }}"
             );
             let path = directory.path(&format!("files/{name}.log"));
-            format!("[[sink]]\nname = \"{name}\"\nfile.path = {path:?}\n{more}\n{}", module(name, "file", &channel))
+            format!(
+                "[[sink]]\nname = \"{name}\"\nfile.path = {path:?}\n{more}\n{}",
+                module(name, "file", &channel)
+            )
         };
         match self {
             VictimWork::Connect => trail,
@@ -165,8 +196,16 @@ fn job_of(uid: u32) -> String {
 }
 
 /// The times of the victim's work in microseconds, beside an attack or without one.
-pub fn time(programs: &Programs, work: VictimWork, attack: Option<Attack>, count: u32) -> Result<Values> {
-    ensure!(rustix::process::geteuid().is_root(), "only root can measure what other users do to each other");
+pub fn time(
+    programs: &Programs,
+    work: VictimWork,
+    attack: Option<Attack>,
+    count: u32,
+) -> Result<Values> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "only root can measure what other users do to each other"
+    );
     let scratch = Scratch::new()?;
     let directory = ServerDirectory::new(programs, &scratch);
     // Apart from the configuration, which is watched.
@@ -174,25 +213,56 @@ pub fn time(programs: &Programs, work: VictimWork, attack: Option<Attack>, count
     let server = directory.start(&work.configuration(programs, &directory))?;
     for uid in [ATTACKER, VICTIM] {
         let user = uid.to_string();
-        directory.ask(&["job", "register", &job_of(uid), "-n", "1", "--uid", &user, "--gid", &user])?;
+        directory.ask(&[
+            "job",
+            "register",
+            &job_of(uid),
+            "-n",
+            "1",
+            "--uid",
+            &user,
+            "--gid",
+            &user,
+        ])?;
     }
     let environment = directory.ask(&["job", "environment", &job_of(VICTIM), "--rank", "0"])?;
-    let address = environment.lines().find_map(|line| line.strip_prefix("PMIX_SERVER_URI41=")?.split_once("tcp4://"));
+    let address = environment.lines().find_map(|line| {
+        line.strip_prefix("PMIX_SERVER_URI41=")?
+            .split_once("tcp4://")
+    });
     let (_, address) = address.context("no environment has the address of the server")?;
-    let attacker = attack.map(|attack| RunningAttack::start(programs, attack, address)).transpose()?;
-    let measured = launch::finish(by_user(programs, VICTIM, &work.args(address, count)), &Scratch::new()?)?;
+    let attacker = attack
+        .map(|attack| RunningAttack::start(programs, attack, address))
+        .transpose()?;
+    let measured = launch::finish(
+        by_user(programs, VICTIM, &work.args(address, count)),
+        &Scratch::new()?,
+    )?;
     if let Some(attacker) = attacker {
         attacker.end()?;
     }
     directory.stop(server)?;
-    launch::values(&measured.lines().filter(|line| line.contains("_us ")).collect::<Vec<_>>().join("\n"))
+    launch::values(
+        &measured
+            .lines()
+            .filter(|line| line.contains("_us "))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
 }
 
 /// `peal-attack` as a user.
 fn by_user<S: AsRef<str>>(programs: &Programs, uid: u32, args: &[S]) -> Command {
     let mut command = Command::new("setpriv");
-    command.args([format!("--reuid={uid}"), format!("--regid={uid}"), "--clear-groups".to_owned()]);
-    command.arg(&programs.attack).args(args.iter().map(AsRef::as_ref)).current_dir("/");
+    command.args([
+        format!("--reuid={uid}"),
+        format!("--regid={uid}"),
+        "--clear-groups".to_owned(),
+    ]);
+    command
+        .arg(&programs.attack)
+        .args(args.iter().map(AsRef::as_ref))
+        .current_dir("/");
     command
 }
 
@@ -212,19 +282,29 @@ impl RunningAttack {
         };
         let args = [&[attack.command, address], attack.args].concat();
         let mut command = by_user(programs, uid, &args);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
         let mut child = child.context("starting the attacker")?;
         let mut output = BufReader::new(child.stdout.take().context("the attacker has no output")?);
         let mut line = String::new();
         output.read_line(&mut line)?;
         ensure!(!line.is_empty(), "the attacker ended before it was at work");
-        Ok(RunningAttack { child, _output: output })
+        Ok(RunningAttack {
+            child,
+            _output: output,
+        })
     }
 
     /// Ends it, which must still be at work.
     fn end(mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "the attack ended before the victim's work did: {ended:?}");
+        ensure!(
+            ended.is_none(),
+            "the attack ended before the victim's work did: {ended:?}"
+        );
         Ok(())
     }
 }

@@ -31,7 +31,11 @@ impl Scratch {
     pub fn new() -> Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            env::temp_dir()
+        };
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("peal-bench-{}-{number}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
@@ -40,7 +44,13 @@ impl Scratch {
             File::create(scratch.path().join(file))?;
         }
         for pipe in ["last", "leave", "turn", "over"] {
-            mknodat(CWD, scratch.path().join(pipe), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+            mknodat(
+                CWD,
+                scratch.path().join(pipe),
+                FileType::Fifo,
+                Mode::RUSR | Mode::WUSR,
+                0,
+            )?;
         }
         Ok(scratch)
     }
@@ -70,8 +80,14 @@ impl Running {
     /// Starts it; what it writes goes to files.
     pub fn start(mut command: Command, scratch: &Scratch) -> Result<Running> {
         let file = |name| File::create(scratch.path().join(name));
-        command.process_group(0).stdin(Stdio::null()).stdout(file("stdout")?).stderr(file("stderr")?);
-        let child = command.spawn().with_context(|| format!("starting {}", command.get_program().display()))?;
+        command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(file("stdout")?)
+            .stderr(file("stderr")?);
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().display()))?;
         Ok(Running(child))
     }
 
@@ -83,9 +99,15 @@ impl Running {
     /// Waits for its end: what it wrote on standard output.
     pub fn finish(mut self, scratch: &Scratch) -> Result<String> {
         let status = self.wait()?;
-        let read = |name| fs::read(scratch.path().join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let read = |name| {
+            fs::read(scratch.path().join(name))
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        };
         if !status.success() {
-            bail!("{status}: {}", read("stderr")?.lines().last().unwrap_or("it wrote nothing"));
+            bail!(
+                "{status}: {}",
+                read("stderr")?.lines().last().unwrap_or("it wrote nothing")
+            );
         }
         Ok(read("stdout")?)
     }
@@ -95,7 +117,11 @@ impl Running {
     }
 
     /// Waits until something is there, which it does not come to if the command ends.
-    pub fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    pub fn until<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
         found(what, || match (look()?, self.0.try_wait()?) {
             (None, Some(status)) => bail!("{status} before this: {what}"),
             (seen, _) => Ok(seen),
@@ -120,7 +146,9 @@ fn found<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T
 impl Drop for Running {
     /// First in a way that lets a server end its procs.
     fn drop(&mut self) {
-        let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) else { return };
+        let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) else {
+            return;
+        };
         for signal in [Signal::TERM, Signal::KILL] {
             if matches!(self.0.try_wait(), Ok(Some(_))) {
                 return;
@@ -136,8 +164,16 @@ impl Drop for Running {
 /// The numbers in lines `NAME VALUE`.
 pub fn values(written: &str) -> Result<Values> {
     let value = |line: &str| -> Result<(String, f64)> {
-        let (name, value) = line.split_once(' ').with_context(|| format!("no result: {line:?}"))?;
-        Ok((name.to_owned(), value.trim().parse().with_context(|| format!("no result: {line:?}"))?))
+        let (name, value) = line
+            .split_once(' ')
+            .with_context(|| format!("no result: {line:?}"))?;
+        Ok((
+            name.to_owned(),
+            value
+                .trim()
+                .parse()
+                .with_context(|| format!("no result: {line:?}"))?,
+        ))
     };
     written.lines().map(value).collect()
 }

@@ -8,14 +8,21 @@ use std::{fs, path::Path, process::Command, thread};
 /// How busy the machine is: the load average of the last minute.
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or_default()
+    text.split_whitespace()
+        .next()
+        .and_then(|first| first.parse().ok())
+        .unwrap_or_default()
 }
 
 /// The machine and the versions, as they appear in the results.
 pub fn describe(root: &Path, programs: &Programs, load: [f64; 2]) -> Value {
     let cpus = thread::available_parallelism().map_or(0, usize::from);
     let system = uname();
-    let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
+    let kernel = format!(
+        "{} {}",
+        system.sysname().to_string_lossy(),
+        system.release().to_string_lossy()
+    );
     json!({
         "cpu": cpu(),
         "cpus": cpus,
@@ -41,8 +48,13 @@ fn said(command: &mut Command) -> Option<String> {
 
 /// The version of a crate in the lock file.
 fn locked(root: &Path, name: &str) -> Option<String> {
-    let lock: toml::Table = fs::read_to_string(root.join("Cargo.lock")).ok()?.parse().ok()?;
+    let lock: toml::Table = fs::read_to_string(root.join("Cargo.lock"))
+        .ok()?
+        .parse()
+        .ok()?;
     let packages = lock.get("package")?.as_array()?;
-    let package = packages.iter().find(|package| package.get("name").and_then(toml::Value::as_str) == Some(name))?;
+    let package = packages
+        .iter()
+        .find(|package| package.get("name").and_then(toml::Value::as_str) == Some(name))?;
     Some(package.get("version")?.as_str()?.to_owned())
 }

@@ -27,7 +27,10 @@ struct Memory {
 
 /// How much the server grows from few idle clients to many, per client. One-time costs cancel out.
 pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Values> {
-    let (less, more) = (with_clients(programs, side, few)?, with_clients(programs, side, many)?);
+    let (less, more) = (
+        with_clients(programs, side, few)?,
+        with_clients(programs, side, many)?,
+    );
     let each = |less: f64, more: f64| (more - less) / f64::from(many - few);
     Ok(vec![
         ("rss_kib_per_client".to_owned(), each(less.rss, more.rss)),
@@ -39,13 +42,24 @@ pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Va
 
 fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory> {
     let scratch = Scratch::new()?;
-    let job = Job { side, procs: clients, mode: "idle", count: 0, warm: 0, extra: 0, hosts: Hosts::Nothing };
+    let job = Job {
+        side,
+        procs: clients,
+        mode: "idle",
+        count: 0,
+        warm: 0,
+        extra: 0,
+        hosts: Hosts::Nothing,
+    };
     let mut server = Running::start(job.command(programs, &scratch)?, &scratch)?;
     let here = || fs::metadata(scratch.path().join("tally")).map_or(0, |tally| tally.len());
     let what = format!("{clients} clients have connected");
     server.until(&what, || Ok((here() >= u64::from(clients)).then_some(())))?;
     let memory = at_rest(server.pid())?;
-    let mut leave = OpenOptions::new().read(true).write(true).open(scratch.path().join("leave"))?;
+    let mut leave = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(scratch.path().join("leave"))?;
     leave.write_all(&vec![0; clients as usize])?;
     server.finish(&scratch)?;
     Ok(memory)
@@ -65,11 +79,22 @@ fn at_rest(pid: u32) -> Result<Memory> {
 }
 
 fn memory(pid: u32) -> Result<Memory> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("the server has gone")?;
+    let text =
+        fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).context("the server has gone")?;
     let kib = |name: &str| -> Result<f64> {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).context("no such line")?;
-        let number = line.trim_start_matches(':').split_whitespace().next().context("no number")?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .context("no such line")?;
+        let number = line
+            .trim_start_matches(':')
+            .split_whitespace()
+            .next()
+            .context("no number")?;
         Ok(number.parse()?)
     };
-    Ok(Memory { rss: kib("Rss")?, pss: kib("Pss")? })
+    Ok(Memory {
+        rss: kib("Rss")?,
+        pss: kib("Pss")?,
+    })
 }

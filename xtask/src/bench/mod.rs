@@ -105,9 +105,17 @@ impl Bench {
     /// Builds, measures, tells.
     pub fn run(&self, root: &Path) -> Result<()> {
         let programs = programs::build(root)?;
-        let groups = if self.groups.is_empty() { Group::value_variants() } else { &self.groups };
+        let groups = if self.groups.is_empty() {
+            Group::value_variants()
+        } else {
+            &self.groups
+        };
         let size = if self.quick { Size::Quick } else { Size::Full };
-        let releases = programs.mpi.as_ref().map(|_| Release::here(&programs.peers)).unwrap_or_default();
+        let releases = programs
+            .mpi
+            .as_ref()
+            .map(|_| Release::here(&programs.peers))
+            .unwrap_or_default();
         let plan = Plan::new(groups, size, programs.c.is_some(), &releases);
         let rounds = self.rounds.unwrap_or(if self.quick { 2 } else { 5 });
         let before = machine::load();
@@ -145,13 +153,24 @@ fn measure(plan: &Plan, programs: &programs::Programs, rounds: u32) -> Samples {
                 );
             }
             match arm.measure(programs) {
-                Ok(measured) => arm.names.iter().zip(measured).for_each(|(name, values)| samples.add(name, values)),
-                Err(error) => arm.names.iter().for_each(|name| samples.fail(name, &format!("{error:#}"))),
+                Ok(measured) => arm
+                    .names
+                    .iter()
+                    .zip(measured)
+                    .for_each(|(name, values)| samples.add(name, values)),
+                Err(error) => arm
+                    .names
+                    .iter()
+                    .for_each(|name| samples.fail(name, &format!("{error:#}"))),
             }
         }
         samples.end_round();
         let line_start = if on_terminal { "\r\x1b[K" } else { "" };
-        eprintln!("{line_start}round {} of {rounds}: {:.1} s", round + 1, start.elapsed().as_secs_f32());
+        eprintln!(
+            "{line_start}round {} of {rounds}: {:.1} s",
+            round + 1,
+            start.elapsed().as_secs_f32()
+        );
     }
     samples
 }

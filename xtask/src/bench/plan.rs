@@ -84,13 +84,22 @@ const A_THIRD: f64 = 1.0 / 3.0;
 const TURNS: u32 = 10;
 
 fn metric(arm: &str, name: &'static str) -> Metric {
-    Metric { arm: arm.to_owned(), name }
+    Metric {
+        arm: arm.to_owned(),
+        name,
+    }
 }
 
 impl Plan {
     /// What these groups consist of; without what needs `libpmix` where there is none, and with these releases of Open MPI.
     pub fn new(groups: &[Group], size: Size, with_c: bool, releases: &[Release]) -> Plan {
-        let mut plan = Plan { arms: Vec::new(), rows: Vec::new(), size, with_c, left_out: Vec::new() };
+        let mut plan = Plan {
+            arms: Vec::new(),
+            rows: Vec::new(),
+            size,
+            with_c,
+            left_out: Vec::new(),
+        };
         for group in groups {
             match group {
                 Group::Chain => plan.chain(),
@@ -110,10 +119,16 @@ impl Plan {
                 Group::Memory => plan.memory(),
                 Group::Attack => plan.attack(),
                 Group::Register => plan.register(),
-                Group::Start => Release::BOTH.into_iter().for_each(|release| plan.start(release, releases)),
+                Group::Start => Release::BOTH
+                    .into_iter()
+                    .for_each(|release| plan.start(release, releases)),
             }
         }
-        plan.rows.retain(|row| plan.arms.iter().any(|arm| arm.names.contains(&row.ours.arm)));
+        plan.rows.retain(|row| {
+            plan.arms
+                .iter()
+                .any(|arm| arm.names.contains(&row.ours.arm))
+        });
         plan
     }
 
@@ -129,14 +144,20 @@ impl Plan {
 
     fn arm(&mut self, name: String, work: Work) {
         let needs_c = match &work {
-            Work::Chain { .. } | Work::Relay { .. } | Work::Victim { .. } | Work::Register { .. } => false,
+            Work::Chain { .. }
+            | Work::Relay { .. }
+            | Work::Victim { .. }
+            | Work::Register { .. } => false,
             Work::Start { .. } => false,
             // Of whom those who need it are left out already.
             Work::Turns(_) => false,
             Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
         };
         if self.with_c || !needs_c {
-            self.arms.push(Arm { names: vec![name], work });
+            self.arms.push(Arm {
+                names: vec![name],
+                work,
+            });
         }
     }
 
@@ -144,18 +165,51 @@ impl Plan {
     fn by_turns(&mut self, name: &str, sides: &[Side], procs: u32, mode: &'static str) {
         // Some dozens of milliseconds, and a little before them, behind which nothing is left of the turn before.
         let (count, warm, turns) = ((1000 / procs).max(16), 3, self.size.of(TURNS));
-        let sides = sides.iter().filter(|side| self.with_c || side.is_without_c());
-        let job = |side: &Side| Job { side: *side, procs, mode, count, warm, extra: turns, hosts: Hosts::Nothing };
-        let (names, jobs) = sides.map(|side| (format!("{name}.{}", side.name()), job(side))).unzip();
-        self.arms.push(Arm { names, work: Work::Turns(jobs) });
+        let sides = sides
+            .iter()
+            .filter(|side| self.with_c || side.is_without_c());
+        let job = |side: &Side| Job {
+            side: *side,
+            procs,
+            mode,
+            count,
+            warm,
+            extra: turns,
+            hosts: Hosts::Nothing,
+        };
+        let (names, jobs) = sides
+            .map(|side| (format!("{name}.{}", side.name()), job(side)))
+            .unzip();
+        self.arms.push(Arm {
+            names,
+            work: Work::Turns(jobs),
+        });
     }
 
     /// The same job for several sides; the name of each arm is that of the measurement and that of the side.
-    fn jobs(&mut self, name: &str, sides: &[Side], (procs, mode, extra): (u32, &'static str, u32), repeat: (u32, u32)) {
+    fn jobs(
+        &mut self,
+        name: &str,
+        sides: &[Side],
+        (procs, mode, extra): (u32, &'static str, u32),
+        repeat: (u32, u32),
+    ) {
         let (count, warm) = (self.size.of(repeat.0), self.size.of(repeat.1));
         for side in sides {
-            let hosts = if mode == "bombs" { Hosts::Bomb } else { Hosts::Nothing };
-            let job = Job { side: *side, procs, mode, count, warm, extra, hosts };
+            let hosts = if mode == "bombs" {
+                Hosts::Bomb
+            } else {
+                Hosts::Nothing
+            };
+            let job = Job {
+                side: *side,
+                procs,
+                mode,
+                count,
+                warm,
+                extra,
+                hosts,
+            };
             self.arm(format!("{name}.{}", side.name()), Work::Job(job));
         }
     }
@@ -169,16 +223,40 @@ impl Plan {
         unit: &'static str,
         must: Must,
     ) {
-        self.rows.push(Row { group, what: what.into(), ours, peer: Some(peer), unit, must });
+        self.rows.push(Row {
+            group,
+            what: what.into(),
+            ours,
+            peer: Some(peer),
+            unit,
+            must,
+        });
     }
 
     /// Clients of the C library and of Peal, each beside the C library alone.
-    fn against_c(&mut self, group: Group, what: &str, name: &str, metric_name: &'static str, musts: [Must; 2]) {
+    fn against_c(
+        &mut self,
+        group: Group,
+        what: &str,
+        name: &str,
+        metric_name: &'static str,
+        musts: [Must; 2],
+    ) {
         let unit = if metric_name == "per_s" { "/s" } else { "us" };
-        for (side, clients, must) in [(Side::Peal, "libpmix", musts[0]), (Side::PealClient, "Peal's", musts[1])] {
+        for (side, clients, must) in [
+            (Side::Peal, "libpmix", musts[0]),
+            (Side::PealClient, "Peal's", musts[1]),
+        ] {
             let ours = metric(&format!("{name}.{}", side.name()), metric_name);
             let peer = (C, metric(&format!("{name}.c"), metric_name));
-            self.row(group, format!("{what}{clients} clients"), ours, peer, unit, must);
+            self.row(
+                group,
+                format!("{what}{clients} clients"),
+                ours,
+                peer,
+                unit,
+                must,
+            );
         }
     }
 
@@ -194,10 +272,29 @@ impl Plan {
                 ("bare", "bare", 1, "shared"),
                 ("together", "bare-together", 1, "shared"),
             ] {
-                self.arm(name(side), Work::Chain { component: "noop", by, handlers, modules, code, count, warm });
+                self.arm(
+                    name(side),
+                    Work::Chain {
+                        component: "noop",
+                        by,
+                        handlers,
+                        modules,
+                        code,
+                        count,
+                        warm,
+                    },
+                );
             }
             let hosts = Hosts::Nothing;
-            let job = Job { side: Side::C, procs: 1, mode: "chain", count, warm, extra: handlers, hosts };
+            let job = Job {
+                side: Side::C,
+                procs: 1,
+                mode: "chain",
+                count,
+                warm,
+                extra: handlers,
+                hosts,
+            };
             self.arm(name("c"), Work::Job(job));
             let must = match handlers {
                 16 => Must::RatioAtMost(0.3),
@@ -206,22 +303,71 @@ impl Plan {
             };
             let c = || (C, metric(&name("c"), "us"));
             let peal = || metric(&name("peal"), "us");
-            self.row(Group::Chain, format!("{handlers} handlers"), peal(), c(), "us", must);
+            self.row(
+                Group::Chain,
+                format!("{handlers} handlers"),
+                peal(),
+                c(),
+                "us",
+                must,
+            );
             let own_code = format!("{handlers} handlers of different components");
-            self.row(Group::Chain, own_code, metric(&name("own-code"), "us"), c(), "us", Must::Nothing);
+            self.row(
+                Group::Chain,
+                own_code,
+                metric(&name("own-code"), "us"),
+                c(),
+                "us",
+                Must::Nothing,
+            );
             let handed_over = format!("{handlers} handlers, with the hand-over to a thread");
-            self.row(Group::Chain, handed_over, metric(&name("thread"), "us"), c(), "us", Must::Nothing);
+            self.row(
+                Group::Chain,
+                handed_over,
+                metric(&name("thread"), "us"),
+                c(),
+                "us",
+                Must::Nothing,
+            );
             // A handler that does nothing has nothing but the call's own cost. What must be is said of one that does something (`step`).
             let bare = || (BARE, metric(&name("bare"), "us"));
-            self.row(Group::Chain, format!("{handlers} handlers"), peal(), bare(), "us", Must::Nothing);
+            self.row(
+                Group::Chain,
+                format!("{handlers} handlers"),
+                peal(),
+                bare(),
+                "us",
+                Must::Nothing,
+            );
             let together = ("bare wasmtime, one store", metric(&name("together"), "us"));
-            self.row(Group::Chain, format!("{handlers} handlers"), peal(), together, "us", Must::Nothing);
+            self.row(
+                Group::Chain,
+                format!("{handlers} handlers"),
+                peal(),
+                together,
+                "us",
+                Must::Nothing,
+            );
             let of_one = format!("{handlers} handlers of one module");
-            self.row(Group::Chain, of_one, metric(&name("one-module"), "us"), bare(), "us", Must::Nothing);
+            self.row(
+                Group::Chain,
+                of_one,
+                metric(&name("one-module"), "us"),
+                bare(),
+                "us",
+                Must::Nothing,
+            );
         }
         // Four times the handlers may take four times as long, and a little for what a bigger cache would hold.
         let (many, few) = (metric("chain.64.peal", "us"), metric("chain.16.peal", "us"));
-        self.row(Group::Chain, "64 handlers for 16: linear", many, ("16 handlers", few), "us", Must::RatioAtMost(5.0));
+        self.row(
+            Group::Chain,
+            "64 handlers for 16: linear",
+            many,
+            ("16 handlers", few),
+            "us",
+            Must::RatioAtMost(5.0),
+        );
     }
 
     fn step(&mut self) {
@@ -229,24 +375,70 @@ impl Plan {
         for by in ["peal", "bare"] {
             self.arm(
                 format!("step.{by}"),
-                Work::Chain { component: "answer", by, handlers: 16, modules: 16, code: "shared", count, warm },
+                Work::Chain {
+                    component: "answer",
+                    by,
+                    handlers: 16,
+                    modules: 16,
+                    code: "shared",
+                    count,
+                    warm,
+                },
             );
         }
-        let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
-        self.row(Group::Step, "read one info, push one result", peal, (BARE, bare), "us", Must::AtMost(3.0));
-        let (peal, bare) = (metric("step.peal", "step_us"), metric("step.bare", "step_us"));
-        self.row(Group::Step, "the same, beside bare wasmtime", peal, (BARE, bare), "us", Must::RatioAtMost(2.0));
+        let (peal, bare) = (
+            metric("step.peal", "step_us"),
+            metric("step.bare", "step_us"),
+        );
+        self.row(
+            Group::Step,
+            "read one info, push one result",
+            peal,
+            (BARE, bare),
+            "us",
+            Must::AtMost(3.0),
+        );
+        let (peal, bare) = (
+            metric("step.peal", "step_us"),
+            metric("step.bare", "step_us"),
+        );
+        self.row(
+            Group::Step,
+            "the same, beside bare wasmtime",
+            peal,
+            (BARE, bare),
+            "us",
+            Must::RatioAtMost(2.0),
+        );
     }
 
     fn latency(&mut self) {
-        self.jobs("latency", &[Side::Peal, Side::C, Side::PealClient], (2, "fan", 0), (2000, 600));
+        self.jobs(
+            "latency",
+            &[Side::Peal, Side::C, Side::PealClient],
+            (2, "fan", 0),
+            (2000, 600),
+        );
         let musts = [Must::RatioAtMost(1.0), Must::RatioAtMost(A_THIRD)];
         self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
-        self.arm("latency.relay".to_owned(), Work::Relay { count: self.size.of(2000), warm: self.size.of(600) });
+        self.arm(
+            "latency.relay".to_owned(),
+            Work::Relay {
+                count: self.size.of(2000),
+                warm: self.size.of(600),
+            },
+        );
         for (side, clients) in [(Side::Peal, "libpmix"), (Side::PealClient, "Peal's")] {
             let ours = metric(&format!("latency.{}", side.name()), "us");
             let relay = ("a bare relay", metric("latency.relay", "us"));
-            self.row(Group::Latency, format!("one way, {clients} clients"), ours, relay, "us", Must::Nothing);
+            self.row(
+                Group::Latency,
+                format!("one way, {clients} clients"),
+                ours,
+                relay,
+                "us",
+                Must::Nothing,
+            );
         }
     }
 
@@ -256,61 +448,142 @@ impl Plan {
         // It takes 44 ms each; see nodelay.c.
         self.jobs("pingpong", &[Side::C], (2, "pingpong", 0), (25, 5));
         let ours = |side: Side| metric(&format!("pingpong.{}", side.name()), "us");
-        let both = [(Side::Peal, "libpmix", Must::RatioAtMost(1.0)), (Side::PealClient, "Peal's", Must::Nothing)];
+        let both = [
+            (Side::Peal, "libpmix", Must::RatioAtMost(1.0)),
+            (Side::PealClient, "Peal's", Must::Nothing),
+        ];
         for (side, clients, must) in both {
             let what = format!("there and back, {clients} clients");
             let peer = (C_NO_DELAY, ours(Side::CNoDelay));
             self.row(Group::Pingpong, what.clone(), ours(side), peer, "us", must);
-            self.row(Group::Pingpong, what, ours(side), (C, ours(Side::C)), "us", Must::Nothing);
+            self.row(
+                Group::Pingpong,
+                what,
+                ours(side),
+                (C, ours(Side::C)),
+                "us",
+                Must::Nothing,
+            );
         }
     }
 
     fn flood(&mut self) {
         for (window, how) in [(64, "at most 64 unacknowledged, "), (0, "all at once, ")] {
             let name = format!("flood.{window}");
-            self.jobs(&name, &[Side::Peal, Side::C, Side::PealClient], (2, "flood", window), (10_000, 0));
-            self.against_c(Group::Flood, how, &name, "per_s", [Must::RatioAtLeast(1.0), Must::Nothing]);
+            self.jobs(
+                &name,
+                &[Side::Peal, Side::C, Side::PealClient],
+                (2, "flood", window),
+                (10_000, 0),
+            );
+            self.against_c(
+                Group::Flood,
+                how,
+                &name,
+                "per_s",
+                [Must::RatioAtLeast(1.0), Must::Nothing],
+            );
             for side in [Side::Peal, Side::PealClient] {
                 let ours = metric(&format!("{name}.{}", side.name()), "lost");
-                let clients = if side == Side::Peal { "libpmix" } else { "Peal's" };
+                let clients = if side == Side::Peal {
+                    "libpmix"
+                } else {
+                    "Peal's"
+                };
                 let peer = (C, metric(&format!("{name}.c"), "lost"));
-                self.row(Group::Flood, format!("lost, {how}{clients} clients"), ours, peer, "", Must::AtMost(0.0));
+                self.row(
+                    Group::Flood,
+                    format!("lost, {how}{clients} clients"),
+                    ours,
+                    peer,
+                    "",
+                    Must::AtMost(0.0),
+                );
             }
         }
     }
 
     fn siege(&mut self) {
         self.jobs("siege", &[Side::PealClient], (3, "siege", 0), (3000, 600));
-        for (what, name, alone) in [("99th percentile", "us_p99", "alone_p99"), ("median", "us", "alone")] {
-            let (ours, peer) = (metric("siege.peal-client", name), metric("siege.peal-client", alone));
+        for (what, name, alone) in [
+            ("99th percentile", "us_p99", "alone_p99"),
+            ("median", "us", "alone"),
+        ] {
+            let (ours, peer) = (
+                metric("siege.peal-client", name),
+                metric("siege.peal-client", alone),
+            );
             let what = format!("one way while a third client floods, {what}");
-            let must = if name == "us_p99" { Must::RatioAtMost(3.0) } else { Must::Nothing };
-            self.row(Group::Siege, what, ours, ("without a flood", peer), "us", must);
+            let must = if name == "us_p99" {
+                Must::RatioAtMost(3.0)
+            } else {
+                Must::Nothing
+            };
+            self.row(
+                Group::Siege,
+                what,
+                ours,
+                ("without a flood", peer),
+                "us",
+                must,
+            );
         }
     }
 
     fn bombs(&mut self) {
         self.jobs("bombs", &[Side::PealClient], (3, "bombs", 0), (6000, 600));
-        for (what, name, alone) in [("median", "us", "alone"), ("99th percentile", "us_p99", "alone_p99")] {
-            let (ours, peer) = (metric("bombs.peal-client", name), metric("bombs.peal-client", alone));
+        for (what, name, alone) in [
+            ("median", "us", "alone"),
+            ("99th percentile", "us_p99", "alone_p99"),
+        ] {
+            let (ours, peer) = (
+                metric("bombs.peal-client", name),
+                metric("bombs.peal-client", alone),
+            );
             let what = format!("one way while a hosted handler does harm, {what}");
-            let must = if name == "us" { Must::RatioAtMost(2.0) } else { Must::Nothing };
+            let must = if name == "us" {
+                Must::RatioAtMost(2.0)
+            } else {
+                Must::Nothing
+            };
             self.row(Group::Bombs, what, ours, ("without harm", peer), "us", must);
         }
     }
 
     fn shadow(&mut self) {
         let (count, warm) = (self.size.of(6000), self.size.of(600));
-        for (name, hosts) in [("shadow.beside", Hosts::PolicyAndShadow), ("shadow.without", Hosts::Policy)] {
-            let job = Job { side: Side::PealClient, procs: 2, mode: "fan", count, warm, extra: 0, hosts };
+        for (name, hosts) in [
+            ("shadow.beside", Hosts::PolicyAndShadow),
+            ("shadow.without", Hosts::Policy),
+        ] {
+            let job = Job {
+                side: Side::PealClient,
+                procs: 2,
+                mode: "fan",
+                count,
+                warm,
+                extra: 0,
+                hosts,
+            };
             self.arm(name.to_owned(), Work::Job(job));
         }
-        for (what, name, must) in
-            [("99th percentile", "us_p99", Must::RatioAtMost(1.1)), ("median", "us", Must::Nothing)]
-        {
-            let (ours, peer) = (metric("shadow.beside", name), metric("shadow.without", name));
+        for (what, name, must) in [
+            ("99th percentile", "us_p99", Must::RatioAtMost(1.1)),
+            ("median", "us", Must::Nothing),
+        ] {
+            let (ours, peer) = (
+                metric("shadow.beside", name),
+                metric("shadow.without", name),
+            );
             let what = format!("one way past a policy beside a shadow that spins, {what}");
-            self.row(Group::Shadow, what, ours, ("without the shadow", peer), "us", must);
+            self.row(
+                Group::Shadow,
+                what,
+                ours,
+                ("without the shadow", peer),
+                "us",
+                must,
+            );
         }
     }
 
@@ -321,15 +594,38 @@ impl Plan {
             ("audit.policy", 2, "fan", Hosts::Policy),
             ("audit.policy-recorded", 2, "fan", Hosts::PolicyRecorded),
             ("audit.handlers", 1, "pingpong", Hosts::Handlers),
-            ("audit.handlers-recorded", 1, "pingpong", Hosts::HandlersRecorded),
+            (
+                "audit.handlers-recorded",
+                1,
+                "pingpong",
+                Hosts::HandlersRecorded,
+            ),
         ] {
-            let job = Job { side: Side::PealClient, procs, mode, count, warm, extra: 0, hosts };
+            let job = Job {
+                side: Side::PealClient,
+                procs,
+                mode,
+                count,
+                warm,
+                extra: 0,
+                hosts,
+            };
             self.arm(name.to_owned(), Work::Job(job));
         }
-        for (what, name) in [("one way past a policy", "policy"), ("through eight handlers and back", "handlers")] {
+        for (what, name) in [
+            ("one way past a policy", "policy"),
+            ("through eight handlers and back", "handlers"),
+        ] {
             let ours = metric(&format!("audit.{name}-recorded"), "us");
             let peer = ("without a trail", metric(&format!("audit.{name}"), "us"));
-            self.row(Group::Audit, format!("{what}, all recorded"), ours, peer, "us", Must::RatioAtMost(1.3));
+            self.row(
+                Group::Audit,
+                format!("{what}, all recorded"),
+                ours,
+                peer,
+                "us",
+                Must::RatioAtMost(1.3),
+            );
         }
     }
 
@@ -339,7 +635,13 @@ impl Plan {
             let sides = [Side::Peal, Side::C, Side::PealClient];
             self.jobs(&name, &sides, (receivers + 1, "fan", 0), (300, 50));
             let what = format!("to all of {receivers}, ");
-            self.against_c(Group::Fanout, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
+            self.against_c(
+                Group::Fanout,
+                &what,
+                &name,
+                "us",
+                [Must::RatioAtMost(1.0), Must::Nothing],
+            );
         }
     }
 
@@ -349,7 +651,13 @@ impl Plan {
             let sides = [Side::Peal, Side::C, Side::PealClient];
             self.by_turns(&name, &sides, procs, "fence");
             let what = format!("{procs} procs, ");
-            self.against_c(Group::Fence, &what, &name, "us", [Must::RatioAtMost(1.0), Must::Nothing]);
+            self.against_c(
+                Group::Fence,
+                &what,
+                &name,
+                "us",
+                [Must::RatioAtMost(1.0), Must::Nothing],
+            );
         }
     }
 
@@ -358,11 +666,22 @@ impl Plan {
             for (mode, with) in [("group", "without"), ("groupid", "with")] {
                 let name = format!("{mode}.{procs}");
                 self.by_turns(&name, &[Side::Peal, Side::C], procs, mode);
-                for (what, metric_name) in [("construct", "construct_us"), ("destruct", "destruct_us")] {
-                    let what = format!("{what} {with} a context id, {procs} procs, libpmix clients");
+                for (what, metric_name) in
+                    [("construct", "construct_us"), ("destruct", "destruct_us")]
+                {
+                    let what =
+                        format!("{what} {with} a context id, {procs} procs, libpmix clients");
                     let (ours, peer) = (format!("{name}.peal"), format!("{name}.c"));
-                    let (ours, peer) = (metric(&ours, metric_name), (C, metric(&peer, metric_name)));
-                    self.row(Group::Groups, what, ours, peer, "us", Must::RatioAtMost(1.0));
+                    let (ours, peer) =
+                        (metric(&ours, metric_name), (C, metric(&peer, metric_name)));
+                    self.row(
+                        Group::Groups,
+                        what,
+                        ours,
+                        peer,
+                        "us",
+                        Must::RatioAtMost(1.0),
+                    );
                 }
             }
         }
@@ -371,7 +690,15 @@ impl Plan {
     fn log(&mut self) {
         let (count, warm) = (self.size.of(5000), self.size.of(500));
         for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
-            let job = Job { side, procs: 1, mode: "log", count, warm, extra: 0, hosts };
+            let job = Job {
+                side,
+                procs: 1,
+                mode: "log",
+                count,
+                warm,
+                extra: 0,
+                hosts,
+            };
             self.arm(format!("log.{}", side.name()), Work::Job(job));
         }
         let (ours, peer) = (metric("log.peal", "per_s"), (C, metric("log.c", "per_s")));
@@ -380,10 +707,25 @@ impl Plan {
     }
 
     fn monitor(&mut self) {
-        self.jobs("beats", &[Side::Peal, Side::C], (1, "beats", 0), (50_000, 5000));
-        let (ours, peer) = (metric("beats.peal", "per_s"), (C, metric("beats.c", "per_s")));
+        self.jobs(
+            "beats",
+            &[Side::Peal, Side::C],
+            (1, "beats", 0),
+            (50_000, 5000),
+        );
+        let (ours, peer) = (
+            metric("beats.peal", "per_s"),
+            (C, metric("beats.c", "per_s")),
+        );
         let must = Must::RatioAtLeast(1.0);
-        self.row(Group::Monitor, "heartbeats of one client, libpmix clients", ours, peer, "/s", must);
+        self.row(
+            Group::Monitor,
+            "heartbeats of one client, libpmix clients",
+            ours,
+            peer,
+            "/s",
+            must,
+        );
         self.jobs("pulse", &[Side::Peal, Side::C], (500, "pulse", 0), (20, 0));
         let (ours, peer) = (metric("pulse.peal", "cpu"), (C, metric("pulse.c", "cpu")));
         let what = "share of a CPU for 500 clients that send one a second, libpmix clients";
@@ -392,17 +734,39 @@ impl Plan {
 
     fn memory(&mut self) {
         let (few, many) = (64, 512);
-        let sides: &[Side] = if self.with_c { &[Side::Peal, Side::C] } else { &[Side::PealClient] };
+        let sides: &[Side] = if self.with_c {
+            &[Side::Peal, Side::C]
+        } else {
+            &[Side::PealClient]
+        };
         for side in sides {
-            self.arm(format!("memory.{}", side.name()), Work::Growth { side: *side, few, many });
+            self.arm(
+                format!("memory.{}", side.name()),
+                Work::Growth {
+                    side: *side,
+                    few,
+                    many,
+                },
+            );
         }
-        let ours = if self.with_c { "memory.peal" } else { "memory.peal-client" };
+        let ours = if self.with_c {
+            "memory.peal"
+        } else {
+            "memory.peal-client"
+        };
         for (name, how, must) in [
             ("rss_kib_per_client", "resident", Must::RatioAtMost(1.0)),
             ("pss_kib_per_client", "proportional", Must::Nothing),
         ] {
             let what = format!("server, {how}, per idle client from {few} to {many}");
-            self.row(Group::Memory, what, metric(ours, name), (C, metric("memory.c", name)), "KiB", must);
+            self.row(
+                Group::Memory,
+                what,
+                metric(ours, name),
+                (C, metric("memory.c", name)),
+                "KiB",
+                must,
+            );
         }
     }
 
@@ -410,27 +774,59 @@ impl Plan {
         let count = self.size.of(500);
         for (work, attacks) in VictimWork::ALL {
             let alone = format!("attack.{}.alone", work.name());
-            self.arm(alone.clone(), Work::Victim { work, attack: None, count });
+            self.arm(
+                alone.clone(),
+                Work::Victim {
+                    work,
+                    attack: None,
+                    count,
+                },
+            );
             for attack in attacks {
                 let beside = format!("attack.{}.{}", work.name(), attack.name);
-                self.arm(beside.clone(), Work::Victim { work, attack: Some(*attack), count });
+                self.arm(
+                    beside.clone(),
+                    Work::Victim {
+                        work,
+                        attack: Some(*attack),
+                        count,
+                    },
+                );
                 let (ours, peer) = (metric(&beside, "median_us"), metric(&alone, "median_us"));
                 let what = format!("{}, beside {}", work.name(), attack.name);
-                self.row(Group::Attack, what, ours, ("without", peer), "us", Must::RatioAtMost(2.0));
+                self.row(
+                    Group::Attack,
+                    what,
+                    ours,
+                    ("without", peer),
+                    "us",
+                    Must::RatioAtMost(2.0),
+                );
             }
         }
     }
 
     fn register(&mut self) {
         let count = self.size.of(50);
-        for (name, installed) in
-            [("register.beside", Installed::LargeComponents), ("register.alone", Installed::Nothing)]
-        {
+        for (name, installed) in [
+            ("register.beside", Installed::LargeComponents),
+            ("register.alone", Installed::Nothing),
+        ] {
             self.arm(name.to_owned(), Work::Register { installed, count });
         }
-        let (ours, peer) = (metric("register.beside", "ms"), metric("register.alone", "ms"));
+        let (ours, peer) = (
+            metric("register.beside", "ms"),
+            metric("register.alone", "ms"),
+        );
         let what = "a job is registered while six components of a user are compiled";
-        self.row(Group::Register, what, ours, ("without", peer), "ms", Must::RatioAtMost(2.0));
+        self.row(
+            Group::Register,
+            what,
+            ours,
+            ("without", peer),
+            "ms",
+            Must::RatioAtMost(2.0),
+        );
     }
 
     fn start(&mut self, release: Release, here: &[Release]) {
@@ -438,13 +834,32 @@ impl Plan {
             return self.left_out.push(release);
         }
         let (procs, count) = (4, self.size.of(10));
-        let name = |launcher: Launcher| format!("start.{}.{}", release.number(), launcher.name(release));
+        let name =
+            |launcher: Launcher| format!("start.{}.{}", release.number(), launcher.name(release));
         for launcher in [Launcher::Peal, Launcher::ItsOwn] {
-            self.arm(name(launcher), Work::Start { launcher, release, procs, count });
+            self.arm(
+                name(launcher),
+                Work::Start {
+                    launcher,
+                    release,
+                    procs,
+                    count,
+                },
+            );
         }
-        let (ours, peer) = (metric(&name(Launcher::Peal), "ms"), metric(&name(Launcher::ItsOwn), "ms"));
+        let (ours, peer) = (
+            metric(&name(Launcher::Peal), "ms"),
+            metric(&name(Launcher::ItsOwn), "ms"),
+        );
         let what = format!("hello of {procs} ranks, {}", release.name());
         // What is aimed at is half.
-        self.row(Group::Start, what, ours, (release.launcher(), peer), "ms", Must::RatioAtMost(1.0));
+        self.row(
+            Group::Start,
+            what,
+            ours,
+            (release.launcher(), peer),
+            "ms",
+            Must::RatioAtMost(1.0),
+        );
     }
 }

@@ -41,9 +41,21 @@ pub struct CPrograms {
 pub fn build(root: &Path) -> Result<Programs> {
     eprintln!("building peal and peal-bench for release (first time: some minutes)");
     let packages = ["--package", "peal", "--package", "peal-bench"];
-    command::run(cargo(root).args(["build", "--quiet", "--release", "--bins"]).args(packages))?;
+    command::run(
+        cargo(root)
+            .args(["build", "--quiet", "--release", "--bins"])
+            .args(packages),
+    )?;
     // By itself: the tests ask for features that what is shipped does not have.
-    let attack = ["build", "--quiet", "--release", "--package", "peal-tests", "--bin", "peal-attack"];
+    let attack = [
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "peal-tests",
+        "--bin",
+        "peal-attack",
+    ];
     command::run(cargo(root).args(attack))?;
     let built = root.join("target/release");
     let components = guests::build(root)?;

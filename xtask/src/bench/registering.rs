@@ -28,11 +28,14 @@ pub fn time(programs: &Programs, installed: Installed, count: u32) -> Result<Val
     let (below, own) = (directory.path("users"), directory.path("users/own"));
     fs::create_dir_all(&own)?;
     give(&own)?;
-    let mut server = directory.start(&format!("[deploy]\nsettle_ms = 10\nuser_dir = {below:?}\n"))?;
+    let mut server =
+        directory.start(&format!("[deploy]\nsettle_ms = 10\nuser_dir = {below:?}\n"))?;
     let is_compiling = || -> Result<bool> { Ok(directory.ask(&["status"])?.contains("compiling")) };
     if installed == Installed::LargeComponents {
         install(&programs.components.join(LARGE), &own)?;
-        server.until("components are compiled", || Ok(is_compiling()?.then_some(())))?;
+        server.until("components are compiled", || {
+            Ok(is_compiling()?.then_some(()))
+        })?;
     }
     let mut times = Vec::new();
     for number in 0..count {
@@ -40,21 +43,29 @@ pub fn time(programs: &Programs, installed: Installed, count: u32) -> Result<Val
         directory.ask(&["job", "register", &format!("job-{number}"), "-n", "1"])?;
         times.push(began.elapsed().as_secs_f64() * 1000.0);
     }
-    ensure!(installed == Installed::Nothing || is_compiling()?, "all was compiled before the last job was registered");
+    ensure!(
+        installed == Installed::Nothing || is_compiling()?,
+        "all was compiled before the last job was registered"
+    );
     directory.stop(server)?;
     times.sort_by(f64::total_cmp);
-    let median = times.get(times.len() / 2).context("nothing was registered")?;
+    let median = times
+        .get(times.len() / 2)
+        .context("nothing was registered")?;
     Ok(vec![("ms".to_owned(), *median)])
 }
 
 /// Installs a component several times, with an empty custom section of another name at the end of each.
 fn install(component: &Path, own: &Path) -> Result<()> {
-    let component = fs::read(component).with_context(|| format!("reading {}", component.display()))?;
+    let component =
+        fs::read(component).with_context(|| format!("reading {}", component.display()))?;
     for number in 0..COMPONENTS {
         let name = own.join(format!("large{number}"));
         let bytes = [component.as_slice(), &[0, 2, 1, b'0' + number]].concat();
         put(&name.with_extension("wasm"), &bytes)?;
-        let toml = format!("name = \"large{number}\"\npath = \"large{number}.wasm\"\ngrants = [\"logging\"]\n");
+        let toml = format!(
+            "name = \"large{number}\"\npath = \"large{number}.wasm\"\ngrants = [\"logging\"]\n"
+        );
         put(&name.with_extension("toml"), toml.as_bytes())?;
     }
     Ok(())

@@ -45,23 +45,44 @@ struct Result {
 impl Result {
     fn new(row: &Row, samples: &Samples) -> Result {
         let ours = samples.spread(&row.ours.arm, row.ours.name);
-        let peer = row.peer.as_ref().and_then(|(_, peer)| samples.spread(&peer.arm, peer.name));
-        let ratio = row
+        let peer = row
             .peer
             .as_ref()
-            .and_then(|(_, peer)| samples.ratio((&row.ours.arm, row.ours.name), (&peer.arm, peer.name)));
-        Result { ours, peer, ratio, verdict: verdict(row.must, ours, ratio) }
+            .and_then(|(_, peer)| samples.spread(&peer.arm, peer.name));
+        let ratio = row.peer.as_ref().and_then(|(_, peer)| {
+            samples.ratio((&row.ours.arm, row.ours.name), (&peer.arm, peer.name))
+        });
+        Result {
+            ours,
+            peer,
+            ratio,
+            verdict: verdict(row.must, ours, ratio),
+        }
     }
 }
 
 fn verdict(must: Must, ours: Option<Spread>, ratio: Option<Spread>) -> Verdict {
     let (number, holds): (_, fn(f64, f64) -> bool) = match must {
-        Must::Nothing => return if ours.is_some() { Verdict::None } else { Verdict::Missing },
-        Must::RatioAtMost(most) => (ratio.map(|ratio| (ratio.median, most)), |number, most| number <= most),
-        Must::RatioAtLeast(least) => (ratio.map(|ratio| (ratio.median, least)), |number, least| number >= least),
+        Must::Nothing => {
+            return if ours.is_some() {
+                Verdict::None
+            } else {
+                Verdict::Missing
+            };
+        }
+        Must::RatioAtMost(most) => (ratio.map(|ratio| (ratio.median, most)), |number, most| {
+            number <= most
+        }),
+        Must::RatioAtLeast(least) => (ratio.map(|ratio| (ratio.median, least)), |number, least| {
+            number >= least
+        }),
         // What must never be must not be in any round.
-        Must::AtMost(0.0) => (ours.map(|ours| (ours.max, 0.0)), |number, most| number <= most),
-        Must::AtMost(most) => (ours.map(|ours| (ours.median, most)), |number, most| number <= most),
+        Must::AtMost(0.0) => (ours.map(|ours| (ours.max, 0.0)), |number, most| {
+            number <= most
+        }),
+        Must::AtMost(most) => (ours.map(|ours| (ours.median, most)), |number, most| {
+            number <= most
+        }),
     };
     match number {
         None => Verdict::Missing,
@@ -80,7 +101,9 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
         }
         let result = Result::new(row, samples);
         let (peer, than) = match &row.peer {
-            Some((name, _)) if result.peer.is_some() => (number(result.peer, row.unit), (*name).to_owned()),
+            Some((name, _)) if result.peer.is_some() => {
+                (number(result.peer, row.unit), (*name).to_owned())
+            }
             _ => Default::default(),
         };
         let cells = [
@@ -98,9 +121,15 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
     for line in &lines {
         println!("{}", aligned(line, &lines).trim_end());
     }
-    println!("\nratio: Peal's number by the peer's, median over the rounds and (least .. greatest)");
-    let known =
-        |key: &str| machine.get(key).map(|value| value.to_string().trim_matches('"').to_owned()).unwrap_or_default();
+    println!(
+        "\nratio: Peal's number by the peer's, median over the rounds and (least .. greatest)"
+    );
+    let known = |key: &str| {
+        machine
+            .get(key)
+            .map(|value| value.to_string().trim_matches('"').to_owned())
+            .unwrap_or_default()
+    };
     println!(
         "{} CPUs, {}, {}; load {} before and {} after; Peal {}, wasmtime {}, libpmix {}",
         known("cpus"),
@@ -113,10 +142,16 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
         known("libpmix"),
     );
     if !plan.has_c() {
-        println!("without everything that needs libpmix ({})", c_programs::NOT_AVAILABLE);
+        println!(
+            "without everything that needs libpmix ({})",
+            c_programs::NOT_AVAILABLE
+        );
     }
     for release in plan.left_out() {
-        println!("without {}, which is not here (`cargo xtask peers` gets it)", release.name());
+        println!(
+            "without {}, which is not here (`cargo xtask peers` gets it)",
+            release.name()
+        );
     }
     for (arm, why) in samples.failures() {
         println!("{arm} failed: {why}");
@@ -124,24 +159,41 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
 }
 
 fn name(row: &Row) -> String {
-    row.group.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    row.group
+        .to_possible_value()
+        .map(|value| value.get_name().to_owned())
+        .unwrap_or_default()
 }
 
 /// A line with its cells as wide as the widest of their column.
 fn aligned(line: &[String], lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
-        let cells = lines.iter().filter(|line| line.len() > 1).filter_map(|line| line.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+        let cells = lines
+            .iter()
+            .filter(|line| line.len() > 1)
+            .filter_map(|line| line.get(column));
+        cells
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
     };
     let cells = line.iter().enumerate().map(|(column, cell)| {
         let (width, is_number) = (width(column), column == 1 || column == 2);
-        if is_number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        if is_number {
+            format!("{cell:>width$}")
+        } else {
+            format!("{cell:<width$}")
+        }
     });
     cells.collect::<Vec<_>>().join("  ")
 }
 
 fn number(spread: Option<Spread>, unit: &str) -> String {
-    spread.map_or("-".to_owned(), |spread| format!("{} {unit}", rounded(spread.median)).trim_end().to_owned())
+    spread.map_or("-".to_owned(), |spread| {
+        format!("{} {unit}", rounded(spread.median))
+            .trim_end()
+            .to_owned()
+    })
 }
 
 /// Three digits that count.
@@ -157,12 +209,17 @@ fn rounded(number: f64) -> String {
 }
 
 fn ratio(spread: Option<Spread>) -> String {
-    let text = |Spread { median, min, max }| format!("{} ({} .. {})", fine(median), fine(min), fine(max));
+    let text =
+        |Spread { median, min, max }| format!("{} ({} .. {})", fine(median), fine(min), fine(max));
     spread.map_or("-".to_owned(), text)
 }
 
 fn fine(number: f64) -> String {
-    if number.abs() < 0.1 { format!("{number:.3}") } else { rounded(number) }
+    if number.abs() < 0.1 {
+        format!("{number:.3}")
+    } else {
+        rounded(number)
+    }
 }
 
 fn must(row: &Row) -> String {
@@ -170,18 +227,24 @@ fn must(row: &Row) -> String {
         Must::Nothing => String::new(),
         Must::RatioAtMost(most) => format!("ratio <= {}", fine(most)),
         Must::RatioAtLeast(least) => format!("ratio >= {}", fine(least)),
-        Must::AtMost(most) => format!("<= {} {}", rounded(most), row.unit).trim_end().to_owned(),
+        Must::AtMost(most) => format!("<= {} {}", rounded(most), row.unit)
+            .trim_end()
+            .to_owned(),
     }
 }
 
 /// The same and every number, for scripts.
 pub fn json(plan: &Plan, samples: &Samples, machine: &Value, rounds: u32, quick: bool) -> Value {
     let spread = |spread: Option<Spread>| {
-        spread.map(|Spread { median, min, max }| json!({ "median": median, "min": min, "max": max }))
+        spread
+            .map(|Spread { median, min, max }| json!({ "median": median, "min": min, "max": max }))
     };
     let row = |row: &Row| {
         let result = Result::new(row, samples);
-        let peer = row.peer.as_ref().map(|(name, peer)| json!({ "who": name, "arm": peer.arm, "metric": peer.name }));
+        let peer = row
+            .peer
+            .as_ref()
+            .map(|(name, peer)| json!({ "who": name, "arm": peer.arm, "metric": peer.name }));
         json!({
             "group": name(row),
             "what": row.what,
@@ -223,7 +286,11 @@ mod tests {
 
     #[test]
     fn a_verdict_is_about_the_median_and_what_is_lost_about_the_worst_round() {
-        let spread = Some(Spread { median: 1.0, min: 0.0, max: 2.0 });
+        let spread = Some(Spread {
+            median: 1.0,
+            min: 0.0,
+            max: 2.0,
+        });
         for (must, expected) in [
             (Must::RatioAtMost(1.0), Verdict::Pass),
             (Must::RatioAtMost(0.9), Verdict::Fail),
@@ -235,14 +302,26 @@ mod tests {
         ] {
             assert_eq!(verdict(must, spread, spread), expected, "{must:?}");
         }
-        assert_eq!(verdict(Must::RatioAtMost(1.0), spread, None), Verdict::Missing);
+        assert_eq!(
+            verdict(Must::RatioAtMost(1.0), spread, None),
+            Verdict::Missing
+        );
         assert_eq!(verdict(Must::Nothing, None, None), Verdict::Missing);
     }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_titles_do_not_count() {
-        let cells = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
-        let lines = [cells(&["a very long title"]), cells(&["one", "1"]), cells(&["three", "100"])];
+        let cells = |cells: &[&str]| {
+            cells
+                .iter()
+                .map(|cell| (*cell).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let lines = [
+            cells(&["a very long title"]),
+            cells(&["one", "1"]),
+            cells(&["three", "100"]),
+        ];
         assert_eq!(aligned(&lines[1], &lines), "one      1");
         assert_eq!(aligned(&lines[2], &lines), "three  100");
     }

@@ -20,8 +20,16 @@ impl Spread {
         let (min, max) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
         let upper = *values.get(middle)?;
-        let lower = if values.len().is_multiple_of(2) { *values.get(middle.saturating_sub(1))? } else { upper };
-        Some(Spread { median: f64::midpoint(lower, upper), min, max })
+        let lower = if values.len().is_multiple_of(2) {
+            *values.get(middle.saturating_sub(1))?
+        } else {
+            upper
+        };
+        Some(Spread {
+            median: f64::midpoint(lower, upper),
+            min,
+            max,
+        })
     }
 }
 
@@ -37,7 +45,10 @@ impl Samples {
     /// What an arm measured in this round.
     pub fn add(&mut self, arm: &str, values: Values) {
         for (name, value) in values {
-            self.values.entry((arm.to_owned(), name)).or_default().insert(self.rounds, value);
+            self.values
+                .entry((arm.to_owned(), name))
+                .or_default()
+                .insert(self.rounds, value);
         }
     }
 
@@ -58,9 +69,13 @@ impl Samples {
 
     /// Everything: arm, name, and the number of each round in which there was one.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str, Vec<f64>)> {
-        self.values
-            .iter()
-            .map(|((arm, name), rounds)| (arm.as_str(), name.as_str(), rounds.values().copied().collect()))
+        self.values.iter().map(|((arm, name), rounds)| {
+            (
+                arm.as_str(),
+                name.as_str(),
+                rounds.values().copied().collect(),
+            )
+        })
     }
 
     /// One number's spread over the rounds.
@@ -70,9 +85,17 @@ impl Samples {
 
     /// The spread of the ratio of two numbers, each of the same round: what disturbed both cancels out.
     pub fn ratio(&self, ours: (&str, &str), peer: (&str, &str)) -> Option<Spread> {
-        let (ours, peer) = (self.rounds_of(ours.0, ours.1)?, self.rounds_of(peer.0, peer.1)?);
+        let (ours, peer) = (
+            self.rounds_of(ours.0, ours.1)?,
+            self.rounds_of(peer.0, peer.1)?,
+        );
         let ratio = |(round, ours): (&usize, &f64)| Some(ours / peer.get(round)?);
-        Spread::of(ours.iter().filter_map(ratio).filter(|ratio| ratio.is_finite()).collect())
+        Spread::of(
+            ours.iter()
+                .filter_map(ratio)
+                .filter(|ratio| ratio.is_finite())
+                .collect(),
+        )
     }
 
     fn rounds_of(&self, arm: &str, name: &str) -> Option<&BTreeMap<usize, f64>> {
@@ -88,8 +111,22 @@ mod tests {
     fn the_middle_of_an_even_number_is_between_two() {
         let spread = |values: &[f64]| Spread::of(values.to_vec());
         assert_eq!(spread(&[]), None);
-        assert_eq!(spread(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
-        assert_eq!(spread(&[4.0, 1.0]), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
+        assert_eq!(
+            spread(&[3.0, 1.0, 2.0]),
+            Some(Spread {
+                median: 2.0,
+                min: 1.0,
+                max: 3.0
+            })
+        );
+        assert_eq!(
+            spread(&[4.0, 1.0]),
+            Some(Spread {
+                median: 2.5,
+                min: 1.0,
+                max: 4.0
+            })
+        );
     }
 
     #[test]
@@ -102,7 +139,10 @@ mod tests {
             samples.add("b", vec![("us".to_owned(), peer)]);
             samples.end_round();
         }
-        assert_eq!(samples.ratio(("a", "us"), ("b", "us")), Spread::of(vec![0.5, 3.0]));
+        assert_eq!(
+            samples.ratio(("a", "us"), ("b", "us")),
+            Spread::of(vec![0.5, 3.0])
+        );
         assert_eq!(samples.ratio(("a", "us"), ("c", "us")), None);
     }
 }

@@ -27,18 +27,38 @@ impl ServerDirectory<'_> {
     pub fn start(&self, config: &str) -> Result<Running> {
         let (path, cache) = (self.path("peal.toml"), self.path("cache"));
         // The components lie where this repository does, which may be somebody's home.
-        fs::write(&path, format!("{config}\n[sandbox]\ncache_dir = {cache:?}\n[wall]\nmode = \"off\"\n"))?;
+        fs::write(
+            &path,
+            format!("{config}\n[sandbox]\ncache_dir = {cache:?}\n[wall]\nmode = \"off\"\n"),
+        )?;
         let mut serve = Command::new(&self.programs.peal);
-        serve.arg("serve").arg("--config").arg(path).arg("--socket").arg(self.socket()).env_remove("PEAL_LOG");
+        serve
+            .arg("serve")
+            .arg("--config")
+            .arg(path)
+            .arg("--socket")
+            .arg(self.socket())
+            .env_remove("PEAL_LOG");
         let mut server = Running::start(serve, self.scratch)?;
-        server.until("it serves", || Ok(self.command(&["status"]).output()?.status.success().then_some(())))?;
+        server.until("it serves", || {
+            Ok(self
+                .command(&["status"])
+                .output()?
+                .status
+                .success()
+                .then_some(()))
+        })?;
         Ok(server)
     }
 
     /// Runs `peal` with these arguments: what it prints.
     pub fn ask(&self, args: &[&str]) -> Result<String> {
         let output = self.command(args).output()?;
-        ensure!(output.status.success(), "peal {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "peal {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -55,7 +75,10 @@ impl ServerDirectory<'_> {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.programs.peal);
-        command.args(args).env("PEAL_ADMIN_SOCKET", self.socket()).env_remove("PEAL_LOG");
+        command
+            .args(args)
+            .env("PEAL_ADMIN_SOCKET", self.socket())
+            .env_remove("PEAL_LOG");
         command
     }
 }

@@ -28,7 +28,13 @@ impl Launcher {
 }
 
 /// The mean of so many starts, one after the other.
-pub fn time(programs: &Programs, launcher: Launcher, release: Release, procs: u32, count: u32) -> Result<Values> {
+pub fn time(
+    programs: &Programs,
+    launcher: Launcher,
+    release: Release,
+    procs: u32,
+    count: u32,
+) -> Result<Values> {
     // Once without looking at the clock: what is read from a disk is then in memory for everybody.
     start(programs, launcher, release, procs)?;
     let began = Instant::now();
@@ -40,12 +46,16 @@ pub fn time(programs: &Programs, launcher: Launcher, release: Release, procs: u3
 }
 
 fn start(programs: &Programs, launcher: Launcher, release: Release, procs: u32) -> Result<()> {
-    let program = programs.mpi.as_ref().context("the MPI program is not there")?;
+    let program = programs
+        .mpi
+        .as_ref()
+        .context("the MPI program is not there")?;
     let mut command = match launcher {
         Launcher::Peal => {
             let mut peal = Command::new(&programs.peal);
             peal.args(["run", "-n", &procs.to_string(), "--"]);
-            peal.env("XDG_CACHE_HOME", &programs.cache).env_remove("PEAL_LOG");
+            peal.env("XDG_CACHE_HOME", &programs.cache)
+                .env_remove("PEAL_LOG");
             release.set_libraries(&programs.peers, &mut peal);
             peal
         }
@@ -53,7 +63,13 @@ fn start(programs: &Programs, launcher: Launcher, release: Release, procs: u32) 
     };
     command.arg(program).arg("hello");
     let said = launch::finish(command, &Scratch::new()?)?;
-    let greetings = said.lines().filter(|line| line.starts_with("hello from ")).count();
-    ensure!(usize::try_from(procs).ok() == Some(greetings), "{greetings} of {procs} procs said hello: {said:?}");
+    let greetings = said
+        .lines()
+        .filter(|line| line.starts_with("hello from "))
+        .count();
+    ensure!(
+        usize::try_from(procs).ok() == Some(greetings),
+        "{greetings} of {procs} procs said hello: {said:?}"
+    );
     Ok(())
 }

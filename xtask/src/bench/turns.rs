@@ -27,18 +27,27 @@ const SITTINGS: u32 = 3;
 pub fn measure(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
     let mut sums = sitting(jobs, programs)?;
     for _ in 1..SITTINGS {
-        for (sum, more) in sums.iter_mut().flatten().zip(sitting(jobs, programs)?.into_iter().flatten()) {
+        for (sum, more) in sums
+            .iter_mut()
+            .flatten()
+            .zip(sitting(jobs, programs)?.into_iter().flatten())
+        {
             ensure!(sum.0 == more.0, "{} and {} are not the same", sum.0, more.0);
             sum.1 += more.1;
         }
     }
-    sums.iter_mut().flatten().for_each(|(_, sum)| *sum /= f64::from(SITTINGS));
+    sums.iter_mut()
+        .flatten()
+        .for_each(|(_, sum)| *sum /= f64::from(SITTINGS));
     Ok(sums)
 }
 
 /// Each job has as many turns, and each is first as often as the others.
 fn sitting(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
-    let mut players = jobs.iter().map(|job| Player::start(job, programs)).collect::<Result<Vec<_>>>()?;
+    let mut players = jobs
+        .iter()
+        .map(|job| Player::start(job, programs))
+        .collect::<Result<Vec<_>>>()?;
     let turns = jobs.iter().map(|job| job.extra).max().unwrap_or_default();
     for turn in 0..turns {
         let mut order: Vec<&mut Player> = players.iter_mut().collect();
@@ -57,7 +66,12 @@ impl Player {
         let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
         let (turn, over) = (pipe("turn")?, pipe("over")?);
         let server = Running::start(job.command(programs, &scratch)?, &scratch)?;
-        Ok(Player { server, scratch, turn, over })
+        Ok(Player {
+            server,
+            scratch,
+            turn,
+            over,
+        })
     }
 
     /// It may take its turn, or behind the last one go.
@@ -69,11 +83,12 @@ impl Player {
     fn play(&mut self) -> Result<()> {
         self.go()?;
         let over = &self.over;
-        self.server.until("its turn is over", || match read(over, &mut [0; 1]) {
-            Ok(_) => Ok(Some(())),
-            Err(Errno::AGAIN) => Ok(None),
-            Err(error) => Err(error.into()),
-        })
+        self.server
+            .until("its turn is over", || match read(over, &mut [0; 1]) {
+                Ok(_) => Ok(Some(())),
+                Err(Errno::AGAIN) => Ok(None),
+                Err(error) => Err(error.into()),
+            })
     }
 
     fn finish(self) -> Result<Values> {

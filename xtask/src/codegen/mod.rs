@@ -46,7 +46,8 @@ pub fn write(root: &Path) -> Result<()> {
 /// Fails when a generated file is not what the registry and the contract say.
 pub fn check(root: &Path) -> Result<()> {
     for (file, text) in generated(root)? {
-        if fs::read_to_string(root.join(&file)).with_context(|| format!("reading {file}"))? != text {
+        if fs::read_to_string(root.join(&file)).with_context(|| format!("reading {file}"))? != text
+        {
             bail!("{file} is stale: {REGISTRY} or wit/ says otherwise; run `cargo xtask codegen`");
         }
     }
@@ -68,22 +69,35 @@ struct Registry(Table);
 
 impl Registry {
     fn read(root: &Path) -> Result<Registry> {
-        let text = fs::read_to_string(root.join(REGISTRY)).with_context(|| format!("reading {REGISTRY}"))?;
-        Ok(Registry(text.parse().with_context(|| format!("parsing {REGISTRY}"))?))
+        let text = fs::read_to_string(root.join(REGISTRY))
+            .with_context(|| format!("reading {REGISTRY}"))?;
+        Ok(Registry(
+            text.parse()
+                .with_context(|| format!("parsing {REGISTRY}"))?,
+        ))
     }
 
     fn section(&self, name: &str) -> Result<&Table> {
-        self.0.get(name).and_then(Value::as_table).with_context(|| format!("{REGISTRY} has no [{name}]"))
+        self.0
+            .get(name)
+            .and_then(Value::as_table)
+            .with_context(|| format!("{REGISTRY} has no [{name}]"))
     }
 
     /// Name and number of each entry of a section, as the oldest release spells it.
     fn numbers(&self, section: &str) -> Result<Vec<(&str, i64)>> {
         let entry = |(name, entry): (&'_ String, &Value)| -> Result<(String, i64)> {
             let value = entry.get("value").and_then(Value::as_integer);
-            Ok((name.clone(), value.with_context(|| format!("[{section}] {name} has no integer `value`"))?))
+            Ok((
+                name.clone(),
+                value.with_context(|| format!("[{section}] {name} has no integer `value`"))?,
+            ))
         };
         let table = self.section(section)?;
-        table.iter().map(|(name, value)| Ok((name.as_str(), entry((name, value))?.1))).collect()
+        table
+            .iter()
+            .map(|(name, value)| Ok((name.as_str(), entry((name, value))?.1)))
+            .collect()
     }
 }
 
@@ -105,17 +119,34 @@ enum Spelling {
 
 /// Every name of each attribute, by name.
 fn attribute_rows(registry: &Registry) -> Result<Vec<AttributeRow>> {
-    let sections = [registry.section("attributes")?, registry.section("legacy_attributes")?];
+    let sections = [
+        registry.section("attributes")?,
+        registry.section("legacy_attributes")?,
+    ];
     let mut rows = Vec::new();
     for (name, entry) in sections.into_iter().flatten() {
         let (spelling, target) = match entry.get("same_as").and_then(Value::as_str) {
-            Some(target) => (Spelling::Alias, sections.iter().find_map(|section| section.get(target))),
+            Some(target) => (
+                Spelling::Alias,
+                sections.iter().find_map(|section| section.get(target)),
+            ),
             None => (Spelling::Canonical, Some(entry)),
         };
-        let field = |of: &str| target.and_then(|target| target.get(of)).and_then(Value::as_str);
+        let field = |of: &str| {
+            target
+                .and_then(|target| target.get(of))
+                .and_then(Value::as_str)
+        };
         let (key, c_type) = (field("key"), field("type").unwrap_or_default());
-        let key = key.with_context(|| format!("attribute {name} has no `key`, nor has what it is the same as"))?;
-        rows.push(AttributeRow { name: name.clone(), key: key.to_owned(), c_type: c_type.to_owned(), spelling });
+        let key = key.with_context(|| {
+            format!("attribute {name} has no `key`, nor has what it is the same as")
+        })?;
+        rows.push(AttributeRow {
+            name: name.clone(),
+            key: key.to_owned(),
+            c_type: c_type.to_owned(),
+            spelling,
+        });
     }
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(rows)
@@ -129,10 +160,18 @@ fn attributes(registry: &Registry, out: &mut String) -> Result<()> {
         out,
         "/// Every attribute, by name; then the older names of some.\npub static ATTRIBUTES: &[Attribute] = &["
     )?;
-    let (canonical, aliases): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.spelling == Spelling::Canonical);
+    let (canonical, aliases): (Vec<_>, Vec<_>) = rows
+        .iter()
+        .partition(|row| row.spelling == Spelling::Canonical);
     // A key is printed by the first name that is found.
-    for AttributeRow { name, key, c_type, .. } in canonical.into_iter().chain(aliases) {
-        writeln!(out, "    Attribute {{ name: {name:?}, key: {key:?}, c_type: {c_type:?} }},")?;
+    for AttributeRow {
+        name, key, c_type, ..
+    } in canonical.into_iter().chain(aliases)
+    {
+        writeln!(
+            out,
+            "    Attribute {{ name: {name:?}, key: {key:?}, c_type: {c_type:?} }},"
+        )?;
     }
     writeln!(
         out,
@@ -156,12 +195,19 @@ fn codes(registry: &Registry) -> Result<Vec<(&str, i64)>> {
 /// Every name of a status, old ones too, by name.
 fn status_rows(registry: &Registry) -> Result<Vec<(String, i64)>> {
     let codes = codes(registry)?;
-    let mut rows: Vec<(String, i64)> = codes.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+    let mut rows: Vec<(String, i64)> = codes
+        .iter()
+        .map(|(name, n)| ((*name).to_owned(), *n))
+        .collect();
     for (name, entry) in registry.section("legacy_status")? {
-        let target =
-            entry.get("same_as").and_then(Value::as_str).with_context(|| format!("{name} has no `same_as`"))?;
-        let (_, number) =
-            codes.iter().find(|(name, _)| *name == target).with_context(|| format!("{target} is unknown"))?;
+        let target = entry
+            .get("same_as")
+            .and_then(Value::as_str)
+            .with_context(|| format!("{name} has no `same_as`"))?;
+        let (_, number) = codes
+            .iter()
+            .find(|(name, _)| *name == target)
+            .with_context(|| format!("{target} is unknown"))?;
         rows.push((name.clone(), *number));
     }
     rows.sort();
@@ -177,11 +223,17 @@ fn statuses(registry: &Registry, out: &mut String) -> Result<()> {
         }
     }
     canonical.sort_unstable();
-    writeln!(out, "/// The name to print for each status, by number.\npub static STATUS_NAMES: &[(i32, &str)] = &[")?;
+    writeln!(
+        out,
+        "/// The name to print for each status, by number.\npub static STATUS_NAMES: &[(i32, &str)] = &["
+    )?;
     for (number, name) in canonical {
         writeln!(out, "    ({number}, {name:?}),")?;
     }
-    writeln!(out, "];\n\n/// Every name of a status, old ones too.\npub static STATUS_ALIASES: &[(&str, i32)] = &[")?;
+    writeln!(
+        out,
+        "];\n\n/// Every name of a status, old ones too.\npub static STATUS_ALIASES: &[(&str, i32)] = &["
+    )?;
     for (name, number) in &aliases {
         writeln!(out, "    ({name:?}, {number}),")?;
     }
@@ -206,12 +258,41 @@ fn constants(registry: &Registry, out: &mut String) -> Result<()> {
     numbers.extend(registry.numbers("status")?);
     numbers.retain(|(name, number)| !is_status(name, *number));
     let plain = |kind: &'static str| move |n: i64| format!("{kind}({n})");
-    module(out, "data_type", "Type numbers of values", "DataType", registry.numbers("data_types")?, plain("DataType"))?;
-    module(out, "rank", "Special ranks", "Rank", registry.numbers("ranks")?, plain("Rank"))?;
-    module(out, "range", "Ranges of events", "u8", registry.numbers("ranges")?, |n| n.to_string())?;
-    module(out, "number", "Other numbers", "u64", numbers, |n| n.to_string())?;
-    for (table, section, kind) in [("DATA_TYPE_NAMES", "data_types", "u16"), ("RANK_NAMES", "ranks", "u32")] {
-        writeln!(out, "/// The names to print, by number.\npub static {table}: &[({kind}, &str)] = &[")?;
+    module(
+        out,
+        "data_type",
+        "Type numbers of values",
+        "DataType",
+        registry.numbers("data_types")?,
+        plain("DataType"),
+    )?;
+    module(
+        out,
+        "rank",
+        "Special ranks",
+        "Rank",
+        registry.numbers("ranks")?,
+        plain("Rank"),
+    )?;
+    module(
+        out,
+        "range",
+        "Ranges of events",
+        "u8",
+        registry.numbers("ranges")?,
+        |n| n.to_string(),
+    )?;
+    module(out, "number", "Other numbers", "u64", numbers, |n| {
+        n.to_string()
+    })?;
+    for (table, section, kind) in [
+        ("DATA_TYPE_NAMES", "data_types", "u16"),
+        ("RANK_NAMES", "ranks", "u32"),
+    ] {
+        writeln!(
+            out,
+            "/// The names to print, by number.\npub static {table}: &[({kind}, &str)] = &["
+        )?;
         for (name, number) in registry.numbers(section)? {
             writeln!(out, "    ({number}, {name:?}),")?;
         }
@@ -231,7 +312,11 @@ fn module(
     literal: impl Fn(i64) -> String,
 ) -> Result<()> {
     rows.sort_unstable();
-    let import = if kind.starts_with(char::is_uppercase) { format!("    use super::{kind};\n") } else { String::new() };
+    let import = if kind.starts_with(char::is_uppercase) {
+        format!("    use super::{kind};\n")
+    } else {
+        String::new()
+    };
     write!(
         out,
         "/// {doc} by the Standard's names.\n#[allow(missing_docs, reason = \"the name is the documentation\")]\npub mod {name} {{\n{import}"

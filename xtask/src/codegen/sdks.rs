@@ -95,11 +95,19 @@ fn js_like(
     row: impl Fn(&str, &str) -> String,
 ) -> Result<String> {
     let mut out = notice("//", "");
-    writeln!(out, "\n/** Key strings by the Standard's names. */\n{}", open("key"))?;
+    writeln!(
+        out,
+        "\n/** Key strings by the Standard's names. */\n{}",
+        open("key")
+    )?;
     for AttributeRow { name, key, .. } in attribute_rows(registry)? {
         writeln!(out, "  {}", row(&name, &format!("{key:?}")))?;
     }
-    writeln!(out, "{close}\n\n/** Status and event codes by the Standard's names. */\n{}", open("status"))?;
+    writeln!(
+        out,
+        "{close}\n\n/** Status and event codes by the Standard's names. */\n{}",
+        open("status")
+    )?;
     for (name, number) in status_rows(registry)? {
         writeln!(out, "  {}", row(&name, &number.to_string()))?;
     }
@@ -123,9 +131,16 @@ pub fn c_bindings(root: &Path) -> Result<Vec<(String, String)>> {
     options.build().generate(&mut wit, world, &mut files)?;
     let text = |bytes: &[u8]| -> Result<String> {
         let text = String::from_utf8(bytes.to_vec()).context("the generator writes UTF-8")?;
-        Ok(text.split(LINKS_TYPES).next().unwrap_or_default().to_owned())
+        Ok(text
+            .split(LINKS_TYPES)
+            .next()
+            .unwrap_or_default()
+            .to_owned())
     };
-    files.iter().map(|(name, bytes)| Ok((format!("sdk/c/{name}"), text(bytes)?))).collect()
+    files
+        .iter()
+        .map(|(name, bytes)| Ok((format!("sdk/c/{name}"), text(bytes)?)))
+        .collect()
 }
 
 /// What the generator writes last, for an object file that we have no use for: types are embedded when the component is made.

@@ -4,26 +4,47 @@ use peal_lines::{Dress, Texts, Wishes, channel_name, shown, visible};
 use peal_sdk::{LogRequest, Proc, sink::Mail, status};
 
 /// The mail of a request. `now` says the time where the requester does not.
-pub fn letter(request: &LogRequest, settings: &Settings, now: impl FnOnce() -> u64) -> Result<Mail, i32> {
+pub fn letter(
+    request: &LogRequest,
+    settings: &Settings,
+    now: impl FnOnce() -> u64,
+) -> Result<Mail, i32> {
     let data = request.data();
     let wishes = Wishes::of(request, &data)?.no_xml()?;
     let parts = Parts::of(request, data)?;
     let mut texts = Texts::of(parts.data, request.channel())?;
     texts.messages.splice(0..0, parts.text);
-    let recipients = if parts.recipients.is_empty() { settings.recipients.clone() } else { parts.recipients };
+    let recipients = if parts.recipients.is_empty() {
+        settings.recipients.clone()
+    } else {
+        parts.recipients
+    };
     if recipients.is_empty() || texts.is_empty() {
         return Err(status::PMIX_ERR_BAD_PARAM);
     }
     let seconds = wishes.timestamp.unwrap_or_else(now);
-    let wishes = Wishes { timestamp: Some(seconds), ..wishes };
+    let wishes = Wishes {
+        timestamp: Some(seconds),
+        ..wishes
+    };
     let dress = Dress::asked(&wishes, channel_name(request.channel()));
     // Ends of lines as others write them are none to be shown.
-    let mut text: String = texts.all().map(|text| dress.render(&text.replace("\r\n", "\n"))).collect();
+    let mut text: String = texts
+        .all()
+        .map(|text| dress.render(&text.replace("\r\n", "\n")))
+        .collect();
     if settings.footer {
         text.push_str(&footer(request.source().as_ref(), seconds));
     }
     let subject = parts.subject.unwrap_or_else(|| settings.subject.clone());
-    Ok(Mail { sender: parts.sender, recipients, subject, text, server: parts.server, port: parts.port })
+    Ok(Mail {
+        sender: parts.sender,
+        recipients,
+        subject,
+        text,
+        server: parts.server,
+        port: parts.port,
+    })
 }
 
 /// Who logged it, and when. It is the last line, whatever others look like it.
@@ -46,9 +67,17 @@ mod tests {
     const FOOTER: &str = "\n-- \nLogged by rank 3 of solver at 2026-01-05T09:00:00Z\n";
 
     fn request(text: &str) -> LogRequest {
-        let array = [(key::PMIX_LOG_EMAIL_ADDR, "ops@x.example"), (key::PMIX_LOG_EMAIL_MSG, text)];
-        let array: Vec<Info> = array.into_iter().map(|(key, text)| Info::new(key, text)).collect();
-        LogRequest::for_test(OWN).by(Proc::new("solver", 3)).with(OWN, array)
+        let array = [
+            (key::PMIX_LOG_EMAIL_ADDR, "ops@x.example"),
+            (key::PMIX_LOG_EMAIL_MSG, text),
+        ];
+        let array: Vec<Info> = array
+            .into_iter()
+            .map(|(key, text)| Info::new(key, text))
+            .collect();
+        LogRequest::for_test(OWN)
+            .by(Proc::new("solver", 3))
+            .with(OWN, array)
     }
 
     fn sent(request: &LogRequest, given: Vec<Info>) -> Result<Mail, i32> {
@@ -57,8 +86,9 @@ mod tests {
 
     #[test]
     fn a_mail_has_its_parts_and_the_payload_behind_the_text() {
-        let request =
-            request("half\r\ndone").with("site.load", 5u32).with_directive(key::PMIX_LOG_EMAIL_SUBJECT, "Progress");
+        let request = request("half\r\ndone")
+            .with("site.load", 5u32)
+            .with_directive(key::PMIX_LOG_EMAIL_SUBJECT, "Progress");
         let wanted = Mail {
             recipients: vec!["ops@x.example".to_owned()],
             subject: "Progress".to_owned(),
@@ -75,19 +105,31 @@ mod tests {
             .with_directive(key::PMIX_LOG_EMAIL_SERVER, "mail.x.example")
             .with_directive(key::PMIX_LOG_EMAIL_SRVR_PORT, 587i32);
         let mail = sent(&request, Vec::new()).unwrap();
-        assert_eq!((mail.sender.as_deref(), mail.server.as_deref()), (Some("me@x.example"), Some("mail.x.example")));
-        assert_eq!((mail.port, mail.subject.as_str()), (Some(587), "Message from a job"));
+        assert_eq!(
+            (mail.sender.as_deref(), mail.server.as_deref()),
+            (Some("me@x.example"), Some("mail.x.example"))
+        );
+        assert_eq!(
+            (mail.port, mail.subject.as_str()),
+            (Some(587), "Message from a job")
+        );
     }
 
     #[test]
     fn who_names_nobody_needs_default_recipients() {
         let request = LogRequest::for_test(OWN).with("site.load", 5u32);
         assert_eq!(sent(&request, Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));
-        let given = vec![Info::new("recipients", "a@x.example, b@x.example"), Info::new("footer", false)];
+        let given = vec![
+            Info::new("recipients", "a@x.example, b@x.example"),
+            Info::new("footer", false),
+        ];
         let mail = sent(&request, given.clone()).unwrap();
         assert_eq!(mail.recipients, ["a@x.example", "b@x.example"]);
         assert_eq!(mail.text, "site.load: 5\n");
-        assert_eq!(sent(&self::request("x"), given).unwrap().recipients, ["ops@x.example"]);
+        assert_eq!(
+            sent(&self::request("x"), given).unwrap().recipients,
+            ["ops@x.example"]
+        );
     }
 
     #[test]
@@ -104,14 +146,16 @@ mod tests {
             .at(1)
             .with_directive(key::PMIX_LOG_TAG_OUTPUT, true)
             .with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true);
-        let text =
-            "1970-01-01T00:00:01Z <email>: \\u{1b}[2J\n\n-- \nLogged by rank 0 of a\\nb at 1970-01-01T00:00:01Z\n";
+        let text = "1970-01-01T00:00:01Z <email>: \\u{1b}[2J\n\n-- \nLogged by rank 0 of a\\nb at 1970-01-01T00:00:01Z\n";
         assert_eq!(sent(&request, Vec::new()).unwrap().text, text);
         let xml = request.with_directive(key::PMIX_LOG_XML_OUTPUT, true);
         assert_eq!(sent(&xml, Vec::new()), Err(status::PMIX_ERR_NOT_SUPPORTED));
         let nobody = LogRequest::for_test(OWN).with("site.load", 5u32);
         let mail = sent(&nobody, vec![Info::new("recipients", "a@x.example")]).unwrap();
-        assert!(mail.text.contains("Logged by the resource manager at"), "{mail:?}");
+        assert!(
+            mail.text.contains("Logged by the resource manager at"),
+            "{mail:?}"
+        );
     }
 
     /// Text of which half could be taken for something else.

@@ -42,7 +42,10 @@ fn log(request: &LogRequest) -> Result<(), i32> {
         return Err(status::PMIX_ERR_NOT_SUPPORTED);
     }
     let settings = SETTINGS.get().ok_or(status::PMIX_ERR_INIT)?;
-    sink::submit(&settings.sink, letter(request, settings, || clock::now().as_secs())?)
+    sink::submit(
+        &settings.sink,
+        letter(request, settings, || clock::now().as_secs())?,
+    )
 }
 
 channel!(log);

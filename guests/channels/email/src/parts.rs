@@ -29,14 +29,18 @@ impl Parts {
         for info in request.directives() {
             parts.take(&info)?;
         }
-        let (own, beside): (Vec<Info>, Vec<Info>) = data.into_iter().partition(|info| info.key == request.channel());
+        let (own, beside): (Vec<Info>, Vec<Info>) = data
+            .into_iter()
+            .partition(|info| info.key == request.channel());
         for info in beside {
             if !parts.take(&info)? {
                 parts.data.push(info);
             }
         }
         for array in own {
-            let Value::Infos(infos) = array.value else { return Err(status::PMIX_ERR_BAD_PARAM) };
+            let Value::Infos(infos) = array.value else {
+                return Err(status::PMIX_ERR_BAD_PARAM);
+            };
             for info in infos {
                 parts.take_inner(info)?;
             }
@@ -77,30 +81,49 @@ impl Parts {
 
 /// Addresses with commas between them.
 pub fn addresses(text: &str) -> Result<Vec<String>, i32> {
-    text.split(',').map(|part| part.trim_matches(' ')).filter(|part| !part.is_empty()).map(address).collect()
+    text.split(',')
+        .map(|part| part.trim_matches(' '))
+        .filter(|part| !part.is_empty())
+        .map(address)
+        .collect()
 }
 
 /// An address, perhaps with a name before it. Whether it is one in all that mail asks for, the sink knows.
 fn address(text: &str) -> Result<String, i32> {
     let text = one_line(text)?.trim().to_owned();
-    let has_both = text.split_once('@').is_some_and(|(user, domain)| !user.is_empty() && !domain.is_empty());
-    if has_both { Ok(text) } else { Err(status::PMIX_ERR_BAD_PARAM) }
+    let has_both = text
+        .split_once('@')
+        .is_some_and(|(user, domain)| !user.is_empty() && !domain.is_empty());
+    if has_both {
+        Ok(text)
+    } else {
+        Err(status::PMIX_ERR_BAD_PARAM)
+    }
 }
 
 /// Text that fits into a header.
 pub fn one_line(text: &str) -> Result<String, i32> {
     let fits = |character: char| character != '\t' && peal_lines::is_plain(character);
-    if text.chars().all(fits) { Ok(text.to_owned()) } else { Err(status::PMIX_ERR_BAD_PARAM) }
+    if text.chars().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err(status::PMIX_ERR_BAD_PARAM)
+    }
 }
 
 fn server(text: &str) -> Result<String, i32> {
     let is_name = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_name { Ok(text.to_owned()) } else { Err(status::PMIX_ERR_BAD_PARAM) }
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err(status::PMIX_ERR_BAD_PARAM)
+    }
 }
 
 fn port(value: &Value) -> Result<u16, i32> {
     let port = value.as_i64().and_then(|port| u16::try_from(port).ok());
-    port.filter(|port| *port != 0).ok_or(status::PMIX_ERR_BAD_PARAM)
+    port.filter(|port| *port != 0)
+        .ok_or(status::PMIX_ERR_BAD_PARAM)
 }
 
 #[cfg(test)]
@@ -115,13 +138,19 @@ mod tests {
     }
 
     fn infos(pairs: &[(&str, &str)]) -> Vec<Info> {
-        pairs.iter().map(|(key, text)| Info::new(*key, *text)).collect()
+        pairs
+            .iter()
+            .map(|(key, text)| Info::new(*key, *text))
+            .collect()
     }
 
     #[test]
     fn attributes_are_taken_from_everywhere_and_the_array_counts_most() {
-        let array =
-            infos(&[(key::PMIX_LOG_EMAIL_SUBJECT, "array"), (key::PMIX_LOG_EMAIL_MSG, "text"), ("site.inner", "x")]);
+        let array = infos(&[
+            (key::PMIX_LOG_EMAIL_SUBJECT, "array"),
+            (key::PMIX_LOG_EMAIL_MSG, "text"),
+            ("site.inner", "x"),
+        ]);
         let request = LogRequest::for_test(OWN)
             .with(OWN, array)
             .with(key::PMIX_LOG_EMAIL_SUBJECT, "beside")
@@ -159,25 +188,51 @@ mod tests {
         ] {
             let request = || LogRequest::for_test(OWN);
             assert_eq!(parts(&request().with(key, value.clone())), BAD, "{key}");
-            assert_eq!(parts(&request().with_directive(key, value.clone())), BAD, "{key}");
-            assert_eq!(parts(&request().with(OWN, vec![Info::new(key, value)])), BAD, "{key}");
+            assert_eq!(
+                parts(&request().with_directive(key, value.clone())),
+                BAD,
+                "{key}"
+            );
+            assert_eq!(
+                parts(&request().with(OWN, vec![Info::new(key, value)])),
+                BAD,
+                "{key}"
+            );
         }
         assert_eq!(parts(&LogRequest::for_test(OWN).with(OWN, "text")), BAD);
     }
 
     #[test]
     fn nothing_makes_a_header_of_its_own() {
-        for text in ["a@x.example\r\nBcc: b@x.example", "a@x.example\n", "a\u{0}@x.example", "a\u{2028}@x.example"] {
-            for key in [key::PMIX_LOG_EMAIL_ADDR, key::PMIX_LOG_EMAIL_SENDER_ADDR, key::PMIX_LOG_EMAIL_SUBJECT] {
-                assert_eq!(parts(&LogRequest::for_test(OWN).with_directive(key, text)), BAD, "{key} {text:?}");
+        for text in [
+            "a@x.example\r\nBcc: b@x.example",
+            "a@x.example\n",
+            "a\u{0}@x.example",
+            "a\u{2028}@x.example",
+        ] {
+            for key in [
+                key::PMIX_LOG_EMAIL_ADDR,
+                key::PMIX_LOG_EMAIL_SENDER_ADDR,
+                key::PMIX_LOG_EMAIL_SUBJECT,
+            ] {
+                assert_eq!(
+                    parts(&LogRequest::for_test(OWN).with_directive(key, text)),
+                    BAD,
+                    "{key} {text:?}"
+                );
             }
         }
         for server in ["", "mail.x.example\r\nQUIT", "two words"] {
-            let request = LogRequest::for_test(OWN).with_directive(key::PMIX_LOG_EMAIL_SERVER, server);
+            let request =
+                LogRequest::for_test(OWN).with_directive(key::PMIX_LOG_EMAIL_SERVER, server);
             assert_eq!(parts(&request), BAD, "{server:?}");
         }
         for address in ["ops", "@x.example", "ops@"] {
-            assert_eq!(addresses(address), Err(status::PMIX_ERR_BAD_PARAM), "{address}");
+            assert_eq!(
+                addresses(address),
+                Err(status::PMIX_ERR_BAD_PARAM),
+                "{address}"
+            );
         }
     }
 

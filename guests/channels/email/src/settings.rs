@@ -25,8 +25,10 @@ impl Settings {
         let footer = config.get("footer").map_or(Some(true), Value::as_bool);
         Ok(Settings {
             sink: peal_lines::opened(config, "sink", "mail", sinks)?,
-            recipients: recipients.map_err(|_| wrong("recipients", "addresses with commas between them"))?,
-            subject: subject.map_err(|_| wrong("subject", "one line without control characters"))?,
+            recipients: recipients
+                .map_err(|_| wrong("recipients", "addresses with commas between them"))?,
+            subject: subject
+                .map_err(|_| wrong("subject", "one line without control characters"))?,
             footer: footer.ok_or_else(|| wrong("footer", "true or false"))?,
         })
     }
@@ -58,7 +60,11 @@ pub mod tests {
     fn what_makes_no_sense_is_refused() {
         for (name, value, says) in [
             ("recipients", Value::from("ops"), "addresses"),
-            ("recipients", "a@b.example\r\nBcc: c@d.example".into(), "addresses"),
+            (
+                "recipients",
+                "a@b.example\r\nBcc: c@d.example".into(),
+                "addresses",
+            ),
             ("subject", "one\ntwo".into(), "one line"),
             ("footer", "no".into(), "true or false"),
             ("sink", "post".into(), "not open"),

@@ -37,15 +37,28 @@ fn written(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i3
     let wishes = wishes.no_xml()?;
     let time = shown(wishes.timestamp.unwrap_or_else(now));
     // The time is there in any case.
-    let dress = Dress { time: None, ..Dress::asked(&wishes, channel_name(request.channel())) };
-    let start = format!("{time} [{}] {}", who(request.source().as_ref()), dress.prefix());
-    let written = |text: String| lines(&text).map(|line| format!("{start}{}\n", visible(line))).collect::<String>();
+    let dress = Dress {
+        time: None,
+        ..Dress::asked(&wishes, channel_name(request.channel()))
+    };
+    let start = format!(
+        "{time} [{}] {}",
+        who(request.source().as_ref()),
+        dress.prefix()
+    );
+    let written = |text: String| {
+        lines(&text)
+            .map(|line| format!("{start}{}\n", visible(line)))
+            .collect::<String>()
+    };
     Ok(texts.all().map(written).collect())
 }
 
 /// Who logged it, in one field.
 fn who(source: Option<&Proc>) -> String {
-    let Some(Proc { nspace, rank }) = source else { return "-".to_owned() };
+    let Some(Proc { nspace, rank }) = source else {
+        return "-".to_owned();
+    };
     let mut field = String::new();
     for character in visible(nspace).chars() {
         match character {
@@ -68,7 +81,10 @@ mod tests {
     const OWN: &str = "site.log.board";
 
     fn request() -> LogRequest {
-        LogRequest::for_test(OWN).by(Proc::new("solver", 3)).with(OWN, "one\ntwo \u{1b}c").with("site.load", 5u32)
+        LogRequest::for_test(OWN)
+            .by(Proc::new("solver", 3))
+            .with(OWN, "one\ntwo \u{1b}c")
+            .with("site.load", 5u32)
     }
 
     fn lines_of(request: &LogRequest) -> Result<String, i32> {
@@ -78,18 +94,29 @@ mod tests {
     #[test]
     fn each_line_says_when_and_who() {
         let start = "2026-01-05T09:00:00Z [solver,3] ";
-        let lines = ["one", "two \\u{1b}c", "site.load: 5"].map(|text| format!("{start}{text}\n")).concat();
+        let lines = ["one", "two \\u{1b}c", "site.load: 5"]
+            .map(|text| format!("{start}{text}\n"))
+            .concat();
         assert_eq!(lines_of(&request()).unwrap(), lines);
-        assert!(lines_of(&request().at(1)).unwrap().starts_with("1970-01-01T00:00:01Z [solver,3] one\n"));
+        assert!(
+            lines_of(&request().at(1))
+                .unwrap()
+                .starts_with("1970-01-01T00:00:01Z [solver,3] one\n")
+        );
         let nobody = LogRequest::for_test(OWN).with(OWN, "x");
         assert_eq!(lines_of(&nobody).unwrap(), "2026-01-05T09:00:00Z [-] x\n");
     }
 
     #[test]
     fn nobody_is_somebody_else() {
-        let request = LogRequest::for_test(OWN).by(Proc::new("a,0] x\n[b", 1)).with(OWN, "y\n[root,0] z");
+        let request = LogRequest::for_test(OWN)
+            .by(Proc::new("a,0] x\n[b", 1))
+            .with(OWN, "y\n[root,0] z");
         let start = "2026-01-05T09:00:00Z [a\\u{2c}0\\u{5d}\\u{20}x\\n\\u{5b}b,1] ";
-        assert_eq!(lines_of(&request).unwrap(), format!("{start}y\n{start}[root,0] z\n"));
+        assert_eq!(
+            lines_of(&request).unwrap(),
+            format!("{start}y\n{start}[root,0] z\n")
+        );
     }
 
     #[test]
@@ -103,8 +130,14 @@ mod tests {
 
     #[test]
     fn nothing_is_written_of_what_cannot_be_read() {
-        assert_eq!(lines_of(&request().with(OWN, 5u32)), Err(status::PMIX_ERR_BAD_PARAM));
-        assert_eq!(lines_of(&LogRequest::for_test(OWN)), Err(status::PMIX_ERR_BAD_PARAM));
+        assert_eq!(
+            lines_of(&request().with(OWN, 5u32)),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
+        assert_eq!(
+            lines_of(&LogRequest::for_test(OWN)),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
     }
 
     /// Text of which half could be taken for something else.

@@ -98,12 +98,27 @@ mod tests {
             (f64::NAN.into(), json!(["double", "NaN"])),
             (f32::INFINITY.into(), json!(["float", "inf"])),
             (Value::Time(0), json!(["time", "1970-01-01T00:00:00Z"])),
-            (Value::Timeval { seconds: 1, microseconds: 5 }, json!(["timeval", "1.000005"])),
+            (
+                Value::Timeval {
+                    seconds: 1,
+                    microseconds: 5,
+                },
+                json!(["timeval", "1.000005"]),
+            ),
             (Range::Local.into(), json!(["range", "local"])),
             (vec![0u8, 255].into(), json!(["bytes", "00ff"])),
-            (Proc::new("a", 1).into(), json!(["proc", { "nspace": "a", "rank": 1 }])),
-            (vec![Proc::new("a", 1)].into(), json!(["procs", [{ "nspace": "a", "rank": 1 }]])),
-            (vec![Value::from(1i32), Value::from(2i32)].into(), json!(["array", [1, 2]])),
+            (
+                Proc::new("a", 1).into(),
+                json!(["proc", { "nspace": "a", "rank": 1 }]),
+            ),
+            (
+                vec![Proc::new("a", 1)].into(),
+                json!(["procs", [{ "nspace": "a", "rank": 1 }]]),
+            ),
+            (
+                vec![Value::from(1i32), Value::from(2i32)].into(),
+                json!(["array", [1, 2]]),
+            ),
         ] {
             assert_eq!(json!([word(&given), value(&given)]), wanted, "{given:?}");
         }
@@ -111,7 +126,13 @@ mod tests {
 
     #[test]
     fn trees_stay_trees() {
-        let tree = Info::new("tree", vec![Info::new("leaf", "x"), Info::new("twig", vec![Info::new("leaf", 5u8)])]);
+        let tree = Info::new(
+            "tree",
+            vec![
+                Info::new("leaf", "x"),
+                Info::new("twig", vec![Info::new("leaf", 5u8)]),
+            ],
+        );
         let wanted = json!({ "key": "tree", "type": "infos", "value": [
             { "key": "leaf", "type": "string", "value": "x" },
             { "key": "twig", "type": "infos", "value": [{ "key": "leaf", "type": "uint8", "value": 5 }] },
@@ -124,7 +145,9 @@ mod tests {
         let text = "\"}\n\u{1b}[2J\u{9b}\u{7f}\u{2028}\u{202e}\u{feff}\tgrün \u{1f600}";
         let line = line(&json!(text));
         assert!(
-            line.trim_end_matches('\n').chars().all(|character| is_plain(character) && character != '\t'),
+            line.trim_end_matches('\n')
+                .chars()
+                .all(|character| is_plain(character) && character != '\t'),
             "{line:?}"
         );
         assert_eq!(serde_json::from_str::<Json>(&line).unwrap(), json!(text));

@@ -35,8 +35,10 @@ impl Settings {
             None if !sinks.iter().any(|sink| sink == default) => Ok(None),
             _ => peal_lines::opened(config, setting, default, sinks).map(Some),
         };
-        let settings =
-            Settings { job_record: sink("job_record", "job-record")?, datastore: sink("datastore", "datastore")? };
+        let settings = Settings {
+            job_record: sink("job_record", "job-record")?,
+            datastore: sink("datastore", "datastore")?,
+        };
         if settings.job_record.is_none() && settings.datastore.is_none() {
             return Err(
                 "no record is open to this module: name \"job-record\" or \"datastore\" in its \"sinks\"".to_owned()
@@ -65,7 +67,10 @@ fn stop() {}
 
 fn log(request: &LogRequest) -> Result<(), i32> {
     let settings = SETTINGS.get().ok_or(status::PMIX_ERR_INIT)?;
-    sink::write(settings.sink(request.channel())?, record(request, || clock::now().as_secs())?)
+    sink::write(
+        settings.sink(request.channel())?,
+        record(request, || clock::now().as_secs())?,
+    )
 }
 
 channel!(log);
@@ -79,14 +84,26 @@ mod tests {
     #[test]
     fn a_channel_without_a_sink_is_not_available() {
         let sinks = ["job-record".to_owned(), "other".to_owned()];
-        let read = |settings: &[Info], sinks: &[String]| Settings::read(&Config::for_test(settings.to_vec()), sinks);
+        let read = |settings: &[Info], sinks: &[String]| {
+            Settings::read(&Config::for_test(settings.to_vec()), sinks)
+        };
         let one = read(&[], &sinks).unwrap();
         assert_eq!(one.sink(key::PMIX_LOG_JOB_RECORD), Ok("job-record"));
-        assert_eq!(one.sink(key::PMIX_LOG_GLOBAL_DATASTORE), Err(status::PMIX_ERR_NOT_AVAILABLE));
-        assert_eq!(one.sink(key::PMIX_LOG_STDOUT), Err(status::PMIX_ERR_NOT_SUPPORTED));
+        assert_eq!(
+            one.sink(key::PMIX_LOG_GLOBAL_DATASTORE),
+            Err(status::PMIX_ERR_NOT_AVAILABLE)
+        );
+        assert_eq!(
+            one.sink(key::PMIX_LOG_STDOUT),
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        );
         let both = read(&[Info::new("datastore", "other")], &sinks).unwrap();
         assert_eq!(both.sink(key::PMIX_LOG_GLOBAL_DATASTORE), Ok("other"));
         assert!(read(&[], &[]).unwrap_err().contains("no record is open"));
-        assert!(read(&[Info::new("datastore", "else")], &sinks).unwrap_err().contains("\"else\""));
+        assert!(
+            read(&[Info::new("datastore", "else")], &sinks)
+                .unwrap_err()
+                .contains("\"else\"")
+        );
     }
 }

@@ -48,7 +48,10 @@ mod tests {
     fn a_text_is_the_message_and_payload_its_data() {
         let request = LogRequest::for_test(OWN)
             .by(Proc::new("solver", 3))
-            .as_user(Identity { uid: 1000, gid: 1000 })
+            .as_user(Identity {
+                uid: 1000,
+                gid: 1000,
+            })
             .with(OWN, "half\ndone")
             .with("site.load", 5u32);
         let wanted = json!({
@@ -61,19 +64,26 @@ mod tests {
     #[test]
     fn true_records_the_payload_alone() {
         let store = key::PMIX_LOG_GLOBAL_DATASTORE;
-        let request = LogRequest::for_test(store).at(1).with(store, true).with("site.load", 5u32);
+        let request = LogRequest::for_test(store)
+            .at(1)
+            .with(store, true)
+            .with("site.load", 5u32);
         let wanted = json!({
             "time": "1970-01-01T00:00:01Z", "channel": "global_datastore",
             "data": [{ "key": "site.load", "type": "uint32", "value": 5 }],
         });
         assert_eq!(recorded(&request), Ok(wanted));
-        assert_eq!(recorded(&LogRequest::for_test(store).with(store, true)), Err(status::PMIX_ERR_BAD_PARAM));
+        assert_eq!(
+            recorded(&LogRequest::for_test(store).with(store, true)),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
     }
 
     #[test]
     fn a_text_forges_no_field() {
-        let request =
-            LogRequest::for_test(OWN).by(Proc::new("a\",\"rank\":0,\"x\":\"", 1)).with(OWN, "x\",\"uid\":0}\n{");
+        let request = LogRequest::for_test(OWN)
+            .by(Proc::new("a\",\"rank\":0,\"x\":\"", 1))
+            .with(OWN, "x\",\"uid\":0}\n{");
         let record = recorded(&request).unwrap();
         assert_eq!((&record["rank"], record.get("uid")), (&json!(1), None));
         assert_eq!(record["text"], "x\",\"uid\":0}\n{");
@@ -81,7 +91,9 @@ mod tests {
 
     #[test]
     fn xml_is_not_to_be_had() {
-        let request = LogRequest::for_test(OWN).with(OWN, "x").with_directive(key::PMIX_LOG_XML_OUTPUT, true);
+        let request = LogRequest::for_test(OWN)
+            .with(OWN, "x")
+            .with_directive(key::PMIX_LOG_XML_OUTPUT, true);
         assert_eq!(recorded(&request), Err(status::PMIX_ERR_NOT_SUPPORTED));
     }
 

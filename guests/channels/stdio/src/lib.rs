@@ -48,24 +48,46 @@ mod tests {
 
     fn request() -> LogRequest {
         let out = key::PMIX_LOG_STDOUT;
-        LogRequest::for_test(out).by(Proc::new("solver", 0)).with(out, "one\ntwo").with("site.load", 5u32).at(1)
+        LogRequest::for_test(out)
+            .by(Proc::new("solver", 0))
+            .with(out, "one\ntwo")
+            .with("site.load", 5u32)
+            .at(1)
     }
 
     #[test]
     fn lines_are_dressed_as_asked() {
-        assert_eq!(written(&request(), "stdout").unwrap(), "one\ntwo\nsite.load: 5\n");
+        assert_eq!(
+            written(&request(), "stdout").unwrap(),
+            "one\ntwo\nsite.load: 5\n"
+        );
         let tagged = request().with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
-        assert_eq!(written(&tagged, "stdout").unwrap(), "<stdout>: one\n<stdout>: two\n<stdout>: site.load: 5\n");
+        assert_eq!(
+            written(&tagged, "stdout").unwrap(),
+            "<stdout>: one\n<stdout>: two\n<stdout>: site.load: 5\n"
+        );
         let dated = request().with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true);
-        assert!(written(&dated, "stdout").unwrap().starts_with("1970-01-01T00:00:01Z one\n"));
+        assert!(
+            written(&dated, "stdout")
+                .unwrap()
+                .starts_with("1970-01-01T00:00:01Z one\n")
+        );
     }
 
     #[test]
     fn xml_is_written_where_it_is_asked_for() {
         let xml = request().with_directive(key::PMIX_LOG_XML_OUTPUT, true);
-        let element = |text| format!("<stdout nspace=\"solver\" rank=\"0\">{text}&#010;</stdout>\n");
-        assert_eq!(written(&xml, "stdout").unwrap(), ["one", "two", "site.load: 5"].map(element).concat());
+        let element =
+            |text| format!("<stdout nspace=\"solver\" rank=\"0\">{text}&#010;</stdout>\n");
+        assert_eq!(
+            written(&xml, "stdout").unwrap(),
+            ["one", "two", "site.load: 5"].map(element).concat()
+        );
         let dated = xml.with_directive(key::PMIX_LOG_GENERATE_TIMESTAMP, true);
-        assert!(written(&dated, "stdout").unwrap().contains(" timestamp=\"1970-01-01T00:00:01Z\">one&#010;"));
+        assert!(
+            written(&dated, "stdout")
+                .unwrap()
+                .contains(" timestamp=\"1970-01-01T00:00:01Z\">one&#010;")
+        );
     }
 }

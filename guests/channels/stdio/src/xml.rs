@@ -15,17 +15,28 @@ impl Elements {
     pub fn new(name: &str, source: Option<&Proc>, time: Option<Option<u64>>) -> Elements {
         let mut start = format!("<{name}");
         if let Some(Proc { nspace, rank }) = source {
-            start.push_str(&format!(" nspace=\"{}\" rank=\"{rank}\"", attribute(nspace)));
+            start.push_str(&format!(
+                " nspace=\"{}\" rank=\"{rank}\"",
+                attribute(nspace)
+            ));
         }
         if let Some(time) = time {
-            start.push_str(&format!(" timestamp=\"{}\"", time.map_or_else(|| "-".to_owned(), shown)));
+            start.push_str(&format!(
+                " timestamp=\"{}\"",
+                time.map_or_else(|| "-".to_owned(), shown)
+            ));
         }
-        Elements { start: start + ">", end: format!("&#010;</{name}>\n") }
+        Elements {
+            start: start + ">",
+            end: format!("&#010;</{name}>\n"),
+        }
     }
 
     /// A text's lines.
     pub fn render(&self, text: &str) -> String {
-        lines(text).map(|line| format!("{}{}{}", self.start, escaped(line), self.end)).collect()
+        lines(text)
+            .map(|line| format!("{}{}{}", self.start, escaped(line), self.end))
+            .collect()
     }
 }
 
@@ -63,34 +74,63 @@ mod tests {
         let one = "<stdout nspace=\"solver\" rank=\"3\">one&#010;</stdout>\n";
         assert_eq!(elements.render("one\n"), one);
         assert_eq!(elements.render("one\none"), one.repeat(2));
-        assert_eq!(Elements::new("stderr", None, None).render(""), "<stderr>&#010;</stderr>\n");
+        assert_eq!(
+            Elements::new("stderr", None, None).render(""),
+            "<stderr>&#010;</stderr>\n"
+        );
     }
 
     #[test]
     fn the_time_is_an_attribute() {
         let elements = |time| Elements::new("stderr", None, Some(time)).render("x");
-        assert_eq!(elements(Some(0)), "<stderr timestamp=\"1970-01-01T00:00:00Z\">x&#010;</stderr>\n");
+        assert_eq!(
+            elements(Some(0)),
+            "<stderr timestamp=\"1970-01-01T00:00:00Z\">x&#010;</stderr>\n"
+        );
         assert_eq!(elements(None), "<stderr timestamp=\"-\">x&#010;</stderr>\n");
     }
 
     #[test]
     fn nothing_forges_an_element_or_an_attribute() {
         let proc = Proc::new("a\" rank='0'>\t<x", 1);
-        let lines = Elements::new("stdout", Some(&proc), None).render("</stdout>\n<stdout rank=\"0\">&#010;]]>");
+        let lines = Elements::new("stdout", Some(&proc), None)
+            .render("</stdout>\n<stdout rank=\"0\">&#010;]]>");
         let start = "<stdout nspace=\"a&quot; rank=&apos;0&apos;&gt;&#009;&lt;x\" rank=\"1\">";
-        let texts = ["&lt;/stdout&gt;", "&lt;stdout rank=&quot;0&quot;&gt;&amp;#010;]]&gt;"];
-        assert_eq!(lines, texts.map(|text| format!("{start}{text}&#010;</stdout>\n")).concat());
+        let texts = [
+            "&lt;/stdout&gt;",
+            "&lt;stdout rank=&quot;0&quot;&gt;&amp;#010;]]&gt;",
+        ];
+        assert_eq!(
+            lines,
+            texts
+                .map(|text| format!("{start}{text}&#010;</stdout>\n"))
+                .concat()
+        );
     }
 
     #[test]
     fn what_xml_cannot_carry_is_visible() {
-        assert_eq!(escaped("\u{0}\u{1b}[2J\r\u{fffe}\u{ffff}\tgrün"), "\\u{0}\\u{1b}[2J\\r\\u{fffe}\\u{ffff}\tgrün");
+        assert_eq!(
+            escaped("\u{0}\u{1b}[2J\r\u{fffe}\u{ffff}\tgrün"),
+            "\\u{0}\\u{1b}[2J\\r\\u{fffe}\\u{ffff}\tgrün"
+        );
     }
 
     /// What an XML reader makes of text.
     fn unescaped(text: &str) -> String {
-        let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#009;", "\t"), ("&amp;", "&")];
-        named.iter().fold(text.to_owned(), |text, (entity, character)| text.replace(entity, character))
+        let named = [
+            ("&lt;", "<"),
+            ("&gt;", ">"),
+            ("&quot;", "\""),
+            ("&apos;", "'"),
+            ("&#009;", "\t"),
+            ("&amp;", "&"),
+        ];
+        named
+            .iter()
+            .fold(text.to_owned(), |text, (entity, character)| {
+                text.replace(entity, character)
+            })
     }
 
     /// Text of which half could be taken for something else.

@@ -2,7 +2,9 @@
 use peal_lines::rfc3339;
 use peal_sdk::Proc;
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
 /// The longest name of an application in RFC 5424, and the longest tag in RFC 3164.
 const LONGEST: [usize; 2] = [48, 32];
 /// What messages from here are called: their kind in RFC 5424, and their tag in RFC 3164 where nobody is known to be their source.
@@ -28,10 +30,16 @@ impl Head<'_> {
         let host = self.hostname.unwrap_or("-");
         let [longest, _] = LONGEST;
         let (application, process) = match self.source {
-            Some(Proc { nspace, rank }) => (name(nspace, longest, |byte| byte.is_ascii_graphic()), rank.to_string()),
+            Some(Proc { nspace, rank }) => (
+                name(nspace, longest, |byte| byte.is_ascii_graphic()),
+                rank.to_string(),
+            ),
             None => ("-".to_owned(), "-".to_owned()),
         };
-        Some(format!("<{}>1 {time} {host} {application} {process} {KIND} - ", self.priority))
+        Some(format!(
+            "<{}>1 {time} {host} {application} {process} {KIND} - ",
+            self.priority
+        ))
     }
 
     /// As RFC 3164 writes it, in UTC; none for a time that it has no words for. Without a hostname it is what C libraries say to a
@@ -42,22 +50,36 @@ impl Head<'_> {
         let mut parts = date.split('-').skip(1);
         let month = MONTHS.get(parts.next()?.parse::<usize>().ok()?.checked_sub(1)?)?;
         let day: u8 = parts.next()?.parse().ok()?;
-        let host = self.hostname.map_or_else(String::new, |host| format!("{host} "));
+        let host = self
+            .hostname
+            .map_or_else(String::new, |host| format!("{host} "));
         let [_, longest] = LONGEST;
         let is_of_tag = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let tag = match self.source {
             Some(Proc { nspace, rank }) => format!("{}[{rank}]", name(nspace, longest, is_of_tag)),
             None => KIND.to_owned(),
         };
-        Some(format!("<{}>{month} {day:2} {clock} {host}{tag}: ", self.priority))
+        Some(format!(
+            "<{}>{month} {day:2} {clock} {host}{tag}: ",
+            self.priority
+        ))
     }
 }
 
 /// A namespace as a field: other characters become `_`, so that it is one field, and what is too long is cut.
 fn name(nspace: &str, longest: usize, allowed: impl Fn(u8) -> bool) -> String {
-    let one = |character: char| u8::try_from(character).ok().filter(|byte| allowed(*byte)).map_or('_', char::from);
+    let one = |character: char| {
+        u8::try_from(character)
+            .ok()
+            .filter(|byte| allowed(*byte))
+            .map_or('_', char::from)
+    };
     let name: String = nspace.chars().map(one).take(longest).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
+    if name.is_empty() {
+        "_".to_owned()
+    } else {
+        name
+    }
 }
 
 #[cfg(test)]
@@ -67,25 +89,53 @@ mod tests {
     const TIME: u64 = 1_767_603_600;
 
     fn head<'a>(source: &'a Proc, hostname: Option<&'a str>) -> Head<'a> {
-        Head { priority: 14, seconds: TIME, hostname, source: Some(source) }
+        Head {
+            priority: 14,
+            seconds: TIME,
+            hostname,
+            source: Some(source),
+        }
     }
 
     #[test]
     fn both_forms_are_as_their_rfc_says() {
         let proc = Proc::new("solver", 3);
         let head = head(&proc, Some("node7"));
-        assert_eq!(head.rfc5424().unwrap(), "<14>1 2026-01-05T09:00:00Z node7 solver 3 pmix - ");
-        assert_eq!(head.rfc3164().unwrap(), "<14>Jan  5 09:00:00 node7 solver[3]: ");
-        let late = Head { seconds: 1_767_225_599, ..head };
-        assert_eq!(late.rfc3164().unwrap(), "<14>Dec 31 23:59:59 node7 solver[3]: ");
+        assert_eq!(
+            head.rfc5424().unwrap(),
+            "<14>1 2026-01-05T09:00:00Z node7 solver 3 pmix - "
+        );
+        assert_eq!(
+            head.rfc3164().unwrap(),
+            "<14>Jan  5 09:00:00 node7 solver[3]: "
+        );
+        let late = Head {
+            seconds: 1_767_225_599,
+            ..head
+        };
+        assert_eq!(
+            late.rfc3164().unwrap(),
+            "<14>Dec 31 23:59:59 node7 solver[3]: "
+        );
     }
 
     #[test]
     fn what_is_not_known_has_no_value() {
-        let head = Head { priority: 191, seconds: TIME, hostname: None, source: None };
-        assert_eq!(head.rfc5424().unwrap(), "<191>1 2026-01-05T09:00:00Z - - - pmix - ");
+        let head = Head {
+            priority: 191,
+            seconds: TIME,
+            hostname: None,
+            source: None,
+        };
+        assert_eq!(
+            head.rfc5424().unwrap(),
+            "<191>1 2026-01-05T09:00:00Z - - - pmix - "
+        );
         assert_eq!(head.rfc3164().unwrap(), "<191>Jan  5 09:00:00 pmix: ");
-        let never = Head { seconds: u64::MAX, ..head };
+        let never = Head {
+            seconds: u64::MAX,
+            ..head
+        };
         assert_eq!((never.rfc5424(), never.rfc3164()), (None, None));
     }
 
@@ -93,11 +143,32 @@ mod tests {
     fn a_namespace_is_one_field() {
         let proc = Proc::new("a 0 pmix - \n<0>1 ü[1]:x]", 7);
         let head = head(&proc, None);
-        assert_eq!(head.rfc5424().unwrap(), "<14>1 2026-01-05T09:00:00Z - a_0_pmix_-__<0>1__[1]:x] 7 pmix - ");
-        assert_eq!(head.rfc3164().unwrap(), "<14>Jan  5 09:00:00 a_0_pmix_-___0_1___1__x_[7]: ");
+        assert_eq!(
+            head.rfc5424().unwrap(),
+            "<14>1 2026-01-05T09:00:00Z - a_0_pmix_-__<0>1__[1]:x] 7 pmix - "
+        );
+        assert_eq!(
+            head.rfc3164().unwrap(),
+            "<14>Jan  5 09:00:00 a_0_pmix_-___0_1___1__x_[7]: "
+        );
         let (long, none) = (Proc::new("n".repeat(300), 0), Proc::new("", 0));
-        assert!(self::head(&long, None).rfc5424().unwrap().contains(&format!(" {} 0 ", "n".repeat(48))));
-        assert!(self::head(&long, None).rfc3164().unwrap().contains(&format!(" {}[0]", "n".repeat(32))));
-        assert!(self::head(&none, None).rfc5424().unwrap().contains(" _ 0 pmix"));
+        assert!(
+            self::head(&long, None)
+                .rfc5424()
+                .unwrap()
+                .contains(&format!(" {} 0 ", "n".repeat(48)))
+        );
+        assert!(
+            self::head(&long, None)
+                .rfc3164()
+                .unwrap()
+                .contains(&format!(" {}[0]", "n".repeat(32)))
+        );
+        assert!(
+            self::head(&none, None)
+                .rfc5424()
+                .unwrap()
+                .contains(" _ 0 pmix")
+        );
     }
 }

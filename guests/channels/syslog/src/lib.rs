@@ -44,7 +44,9 @@ fn log(request: &LogRequest) -> Result<(), i32> {
     let settings = SETTINGS.get().ok_or(status::PMIX_ERR_INIT)?;
     let target = settings.target(request.channel())?;
     let messages = messages(request, settings, target, || clock::now().as_secs())?;
-    messages.iter().try_for_each(|message| sink::write(&target.sink, message))
+    messages
+        .iter()
+        .try_for_each(|message| sink::write(&target.sink, message))
 }
 
 channel!(log);

@@ -31,10 +31,17 @@ pub fn messages(
         Format::Rfc3164 => head.rfc3164(),
     };
     // The header has the time in any case.
-    let dress = Dress { time: None, ..Dress::asked(&wishes, channel_name(request.channel())) };
+    let dress = Dress {
+        time: None,
+        ..Dress::asked(&wishes, channel_name(request.channel()))
+    };
     let start = header.ok_or(status::PMIX_ERR_BAD_PARAM)? + &dress.prefix();
     let most = settings.max_bytes(target.format);
-    let messages = |text: String| lines(&text).map(|line| cut(format!("{start}{}", visible(line)), most)).collect();
+    let messages = |text: String| {
+        lines(&text)
+            .map(|line| cut(format!("{start}{}", visible(line)), most))
+            .collect()
+    };
     Ok(texts.all().flat_map::<Vec<String>, _>(messages).collect())
 }
 
@@ -59,46 +66,78 @@ mod tests {
 
     fn said(request: &LogRequest, given: Vec<Info>) -> Result<Vec<String>, i32> {
         let settings = settings(given).unwrap();
-        messages(request, &settings, settings.target(request.channel()).unwrap(), || 1_767_603_600)
+        messages(
+            request,
+            &settings,
+            settings.target(request.channel()).unwrap(),
+            || 1_767_603_600,
+        )
     }
 
     fn request(text: &str) -> LogRequest {
-        LogRequest::for_test(OWN).by(Proc::new("solver", 3)).with(OWN, text)
+        LogRequest::for_test(OWN)
+            .by(Proc::new("solver", 3))
+            .with(OWN, text)
     }
 
     #[test]
     fn each_line_is_a_message() {
-        let request = request("one\n\ntwo\n").with("site.load", 5u32).with(OWN, "");
+        let request = request("one\n\ntwo\n")
+            .with("site.load", 5u32)
+            .with(OWN, "");
         let texts = ["one", "", "two", "", "site.load: 5"].map(|text| format!("{HEADER}{text}"));
         assert_eq!(said(&request, Vec::new()).unwrap(), texts);
     }
 
     #[test]
     fn the_requesters_time_and_priority_count_and_so_do_the_settings() {
-        let request = request("x").at(1).with_directive(key::PMIX_LOG_SYSLOG_PRI, 1i32);
-        assert_eq!(said(&request, Vec::new()).unwrap(), ["<9>1 1970-01-01T00:00:01Z - solver 3 pmix - x"]);
-        let given =
-            vec![Info::new("format", "rfc3164"), Info::new("hostname", "node7"), Info::new("facility", "local7")];
-        assert_eq!(said(&request, given).unwrap(), ["<185>Jan  1 00:00:01 node7 solver[3]: x"]);
+        let request = request("x")
+            .at(1)
+            .with_directive(key::PMIX_LOG_SYSLOG_PRI, 1i32);
+        assert_eq!(
+            said(&request, Vec::new()).unwrap(),
+            ["<9>1 1970-01-01T00:00:01Z - solver 3 pmix - x"]
+        );
+        let given = vec![
+            Info::new("format", "rfc3164"),
+            Info::new("hostname", "node7"),
+            Info::new("facility", "local7"),
+        ];
+        assert_eq!(
+            said(&request, given).unwrap(),
+            ["<185>Jan  1 00:00:01 node7 solver[3]: x"]
+        );
     }
 
     #[test]
     fn nothing_forges_a_second_message() {
         let text = "x\r\n<0>1 - - - - - - y\u{0}\u{1b}c\u{85}\u{2028}z";
-        let texts = ["x\\r", "<0>1 - - - - - - y\\u{0}\\u{1b}c\\u{85}\\u{2028}z"].map(|text| format!("{HEADER}{text}"));
+        let texts = ["x\\r", "<0>1 - - - - - - y\\u{0}\\u{1b}c\\u{85}\\u{2028}z"]
+            .map(|text| format!("{HEADER}{text}"));
         let messages = said(&request(text), Vec::new()).unwrap();
         assert_eq!(messages, texts);
-        assert!(messages.iter().flat_map(|message| message.chars()).all(peal_lines::is_plain));
+        assert!(
+            messages
+                .iter()
+                .flat_map(|message| message.chars())
+                .all(peal_lines::is_plain)
+        );
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters_and_marked() {
         let short = || vec![Info::new("max_bytes", 480)];
         let fits = "x".repeat(480 - HEADER.len());
-        assert_eq!(said(&request(&fits), short()).unwrap(), [format!("{HEADER}{fits}")]);
+        assert_eq!(
+            said(&request(&fits), short()).unwrap(),
+            [format!("{HEADER}{fits}")]
+        );
         for text in [fits + "x", "ü".repeat(300), "\u{1f600}".repeat(300)] {
             let messages = said(&request(&text), short()).unwrap();
-            assert!((476..=480).contains(&messages[0].len()) && messages[0].ends_with('…'), "{messages:?}");
+            assert!(
+                (476..=480).contains(&messages[0].len()) && messages[0].ends_with('…'),
+                "{messages:?}"
+            );
         }
     }
 
@@ -106,15 +145,29 @@ mod tests {
     fn lines_are_tagged_where_it_is_asked_and_xml_is_not_to_be_had() {
         let tagged = request("one\ntwo").with_directive(key::PMIX_LOG_TAG_OUTPUT, true);
         let texts = ["<syslog>: one", "<syslog>: two"].map(|text| format!("{HEADER}{text}"));
-        assert_eq!(said(&tagged.with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true), Vec::new()).unwrap(), texts);
+        assert_eq!(
+            said(
+                &tagged.with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true),
+                Vec::new()
+            )
+            .unwrap(),
+            texts
+        );
         let xml = request("x").with_directive(key::PMIX_LOG_XML_OUTPUT, true);
         assert_eq!(said(&xml, Vec::new()), Err(status::PMIX_ERR_NOT_SUPPORTED));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        assert_eq!(said(&request("x").with(OWN, 5u32), Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));
-        assert_eq!(said(&request("x").at(u64::MAX), Vec::new()), Err(status::PMIX_ERR_BAD_PARAM), "no such year");
+        assert_eq!(
+            said(&request("x").with(OWN, 5u32), Vec::new()),
+            Err(status::PMIX_ERR_BAD_PARAM)
+        );
+        assert_eq!(
+            said(&request("x").at(u64::MAX), Vec::new()),
+            Err(status::PMIX_ERR_BAD_PARAM),
+            "no such year"
+        );
         let priority = request("x").with_directive(key::PMIX_LOG_SYSLOG_PRI, "alert");
         assert_eq!(said(&priority, Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));
     }

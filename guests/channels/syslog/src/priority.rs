@@ -9,12 +9,21 @@ const SEVERITIES: u8 = 8;
 
 /// The priority that a request asks for. A facility of zero is the kernel's, and means that none is named.
 pub fn priority(request: &LogRequest, settings: &Settings) -> Result<u8, i32> {
-    let Some(asked) = request.get(key::PMIX_LOG_SYSLOG_PRI) else { return Ok(settings.facility * SEVERITIES + INFO) };
-    let asked = asked.as_u64().and_then(|number| u8::try_from(number).ok()).ok_or(status::PMIX_ERR_BAD_PARAM)?;
+    let Some(asked) = request.get(key::PMIX_LOG_SYSLOG_PRI) else {
+        return Ok(settings.facility * SEVERITIES + INFO);
+    };
+    let asked = asked
+        .as_u64()
+        .and_then(|number| u8::try_from(number).ok())
+        .ok_or(status::PMIX_ERR_BAD_PARAM)?;
     match (asked / SEVERITIES, asked % SEVERITIES) {
         (0, severity) => Ok(settings.facility * SEVERITIES + severity),
         (24.., _) => Err(status::PMIX_ERR_BAD_PARAM),
-        (facility, _) if facility == settings.facility || settings.facilities.contains(&facility) => Ok(asked),
+        (facility, _)
+            if facility == settings.facility || settings.facilities.contains(&facility) =>
+        {
+            Ok(asked)
+        }
         _ => Err(status::PMIX_ERR_NO_PERMISSIONS),
     }
 }
@@ -26,7 +35,8 @@ mod tests {
     use peal_sdk::{Info, Value};
 
     fn asked(value: impl Into<Value>) -> Result<u8, i32> {
-        let request = LogRequest::for_test(key::PMIX_LOG_SYSLOG).with_directive(key::PMIX_LOG_SYSLOG_PRI, value);
+        let request = LogRequest::for_test(key::PMIX_LOG_SYSLOG)
+            .with_directive(key::PMIX_LOG_SYSLOG_PRI, value);
         priority(&request, &settings([]).unwrap())
     }
 
@@ -42,19 +52,45 @@ mod tests {
 
     #[test]
     fn severities_of_any_integer_type_are_read() {
-        assert_eq!((asked(0i32), asked(7u32), asked(Value::Int(3)), asked(3u8)), (Ok(8), Ok(15), Ok(11), Ok(11)));
-        for value in [Value::from(-1i32), 192i32.into(), u64::MAX.into(), "err".into(), true.into(), Value::Undef] {
-            assert_eq!(asked(value.clone()), Err(status::PMIX_ERR_BAD_PARAM), "{value:?}");
+        assert_eq!(
+            (asked(0i32), asked(7u32), asked(Value::Int(3)), asked(3u8)),
+            (Ok(8), Ok(15), Ok(11), Ok(11))
+        );
+        for value in [
+            Value::from(-1i32),
+            192i32.into(),
+            u64::MAX.into(),
+            "err".into(),
+            true.into(),
+            Value::Undef,
+        ] {
+            assert_eq!(
+                asked(value.clone()),
+                Err(status::PMIX_ERR_BAD_PARAM),
+                "{value:?}"
+            );
         }
     }
 
     #[test]
     fn facilities_are_those_that_the_admin_allows() {
-        assert_eq!((asked(8 + 3), asked(16 * 8 + 2), asked(191)), (Ok(11), Ok(130), Ok(191)));
-        assert_eq!(asked(4 * 8 + 6), Err(status::PMIX_ERR_NO_PERMISSIONS), "auth");
-        let all = settings([Info::new("facilities", "auth"), Info::new("facility", "cron")]).unwrap();
+        assert_eq!(
+            (asked(8 + 3), asked(16 * 8 + 2), asked(191)),
+            (Ok(11), Ok(130), Ok(191))
+        );
+        assert_eq!(
+            asked(4 * 8 + 6),
+            Err(status::PMIX_ERR_NO_PERMISSIONS),
+            "auth"
+        );
+        let all = settings([
+            Info::new("facilities", "auth"),
+            Info::new("facility", "cron"),
+        ])
+        .unwrap();
         let with = |number: i32| {
-            let request = LogRequest::for_test(key::PMIX_LOG_SYSLOG).with_directive(key::PMIX_LOG_SYSLOG_PRI, number);
+            let request = LogRequest::for_test(key::PMIX_LOG_SYSLOG)
+                .with_directive(key::PMIX_LOG_SYSLOG_PRI, number);
             priority(&request, &all)
         };
         assert_eq!((with(38), with(9 * 8)), (Ok(38), Ok(72)));

@@ -63,14 +63,21 @@ impl Settings {
                     .to_owned(),
             );
         }
-        let facilities = config.list("facilities")?.unwrap_or(facility::FOR_ANYBODY.to_vec());
+        let facilities = config
+            .list("facilities")?
+            .unwrap_or(facility::FOR_ANYBODY.to_vec());
         Ok(Settings {
             local,
             global,
             facility: facility::number(config.text("facility")?.unwrap_or("user"))?,
-            facilities: facilities.into_iter().map(facility::number).collect::<Result<Vec<u8>, String>>()?,
+            facilities: facilities
+                .into_iter()
+                .map(facility::number)
+                .collect::<Result<Vec<u8>, String>>()?,
             hostname: hostname(config)?,
-            max_bytes: config.number("max_bytes", LEAST..=MOST)?.and_then(|most| usize::try_from(most).ok()),
+            max_bytes: config
+                .number("max_bytes", LEAST..=MOST)?
+                .and_then(|most| usize::try_from(most).ok()),
         })
     }
 
@@ -100,7 +107,9 @@ fn format(config: &Config, name: &str) -> Result<Option<Format>, String> {
         None => Ok(None),
         Some("rfc5424") => Ok(Some(Format::Rfc5424)),
         Some("rfc3164") => Ok(Some(Format::Rfc3164)),
-        Some(other) => Err(format!("the setting {name:?} is {other:?}; there are rfc5424 and rfc3164")),
+        Some(other) => Err(format!(
+            "the setting {name:?} is {other:?}; there are rfc5424 and rfc3164"
+        )),
     }
 }
 
@@ -115,13 +124,18 @@ fn target(
     if config.text(setting)?.is_none() && !sinks.iter().any(|sink| sink == default) {
         return Ok(None);
     }
-    Ok(Some(Target { sink: peal_lines::opened(config, setting, default, sinks)?, format }))
+    Ok(Some(Target {
+        sink: peal_lines::opened(config, setting, default, sinks)?,
+        format,
+    }))
 }
 
 fn hostname(config: &Config) -> Result<Option<String>, String> {
     let name = config.text("hostname")?.unwrap_or("-");
     if name.is_empty() || name.len() > 255 || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(format!("the setting \"hostname\" is {name:?}; it is a name of at most 255 characters of ASCII"));
+        return Err(format!(
+            "the setting \"hostname\" is {name:?}; it is a name of at most 255 characters of ASCII"
+        ));
     }
     Ok(Some(name.to_owned()).filter(|name| name != "-"))
 }
@@ -133,7 +147,10 @@ pub mod tests {
 
     /// Those of these settings, with both sinks.
     pub fn settings(given: impl IntoIterator<Item = Info>) -> Result<Settings, String> {
-        Settings::read(&Config::for_test(given), &["global-syslog".to_owned(), "local-syslog".to_owned()])
+        Settings::read(
+            &Config::for_test(given),
+            &["global-syslog".to_owned(), "local-syslog".to_owned()],
+        )
     }
 
     fn sink_of(settings: &Settings, channel: &str) -> Result<String, i32> {
@@ -145,16 +162,32 @@ pub mod tests {
         let with = |sinks: &[&str]| {
             let sinks: Vec<String> = sinks.iter().map(|sink| (*sink).to_owned()).collect();
             let settings = Settings::read(&Config::for_test([]), &sinks).unwrap();
-            [key::PMIX_LOG_LOCAL_SYSLOG, key::PMIX_LOG_GLOBAL_SYSLOG, key::PMIX_LOG_SYSLOG]
-                .map(|channel| sink_of(&settings, channel))
+            [
+                key::PMIX_LOG_LOCAL_SYSLOG,
+                key::PMIX_LOG_GLOBAL_SYSLOG,
+                key::PMIX_LOG_SYSLOG,
+            ]
+            .map(|channel| sink_of(&settings, channel))
         };
-        let (local, global) = (Ok("local-syslog".to_owned()), Ok("global-syslog".to_owned()));
+        let (local, global) = (
+            Ok("local-syslog".to_owned()),
+            Ok("global-syslog".to_owned()),
+        );
         let missing = Err(status::PMIX_ERR_NOT_AVAILABLE);
-        assert_eq!(with(&["global-syslog", "local-syslog"]), [local.clone(), global.clone(), global.clone()]);
-        assert_eq!(with(&["local-syslog"]), [local.clone(), missing.clone(), local]);
+        assert_eq!(
+            with(&["global-syslog", "local-syslog"]),
+            [local.clone(), global.clone(), global.clone()]
+        );
+        assert_eq!(
+            with(&["local-syslog"]),
+            [local.clone(), missing.clone(), local]
+        );
         assert_eq!(with(&["global-syslog"]), [missing, global.clone(), global]);
         let both = settings([]).unwrap();
-        assert_eq!(sink_of(&both, key::PMIX_LOG_STDOUT), Err(status::PMIX_ERR_NOT_SUPPORTED));
+        assert_eq!(
+            sink_of(&both, key::PMIX_LOG_STDOUT),
+            Err(status::PMIX_ERR_NOT_SUPPORTED)
+        );
     }
 
     #[test]
@@ -162,11 +195,22 @@ pub mod tests {
         let sinks = ["stdout".to_owned()];
         let read = |info| Settings::read(&Config::for_test([info]), &sinks);
         assert_eq!(
-            sink_of(&read(Info::new("global", "stdout")).unwrap(), key::PMIX_LOG_SYSLOG),
+            sink_of(
+                &read(Info::new("global", "stdout")).unwrap(),
+                key::PMIX_LOG_SYSLOG
+            ),
             Ok("stdout".to_owned())
         );
-        assert!(read(Info::new("global", "elsewhere")).unwrap_err().contains("\"elsewhere\""));
-        assert!(read(Info::new("hostname", "node")).unwrap_err().contains("no syslog is open"));
+        assert!(
+            read(Info::new("global", "elsewhere"))
+                .unwrap_err()
+                .contains("\"elsewhere\"")
+        );
+        assert!(
+            read(Info::new("hostname", "node"))
+                .unwrap_err()
+                .contains("no syslog is open")
+        );
     }
 
     #[test]
@@ -177,11 +221,19 @@ pub mod tests {
                 .map(|channel| settings.target(channel).unwrap().format)
         };
         assert_eq!(formats(Vec::new()), [Format::Rfc5424; 2]);
-        assert_eq!(formats(vec![Info::new("format", "rfc3164")]), [Format::Rfc3164; 2]);
-        assert_eq!(formats(vec![Info::new("local_format", "rfc3164")]), [Format::Rfc3164, Format::Rfc5424]);
+        assert_eq!(
+            formats(vec![Info::new("format", "rfc3164")]),
+            [Format::Rfc3164; 2]
+        );
+        assert_eq!(
+            formats(vec![Info::new("local_format", "rfc3164")]),
+            [Format::Rfc3164, Format::Rfc5424]
+        );
         let long = settings([Info::new("max_bytes", 480)]).unwrap();
         let usual = settings([]).unwrap();
-        let most = |settings: &Settings| [Format::Rfc5424, Format::Rfc3164].map(|format| settings.max_bytes(format));
+        let most = |settings: &Settings| {
+            [Format::Rfc5424, Format::Rfc3164].map(|format| settings.max_bytes(format))
+        };
         assert_eq!((most(&usual), most(&long)), ([2048, 1024], [480, 480]));
     }
 

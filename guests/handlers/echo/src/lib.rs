@@ -7,8 +7,13 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 
 fn echo(event: &Event) -> Outcome {
     let before: Vec<String> = event.steps().into_iter().map(|step| step.name).collect();
-    let outcome = event.infos().into_iter().fold(Outcome::no_action(), Outcome::with_info);
-    outcome.with("echo.before", before.join(" ")).with("echo.calls", CALLS.fetch_add(1, Ordering::Relaxed) + 1)
+    let outcome = event
+        .infos()
+        .into_iter()
+        .fold(Outcome::no_action(), Outcome::with_info);
+    outcome
+        .with("echo.before", before.join(" "))
+        .with("echo.calls", CALLS.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 handler!(echo);

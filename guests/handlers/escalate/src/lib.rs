@@ -23,7 +23,8 @@
 mod tally;
 
 use peal_sdk::{
-    Config, Event, Info, Outcome, Proc, Range, Registration, Value, clock, handler, key, lifecycle, notify,
+    Config, Event, Info, Outcome, Proc, Range, Registration, Value, clock, handler, key, lifecycle,
+    notify,
 };
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tally::Tally;
@@ -54,26 +55,47 @@ struct Settings {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-const NAMES: [&str; 7] = ["codes", "count", "seconds", "by", "into", "range", "message"];
+const NAMES: [&str; 7] = [
+    "codes", "count", "seconds", "by", "into", "range", "message",
+];
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&NAMES)?;
-    let code = |text: &str| text.parse().map_err(|_| format!("{text:?} in \"codes\" is no number of a code"));
-    let codes = match config.get("codes") {
-        Some(Value::Int64(_)) => {
-            config.number("codes", i32::MIN.into()..=-1)?.iter().map(ToString::to_string).collect()
-        }
-        _ => config.list("codes")?.unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<String>>(),
+    let code = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("{text:?} in \"codes\" is no number of a code"))
     };
-    let codes = codes.iter().map(|text| code(text)).collect::<Result<Vec<i32>, String>>()?;
+    let codes = match config.get("codes") {
+        Some(Value::Int64(_)) => config
+            .number("codes", i32::MIN.into()..=-1)?
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        _ => config
+            .list("codes")?
+            .unwrap_or_default()
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<String>>(),
+    };
+    let codes = codes
+        .iter()
+        .map(|text| code(text))
+        .collect::<Result<Vec<i32>, String>>()?;
     if codes.is_empty() {
-        return Err("the setting \"codes\" is missing: which events are counted, as in \"-3001, -25\"".to_owned());
+        return Err(
+            "the setting \"codes\" is missing: which events are counted, as in \"-3001, -25\""
+                .to_owned(),
+        );
     }
-    let into =
-        config.number("into", i32::MIN.into()..=-1)?.ok_or("the setting \"into\" is missing: the code to raise")?;
+    let into = config
+        .number("into", i32::MIN.into()..=-1)?
+        .ok_or("the setting \"into\" is missing: the code to raise")?;
     let into = i32::try_from(into).unwrap_or_default();
     if codes.contains(&into) {
-        return Err(format!("what is raised, {into}, is counted itself: it would never end"));
+        return Err(format!(
+            "what is raised, {into}, is counted itself: it would never end"
+        ));
     }
     let count = config.number("count", 1..=100)?.unwrap_or(5);
     let seconds = config.number("seconds", 1..=86_400)?.unwrap_or(60);
@@ -81,7 +103,11 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         "affected" => By::Affected,
         "source" => By::Source,
         "all" => By::All,
-        other => return Err(format!("the setting \"by\" is {other:?}; there are affected, source and all")),
+        other => {
+            return Err(format!(
+                "the setting \"by\" is {other:?}; there are affected, source and all"
+            ));
+        }
     };
     let range = match config.text("range")?.unwrap_or("session") {
         "rm" => Range::Rm,
@@ -97,31 +123,67 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     };
     let message = config.text("message")?.map(str::to_owned);
     let window = u64::try_from(seconds).unwrap_or_default() * 1000;
-    let tally = Mutex::new(Tally::new(usize::try_from(count).unwrap_or(1), window, ROOM));
+    let tally = Mutex::new(Tally::new(
+        usize::try_from(count).unwrap_or(1),
+        window,
+        ROOM,
+    ));
     // An instance is told its settings once.
-    let _ = SETTINGS.set(Settings { count, seconds, by, into, range, message, tally });
-    let registration = codes.into_iter().fold(Registration::new().name("escalate"), Registration::code);
+    let _ = SETTINGS.set(Settings {
+        count,
+        seconds,
+        by,
+        into,
+        range,
+        message,
+        tally,
+    });
+    let registration = codes
+        .into_iter()
+        .fold(Registration::new().name("escalate"), Registration::code);
     let levels = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL];
-    Ok(vec![levels.into_iter().fold(registration, |registration, level| registration.directive(level, true))])
+    Ok(vec![
+        levels
+            .into_iter()
+            .fold(registration, |registration, level| {
+                registration.directive(level, true)
+            }),
+    ])
 }
 
 fn stop() {}
 
 fn escalate(event: &Event) -> Outcome {
-    let Some(settings) = SETTINGS.get() else { return Outcome::no_action() };
+    let Some(settings) = SETTINGS.get() else {
+        return Outcome::no_action();
+    };
     let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
     let code = event.code();
-    let mut tally = settings.tally.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut tally = settings
+        .tally
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     let mut procs = counted_for(event, settings.by);
-    procs.retain(|proc| tally.add(&(code, proc.as_ref().map(|proc| (proc.nspace.clone(), proc.rank))), now));
+    procs.retain(|proc| {
+        tally.add(
+            &(
+                code,
+                proc.as_ref().map(|proc| (proc.nspace.clone(), proc.rank)),
+            ),
+            now,
+        )
+    });
     if procs.is_empty() {
         return Outcome::no_action();
     }
-    let raised: Result<Vec<u64>, i32> = procs.iter().map(|proc| raise(settings, code, proc.as_ref())).collect();
+    let raised: Result<Vec<u64>, i32> = procs
+        .iter()
+        .map(|proc| raise(settings, code, proc.as_ref()))
+        .collect();
     match raised {
-        Ok(raised) => {
-            Outcome::partial().with("peal.escalate.into", settings.into).with("peal.escalate.raised", raised.len())
-        }
+        Ok(raised) => Outcome::partial()
+            .with("peal.escalate.into", settings.into)
+            .with("peal.escalate.raised", raised.len()),
         Err(status) => Outcome::status(status),
     }
 }
@@ -131,13 +193,20 @@ fn counted_for(event: &Event, by: By) -> Vec<Option<Proc>> {
     let procs = match by {
         By::All => Vec::new(),
         By::Source => event.source().into_iter().collect(),
-        By::Affected => match (event.get(key::PMIX_EVENT_AFFECTED_PROC), event.get(key::PMIX_EVENT_AFFECTED_PROCS)) {
+        By::Affected => match (
+            event.get(key::PMIX_EVENT_AFFECTED_PROC),
+            event.get(key::PMIX_EVENT_AFFECTED_PROCS),
+        ) {
             (Some(Value::Proc(proc)), _) => vec![proc],
             (_, Some(Value::Procs(procs))) => procs,
             _ => Vec::new(),
         },
     };
-    if procs.is_empty() { vec![None] } else { procs.into_iter().map(Some).collect() }
+    if procs.is_empty() {
+        vec![None]
+    } else {
+        procs.into_iter().map(Some).collect()
+    }
 }
 
 fn raise(settings: &Settings, code: i32, proc: Option<&Proc>) -> Result<u64, i32> {
@@ -145,13 +214,24 @@ fn raise(settings: &Settings, code: i32, proc: Option<&Proc>) -> Result<u64, i32
     let affected = affected.map(|proc| Info::new(key::PMIX_EVENT_AFFECTED_PROC, proc.clone()));
     let source = proc.filter(|_| settings.by == By::Source);
     let source = source.map(|proc| Info::new("peal.escalate.source", proc.clone()));
-    let message = settings.message.as_deref().map(|text| Info::new(key::PMIX_EVENT_TEXT_MESSAGE, text));
+    let message = settings
+        .message
+        .as_deref()
+        .map(|text| Info::new(key::PMIX_EVENT_TEXT_MESSAGE, text));
     let counted = [
         Info::new("peal.escalate.code", Value::Status(code)),
         Info::new("peal.escalate.count", settings.count),
         Info::new("peal.escalate.seconds", settings.seconds),
     ];
-    notify(settings.into, settings.range, affected.into_iter().chain(source).chain(message).chain(counted))
+    notify(
+        settings.into,
+        settings.range,
+        affected
+            .into_iter()
+            .chain(source)
+            .chain(message)
+            .chain(counted),
+    )
 }
 
 handler!(escalate);

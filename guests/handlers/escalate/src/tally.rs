@@ -16,7 +16,12 @@ pub struct Tally<K> {
 impl<K: Ord + Clone> Tally<K> {
     /// Nothing has happened yet.
     pub fn new(count: usize, window: u64, room: usize) -> Tally<K> {
-        Tally { count: count.max(1), window, room: room.max(1), times: BTreeMap::new() }
+        Tally {
+            count: count.max(1),
+            window,
+            room: room.max(1),
+            times: BTreeMap::new(),
+        }
     }
 
     /// Counts one more: whether these are too many now, and then it begins anew.
@@ -36,7 +41,11 @@ impl<K: Ord + Clone> Tally<K> {
     /// Forgets what happened last the longest ago, where there is too much.
     fn make_room(&mut self) {
         while self.times.len() > self.room {
-            let oldest = self.times.iter().min_by_key(|(_, times)| times.back().copied()).map(|(what, _)| what.clone());
+            let oldest = self
+                .times
+                .iter()
+                .min_by_key(|(_, times)| times.back().copied())
+                .map(|(what, _)| what.clone());
             let Some(oldest) = oldest else { return };
             self.times.remove(&oldest);
         }
@@ -51,11 +60,17 @@ mod tests {
     #[test]
     fn the_third_within_the_window_is_too_many_and_then_it_begins_anew() {
         let mut tally = Tally::new(3, 1000, 8);
-        let added: Vec<bool> = [0, 999, 1000, 1500, 1600, 1700].iter().map(|now| tally.add(&"a", *now)).collect();
+        let added: Vec<bool> = [0, 999, 1000, 1500, 1600, 1700]
+            .iter()
+            .map(|now| tally.add(&"a", *now))
+            .collect();
         assert_eq!(added, [false, false, false, true, false, false]);
         assert!(!tally.add(&"b", 1700) && tally.add(&"a", 1800));
         assert!(Tally::new(1, 1000, 8).add(&"a", 0), "one is too many");
-        assert!(!tally.add(&"c", 5000) && !tally.add(&"c", 100) && !tally.add(&"c", 101), "a clock that is set back");
+        assert!(
+            !tally.add(&"c", 5000) && !tally.add(&"c", 100) && !tally.add(&"c", 101),
+            "a clock that is set back"
+        );
     }
 
     #[test]

@@ -19,8 +19,12 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn follow(event: &Event) -> Outcome {
-    let next = Registration::new().name("follow").tag(event.tag() + 1).code(event.code() - 1);
-    match registration::deregister(event.registration()).and_then(|()| registration::register(next)) {
+    let next = Registration::new()
+        .name("follow")
+        .tag(event.tag() + 1)
+        .code(event.code() - 1);
+    match registration::deregister(event.registration()).and_then(|()| registration::register(next))
+    {
         Ok(()) => Outcome::partial().with("peal.follow.step", event.tag()),
         Err(status) => Outcome::status(status),
     }

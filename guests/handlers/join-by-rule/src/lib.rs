@@ -33,10 +33,17 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\""
             .to_owned());
     }
-    let rules = rules.into_iter().map(Rule::read).collect::<Result<Vec<Rule>, String>>()?;
+    let rules = rules
+        .into_iter()
+        .map(Rule::read)
+        .collect::<Result<Vec<Rule>, String>>()?;
     // An instance is told its settings once.
     let _ = RULES.set(rules);
-    Ok(vec![Registration::new().name("join-by-rule").code(status::PMIX_GROUP_INVITED)])
+    Ok(vec![
+        Registration::new()
+            .name("join-by-rule")
+            .code(status::PMIX_GROUP_INVITED),
+    ])
 }
 
 fn stop() {}
@@ -49,9 +56,15 @@ fn advise(event: &Event) -> Outcome {
     };
     let nspace = event.source().map(|source| source.nspace);
     let user = event.credentials().map(|identity| identity.uid);
-    let rule = RULES.get().into_iter().flatten().find(|rule| rule.is_for(&group, nspace.as_deref(), user));
+    let rule = RULES
+        .get()
+        .into_iter()
+        .flatten()
+        .find(|rule| rule.is_for(&group, nspace.as_deref(), user));
     match rule {
-        Some(rule) => Outcome::partial().with(ANSWER, rule.answer().name()).with(RULE, rule.text()),
+        Some(rule) => Outcome::partial()
+            .with(ANSWER, rule.answer().name())
+            .with(RULE, rule.text()),
         None => Outcome::no_action(),
     }
 }

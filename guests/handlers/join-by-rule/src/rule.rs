@@ -31,10 +31,13 @@ impl Rule {
     /// Reads `GROUP/NAMESPACE/USER=ANSWER`. Whatever is in the way of that in the name of a group is written as the `*` at its end.
     pub fn read(text: &str) -> Result<Rule, String> {
         let wrong = |what: &str| {
-            let wanted = "GROUP/NAMESPACE/USER=ANSWER, as in \"crew-*/solver-*=accept\" or \"*=decline\"";
+            let wanted =
+                "GROUP/NAMESPACE/USER=ANSWER, as in \"crew-*/solver-*=accept\" or \"*=decline\"";
             format!("{text:?} in \"rules\" is no {wanted}: {what}")
         };
-        let (whom, answer) = text.rsplit_once('=').ok_or_else(|| wrong("it has no answer"))?;
+        let (whom, answer) = text
+            .rsplit_once('=')
+            .ok_or_else(|| wrong("it has no answer"))?;
         let answer = match answer.trim() {
             "accept" => Answer::Accept,
             "decline" => Answer::Decline,
@@ -42,15 +45,29 @@ impl Rule {
         };
         let mut parts = whom.split('/').map(str::trim);
         let pattern = |part: &str, what| Pattern::read(part).ok_or_else(|| wrong(what));
-        let group =
-            pattern(parts.next().unwrap_or_default(), "a group is a name, or the beginning of one with a * behind it")?;
-        let nspace =
-            parts.next().map(|part| pattern(part, "a namespace is a name, or the beginning of one with a * behind it"));
-        let user = parts.next().map(|part| part.parse().map_err(|_| wrong("a user is a number")));
+        let group = pattern(
+            parts.next().unwrap_or_default(),
+            "a group is a name, or the beginning of one with a * behind it",
+        )?;
+        let nspace = parts.next().map(|part| {
+            pattern(
+                part,
+                "a namespace is a name, or the beginning of one with a * behind it",
+            )
+        });
+        let user = parts
+            .next()
+            .map(|part| part.parse().map_err(|_| wrong("a user is a number")));
         if parts.next().is_some() {
             return Err(wrong("it has too many parts"));
         }
-        Ok(Rule { group, nspace: nspace.transpose()?, user: user.transpose()?, answer, text: text.to_owned() })
+        Ok(Rule {
+            group,
+            nspace: nspace.transpose()?,
+            user: user.transpose()?,
+            answer,
+            text: text.to_owned(),
+        })
     }
 
     /// Whether it is for the invitation to this group, by somebody of this namespace and user, as far as either is known.

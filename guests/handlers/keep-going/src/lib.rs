@@ -5,7 +5,9 @@ fn keep_going(event: &Event) -> Outcome {
     match event.code() {
         status::PMIX_ERR_PROC_ABORTED_BY_SIG
         | status::PMIX_ERR_EXIT_NONZERO_TERM
-        | status::PMIX_ERR_PROC_TERM_WO_SYNC => Outcome::partial().with(key::PMIX_EVENT_NO_TERMINATION, true),
+        | status::PMIX_ERR_PROC_TERM_WO_SYNC => {
+            Outcome::partial().with(key::PMIX_EVENT_NO_TERMINATION, true)
+        }
         _ => Outcome::no_action(),
     }
 }

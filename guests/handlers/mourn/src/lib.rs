@@ -9,7 +9,9 @@
 //! [module.config]
 //! job = "continue"               # the other procs go on; "terminate": they are ended; else `run.on_abort` holds
 //! ```
-use peal_sdk::{Config, Event, Info, Outcome, Registration, Value, handler, key, lifecycle, report, status};
+use peal_sdk::{
+    Config, Event, Info, Outcome, Registration, Value, handler, key, lifecycle, report, status,
+};
 use std::sync::OnceLock;
 
 /// What becomes of the job.
@@ -37,14 +39,24 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let wish = match config.text("job")? {
         Some("continue") => Wish::Continue,
         Some("terminate") => Wish::Terminate,
-        Some(other) => return Err(format!("the setting \"job\" is {other:?}; there are continue and terminate")),
+        Some(other) => {
+            return Err(format!(
+                "the setting \"job\" is {other:?}; there are continue and terminate"
+            ));
+        }
         None => Wish::Nothing,
     };
     // An instance is told its settings once.
     let _ = WISH.set(wish);
-    let ends =
-        [status::PMIX_ERR_PROC_ABORTED_BY_SIG, status::PMIX_ERR_EXIT_NONZERO_TERM, status::PMIX_ERR_PROC_TERM_WO_SYNC];
-    Ok(vec![ends.into_iter().fold(Registration::new().name("mourn"), Registration::code)])
+    let ends = [
+        status::PMIX_ERR_PROC_ABORTED_BY_SIG,
+        status::PMIX_ERR_EXIT_NONZERO_TERM,
+        status::PMIX_ERR_PROC_TERM_WO_SYNC,
+    ];
+    Ok(vec![ends.into_iter().fold(
+        Registration::new().name("mourn"),
+        Registration::code,
+    )])
 }
 
 fn stop() {}
@@ -52,16 +64,24 @@ fn stop() {}
 fn mourn(event: &Event) -> Outcome {
     // The host says how long it waits for an answer; if it does not wait, all is decided.
     let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
-    let (true, Some(Value::Proc(dead))) = (is_asked, event.get(key::PMIX_EVENT_AFFECTED_PROC)) else {
+    let (true, Some(Value::Proc(dead))) = (is_asked, event.get(key::PMIX_EVENT_AFFECTED_PROC))
+    else {
         return Outcome::no_action();
     };
     let wish = WISH.get().copied().unwrap_or(Wish::Nothing);
-    let status = match event.get(key::PMIX_EXIT_CODE).as_ref().and_then(Value::as_i64) {
+    let status = match event
+        .get(key::PMIX_EXIT_CODE)
+        .as_ref()
+        .and_then(Value::as_i64)
+    {
         Some(status) => format!(" (exit status {status})"),
         None => String::new(),
     };
     let line = format!("{dead} has ended abnormally{status}: {}", wish.in_words());
-    let logged = report::log([Info::new(key::PMIX_LOG_STDERR, line)], [Info::new(key::PMIX_LOG_SOURCE, dead)]);
+    let logged = report::log(
+        [Info::new(key::PMIX_LOG_STDERR, line)],
+        [Info::new(key::PMIX_LOG_SOURCE, dead)],
+    );
     // What cannot be logged does not keep it from saying what it wishes.
     let outcome = Outcome::partial().with("peal.mourn.logged", logged.is_ok());
     match wish {

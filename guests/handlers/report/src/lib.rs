@@ -30,7 +30,12 @@ fn describe(event: &Event, line: &mut Line) -> fmt::Result {
     }
     let mut before = ": ";
     for info in event.infos() {
-        write!(line, "{before}{} = {}", visible(&info.key), visible(&readable(&info.value)))?;
+        write!(
+            line,
+            "{before}{} = {}",
+            visible(&info.key),
+            visible(&readable(&info.value))
+        )?;
         before = ", ";
     }
     Ok(())

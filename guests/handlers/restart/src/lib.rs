@@ -13,7 +13,10 @@
 //! ```
 //!
 //! The number of its request for job control is among its results: `peal.restart.request`.
-use peal_sdk::{Config, Event, Info, Outcome, Proc, Registration, Value, control, handler, key, lifecycle, status};
+use peal_sdk::{
+    Config, Event, Info, Outcome, Proc, Registration, Value, control, handler, key, lifecycle,
+    status,
+};
 use std::{
     collections::VecDeque,
     sync::{Mutex, OnceLock, PoisonError},
@@ -37,10 +40,20 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let times = u32::try_from(times).unwrap_or(1);
     let checkpoint = config.text("checkpoint")?.map(str::to_owned);
     // An instance is told its settings once.
-    let _ = SETTINGS.set(Settings { times, checkpoint, started: Mutex::default() });
-    let ends =
-        [status::PMIX_ERR_PROC_ABORTED_BY_SIG, status::PMIX_ERR_EXIT_NONZERO_TERM, status::PMIX_ERR_PROC_TERM_WO_SYNC];
-    Ok(vec![ends.into_iter().fold(Registration::new().name("restart"), Registration::code)])
+    let _ = SETTINGS.set(Settings {
+        times,
+        checkpoint,
+        started: Mutex::default(),
+    });
+    let ends = [
+        status::PMIX_ERR_PROC_ABORTED_BY_SIG,
+        status::PMIX_ERR_EXIT_NONZERO_TERM,
+        status::PMIX_ERR_PROC_TERM_WO_SYNC,
+    ];
+    Ok(vec![ends.into_iter().fold(
+        Registration::new().name("restart"),
+        Registration::code,
+    )])
 }
 
 fn stop() {}
@@ -48,19 +61,24 @@ fn stop() {}
 fn restart(event: &Event) -> Outcome {
     // The host says how long it waits for an answer; if it does not wait, all is decided.
     let is_asked = event.get(key::PMIX_EVENT_ACTION_TIMEOUT).is_some();
-    let (true, Some(settings), Some(Value::Proc(dead))) =
-        (is_asked, SETTINGS.get(), event.get(key::PMIX_EVENT_AFFECTED_PROC))
-    else {
+    let (true, Some(settings), Some(Value::Proc(dead))) = (
+        is_asked,
+        SETTINGS.get(),
+        event.get(key::PMIX_EVENT_AFFECTED_PROC),
+    ) else {
         return Outcome::no_action();
     };
     if !settings.may_start(&dead) {
         return Outcome::no_action();
     }
-    let from = settings.checkpoint.as_deref().map_or(Value::Undef, Value::from);
+    let from = settings
+        .checkpoint
+        .as_deref()
+        .map_or(Value::Undef, Value::from);
     match control::request([dead], [Info::new(key::PMIX_JOB_CTRL_RESTART, from)]) {
-        Ok(number) => {
-            Outcome::partial().with(key::PMIX_EVENT_NO_TERMINATION, true).with("peal.restart.request", number)
-        }
+        Ok(number) => Outcome::partial()
+            .with(key::PMIX_EVENT_NO_TERMINATION, true)
+            .with("peal.restart.request", number),
         Err(status) => Outcome::status(status),
     }
 }

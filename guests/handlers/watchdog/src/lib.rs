@@ -18,8 +18,8 @@
 //!
 //! What it did is among its results: `peal.watchdog.action` and `peal.watchdog.request`, the number of its request for job control.
 use peal_sdk::{
-    Config, Event, Info, Outcome, Proc, Registration, Value, clock, control, handler, key, lifecycle, log, report,
-    status, usage,
+    Config, Event, Info, Outcome, Proc, Registration, Value, clock, control, handler, key,
+    lifecycle, log, report, status, usage,
 };
 use std::{
     collections::BTreeMap,
@@ -106,60 +106,112 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
         "restart" => Action::Restart,
         "none" => Action::Nothing,
         other => {
-            return Err(format!("the setting \"action\" is {other:?}; there are kill, terminate, restart and none"));
+            return Err(format!(
+                "the setting \"action\" is {other:?}; there are kill, terminate, restart and none"
+            ));
         }
     };
     let of = match config.text("of")?.unwrap_or("proc") {
         "proc" => Of::Proc,
         "job" => Of::Job,
-        other => return Err(format!("the setting \"of\" is {other:?}; there are proc and job")),
+        other => {
+            return Err(format!(
+                "the setting \"of\" is {other:?}; there are proc and job"
+            ));
+        }
     };
     let seconds = config.number("pause", 0..=86_400)?.unwrap_or(30);
     let pause = u64::try_from(seconds).unwrap_or_default() * 1000;
     let log = match config.text("log")?.unwrap_or("job_record") {
         "job_record" => Log::JobRecord,
         "stderr" => Log::Stderr,
-        other => return Err(format!("the setting \"log\" is {other:?}; there are job_record and stderr")),
+        other => {
+            return Err(format!(
+                "the setting \"log\" is {other:?}; there are job_record and stderr"
+            ));
+        }
     };
     let mail = config.text("mail")?.map(str::to_owned);
     // An instance is told its settings once.
-    let _ = SETTINGS.set(Settings { action, of, pause, log, mail, acted: Mutex::default() });
-    let alerts = [status::PMIX_MONITOR_HEARTBEAT_ALERT, status::PMIX_MONITOR_FILE_ALERT];
-    let registration = alerts.into_iter().fold(Registration::new().name("watchdog"), Registration::code);
+    let _ = SETTINGS.set(Settings {
+        action,
+        of,
+        pause,
+        log,
+        mail,
+        acted: Mutex::default(),
+    });
+    let alerts = [
+        status::PMIX_MONITOR_HEARTBEAT_ALERT,
+        status::PMIX_MONITOR_FILE_ALERT,
+    ];
+    let registration = alerts
+        .into_iter()
+        .fold(Registration::new().name("watchdog"), Registration::code);
     let levels = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL];
-    Ok(vec![levels.into_iter().fold(registration, |registration, level| registration.directive(level, true))])
+    Ok(vec![
+        levels
+            .into_iter()
+            .fold(registration, |registration, level| {
+                registration.directive(level, true)
+            }),
+    ])
 }
 
 fn stop() {}
 
 fn watch(event: &Event) -> Outcome {
-    let Some(settings) = SETTINGS.get() else { return Outcome::no_action() };
+    let Some(settings) = SETTINGS.get() else {
+        return Outcome::no_action();
+    };
     let affected = match event.get(key::PMIX_EVENT_AFFECTED_PROC) {
         Some(Value::Proc(affected)) => Some(affected),
         _ => event.source(),
     };
     let Some(silent) = affected else {
-        log::warn(format!("alert {} names nobody whom it is about", event.code()));
+        log::warn(format!(
+            "alert {} names nobody whom it is about",
+            event.code()
+        ));
         return Outcome::no_action();
     };
     let what = described(event, &silent);
-    if event.get(key::PMIX_MONITOR_APP_CONTROL).is_some_and(|value| value.as_bool() == Some(true)) {
+    if event
+        .get(key::PMIX_MONITOR_APP_CONTROL)
+        .is_some_and(|value| value.as_bool() == Some(true))
+    {
         log::info(format!("{what}: left to the application, as it wishes"));
         return Outcome::no_action();
     }
-    let action = if is_enough(settings, &silent.nspace) { Action::Nothing } else { settings.action };
+    let action = if is_enough(settings, &silent.nspace) {
+        Action::Nothing
+    } else {
+        settings.action
+    };
     let whom = match settings.of {
         Of::Proc => silent.clone(),
-        Of::Job => Proc { nspace: silent.nspace.clone(), rank: ALL },
+        Of::Job => Proc {
+            nspace: silent.nspace.clone(),
+            rank: ALL,
+        },
     };
-    let asked = action.directive().map(|directive| control::request([whom], [directive]));
-    tell(settings, &format!("{what}, action: {}", action.name()), &silent);
+    let asked = action
+        .directive()
+        .map(|directive| control::request([whom], [directive]));
+    tell(
+        settings,
+        &format!("{what}, action: {}", action.name()),
+        &silent,
+    );
     let outcome = Outcome::partial().with("peal.watchdog.action", action.name());
     match asked {
         None => outcome,
         Some(Ok(number)) => outcome.with("peal.watchdog.request", number),
         Some(Err(status)) => {
-            log::error(format!("{what}: {} is refused with {status}", action.name()));
+            log::error(format!(
+                "{what}: {} is refused with {status}",
+                action.name()
+            ));
             Outcome::status(status)
         }
     }
@@ -186,7 +238,10 @@ fn is_enough(settings: &Settings, job: &str) -> bool {
         return false;
     }
     let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
-    let mut acted = settings.acted.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut acted = settings
+        .acted
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
     acted.retain(|_, at| now.saturating_sub(*at) < settings.pause);
     if acted.contains_key(job) {
         return true;
@@ -208,7 +263,9 @@ fn tell(settings: &Settings, words: &str, silent: &Proc) {
     if let Err(status) = report::log(line.chain(used), about()) {
         log::warn(format!("{words}: this cannot be recorded ({status})"));
     }
-    let Some(address) = &settings.mail else { return };
+    let Some(address) = &settings.mail else {
+        return;
+    };
     let mail = Value::Infos(vec![
         Info::new(key::PMIX_LOG_EMAIL_ADDR, address.as_str()),
         Info::new(key::PMIX_LOG_EMAIL_SUBJECT, format!("{silent} is silent")),

@@ -8,7 +8,10 @@
 //! [module.config]
 //! groups = "wheel, 500"          # by name, as `/etc/group` has it, or by number
 //! ```
-use peal_sdk::{Config, Group, Matter, PolicyOutcome, Registration, Request, Value, job_control_policy, lifecycle};
+use peal_sdk::{
+    Config, Group, Matter, PolicyOutcome, Registration, Request, Value, job_control_policy,
+    lifecycle,
+};
 use std::sync::OnceLock;
 
 /// A group, as its admin says which.
@@ -20,7 +23,8 @@ enum Wanted {
 
 impl Wanted {
     fn read(text: &str) -> Wanted {
-        text.parse().map_or_else(|_| Wanted::Name(text.to_owned()), Wanted::Number)
+        text.parse()
+            .map_or_else(|_| Wanted::Name(text.to_owned()), Wanted::Number)
     }
 
     fn is(&self, group: &Group) -> bool {
@@ -37,10 +41,17 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&["groups"])?;
     let groups = match config.get("groups") {
         Some(Value::Int64(_)) => {
-            let gid = config.number("groups", 0..=u32::MAX.into())?.and_then(|gid| u32::try_from(gid).ok());
+            let gid = config
+                .number("groups", 0..=u32::MAX.into())?
+                .and_then(|gid| u32::try_from(gid).ok());
             gid.map(Wanted::Number).into_iter().collect()
         }
-        _ => config.list("groups")?.unwrap_or_default().into_iter().map(Wanted::read).collect::<Vec<Wanted>>(),
+        _ => config
+            .list("groups")?
+            .unwrap_or_default()
+            .into_iter()
+            .map(Wanted::read)
+            .collect::<Vec<Wanted>>(),
     };
     if groups.is_empty() {
         return Err(
@@ -55,11 +66,17 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let Some(wanted) = GROUPS.get().filter(|_| request.matter() == Matter::JobControl) else {
+    let Some(wanted) = GROUPS
+        .get()
+        .filter(|_| request.matter() == Matter::JobControl)
+    else {
         return PolicyOutcome::pass();
     };
     let groups = request.groups();
-    if groups.iter().any(|group| wanted.iter().any(|wanted| wanted.is(group))) {
+    if groups
+        .iter()
+        .any(|group| wanted.iter().any(|wanted| wanted.is(group)))
+    {
         PolicyOutcome::grant()
     } else {
         PolicyOutcome::pass()

@@ -7,13 +7,17 @@ const ASKED: &str = "peal.discreet.asked";
 
 fn decide(request: &Request) -> PolicyOutcome {
     match request.matter() {
-        Matter::Event { range: range @ (Range::Session | Range::Global), .. } => {
+        Matter::Event {
+            range: range @ (Range::Session | Range::Global),
+            ..
+        } => {
             let mut infos = request.infos();
             infos.push(Info::new(ASKED, Value::Range(range)));
             PolicyOutcome::pass().amend(infos).narrow(Range::Namespace)
         }
         Matter::Registration if request.codes().is_empty() => {
-            PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).because("say which codes you want to hear")
+            PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
+                .because("say which codes you want to hear")
         }
         _ => PolicyOutcome::pass(),
     }

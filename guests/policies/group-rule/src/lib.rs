@@ -13,7 +13,10 @@
 //! because = "ask ops@example.org or see /etc/motd"    # told beside the reason
 //! ```
 use peal_patterns::Pattern;
-use peal_sdk::{Config, GroupKind, Matter, PolicyOutcome, Registration, Request, group_policy, lifecycle, status};
+use peal_sdk::{
+    Config, GroupKind, Matter, PolicyOutcome, Registration, Request, group_policy, lifecycle,
+    status,
+};
 use std::sync::OnceLock;
 
 /// The wildcard rank: all procs of a job.
@@ -36,26 +39,44 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&["names", "namespaces", "most", "because"])?;
     let (names, nspaces) = (patterns(config, "names")?, patterns(config, "namespaces")?);
-    let most = config.number("most", 1..=MOST)?.and_then(|most| usize::try_from(most).ok());
+    let most = config
+        .number("most", 1..=MOST)?
+        .and_then(|most| usize::try_from(most).ok());
     if names.is_none() && nspaces.is_none() && most.is_none() {
         return Err("it has nothing to do: set \"names\", \"namespaces\" or \"most\"".to_owned());
     }
-    let because = config.text("because")?.map(|text| format!(" ({text})")).unwrap_or_default();
+    let because = config
+        .text("because")?
+        .map(|text| format!(" ({text})"))
+        .unwrap_or_default();
     // An instance is told its settings once.
-    let _ = SETTINGS.set(Settings { names, nspaces, most, because });
+    let _ = SETTINGS.set(Settings {
+        names,
+        nspaces,
+        most,
+        because,
+    });
     Ok(Vec::new())
 }
 
 fn patterns(config: &Config, setting: &str) -> Result<Option<Vec<Pattern>>, String> {
-    let wrong = |text: &str| format!("{text:?} in {setting:?} is no name, or the beginning of one with a * behind it");
+    let wrong = |text: &str| {
+        format!("{text:?} in {setting:?} is no name, or the beginning of one with a * behind it")
+    };
     let read = |text: &str| Pattern::read(text).ok_or_else(|| wrong(text));
-    let Some(texts) = config.list(setting)? else { return Ok(None) };
+    let Some(texts) = config.list(setting)? else {
+        return Ok(None);
+    };
     if texts.is_empty() {
         return Err(format!(
             "the setting {setting:?} is empty, so that nobody could form a group; leave it out to allow all"
         ));
     }
-    texts.into_iter().map(read).collect::<Result<Vec<Pattern>, String>>().map(Some)
+    texts
+        .into_iter()
+        .map(read)
+        .collect::<Result<Vec<Pattern>, String>>()
+        .map(Some)
 }
 
 fn stop() {}
@@ -69,9 +90,8 @@ fn decide(request: &Request) -> PolicyOutcome {
     }
     match breaks(settings, request) {
         None => PolicyOutcome::pass(),
-        Some(reason) => {
-            PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).because(format!("{reason}{}", settings.because))
-        }
+        Some(reason) => PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
+            .because(format!("{reason}{}", settings.because)),
     }
 }
 
@@ -84,7 +104,10 @@ fn breaks(settings: &Settings, request: &Request) -> Option<String> {
         return Some(format!("no group may be called {name:?}"));
     }
     if let Some(nspaces) = &settings.nspaces {
-        let nspace = request.requester().map(|requester| requester.nspace).unwrap_or_default();
+        let nspace = request
+            .requester()
+            .map(|requester| requester.nspace)
+            .unwrap_or_default();
         if !nspaces.iter().any(|pattern| pattern.is_for(&nspace)) {
             return Some(format!("procs of {nspace:?} may be in no group"));
         }
@@ -92,9 +115,17 @@ fn breaks(settings: &Settings, request: &Request) -> Option<String> {
     let most = settings.most?;
     let targets = request.targets();
     if let Some(job) = targets.iter().find(|target| target.proc.rank == ALL) {
-        return Some(format!("name the procs of {:?} one by one: no more than {most} may be named", job.proc.nspace));
+        return Some(format!(
+            "name the procs of {:?} one by one: no more than {most} may be named",
+            job.proc.nspace
+        ));
     }
-    (targets.len() > most).then(|| format!("{} procs are named, and no more than {most} may be", targets.len()))
+    (targets.len() > most).then(|| {
+        format!(
+            "{} procs are named, and no more than {most} may be",
+            targets.len()
+        )
+    })
 }
 
 group_policy!(decide);

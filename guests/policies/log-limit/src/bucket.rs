@@ -15,25 +15,42 @@ pub struct Bucket {
 impl Bucket {
     /// A full one, for so many lines.
     pub fn full(now: u64, lines: u64) -> Bucket {
-        Bucket { at: now, parts: lines.saturating_mul(MINUTE) }
+        Bucket {
+            at: now,
+            parts: lines.saturating_mul(MINUTE),
+        }
     }
 
     /// That of a state; what makes no sense is as good as nothing.
     pub fn from_bytes(bytes: &[u8]) -> Option<Bucket> {
-        let (numbers, []) = bytes.as_chunks::<8>() else { return None };
+        let (numbers, []) = bytes.as_chunks::<8>() else {
+            return None;
+        };
         let [at, parts] = numbers else { return None };
-        Some(Bucket { at: u64::from_le_bytes(*at), parts: u64::from_le_bytes(*parts) })
+        Some(Bucket {
+            at: u64::from_le_bytes(*at),
+            parts: u64::from_le_bytes(*parts),
+        })
     }
 
     /// For a state.
     pub fn to_bytes(self) -> Vec<u8> {
-        [self.at, self.parts].into_iter().flat_map(u64::to_le_bytes).collect()
+        [self.at, self.parts]
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect()
     }
 
     /// The same later, where it holds so many lines. A clock that was set back adds nothing.
     fn later(self, now: u64, most: u64) -> Bucket {
         let come = now.saturating_sub(self.at).saturating_mul(most);
-        Bucket { at: now, parts: self.parts.saturating_add(come).min(most.saturating_mul(MINUTE)) }
+        Bucket {
+            at: now,
+            parts: self
+                .parts
+                .saturating_add(come)
+                .min(most.saturating_mul(MINUTE)),
+        }
     }
 
     /// Whether it is full again, and as good as forgotten.
@@ -66,13 +83,18 @@ mod tests {
         assert_eq!(empty.take(5999, 1, 10), Err(Some(1)));
         assert!(empty.take(6000, 1, 10).is_ok());
         assert_eq!(empty.take(0, 11, 10), Err(None));
-        assert!(!empty.is_full(59_999, 10) && empty.is_full(60_000, 10) && empty.is_full(u64::MAX, 10));
+        assert!(
+            !empty.is_full(59_999, 10) && empty.is_full(60_000, 10) && empty.is_full(u64::MAX, 10)
+        );
         assert_eq!(half.later(0, 10), half);
     }
 
     #[test]
     fn a_state_is_read_as_it_was_written() {
-        let bucket = Bucket { at: 7, parts: u64::MAX };
+        let bucket = Bucket {
+            at: 7,
+            parts: u64::MAX,
+        };
         assert_eq!(Bucket::from_bytes(&bucket.to_bytes()), Some(bucket));
         for bytes in [&b""[..], b"12345678", b"123456789", &[0; 24]] {
             assert_eq!(Bucket::from_bytes(bytes), None);

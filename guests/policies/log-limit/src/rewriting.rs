@@ -15,22 +15,37 @@ pub struct Diversion {
 impl Diversion {
     /// Reads `NAMESPACE=KEY`; a `*` at the end of the namespace stands for any text.
     pub fn read(text: &str) -> Result<Diversion, String> {
-        let wanted = || format!("{text:?} in \"divert\" is no NAMESPACE=CHANNEL, as in \"solver-*=site.log.board\"");
+        let wanted = || {
+            format!(
+                "{text:?} in \"divert\" is no NAMESPACE=CHANNEL, as in \"solver-*=site.log.board\""
+            )
+        };
         let (name, channel) = text.split_once('=').ok_or_else(wanted)?;
         let (name, channel) = (name.trim(), channel.trim());
         let nspace = Pattern::read(name).ok_or_else(wanted)?;
         if !channel.contains('.') || channel.contains('=') {
             return Err(wanted());
         }
-        Ok(Diversion { nspace, channel: channel.to_owned() })
+        Ok(Diversion {
+            nspace,
+            channel: channel.to_owned(),
+        })
     }
 }
 
 /// What somebody of this namespace wants on `stdout` goes where the first diversion for it says; whether any does.
 pub fn divert(data: &mut [Info], nspace: &str, diversions: &[Diversion]) -> bool {
-    let Some(diversion) = diversions.iter().find(|diversion| diversion.nspace.is_for(nspace)) else { return false };
+    let Some(diversion) = diversions
+        .iter()
+        .find(|diversion| diversion.nspace.is_for(nspace))
+    else {
+        return false;
+    };
     let mut changed = false;
-    for info in data.iter_mut().filter(|info| info.key == key::PMIX_LOG_STDOUT) {
+    for info in data
+        .iter_mut()
+        .filter(|info| info.key == key::PMIX_LOG_STDOUT)
+    {
         info.key.clone_from(&diversion.channel);
         changed = true;
     }
@@ -54,9 +69,9 @@ pub fn redact(infos: &mut [Info], secret: &[String]) -> bool {
 fn redact_within(value: &mut Value, secret: &[String]) -> bool {
     match value {
         Value::Infos(infos) => redact(infos, secret),
-        Value::Values { items, .. } => {
-            items.iter_mut().fold(false, |changed, item| redact_within(item, secret) | changed)
-        }
+        Value::Values { items, .. } => items
+            .iter_mut()
+            .fold(false, |changed, item| redact_within(item, secret) | changed),
         _ => false,
     }
 }
@@ -64,7 +79,12 @@ fn redact_within(value: &mut Value, secret: &[String]) -> bool {
 /// How many lines a list of infos is: one for each at least, and those of its texts.
 pub fn lines(infos: &[Info]) -> u64 {
     let of = |info: &Info| match &info.value {
-        Value::Text(text) => (text.strip_suffix('\n').unwrap_or(text).matches('\n').count() as u64).saturating_add(1),
+        Value::Text(text) => (text
+            .strip_suffix('\n')
+            .unwrap_or(text)
+            .matches('\n')
+            .count() as u64)
+            .saturating_add(1),
         Value::Infos(infos) => lines(infos).max(1),
         _ => 1,
     };
@@ -76,12 +96,20 @@ mod tests {
     use super::*;
 
     fn out() -> Vec<Info> {
-        vec![Info::new(key::PMIX_LOG_STDOUT, "text"), Info::new(key::PMIX_LOG_STDERR, "text")]
+        vec![
+            Info::new(key::PMIX_LOG_STDOUT, "text"),
+            Info::new(key::PMIX_LOG_STDERR, "text"),
+        ]
     }
 
     #[test]
     fn output_goes_where_the_first_diversion_says() {
-        let diversions = ["test=site.log.tests", "sol*=site.log.board", "*=site.log.rest"].map(Diversion::read);
+        let diversions = [
+            "test=site.log.tests",
+            "sol*=site.log.board",
+            "*=site.log.rest",
+        ]
+        .map(Diversion::read);
         let diversions: Vec<Diversion> = diversions.into_iter().map(Result::unwrap).collect();
         for (nspace, channel) in [
             ("test", "site.log.tests"),
@@ -91,12 +119,30 @@ mod tests {
         ] {
             let mut data = out();
             assert!(divert(&mut data, nspace, &diversions));
-            assert_eq!(data, [Info::new(channel, "text"), Info::new(key::PMIX_LOG_STDERR, "text")], "{nspace}");
+            assert_eq!(
+                data,
+                [
+                    Info::new(channel, "text"),
+                    Info::new(key::PMIX_LOG_STDERR, "text")
+                ],
+                "{nspace}"
+            );
         }
         assert!(!divert(&mut out(), "other", &diversions[..2]));
         assert!(!divert(&mut out()[1..], "test", &diversions));
-        for wrong in ["", "test", "=site.log.board", "a*b=site.log.board", "test=", "test=board", "a=b.c=d.e"] {
-            assert!(Diversion::read(wrong).unwrap_err().contains("\"divert\""), "{wrong}");
+        for wrong in [
+            "",
+            "test",
+            "=site.log.board",
+            "a*b=site.log.board",
+            "test=",
+            "test=board",
+            "a=b.c=d.e",
+        ] {
+            assert!(
+                Diversion::read(wrong).unwrap_err().contains("\"divert\""),
+                "{wrong}"
+            );
         }
     }
 
@@ -105,7 +151,10 @@ mod tests {
         let secret = ["site.token".to_owned()];
         let deep = |value: &str| {
             let inner = vec![Info::new("site.token", value), Info::new("site.load", 5u32)];
-            vec![Info::new("site.all", vec![Info::new("site.job", inner)]), Info::new("site.token", value)]
+            vec![
+                Info::new("site.all", vec![Info::new("site.job", inner)]),
+                Info::new("site.token", value),
+            ]
         };
         let mut infos = deep("hunter2");
         assert!(redact(&mut infos, &secret));
@@ -116,7 +165,22 @@ mod tests {
     #[test]
     fn every_info_is_a_line_at_least() {
         let of = |value: Value| lines(&[Info::new("site.text", value)]);
-        assert_eq!([of("".into()), of("one".into()), of("one\n".into()), of("one\ntwo".into())], [1, 1, 1, 2]);
-        assert_eq!([of(5u32.into()), of(out().into()), of(Vec::<Info>::new().into())], [1, 2, 1]);
+        assert_eq!(
+            [
+                of("".into()),
+                of("one".into()),
+                of("one\n".into()),
+                of("one\ntwo".into())
+            ],
+            [1, 1, 1, 2]
+        );
+        assert_eq!(
+            [
+                of(5u32.into()),
+                of(out().into()),
+                of(Vec::<Info>::new().into())
+            ],
+            [1, 2, 1]
+        );
     }
 }

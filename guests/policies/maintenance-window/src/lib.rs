@@ -20,8 +20,8 @@
 mod plan;
 
 use peal_sdk::{
-    Config, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy, job_control_policy,
-    lifecycle, status,
+    Config, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy,
+    job_control_policy, lifecycle, status,
 };
 use plan::Plan;
 use std::sync::OnceLock;
@@ -38,51 +38,88 @@ struct Settings {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-const NAMES: [&str; 7] = ["weekly", "once", "offset", "deny", "events", "exempt", "because"];
+const NAMES: [&str; 7] = [
+    "weekly", "once", "offset", "deny", "events", "exempt", "because",
+];
 const HOOKS: [&str; 3] = ["connection", "job-control", "event"];
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&NAMES)?;
     let list = |name| config.list(name).map(Option::unwrap_or_default);
-    let plan = Plan::read(&list("weekly")?, &list("once")?, config.text("offset")?.unwrap_or("UTC"))?;
-    let deny = config.list("deny")?.unwrap_or(vec!["connection", "job-control"]);
+    let plan = Plan::read(
+        &list("weekly")?,
+        &list("once")?,
+        config.text("offset")?.unwrap_or("UTC"),
+    )?;
+    let deny = config
+        .list("deny")?
+        .unwrap_or(vec!["connection", "job-control"]);
     if let Some(other) = deny.iter().find(|word| !HOOKS.contains(word)) {
-        return Err(format!("{other:?} in \"deny\" is nothing that can be denied; there are {}", HOOKS.join(", ")));
+        return Err(format!(
+            "{other:?} in \"deny\" is nothing that can be denied; there are {}",
+            HOOKS.join(", ")
+        ));
     }
     let denies = |word| deny.contains(&word);
     let events = match config.list("events")? {
-        Some(_) if !denies("event") => return Err("\"events\" says which, but \"event\" is not in \"deny\"".to_owned()),
+        Some(_) if !denies("event") => {
+            return Err("\"events\" says which, but \"event\" is not in \"deny\"".to_owned());
+        }
         Some(codes) => Some(numbers("events", &codes)?),
         None if denies("event") => None,
         None => Some(Vec::new()),
     };
     let exempt = numbers("exempt", &config.list("exempt")?.unwrap_or(vec!["0"]))?;
-    let because = config.text("because")?.map(|text| format!(" ({text})")).unwrap_or_default();
+    let because = config
+        .text("because")?
+        .map(|text| format!(" ({text})"))
+        .unwrap_or_default();
     let (connection, job_control) = (denies("connection"), denies("job-control"));
     // An instance is told its settings once.
-    let _ = SETTINGS.set(Settings { plan, connection, job_control, events, exempt, because });
+    let _ = SETTINGS.set(Settings {
+        plan,
+        connection,
+        job_control,
+        events,
+        exempt,
+        because,
+    });
     Ok(Vec::new())
 }
 
 fn numbers<T: std::str::FromStr>(name: &str, texts: &[&str]) -> Result<Vec<T>, String> {
-    let number =
-        |text: &&str| text.parse().map_err(|_| format!("{text:?} in {name:?} is no number as it is wanted there"));
+    let number = |text: &&str| {
+        text.parse()
+            .map_err(|_| format!("{text:?} in {name:?} is no number as it is wanted there"))
+    };
     texts.iter().map(number).collect()
 }
 
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let Some(settings) = SETTINGS.get() else { return PolicyOutcome::pass() };
+    let Some(settings) = SETTINGS.get() else {
+        return PolicyOutcome::pass();
+    };
     let is_meant = match request.matter() {
         Matter::Connection(_) => settings.connection,
         Matter::JobControl => settings.job_control,
-        Matter::Event { code, .. } => settings.events.as_ref().is_none_or(|codes| codes.contains(&code)),
-        Matter::Registration | Matter::Monitor | Matter::Provision | Matter::Log | Matter::Group(_) | Matter::Spawn => {
-            false
-        }
+        Matter::Event { code, .. } => settings
+            .events
+            .as_ref()
+            .is_none_or(|codes| codes.contains(&code)),
+        Matter::Registration
+        | Matter::Monitor
+        | Matter::Provision
+        | Matter::Log
+        | Matter::Group(_)
+        | Matter::Spawn => false,
     };
-    if !is_meant || request.identity().is_some_and(|identity| settings.exempt.contains(&identity.uid)) {
+    if !is_meant
+        || request
+            .identity()
+            .is_some_and(|identity| settings.exempt.contains(&identity.uid))
+    {
         return PolicyOutcome::pass();
     }
     let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);

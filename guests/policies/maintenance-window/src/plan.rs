@@ -34,9 +34,15 @@ impl Plan {
     /// That of the settings `weekly`, `once` and `offset`, or what is wrong with them.
     pub fn read(weekly: &[&str], once: &[&str], offset: &str) -> Result<Plan, String> {
         let offset = read_offset(offset)?;
-        let weekly: Result<Vec<Vec<Weekly>>, String> = weekly.iter().map(|text| read_weekly(text)).collect();
-        let once: Result<Vec<(i64, i64)>, String> = once.iter().map(|text| read_once(text)).collect();
-        let plan = Plan { weekly: weekly?.concat(), once: once?, offset };
+        let weekly: Result<Vec<Vec<Weekly>>, String> =
+            weekly.iter().map(|text| read_weekly(text)).collect();
+        let once: Result<Vec<(i64, i64)>, String> =
+            once.iter().map(|text| read_once(text)).collect();
+        let plan = Plan {
+            weekly: weekly?.concat(),
+            once: once?,
+            offset,
+        };
         if plan.weekly.is_empty() && plan.once.is_empty() {
             return Err("there is no window: set \"weekly\" or \"once\"".to_owned());
         }
@@ -63,20 +69,30 @@ impl Plan {
             let since = (minute + EPOCH_DAY * DAY - window.from).rem_euclid(WEEK);
             (since < window.length).then_some(minute - since + window.length)
         });
-        let once = self.once.iter().filter(|(from, to)| (*from..*to).contains(&minute)).map(|(_, to)| *to);
+        let once = self
+            .once
+            .iter()
+            .filter(|(from, to)| (*from..*to).contains(&minute))
+            .map(|(_, to)| *to);
         weekly.chain(once).max()
     }
 
     /// A minute of the local clock, as people write it.
     pub fn written(&self, minute: i64) -> String {
         let time = UNIX_EPOCH + Duration::from_secs(u64::try_from(minute * 60).unwrap_or_default());
-        let text = humantime::format_rfc3339_seconds(time).to_string().replace('T', " ");
+        let text = humantime::format_rfc3339_seconds(time)
+            .to_string()
+            .replace('T', " ");
         let text = text.get(..16).unwrap_or(&text);
         match self.offset {
             0 => format!("{text} UTC"),
             offset => {
                 let sign = if offset < 0 { '-' } else { '+' };
-                format!("{text} UTC{sign}{:02}:{:02}", offset.abs() / 60, offset.abs() % 60)
+                format!(
+                    "{text} UTC{sign}{:02}:{:02}",
+                    offset.abs() / 60,
+                    offset.abs() % 60
+                )
             }
         }
     }
@@ -84,24 +100,37 @@ impl Plan {
 
 /// Minutes of the day, as in `22:00`; `24:00` is its end.
 fn read_time(text: &str) -> Option<i64> {
-    let (hours, minutes) = text.split_once(':').filter(|(_, minutes)| minutes.len() == 2)?;
+    let (hours, minutes) = text
+        .split_once(':')
+        .filter(|(_, minutes)| minutes.len() == 2)?;
     let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
     let time = i64::from(hours) * 60 + i64::from(minutes);
     (minutes < 60 && time <= DAY).then_some(time)
 }
 
 fn read_offset(text: &str) -> Result<i64, String> {
-    let number = |sign: i64, rest| read_time(rest).filter(|time| *time <= 14 * 60).map(|time| sign * time);
+    let number = |sign: i64, rest| {
+        read_time(rest)
+            .filter(|time| *time <= 14 * 60)
+            .map(|time| sign * time)
+    };
     let read = match (text.strip_prefix('+'), text.strip_prefix('-')) {
         (Some(rest), _) => number(1, rest),
         (_, Some(rest)) => number(-1, rest),
         _ => (text == "UTC").then_some(0),
     };
-    read.ok_or_else(|| format!("the setting \"offset\" is {text:?}; it is UTC, or how far ahead of that, as in +01:00"))
+    read.ok_or_else(|| {
+        format!(
+            "the setting \"offset\" is {text:?}; it is UTC, or how far ahead of that, as in +01:00"
+        )
+    })
 }
 
 fn read_day(text: &str) -> Option<i64> {
-    DAYS.iter().zip(0..).find(|(day, _)| **day == text).map(|(_, number)| number)
+    DAYS.iter()
+        .zip(0..)
+        .find(|(day, _)| **day == text)
+        .map(|(_, number)| number)
 }
 
 /// `Mon`, `Mon-Fri`, `Sat+Sun` or `daily`.
@@ -111,7 +140,11 @@ fn read_days(text: &str) -> Option<Vec<i64>> {
     }
     if let Some((first, last)) = text.split_once('-') {
         let (first, last) = (read_day(first)?, read_day(last)?);
-        return Some((0..=(last - first).rem_euclid(7)).map(|after| (first + after) % 7).collect());
+        return Some(
+            (0..=(last - first).rem_euclid(7))
+                .map(|after| (first + after) % 7)
+                .collect(),
+        );
     }
     text.split('+').map(read_day).collect()
 }
@@ -124,8 +157,15 @@ fn read_weekly(text: &str) -> Result<Vec<Weekly>, String> {
             [days, times] => {
                 let (from, to) = times.split_once('-')?;
                 let (from, to) = (read_time(from)?, read_time(to)?);
-                let length = if to > from { to - from } else { to + DAY - from };
-                let window = |day| Weekly { from: day * DAY + from, length };
+                let length = if to > from {
+                    to - from
+                } else {
+                    to + DAY - from
+                };
+                let window = |day| Weekly {
+                    from: day * DAY + from,
+                    length,
+                };
                 Some(read_days(days)?.into_iter().map(window).collect())
             }
             [first, middle, to] => {
@@ -163,27 +203,52 @@ mod tests {
     use proptest::prelude::*;
 
     fn until(plan: &Plan, now: &str) -> Option<String> {
-        let now = humantime::parse_rfc3339_weak(now).unwrap().duration_since(UNIX_EPOCH).unwrap();
-        plan.closed_until(u64::try_from(now.as_millis()).unwrap()).map(|minute| plan.written(minute))
+        let now = humantime::parse_rfc3339_weak(now)
+            .unwrap()
+            .duration_since(UNIX_EPOCH)
+            .unwrap();
+        plan.closed_until(u64::try_from(now.as_millis()).unwrap())
+            .map(|minute| plan.written(minute))
     }
 
     #[test]
     fn a_night_ends_on_the_next_day_and_a_weekend_on_monday() {
         let plan = Plan::read(&["Mon-Fri 22:00-06:00", "Sat 22:00-Mon 06:00"], &[], "UTC").unwrap();
         assert_eq!(until(&plan, "2026-11-16 21:59:59"), None);
-        assert_eq!(until(&plan, "2026-11-16 22:00:00").as_deref(), Some("2026-11-17 06:00 UTC"));
-        assert_eq!(until(&plan, "2026-11-21 05:59:00").as_deref(), Some("2026-11-21 06:00 UTC"), "Friday's");
+        assert_eq!(
+            until(&plan, "2026-11-16 22:00:00").as_deref(),
+            Some("2026-11-17 06:00 UTC")
+        );
+        assert_eq!(
+            until(&plan, "2026-11-21 05:59:00").as_deref(),
+            Some("2026-11-21 06:00 UTC"),
+            "Friday's"
+        );
         assert_eq!(until(&plan, "2026-11-21 06:00:00"), None);
-        assert_eq!(until(&plan, "2026-11-22 12:00:00").as_deref(), Some("2026-11-23 06:00 UTC"));
+        assert_eq!(
+            until(&plan, "2026-11-22 12:00:00").as_deref(),
+            Some("2026-11-23 06:00 UTC")
+        );
     }
 
     #[test]
     fn the_clock_is_the_local_one_and_windows_that_touch_are_one() {
         let plan = Plan::read(&["Sun 23:00-24:00", "Mon 00:00-01:00"], &[], "+01:00").unwrap();
-        assert_eq!(until(&plan, "2026-11-22 22:30:00").as_deref(), Some("2026-11-23 01:00 UTC+01:00"));
+        assert_eq!(
+            until(&plan, "2026-11-22 22:30:00").as_deref(),
+            Some("2026-11-23 01:00 UTC+01:00")
+        );
         assert_eq!(until(&plan, "2026-11-23 00:00:00"), None);
-        let once = Plan::read(&["Thu 11:00-13:00"], &["2026-12-24 12:00/2026-12-27 06:00"], "-05:30").unwrap();
-        assert_eq!(until(&once, "2026-12-24 17:00:00").as_deref(), Some("2026-12-27 06:00 UTC-05:30"));
+        let once = Plan::read(
+            &["Thu 11:00-13:00"],
+            &["2026-12-24 12:00/2026-12-27 06:00"],
+            "-05:30",
+        )
+        .unwrap();
+        assert_eq!(
+            until(&once, "2026-12-24 17:00:00").as_deref(),
+            Some("2026-12-27 06:00 UTC-05:30")
+        );
         let always = Plan::read(&["daily 00:00-24:00"], &[], "UTC").unwrap();
         assert!(until(&always, "2026-12-24 17:00:00").is_some());
     }
@@ -191,12 +256,37 @@ mod tests {
     #[test]
     fn what_is_no_window_is_refused_with_an_example() {
         for (weekly, once, offset, says) in [
-            (&["Mon 22-06"][..], &[][..], "UTC", "\"Mon 22-06\" in \"weekly\" is no window"),
-            (&["Mo 22:00-06:00"], &[], "UTC", "as in \"Mon-Fri 22:00-06:00\""),
+            (
+                &["Mon 22-06"][..],
+                &[][..],
+                "UTC",
+                "\"Mon 22-06\" in \"weekly\" is no window",
+            ),
+            (
+                &["Mo 22:00-06:00"],
+                &[],
+                "UTC",
+                "as in \"Mon-Fri 22:00-06:00\"",
+            ),
             (&["Sat 22:00-Sat 22:00"], &[], "UTC", "is no window"),
-            (&[], &["2026-12-24 12:00/2026-12-24 12:00"], "UTC", "the end behind the beginning"),
-            (&[], &["2026-13-24 12:00/2026-12-24 12:00"], "UTC", "in \"once\" is no window"),
-            (&["Mon 22:00-06:00"], &[], "CET", "the setting \"offset\" is \"CET\""),
+            (
+                &[],
+                &["2026-12-24 12:00/2026-12-24 12:00"],
+                "UTC",
+                "the end behind the beginning",
+            ),
+            (
+                &[],
+                &["2026-13-24 12:00/2026-12-24 12:00"],
+                "UTC",
+                "in \"once\" is no window",
+            ),
+            (
+                &["Mon 22:00-06:00"],
+                &[],
+                "CET",
+                "the setting \"offset\" is \"CET\"",
+            ),
             (&[], &[], "UTC", "there is no window"),
         ] {
             let error = Plan::read(weekly, once, offset).unwrap_err();

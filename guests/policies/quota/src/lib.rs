@@ -22,8 +22,8 @@
 mod window;
 
 use peal_sdk::{
-    Config, Identity, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy,
-    job_control_policy, lifecycle, spawn_policy, state, status,
+    Config, Identity, Matter, PolicyOutcome, Registration, Request, clock, connection_policy,
+    event_policy, job_control_policy, lifecycle, spawn_policy, state, status,
 };
 use std::sync::OnceLock;
 use window::Window;
@@ -35,7 +35,13 @@ const MOST: i64 = 8192;
 const SWEPT: usize = 8;
 
 /// What is counted, by the names of the settings.
-const COUNTED: [&str; 5] = ["connection", "event", "registration", "job_control", "spawn"];
+const COUNTED: [&str; 5] = [
+    "connection",
+    "event",
+    "registration",
+    "job_control",
+    "spawn",
+];
 
 struct Settings {
     /// How many there may be in a minute, in the order of [`COUNTED`].
@@ -47,21 +53,42 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let [connection, event, registration, job_control, spawn] = COUNTED;
-    config.only(&["per_minute", connection, event, registration, job_control, spawn, "exempt"])?;
-    let number =
-        |name| config.number(name, 1..=MOST).map(|number| number.and_then(|number| usize::try_from(number).ok()));
+    config.only(&[
+        "per_minute",
+        connection,
+        event,
+        registration,
+        job_control,
+        spawn,
+        "exempt",
+    ])?;
+    let number = |name| {
+        config
+            .number(name, 1..=MOST)
+            .map(|number| number.and_then(|number| usize::try_from(number).ok()))
+    };
     let all = number("per_minute")?;
     let mut most = [all; COUNTED.len()];
     for (most, name) in most.iter_mut().zip(COUNTED) {
         *most = number(name)?.or(*most);
     }
     if most.iter().all(Option::is_none) {
-        return Err("nothing is limited: set \"per_minute\", or one of the hooks' own numbers".to_owned());
+        return Err(
+            "nothing is limited: set \"per_minute\", or one of the hooks' own numbers".to_owned(),
+        );
     }
-    let user = |text: &str| text.parse().map_err(|_| format!("{text:?} in \"exempt\" is no user's number"));
-    let exempt =
-        config.list("exempt")?.unwrap_or(vec!["0"]).into_iter().map(user).collect::<Result<Vec<u32>, String>>()?;
-    state::keys("").map_err(|status| format!("it can keep nothing (status {status}): set store.path"))?;
+    let user = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("{text:?} in \"exempt\" is no user's number"))
+    };
+    let exempt = config
+        .list("exempt")?
+        .unwrap_or(vec!["0"])
+        .into_iter()
+        .map(user)
+        .collect::<Result<Vec<u32>, String>>()?;
+    state::keys("")
+        .map_err(|status| format!("it can keep nothing (status {status}): set store.path"))?;
     // An instance is told its settings once.
     let _ = SETTINGS.set(Settings { most, exempt });
     Ok(Vec::new())
@@ -70,7 +97,9 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let Some((settings, identity)) = SETTINGS.get().zip(request.identity()) else { return PolicyOutcome::pass() };
+    let Some((settings, identity)) = SETTINGS.get().zip(request.identity()) else {
+        return PolicyOutcome::pass();
+    };
     let what = match request.matter() {
         Matter::Connection(_) => 0,
         Matter::Event { .. } => 1,
@@ -78,10 +107,14 @@ fn decide(request: &Request) -> PolicyOutcome {
         Matter::JobControl => 3,
         Matter::Spawn => 4,
         // Lines are counted by `log-limit`; watching is bounded by the server.
-        Matter::Log | Matter::Monitor | Matter::Provision | Matter::Group(_) => return PolicyOutcome::pass(),
+        Matter::Log | Matter::Monitor | Matter::Provision | Matter::Group(_) => {
+            return PolicyOutcome::pass();
+        }
     };
     match (COUNTED.get(what), settings.most.get(what)) {
-        (Some(name), Some(Some(most))) if !settings.exempt.contains(&identity.uid) => count(name, *most, identity),
+        (Some(name), Some(Some(most))) if !settings.exempt.contains(&identity.uid) => {
+            count(name, *most, identity)
+        }
         _ => PolicyOutcome::pass(),
     }
 }
@@ -93,11 +126,14 @@ fn count(what: &str, most: usize, Identity { uid, .. }: Identity) -> PolicyOutco
         Ok(Ok(())) => PolicyOutcome::pass(),
         Ok(Err(wait)) => {
             let (seconds, what) = (wait.div_ceil(1000), what.replace('_', " "));
-            PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY)
-                .because(format!("uid {uid} may make {most} {what} requests a minute: try again in {seconds} s"))
+            PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY).because(format!(
+                "uid {uid} may make {most} {what} requests a minute: try again in {seconds} s"
+            ))
         }
         // What cannot be counted is not let through.
-        Err(status) => PolicyOutcome::deny(status).because(format!("requests of uid {uid} cannot be counted")),
+        Err(status) => {
+            PolicyOutcome::deny(status).because(format!("requests of uid {uid} cannot be counted"))
+        }
     }
 }
 
@@ -117,7 +153,10 @@ fn admit(key: &str, now: u64, most: usize) -> Result<Result<(), u64>, i32> {
 /// Drops some of the windows that are over. Where it looks depends on the time, so that all have their turn.
 fn sweep(now: u64) -> Result<(), i32> {
     let keys = state::keys("")?;
-    let start = usize::try_from(now).unwrap_or_default().checked_rem(keys.len()).unwrap_or_default();
+    let start = usize::try_from(now)
+        .unwrap_or_default()
+        .checked_rem(keys.len())
+        .unwrap_or_default();
     for key in keys.iter().cycle().skip(start).take(SWEPT.min(keys.len())) {
         if state::get(key)?.is_none_or(|bytes| Window::from_bytes(&bytes).is_over(now)) {
             state::delete(key)?;

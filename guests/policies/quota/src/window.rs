@@ -33,7 +33,10 @@ impl Window {
         }
         // Where the number was lowered since, more than one has to go.
         let last = self.0.len().saturating_sub(most.max(1));
-        let free = self.0.get(last).map_or(MINUTE, |time| (time + MINUTE).saturating_sub(now));
+        let free = self
+            .0
+            .get(last)
+            .map_or(MINUTE, |time| (time + MINUTE).saturating_sub(now));
         Err(free.clamp(1, MINUTE))
     }
 }
@@ -51,10 +54,16 @@ mod tests {
     #[test]
     fn a_minute_later_there_is_room_again() {
         let mut window = Window::default();
-        assert_eq!((window.admit(0, 2), window.admit(10_000, 2)), (Ok(()), Ok(())));
+        assert_eq!(
+            (window.admit(0, 2), window.admit(10_000, 2)),
+            (Ok(()), Ok(()))
+        );
         assert_eq!(window.admit(20_000, 2), Err(40_000));
         assert_eq!(window.admit(59_999, 2), Err(1));
-        assert_eq!((window.admit(60_000, 2), window.admit(60_001, 2)), (Ok(()), Err(9_999)));
+        assert_eq!(
+            (window.admit(60_000, 2), window.admit(60_001, 2)),
+            (Ok(()), Err(9_999))
+        );
         assert!(!window.is_over(119_999) && window.is_over(120_000));
     }
 
@@ -65,7 +74,10 @@ mod tests {
         assert_eq!(window.admit(5, 1), Ok(()));
         let mut many = Window(vec![0, 1000, 2000]);
         assert_eq!(many.admit(3000, 1), Err(59_000));
-        assert_eq!((many.admit(3000, 0), Window::from_bytes(b"junk")), (Err(59_000), Window::default()));
+        assert_eq!(
+            (many.admit(3000, 0), Window::from_bytes(b"junk")),
+            (Err(59_000), Window::default())
+        );
     }
 
     proptest! {

@@ -18,8 +18,8 @@
 //! ```
 use peal_patterns::Pattern;
 use peal_sdk::{
-    Application, Config, Info, Matter, PolicyOutcome, Registration, Request, Value, key, lifecycle, spawn_policy,
-    status,
+    Application, Config, Info, Matter, PolicyOutcome, Registration, Request, Value, key, lifecycle,
+    spawn_policy, status,
 };
 use std::sync::OnceLock;
 
@@ -41,15 +41,21 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     config.only(&["procs", "programs", "directory", "tag_output", "exempt"])?;
     let settings = Settings {
-        procs: config.number("procs", 1..=MOST)?.and_then(|procs| u64::try_from(procs).ok()),
+        procs: config
+            .number("procs", 1..=MOST)?
+            .and_then(|procs| u64::try_from(procs).ok()),
         programs: programs(config)?,
         directory: directory(config)?,
         is_tagged: is_tagged(config)?,
         exempt: exempt(config)?,
     };
-    let is_limited = settings.procs.is_some() || settings.programs.is_some() || settings.directory.is_some();
+    let is_limited =
+        settings.procs.is_some() || settings.programs.is_some() || settings.directory.is_some();
     if !is_limited && !settings.is_tagged {
-        return Err("it has nothing to do: set \"procs\", \"programs\", \"directory\" or \"tag_output\"".to_owned());
+        return Err(
+            "it has nothing to do: set \"procs\", \"programs\", \"directory\" or \"tag_output\""
+                .to_owned(),
+        );
     }
     // An instance is told its settings once.
     let _ = SETTINGS.set(settings);
@@ -58,25 +64,35 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
 
 /// Paths only: a name would be looked for where the requester's own `PATH` says.
 fn programs(config: &Config) -> Result<Option<Vec<Pattern>>, String> {
-    let wrong = |text: &str| format!("{text:?} in \"programs\" is no path, or the beginning of one with a * behind it");
+    let wrong = |text: &str| {
+        format!("{text:?} in \"programs\" is no path, or the beginning of one with a * behind it")
+    };
     let read = |text: &str| {
         let is_path = text.starts_with('/') && !goes_back(text);
-        Pattern::read(text).filter(|_| is_path).ok_or_else(|| wrong(text))
+        Pattern::read(text)
+            .filter(|_| is_path)
+            .ok_or_else(|| wrong(text))
     };
-    let Some(texts) = config.list("programs")? else { return Ok(None) };
+    let Some(texts) = config.list("programs")? else {
+        return Ok(None);
+    };
     if texts.is_empty() {
         return Err(
             "the setting \"programs\" is empty, so that nothing could be spawned; leave it out to allow all".into()
         );
     }
-    texts.into_iter().map(read).collect::<Result<Vec<Pattern>, String>>().map(Some)
+    texts
+        .into_iter()
+        .map(read)
+        .collect::<Result<Vec<Pattern>, String>>()
+        .map(Some)
 }
 
 fn directory(config: &Config) -> Result<Option<String>, String> {
     match config.text("directory")? {
-        Some(text) if !text.starts_with('/') => {
-            Err(format!("{text:?} in \"directory\" is no directory's full path, such as \"/scratch\""))
-        }
+        Some(text) if !text.starts_with('/') => Err(format!(
+            "{text:?} in \"directory\" is no directory's full path, such as \"/scratch\""
+        )),
         text => Ok(text.map(str::to_owned)),
     }
 }
@@ -90,15 +106,28 @@ fn is_tagged(config: &Config) -> Result<bool, String> {
 }
 
 fn exempt(config: &Config) -> Result<Vec<u32>, String> {
-    let user = |text: &str| text.parse().map_err(|_| format!("{text:?} in \"exempt\" is no user's number"));
-    config.list("exempt")?.unwrap_or_default().into_iter().map(user).collect()
+    let user = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("{text:?} in \"exempt\" is no user's number"))
+    };
+    config
+        .list("exempt")?
+        .unwrap_or_default()
+        .into_iter()
+        .map(user)
+        .collect()
 }
 
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let (Some(settings), Matter::Spawn) = (SETTINGS.get(), request.matter()) else { return PolicyOutcome::pass() };
-    if request.identity().is_some_and(|identity| settings.exempt.contains(&identity.uid)) {
+    let (Some(settings), Matter::Spawn) = (SETTINGS.get(), request.matter()) else {
+        return PolicyOutcome::pass();
+    };
+    if request
+        .identity()
+        .is_some_and(|identity| settings.exempt.contains(&identity.uid))
+    {
         return PolicyOutcome::pass();
     }
     let applications = request.applications();
@@ -110,26 +139,39 @@ fn decide(request: &Request) -> PolicyOutcome {
 
 /// Which rule it breaks, if any: the status that says so, and words.
 fn breaks(settings: &Settings, applications: &[Application]) -> Option<(i32, String)> {
-    let procs: u64 = applications.iter().map(|application| u64::from(application.procs)).sum();
+    let procs: u64 = applications
+        .iter()
+        .map(|application| u64::from(application.procs))
+        .sum();
     if let Some(most) = settings.procs.filter(|most| procs > *most) {
         let reason = format!("{procs} procs are asked for at once, and no more than {most} may be");
         return Some((status::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES, reason));
     }
-    let refused = applications.iter().find_map(|application| refusal(settings, application))?;
+    let refused = applications
+        .iter()
+        .find_map(|application| refusal(settings, application))?;
     Some((status::PMIX_ERR_NO_PERMISSIONS, refused))
 }
 
 fn refusal(settings: &Settings, application: &Application) -> Option<String> {
     let command = &application.command;
     if let Some(programs) = &settings.programs {
-        let is_allowed = !goes_back(command) && programs.iter().any(|pattern| pattern.is_for(command));
+        let is_allowed =
+            !goes_back(command) && programs.iter().any(|pattern| pattern.is_for(command));
         if !is_allowed {
-            return Some(format!("{command:?} is no program that may be spawned; name it by its path"));
+            return Some(format!(
+                "{command:?} is no program that may be spawned; name it by its path"
+            ));
         }
     }
     let directory = settings.directory.as_ref()?;
-    let has_own = application.directives.iter().any(|info| info.key == key::PMIX_WDIR);
-    has_own.then(|| format!("{command:?} is to start in a directory of its own; all start in {directory:?}"))
+    let has_own = application
+        .directives
+        .iter()
+        .any(|info| info.key == key::PMIX_WDIR);
+    has_own.then(|| {
+        format!("{command:?} is to start in a directory of its own; all start in {directory:?}")
+    })
 }
 
 /// Whether a path leads up again, as `/opt/../bin` does.
@@ -144,7 +186,10 @@ fn amended(settings: &Settings, mut directives: Vec<Info>) -> PolicyOutcome {
         directives.push(info);
     };
     if let Some(directory) = &settings.directory {
-        set(key::PMIX_WDIR, Info::new(key::PMIX_WDIR, directory.as_str()));
+        set(
+            key::PMIX_WDIR,
+            Info::new(key::PMIX_WDIR, directory.as_str()),
+        );
     }
     if settings.is_tagged {
         set(key::PMIX_TAG_OUTPUT, Info::new(key::PMIX_TAG_OUTPUT, true));
@@ -163,22 +208,44 @@ mod tests {
     use super::*;
 
     fn application(command: &str, procs: u32) -> Application {
-        Application { command: command.to_owned(), procs, ..Application::default() }
+        Application {
+            command: command.to_owned(),
+            procs,
+            ..Application::default()
+        }
     }
 
     #[test]
     fn procs_of_all_applications_count() {
-        let settings = Settings { procs: Some(4), ..Settings::default() };
-        assert_eq!(breaks(&settings, &[application("a", 2), application("b", 2)]), None);
+        let settings = Settings {
+            procs: Some(4),
+            ..Settings::default()
+        };
+        assert_eq!(
+            breaks(&settings, &[application("a", 2), application("b", 2)]),
+            None
+        );
         let (status, _) = breaks(&settings, &[application("a", 2), application("b", 3)]).unwrap();
         assert_eq!(status, status::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
-        assert!(breaks(&settings, &[application("a", u32::MAX), application("b", u32::MAX)]).is_some());
+        assert!(
+            breaks(
+                &settings,
+                &[application("a", u32::MAX), application("b", u32::MAX)]
+            )
+            .is_some()
+        );
     }
 
     #[test]
     fn a_program_is_allowed_by_its_path_and_no_way_round() {
-        let programs = Some(vec![Pattern::read("/opt/*").unwrap(), Pattern::read("/bin/date").unwrap()]);
-        let settings = Settings { programs, ..Settings::default() };
+        let programs = Some(vec![
+            Pattern::read("/opt/*").unwrap(),
+            Pattern::read("/bin/date").unwrap(),
+        ]);
+        let settings = Settings {
+            programs,
+            ..Settings::default()
+        };
         for (command, is_allowed) in [
             ("/opt/solver", true),
             ("/opt/..solver/x", true),
@@ -189,14 +256,24 @@ mod tests {
             ("date", false),
             ("", false),
         ] {
-            assert_eq!(breaks(&settings, &[application(command, 1)]).is_none(), is_allowed, "{command}");
+            assert_eq!(
+                breaks(&settings, &[application(command, 1)]).is_none(),
+                is_allowed,
+                "{command}"
+            );
         }
-        assert!(breaks(&settings, &[application("/opt/a", 1), application("sh", 1)]).is_some(), "each of them counts");
+        assert!(
+            breaks(&settings, &[application("/opt/a", 1), application("sh", 1)]).is_some(),
+            "each of them counts"
+        );
     }
 
     #[test]
     fn all_start_in_one_directory() {
-        let settings = Settings { directory: Some("/scratch".to_owned()), ..Settings::default() };
+        let settings = Settings {
+            directory: Some("/scratch".to_owned()),
+            ..Settings::default()
+        };
         let mut own = application("a", 1);
         assert_eq!(breaks(&settings, &[own.clone()]), None);
         own.directives.push(Info::new(key::PMIX_WDIR, "/tmp"));

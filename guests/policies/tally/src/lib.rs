@@ -1,6 +1,9 @@
 //! Counts the events that it is asked about, in its state (`calls`), and marks each with its settings: an info under the key `mark`
 //! whose value is `version`. For trials of what becomes of requests and of state while modules are replaced.
-use peal_sdk::{Info, Matter, PolicyOutcome, Registration, Request, Value, event_policy, lifecycle, state, status};
+use peal_sdk::{
+    Info, Matter, PolicyOutcome, Registration, Request, Value, event_policy, lifecycle, state,
+    status,
+};
 use std::sync::OnceLock;
 
 /// Under which key it counts.
@@ -20,8 +23,13 @@ fn init(config: &peal_sdk::Config) -> Result<Vec<Registration>, String> {
     let Some(Value::Int64(version)) = config.get("version") else {
         return Err("version should be a whole number".to_owned());
     };
-    let settings = Settings { mark: mark.clone(), version: *version };
-    SETTINGS.set(settings).map_err(|_| "I have my settings already".to_owned())?;
+    let settings = Settings {
+        mark: mark.clone(),
+        version: *version,
+    };
+    SETTINGS
+        .set(settings)
+        .map_err(|_| "I have my settings already".to_owned())?;
     Ok(Vec::new())
 }
 
@@ -42,7 +50,10 @@ fn decide(request: &Request) -> PolicyOutcome {
         return PolicyOutcome::deny(status::PMIX_ERROR).because("what is asked cannot be counted");
     };
     let mut infos = request.infos();
-    infos.push(Info::new(settings.mark.as_str(), Value::Int64(settings.version)));
+    infos.push(Info::new(
+        settings.mark.as_str(),
+        Value::Int64(settings.version),
+    ));
     PolicyOutcome::pass().amend(infos)
 }
 

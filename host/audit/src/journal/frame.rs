@@ -35,7 +35,9 @@ pub enum Fault {
     #[error("what it holds should be records, and cannot be read as such")]
     Unreadable,
     /// It is not by the key.
-    #[error("it should have a code made with the trail's key of just these records, and has another")]
+    #[error(
+        "it should have a code made with the trail's key of just these records, and has another"
+    )]
     Code,
     /// It does not follow.
     #[error("it should go on from record {wanted} as the trail has it, and goes on from {found}")]
@@ -70,7 +72,9 @@ pub(crate) struct Frame {
 impl Frame {
     /// The last of them.
     pub(crate) fn after(&self) -> Link {
-        self.rows.last().map_or(self.before, |row| (row.seq, row.hash))
+        self.rows
+            .last()
+            .map_or(self.before, |row| (row.seq, row.hash))
     }
 }
 
@@ -93,7 +97,12 @@ pub(crate) fn framed(before: Link, rows: &[TrailRow], keys: &Keys) -> Option<Vec
         for text in [&row.module, &row.job] {
             records.maybe(text.as_deref().map(str::as_bytes))?;
         }
-        records.maybe(row.uid.map(u32::to_le_bytes).as_ref().map(<[u8; 4]>::as_slice))?;
+        records.maybe(
+            row.uid
+                .map(u32::to_le_bytes)
+                .as_ref()
+                .map(<[u8; 4]>::as_slice),
+        )?;
         records.maybe(row.outcome.as_deref().map(str::as_bytes))?;
         records.bytes(&row.body)?;
     }
@@ -107,18 +116,34 @@ pub(crate) fn framed(before: Link, rows: &[TrailRow], keys: &Keys) -> Option<Vec
 
 /// Takes the first frame from what there is; none where no whole one is left. What is left then is an end that was cut off.
 pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<Whole<'a>>, Fault> {
-    let Some((head, rest)) = bytes.split_at_checked(HEAD) else { return Ok(None) };
-    let mut numbers = Reader(head);
-    let (Some(length), Some(again)) = (numbers.u32(), numbers.u32()) else { return Ok(None) };
-    if length != !again {
-        return Err(Fault::Length { length, again: !again });
-    }
-    let Some((records, rest)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length)) else {
+    let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
         return Ok(None);
     };
-    let Some((code, rest)) = rest.split_at_checked(CODE) else { return Ok(None) };
+    let mut numbers = Reader(head);
+    let (Some(length), Some(again)) = (numbers.u32(), numbers.u32()) else {
+        return Ok(None);
+    };
+    if length != !again {
+        return Err(Fault::Length {
+            length,
+            again: !again,
+        });
+    }
+    let Some((records, rest)) = usize::try_from(length)
+        .ok()
+        .and_then(|length| rest.split_at_checked(length))
+    else {
+        return Ok(None);
+    };
+    let Some((code, rest)) = rest.split_at_checked(CODE) else {
+        return Ok(None);
+    };
     *bytes = rest;
-    Ok(Some(Whole { head, records, code }))
+    Ok(Some(Whole {
+        head,
+        records,
+        code,
+    }))
 }
 
 impl Whole<'_> {
@@ -133,7 +158,11 @@ impl Whole<'_> {
         let frame = self.frame()?;
         let (_, after) = frame.after();
         let is_whole = keys.has_coded(&[&after, self.head, self.records], self.code);
-        if is_whole { Ok(frame) } else { Err(Fault::Code) }
+        if is_whole {
+            Ok(frame)
+        } else {
+            Err(Fault::Code)
+        }
     }
 }
 
@@ -141,7 +170,8 @@ struct Writer(Vec<u8>);
 
 impl Writer {
     fn bytes(&mut self, bytes: &[u8]) -> Option<()> {
-        self.0.extend(u32::try_from(bytes.len()).ok()?.to_le_bytes());
+        self.0
+            .extend(u32::try_from(bytes.len()).ok()?.to_le_bytes());
         self.0.extend(bytes);
         Some(())
     }
@@ -180,7 +210,8 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self) -> Option<String> {
-        self.bytes().and_then(|bytes| String::from_utf8(bytes.to_owned()).ok())
+        self.bytes()
+            .and_then(|bytes| String::from_utf8(bytes.to_owned()).ok())
     }
 
     fn maybe<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
@@ -238,9 +269,19 @@ mod tests {
     }
 
     fn row() -> impl Strategy<Value = TrailRow> {
-        let texts = (".{0,8}", option::of(".{0,8}"), option::of(".{0,8}"), option::of(".{0,8}"));
-        (any::<u64>(), texts, any::<Option<u32>>(), vec(any::<u8>(), 0..64)).prop_map(
-            |(at, (kind, module, job, outcome), uid, body)| TrailRow {
+        let texts = (
+            ".{0,8}",
+            option::of(".{0,8}"),
+            option::of(".{0,8}"),
+            option::of(".{0,8}"),
+        );
+        (
+            any::<u64>(),
+            texts,
+            any::<Option<u32>>(),
+            vec(any::<u8>(), 0..64),
+        )
+            .prop_map(|(at, (kind, module, job, outcome), uid, body)| TrailRow {
                 seq: 0,
                 at,
                 kind,
@@ -250,8 +291,7 @@ mod tests {
                 outcome,
                 body,
                 hash: [0; 32],
-            },
-        )
+            })
     }
 
     /// Groups of records, each behind the one before.
@@ -266,21 +306,29 @@ mod tests {
                     last = (row.seq, row.hash);
                     row
                 };
-                Frame { before, rows: rows.into_iter().map(next).collect() }
+                Frame {
+                    before,
+                    rows: rows.into_iter().map(next).collect(),
+                }
             };
             groups.into_iter().map(&mut frame).collect()
         })
     }
 
     fn written(frames: &[Frame]) -> Vec<Vec<u8>> {
-        frames.iter().map(|frame| framed(frame.before, &frame.rows, &keys()).unwrap()).collect()
+        frames
+            .iter()
+            .map(|frame| framed(frame.before, &frame.rows, &keys()).unwrap())
+            .collect()
     }
 
     /// The frames up to the first fault, and how many bytes are left.
     fn read(mut bytes: &[u8]) -> (Vec<Frame>, Result<usize, Fault>) {
         let mut frames = Vec::new();
         loop {
-            match first(&mut bytes).and_then(|whole| whole.map(|whole| whole.checked(&keys())).transpose()) {
+            match first(&mut bytes)
+                .and_then(|whole| whole.map(|whole| whole.checked(&keys())).transpose())
+            {
                 Ok(Some(frame)) => frames.push(frame),
                 Ok(None) => return (frames, Ok(bytes.len())),
                 Err(fault) => return (frames, Err(fault)),
@@ -324,12 +372,18 @@ mod tests {
         (before.len(), before.last().copied().unwrap_or_default())
     }
 
-    fn is_cut_off(frames: &[Frame], at: impl Fn(usize) -> RangeInclusive<usize>) -> Result<(), TestCaseError> {
+    fn is_cut_off(
+        frames: &[Frame],
+        at: impl Fn(usize) -> RangeInclusive<usize>,
+    ) -> Result<(), TestCaseError> {
         let pieces = written(frames);
         let all = pieces.concat();
         for length in at(all.len()) {
             let (whole, begin) = place(&pieces, length);
-            prop_assert_eq!(read(&all[..length]), (frames[..whole].to_vec(), Ok(length - begin)));
+            prop_assert_eq!(
+                read(&all[..length]),
+                (frames[..whole].to_vec(), Ok(length - begin))
+            );
         }
         Ok(())
     }
@@ -372,7 +426,10 @@ mod tests {
             body: vec![4],
             hash: [0; 32],
         };
-        let row = TrailRow { hash: hash_of(&FIRST, &row), ..row };
+        let row = TrailRow {
+            hash: hash_of(&FIRST, &row),
+            ..row
+        };
         let theirs = framed((0, FIRST), &[row], &Keys::of(&[8; 32])).unwrap();
         assert_eq!(read(&theirs), (Vec::new(), Err(Fault::Code)));
     }

@@ -20,7 +20,9 @@ pub struct Waiting {
 pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<Waiting>, StoreError> {
     let bytes = match Tail::read(trail.path(), MOST_BYTES) {
         // Whoever was let read the database alone can verify that all the same.
-        Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => return Ok(None),
+        Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            return Ok(None);
+        }
         read => read?,
     };
     let (mut rest, mut records) = (bytes.as_slice(), 0);
@@ -28,7 +30,10 @@ pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<Waiting>, Store
         let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
         records += rows.iter().filter(|row| row.seq > last).count() as u64;
     }
-    Ok((!bytes.is_empty()).then_some(Waiting { records, bytes: bytes.len() as u64 }))
+    Ok((!bytes.is_empty()).then_some(Waiting {
+        records,
+        bytes: bytes.len() as u64,
+    }))
 }
 
 /// What was found.
@@ -43,16 +48,21 @@ impl Left {
     /// Reads the journal of a trail that ends so.
     pub(crate) fn read(trail: &Trail, head: Link, keys: &Keys) -> Result<Left, AuditError> {
         let bytes = Tail::read(trail.path(), MOST_BYTES + 1)?;
-        let mut left = Left { rows: Vec::new(), fault: None };
+        let mut left = Left {
+            rows: Vec::new(),
+            fault: None,
+        };
         let (mut rest, mut last) = (bytes.as_slice(), head);
         for number in 1.. {
-            let next = frame::first(&mut rest).and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());
+            let next = frame::first(&mut rest)
+                .and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());
             let fault = match next {
                 Ok(None) => break,
                 Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
-                Ok(Some(Frame { before, .. })) if before != last => {
-                    Some(Fault::Elsewhere { wanted: last.0, found: before.0 })
-                }
+                Ok(Some(Frame { before, .. })) if before != last => Some(Fault::Elsewhere {
+                    wanted: last.0,
+                    found: before.0,
+                }),
                 Ok(Some(frame)) => {
                     last = frame.after();
                     left.rows.extend(frame.rows);
@@ -75,9 +85,15 @@ impl Left {
 /// The database has these records already: the journal was not emptied. Those that were dropped since cannot be compared.
 fn known(trail: &Trail, frame: &Frame) -> Result<Option<Fault>, StoreError> {
     let (seq, hash) = frame.after();
-    let filter = Filter { from: Some(seq), to: Some(seq), ..Filter::default() };
+    let filter = Filter {
+        from: Some(seq),
+        to: Some(seq),
+        ..Filter::default()
+    };
     let found = trail.last_rows(&filter, 1)?.pop();
-    Ok(found.filter(|row| row.hash != hash).map(|_| Fault::Other { seq }))
+    Ok(found
+        .filter(|row| row.hash != hash)
+        .map(|_| Fault::Other { seq }))
 }
 
 /// What the kernel calls the time since the machine was started, if it says so.
@@ -90,8 +106,15 @@ pub(crate) fn boot() -> Option<String> {
 
 /// Whether the machine was started anew since the last run that a trail has.
 pub(crate) fn has_restarted(trail: &Trail, boot: Option<&str>) -> Result<bool, AuditError> {
-    let filter = Filter { kinds: vec![kind::BEGAN.to_owned()], ..Filter::default() };
-    let Some(row) = trail.last_rows(&filter, 1)?.pop() else { return Ok(false) };
-    let Entry::Began { boot: then, .. } = Entry::read(&row.body)? else { return Ok(false) };
+    let filter = Filter {
+        kinds: vec![kind::BEGAN.to_owned()],
+        ..Filter::default()
+    };
+    let Some(row) = trail.last_rows(&filter, 1)?.pop() else {
+        return Ok(false);
+    };
+    let Entry::Began { boot: then, .. } = Entry::read(&row.body)? else {
+        return Ok(false);
+    };
     Ok(then.is_some_and(|then| boot.is_some_and(|now| now != then)))
 }

@@ -48,10 +48,21 @@ enum State {
 
 impl Journal {
     /// That of a trail, with whatever is there. It takes nothing before that is in the database.
-    pub(crate) fn open(trail: &Path, settings: TrailSettings, keys: Arc<Keys>) -> Result<Journal, AuditError> {
+    pub(crate) fn open(
+        trail: &Path,
+        settings: TrailSettings,
+        keys: Arc<Keys>,
+    ) -> Result<Journal, AuditError> {
         let tail = Tail::open(trail, settings.durability)?;
         let most = MOST_BYTES.min(settings.max_bytes / OF_ALL);
-        Ok(Journal { tail, keys, state: State::Shut, fresh: Vec::new(), rows: 0, most })
+        Ok(Journal {
+            tail,
+            keys,
+            state: State::Shut,
+            fresh: Vec::new(),
+            rows: 0,
+            most,
+        })
     }
 
     /// Its file.
@@ -97,7 +108,11 @@ impl Journal {
 
     /// The database has all of it.
     pub(crate) fn clear(&mut self) {
-        let cleared = if self.tail.bytes() > 0 { self.tail.clear() } else { Ok(()) };
+        let cleared = if self.tail.bytes() > 0 {
+            self.tail.clear()
+        } else {
+            Ok(())
+        };
         match cleared {
             Ok(()) => (self.state, self.rows) = (State::Open, 0),
             Err(error) => {
@@ -109,7 +124,11 @@ impl Journal {
 
     /// After how long it is to be looked after; not at all where it is empty.
     pub(crate) fn rests(&self) -> Option<Duration> {
-        let while_it_is = if self.state == State::Open { GATHER } else { RETRY };
+        let while_it_is = if self.state == State::Open {
+            GATHER
+        } else {
+            RETRY
+        };
         (self.tail.bytes() > 0).then_some(while_it_is)
     }
 }

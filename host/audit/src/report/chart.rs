@@ -29,12 +29,22 @@ pub(super) struct Parts {
 
 /// Bars over time, the second part on top of the first.
 pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &Parts) {
-    let bars = line.stretches().map(|(at, counts)| (at, (parts.of)(&counts)));
-    let highest = bars.clone().map(|(_, [one, other])| one + other).max().unwrap_or_default().max(1);
+    let bars = line
+        .stretches()
+        .map(|(at, counts)| (at, (parts.of)(&counts)));
+    let highest = bars
+        .clone()
+        .map(|(_, [one, other])| one + other)
+        .max()
+        .unwrap_or_default()
+        .max(1);
     let [first, second] = (parts.of)(&line.sum());
     let [first_name, second_name] = parts.names;
     let begin = bars.clone().next().map(|(at, _)| at).unwrap_or_default();
-    let end = bars.clone().last().map_or(begin, |(at, _)| at.saturating_add(line.width()));
+    let end = bars
+        .clone()
+        .last()
+        .map_or(begin, |(at, _)| at.saturating_add(line.width()));
     let says = format!(
         "{first} {first_name} and {second} {second_name} from {} to {}; at most {highest} in {}",
         shown_time(begin),
@@ -49,37 +59,73 @@ pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &Parts) {
         label_at(html, LEFT - 6, at + 4, "end", label);
     }
     for (index, (at, [one, other])) in (0..).zip(bars) {
-        let (from, to) = (LEFT + room * index / count, LEFT + room * (index + 1) / count);
+        let (from, to) = (
+            LEFT + room * index / count,
+            LEFT + room * (index + 1) / count,
+        );
         let width = (to - from).saturating_sub(1).max(1);
         let low = height(one, highest, HEIGHT);
         let high = height(one + other, highest, HEIGHT).max(low);
         let about = |name: &str, number: u64| format!("{}: {number} {name}", shown_time(at));
         if one > 0 {
-            bar(html, "a", [from, floor - low, width, low], &about(first_name, one));
+            bar(
+                html,
+                "a",
+                [from, floor - low, width, low],
+                &about(first_name, one),
+            );
         }
         if other > 0 {
             // However rare, it is seen.
             let tall = (high - low).max(2);
-            bar(html, "b", [from, floor.saturating_sub(low + tall), width, tall], &about(second_name, other));
+            bar(
+                html,
+                "b",
+                [from, floor.saturating_sub(low + tall), width, tall],
+                &about(second_name, other),
+            );
         }
     }
     label_at(html, LEFT, floor + 16, "start", shown_time(begin));
     label_at(html, WIDTH, floor + 16, "end", shown_time(end));
-    html.raw("</svg><figcaption><span class=\"key a\"></span> ").raw(first_name);
-    html.raw(" <span class=\"key b\"></span> ").raw(second_name).raw(", in stretches of ").text(length(line.width()));
+    html.raw("</svg><figcaption><span class=\"key a\"></span> ")
+        .raw(first_name);
+    html.raw(" <span class=\"key b\"></span> ")
+        .raw(second_name)
+        .raw(", in stretches of ")
+        .text(length(line.width()));
     html.raw("</figcaption></figure>");
 }
 
 /// Bars with names, as they come.
-pub(super) fn by_name(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String, u64)]) {
-    let highest = bars.iter().map(|(_, count)| *count).max().unwrap_or_default().max(1);
-    let says = bars.iter().map(|(name, count)| format!("{name}: {count}")).collect::<Vec<_>>().join(", ");
+pub(super) fn by_name(
+    html: &mut Html,
+    id: &'static str,
+    title: &'static str,
+    bars: &[(String, u64)],
+) {
+    let highest = bars
+        .iter()
+        .map(|(_, count)| *count)
+        .max()
+        .unwrap_or_default()
+        .max(1);
+    let says = bars
+        .iter()
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect::<Vec<_>>()
+        .join(", ");
     figure(html, id, title, &says, ROW * bars.len() as u64);
     for (index, (name, count)) in (0..).zip(bars) {
         let top = ROW * index;
         label_at(html, NAMES - 8, top + 16, "end", name);
         let width = height(*count, highest, WIDTH - NAMES - NUMBERS).max(2);
-        bar(html, "b", [NAMES, top + 4, width, ROW - 8], &format!("{name}: {count}"));
+        bar(
+            html,
+            "b",
+            [NAMES, top + 4, width, ROW - 8],
+            &format!("{name}: {count}"),
+        );
         label_at(html, NAMES + width + 6, top + 16, "start", count);
     }
     html.raw("</svg></figure>");
@@ -87,24 +133,58 @@ pub(super) fn by_name(html: &mut Html, id: &'static str, title: &'static str, ba
 
 /// The beginning of a chart.
 fn figure(html: &mut Html, id: &'static str, title: &'static str, says: &str, tall: u64) {
-    html.raw("<figure><svg role=\"img\" viewBox=\"0 0 ").text(WIDTH).raw(" ").text(tall);
-    html.raw("\" aria-labelledby=\"").raw(id).raw("-title ").raw(id).raw("-desc\"><title id=\"").raw(id);
-    html.raw("-title\">").raw(title).raw("</title><desc id=\"").raw(id).raw("-desc\">").text(says).raw("</desc>");
+    html.raw("<figure><svg role=\"img\" viewBox=\"0 0 ")
+        .text(WIDTH)
+        .raw(" ")
+        .text(tall);
+    html.raw("\" aria-labelledby=\"")
+        .raw(id)
+        .raw("-title ")
+        .raw(id)
+        .raw("-desc\"><title id=\"")
+        .raw(id);
+    html.raw("-title\">")
+        .raw(title)
+        .raw("</title><desc id=\"")
+        .raw(id)
+        .raw("-desc\">")
+        .text(says)
+        .raw("</desc>");
 }
 
 fn bar(html: &mut Html, class: &'static str, [left, top, width, tall]: [u64; 4], says: &str) {
-    html.raw("<rect class=\"").raw(class).raw("\" x=\"").text(left).raw("\" y=\"").text(top);
-    html.raw("\" width=\"").text(width).raw("\" height=\"").text(tall).raw("\"><title>").text(says);
+    html.raw("<rect class=\"")
+        .raw(class)
+        .raw("\" x=\"")
+        .text(left)
+        .raw("\" y=\"")
+        .text(top);
+    html.raw("\" width=\"")
+        .text(width)
+        .raw("\" height=\"")
+        .text(tall)
+        .raw("\"><title>")
+        .text(says);
     html.raw("</title></rect>");
 }
 
 fn label_at(html: &mut Html, left: u64, base: u64, anchor: &'static str, label: impl Display) {
-    html.raw("<text x=\"").text(left).raw("\" y=\"").text(base).raw("\" text-anchor=\"").raw(anchor);
+    html.raw("<text x=\"")
+        .text(left)
+        .raw("\" y=\"")
+        .text(base)
+        .raw("\" text-anchor=\"")
+        .raw(anchor);
     html.raw("\">").text(label).raw("</text>");
 }
 
 fn line_at(html: &mut Html, at: u64) {
-    html.raw("<line x1=\"").text(LEFT).raw("\" x2=\"").text(WIDTH).raw("\" y1=\"").text(at);
+    html.raw("<line x1=\"")
+        .text(LEFT)
+        .raw("\" x2=\"")
+        .text(WIDTH)
+        .raw("\" y1=\"")
+        .text(at);
     html.raw("\" y2=\"").text(at).raw("\"/>");
 }
 

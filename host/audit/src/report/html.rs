@@ -52,7 +52,9 @@ impl Html {
 
     /// The head of a table; each row is closed by whoever adds it.
     pub(super) fn heads(&mut self, caption: &'static str, heads: &[&'static str]) -> &mut Html {
-        self.raw("<div class=\"wide\"><table><caption>").raw(caption).raw("</caption><thead><tr>");
+        self.raw("<div class=\"wide\"><table><caption>")
+            .raw(caption)
+            .raw("</caption><thead><tr>");
         for head in heads {
             self.raw("<th scope=\"col\">").raw(head).raw("</th>");
         }
@@ -77,7 +79,9 @@ mod tests {
     #[test]
     fn what_is_no_markup_is_text() {
         let mut html = Html::default();
-        html.raw("<b title=\"").text("\"><script>'&\\é\u{202e}\0\n").raw("\">");
+        html.raw("<b title=\"")
+            .text("\"><script>'&\\é\u{202e}\0\n")
+            .raw("\">");
         let wanted = "<b title=\"&quot;&gt;&lt;script&gt;&#39;&amp;\\é\\u{202e}\\0\\n\">";
         assert_eq!(html.finish(), wanted);
     }

@@ -124,21 +124,53 @@ impl Report {
                 );
                 self.change(row, kind, vec![which, dropped.of_kinds()]);
             }
-            Entry::Began { server, key, handlers, boot: _ } => {
-                let sampled = format!("{server}, recording one in {handlers} instances of handlers, signing as {key}");
+            Entry::Began {
+                server,
+                key,
+                handlers,
+                boot: _,
+            } => {
+                let sampled = format!(
+                    "{server}, recording one in {handlers} instances of handlers, signing as {key}"
+                );
                 self.change(row, kind, vec![sampled]);
             }
             Entry::Ended => self.change(row, kind, vec!["in good order".to_owned()]),
-            Entry::Deployed { version, cause, changes } => {
-                self.change(row, kind, [vec![format!("version {version}, {cause}")], changes].concat());
+            Entry::Deployed {
+                version,
+                cause,
+                changes,
+            } => {
+                self.change(
+                    row,
+                    kind,
+                    [vec![format!("version {version}, {cause}")], changes].concat(),
+                );
             }
             Entry::Refused { reasons } => self.change(row, kind, reasons),
-            Entry::Quarantined { module, failures, last, .. } => {
-                self.change(row, kind, vec![format!("{module} after {failures} failures, the last: {}", last.reason)]);
+            Entry::Quarantined {
+                module,
+                failures,
+                last,
+                ..
+            } => {
+                self.change(
+                    row,
+                    kind,
+                    vec![format!(
+                        "{module} after {failures} failures, the last: {}",
+                        last.reason
+                    )],
+                );
             }
             Entry::Gap { calls, reason } => {
-                let missing = calls.map_or("an unknown number of".to_owned(), |calls| calls.to_string());
-                self.change(row, kind, vec![format!("{missing} records are missing: {}", reason.words())]);
+                let missing =
+                    calls.map_or("an unknown number of".to_owned(), |calls| calls.to_string());
+                self.change(
+                    row,
+                    kind,
+                    vec![format!("{missing} records are missing: {}", reason.words())],
+                );
             }
         }
     }
@@ -149,9 +181,16 @@ impl Report {
         let counts = self.timeline.at(at);
         counts.calls += 1;
         counts.failures += u64::from(failed);
-        record.usage.hits.iter().for_each(|limit| *self.limits.entry(limit).or_default() += 1);
+        record
+            .usage
+            .hits
+            .iter()
+            .for_each(|limit| *self.limits.entry(limit).or_default() += 1);
         if failed {
-            *self.failures.entry(outcome(&record.end).into_owned()).or_default() += 1;
+            *self
+                .failures
+                .entry(outcome(&record.end).into_owned())
+                .or_default() += 1;
         }
         if !self.modules.contains_key(&call.facts) && self.modules.len() == MODULES {
             self.other_calls += 1;
@@ -160,7 +199,10 @@ impl Report {
         // Facts that are missing or make no sense are shown as such.
         let facts = || source.facts(call).ok().flatten();
         let module = self.modules.entry(call.facts);
-        let module = module.or_insert_with(|| OfModule { facts: facts(), ..OfModule::default() });
+        let module = module.or_insert_with(|| OfModule {
+            facts: facts(),
+            ..OfModule::default()
+        });
         module.calls += 1;
         module.failures += u64::from(failed);
         module.time = module.time.saturating_add(record.time);
@@ -178,10 +220,23 @@ impl Report {
 
     fn denials(&mut self, row: &TrailRow, gist: &Gist, count: u64) {
         self.timeline.at(row.at).denied += count;
-        let why = row.job.as_deref().map_or_else(|| gist.why.clone(), |job| without_requester(&gist.why, job));
+        let why = row
+            .job
+            .as_deref()
+            .map_or_else(|| gist.why.clone(), |job| without_requester(&gist.why, job));
         let (what, by) = (gist.about_jobs(), gist.by.clone());
         let job = row.job.as_deref().map(shortened);
-        self.denials.add(Refusal { user: row.uid, what, by, why }, job, count, (row.seq, row.at));
+        self.denials.add(
+            Refusal {
+                user: row.uid,
+                what,
+                by,
+                why,
+            },
+            job,
+            count,
+            (row.seq, row.at),
+        );
     }
 
     fn change(&mut self, row: &TrailRow, kind: &'static str, lines: Vec<String>) {
@@ -189,11 +244,20 @@ impl Report {
             self.changes.pop_front();
         }
         let more = lines.len().saturating_sub(LINES);
-        let mut what: Vec<String> = lines.iter().take(LINES).map(|line| shortened(line)).collect();
+        let mut what: Vec<String> = lines
+            .iter()
+            .take(LINES)
+            .map(|line| shortened(line))
+            .collect();
         if more > 0 {
             what.push(format!("and {more} more"));
         }
-        self.changes.push_back(Change { seq: row.seq, at: row.at, kind, what });
+        self.changes.push_back(Change {
+            seq: row.seq,
+            at: row.at,
+            kind,
+            what,
+        });
     }
 
     /// How many records there are of a kind.
@@ -213,11 +277,16 @@ fn without_requester(why: &str, job: &str) -> String {
     while let Some(at) = rest.find(&name) {
         let (before, found) = rest.split_at(at);
         let behind = found.strip_prefix(&name).unwrap_or_default();
-        let rank = behind.find(|of: char| !of.is_ascii_digit()).unwrap_or(behind.len());
+        let rank = behind
+            .find(|of: char| !of.is_ascii_digit())
+            .unwrap_or(behind.len());
         let is_inside = before.ends_with(|of: char| of.is_alphanumeric() || "-_.".contains(of));
         text.push_str(before);
-        let (end, said) =
-            if rank > 0 && !is_inside { (name.len() + rank, "the requester") } else { (name.len(), &*name) };
+        let (end, said) = if rank > 0 && !is_inside {
+            (name.len() + rank, "the requester")
+        } else {
+            (name.len(), &*name)
+        };
         text.push_str(said);
         rest = found.get(end..).unwrap_or_default();
     }
@@ -231,7 +300,10 @@ mod tests {
     #[test]
     fn requester_is_not_named_in_reasons() {
         let short = |why: &str| without_requester(why, "a");
-        assert_eq!(short("b:0 belongs to user 0, a:17 to user 1"), "b:0 belongs to user 0, the requester to user 1");
+        assert_eq!(
+            short("b:0 belongs to user 0, a:17 to user 1"),
+            "b:0 belongs to user 0, the requester to user 1"
+        );
         assert_eq!(short("a:0"), "the requester");
         for as_it_is in ["", "aa:0 and ä:", "data:0", "x-a:0", "a: no", "a:"] {
             assert_eq!(short(as_it_is), as_it_is);

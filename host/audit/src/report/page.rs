@@ -22,11 +22,19 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf
 /// A report as a page. What it is of, and which records were wanted, is said in words.
 pub fn page(report: &Report, of: &str, wanted: &str) -> String {
     let mut html = Html::default();
-    html.raw(HEAD).raw(include_str!("style.css")).raw("</style></head><body><header><h1>Audit report</h1><p>");
+    html.raw(HEAD)
+        .raw(include_str!("style.css"))
+        .raw("</style></head><body><header><h1>Audit report</h1><p>");
     html.text(report.records()).raw(" records of ").text(of);
     if let Some([(first, since), (last, until)]) = report.range {
-        html.raw(", ").text(first).raw(" to ").text(last).raw(", from ");
-        html.text(shown_time(since)).raw(" to ").text(shown_time(until));
+        html.raw(", ")
+            .text(first)
+            .raw(" to ")
+            .text(last)
+            .raw(", from ");
+        html.text(shown_time(since))
+            .raw(" to ")
+            .text(shown_time(until));
     }
     if !wanted.is_empty() {
         html.raw("; only those ").text(wanted);
@@ -59,7 +67,11 @@ fn sums(html: &mut Html, report: &Report) {
         (report.count("gap"), "gaps"),
         (report.unreadable, "unreadable records"),
     ] {
-        html.raw("<li><b>").text(number).raw("</b>").raw(name).raw("</li>");
+        html.raw("<li><b>")
+            .text(number)
+            .raw("</b>")
+            .raw(name)
+            .raw("</li>");
     }
     html.raw("</ul>");
 }
@@ -78,21 +90,41 @@ fn modules(html: &mut Html, report: &Report) {
     html.end();
     more(html, modules.len());
     if report.other_calls > 0 {
-        html.raw("<p>").text(report.other_calls).raw(" calls were of modules beyond those.</p>");
+        html.raw("<p>")
+            .text(report.other_calls)
+            .raw(" calls were of modules beyond those.</p>");
     }
 }
 
 fn one_module(html: &mut Html, module: &OfModule) {
     html.raw("<tr><td>");
     match &module.facts {
-        Some(Facts { name, owner, digest, grants, limits, sinks, directories, .. }) => {
-            html.text(name).raw("<details><summary><code>").text(format_args!("{:.12}", digest.to_string()));
-            html.raw("…</code></summary><code>").text(digest).raw("</code></details></td>").cell(owner);
-            let granted = Capability::ALL.into_iter().filter(|capability| grants.allows(*capability));
+        Some(Facts {
+            name,
+            owner,
+            digest,
+            grants,
+            limits,
+            sinks,
+            directories,
+            ..
+        }) => {
+            html.text(name)
+                .raw("<details><summary><code>")
+                .text(format_args!("{:.12}", digest.to_string()));
+            html.raw("…</code></summary><code>")
+                .text(digest)
+                .raw("</code></details></td>")
+                .cell(owner);
+            let granted = Capability::ALL
+                .into_iter()
+                .filter(|capability| grants.allows(*capability));
             html.cell(listed(granted.map(Capability::name)));
             html.cell(listed(sinks.iter().map(String::as_str)));
             html.cell(listed(directories.iter().map(String::as_str)));
-            html.raw("<td><details><summary>all</summary>").text(limited(limits)).raw("</details></td>");
+            html.raw("<td><details><summary>all</summary>")
+                .text(limited(limits))
+                .raw("</details></td>");
         }
         None => {
             html.raw("what is known of it is missing</td>");
@@ -103,8 +135,10 @@ fn one_module(html: &mut Html, module: &OfModule) {
     }
     let calls = u32::try_from(module.calls).unwrap_or(u32::MAX).max(1);
     html.number(module.calls).number(module.failures);
-    html.number(format_args!("{:.1?}", module.time / calls)).number(format_args!("{:.1?}", module.longest));
-    html.cell(listed(module.hits.iter().map(|limit| limit.name()))).raw("</tr>");
+    html.number(format_args!("{:.1?}", module.time / calls))
+        .number(format_args!("{:.1?}", module.longest));
+    html.cell(listed(module.hits.iter().map(|limit| limit.name())))
+        .raw("</tr>");
 }
 
 fn decisions(html: &mut Html, report: &Report) {
@@ -121,9 +155,18 @@ fn decisions(html: &mut Html, report: &Report) {
         "Stretches of time in which something happened.",
         &["From", "Granted", "Denied", "Calls", "Calls failed"],
     );
-    for (at, counts) in report.timeline.stretches().filter(|(_, counts)| *counts != Default::default()) {
-        html.raw("<tr>").cell(shown_time(at)).number(counts.granted).number(counts.denied);
-        html.number(counts.calls).number(counts.failures).raw("</tr>");
+    for (at, counts) in report
+        .timeline
+        .stretches()
+        .filter(|(_, counts)| *counts != Default::default())
+    {
+        html.raw("<tr>")
+            .cell(shown_time(at))
+            .number(counts.granted)
+            .number(counts.denied);
+        html.number(counts.calls)
+            .number(counts.failures)
+            .raw("</tr>");
     }
     html.end().raw("</details>");
 }
@@ -132,37 +175,67 @@ fn denials(html: &mut Html, report: &Report) {
     html.raw("<h2 id=\"denials\">Denials</h2>");
     html.heads(
         "Who was denied what, the most frequent first.",
-        &["User", "Jobs", "What", "By", "Why", "Times", "Last", "Record"],
+        &[
+            "User", "Jobs", "What", "By", "Why", "Times", "Last", "Record",
+        ],
     );
     let most = report.denials.most(ROWS);
     for (refusal, times) in &most {
-        let user = refusal.user.map_or("unknown".to_owned(), |user| user.to_string());
-        html.raw("<tr>").cell(user).cell(jobs(&times.jobs)).cell(&refusal.what);
-        html.cell(&refusal.by).cell(&refusal.why).number(times.count).cell(shown_time(times.at));
+        let user = refusal
+            .user
+            .map_or("unknown".to_owned(), |user| user.to_string());
+        html.raw("<tr>")
+            .cell(user)
+            .cell(jobs(&times.jobs))
+            .cell(&refusal.what);
+        html.cell(&refusal.by)
+            .cell(&refusal.why)
+            .number(times.count)
+            .cell(shown_time(times.at));
         html.number(times.seq).raw("</tr>");
     }
     html.end();
     let shown: u64 = most.iter().map(|(_, times)| times.count).sum();
     if report.denials.total() > shown {
-        html.raw("<p>").text(report.denials.total() - shown).raw(" rarer ones are not shown.</p>");
+        html.raw("<p>")
+            .text(report.denials.total() - shown)
+            .raw(" rarer ones are not shown.</p>");
     }
 }
 
 /// The first jobs, and whether there are more.
 fn jobs(jobs: &BTreeSet<String>) -> String {
     let named = listed(jobs.iter().take(JOBS).map(String::as_str));
-    if jobs.len() > JOBS { format!("{named} and more") } else { named }
+    if jobs.len() > JOBS {
+        format!("{named} and more")
+    } else {
+        named
+    }
 }
 
 fn failures(html: &mut Html, report: &Report) {
     html.raw("<h2 id=\"limits\">Limits that were hit</h2>");
-    let mut hits: Vec<(Limit, u64)> = report.limits.iter().map(|(limit, count)| (*limit, *count)).collect();
+    let mut hits: Vec<(Limit, u64)> = report
+        .limits
+        .iter()
+        .map(|(limit, count)| (*limit, *count))
+        .collect();
     hits.sort_by_key(|(_, count)| Reverse(*count));
-    let bars: Vec<(String, u64)> = hits.iter().map(|(limit, count)| (limit.name().to_owned(), *count)).collect();
+    let bars: Vec<(String, u64)> = hits
+        .iter()
+        .map(|(limit, count)| (limit.name().to_owned(), *count))
+        .collect();
     named(html, "hits", "Limits that calls hit", &bars);
-    html.heads("Calls that hit a limit, whether they survived it or not.", &["Limit", "What raises it", "Calls"]);
+    html.heads(
+        "Calls that hit a limit, whether they survived it or not.",
+        &["Limit", "What raises it", "Calls"],
+    );
     for (limit, count) in hits {
-        html.raw("<tr>").cell(limit.name()).cell(limit.key()).number(count).raw("</tr>");
+        html.raw("<tr>")
+            .cell(limit.name())
+            .cell(limit.key())
+            .number(count)
+            .raw("</tr>");
     }
     html.end();
     html.raw("<h2 id=\"failures\">Calls that failed</h2>");
@@ -170,10 +243,19 @@ fn failures(html: &mut Html, report: &Report) {
         id: "calls",
         title: "Calls of modules over time",
         names: ["returned", "failed"],
-        of: |counts| [counts.calls.saturating_sub(counts.failures), counts.failures],
+        of: |counts| {
+            [
+                counts.calls.saturating_sub(counts.failures),
+                counts.failures,
+            ]
+        },
     };
     chart::over_time(html, &report.timeline, &calls);
-    let mut failures: Vec<(String, u64)> = report.failures.iter().map(|(how, count)| (how.clone(), *count)).collect();
+    let mut failures: Vec<(String, u64)> = report
+        .failures
+        .iter()
+        .map(|(how, count)| (how.clone(), *count))
+        .collect();
     failures.sort_by_key(|(_, count)| Reverse(*count));
     named(html, "ways", "In which ways calls failed", &failures);
     html.heads("In which ways, the most frequent first.", &["How", "Calls"]);
@@ -184,7 +266,10 @@ fn failures(html: &mut Html, report: &Report) {
 }
 
 fn named(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String, u64)]) {
-    if let Some(bars) = bars.get(..bars.len().min(BARS)).filter(|bars| !bars.is_empty()) {
+    if let Some(bars) = bars
+        .get(..bars.len().min(BARS))
+        .filter(|bars| !bars.is_empty())
+    {
         chart::by_name(html, id, title, bars);
     }
 }
@@ -193,7 +278,11 @@ fn changes(html: &mut Html, report: &Report) {
     html.raw("<h2 id=\"changes\">What changed, and what is missing</h2>");
     html.heads("The latest first.", &["Record", "When", "Kind", "What"]);
     for change in report.changes.iter().rev().take(ROWS) {
-        html.raw("<tr>").number(change.seq).cell(shown_time(change.at)).cell(change.kind).raw("<td>");
+        html.raw("<tr>")
+            .number(change.seq)
+            .cell(shown_time(change.at))
+            .cell(change.kind)
+            .raw("<td>");
         for line in &change.what {
             html.raw("<div>").text(line).raw("</div>");
         }
@@ -204,21 +293,43 @@ fn changes(html: &mut Html, report: &Report) {
 
 fn more(html: &mut Html, all: usize) {
     if all > ROWS {
-        html.raw("<p>").text(all - ROWS).raw(" more are not shown.</p>");
+        html.raw("<p>")
+            .text(all - ROWS)
+            .raw(" more are not shown.</p>");
     }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "none".to_owned()
+    } else {
+        names.join(", ")
+    }
 }
 
 /// All limits by the names of their settings.
 fn limited(limits: &Limits) -> String {
     let Limits {
-        memory, memory_total, call_time, host_time, fuel, output, notifications, host_calls, log_lines, ..
+        memory,
+        memory_total,
+        call_time,
+        host_time,
+        fuel,
+        output,
+        notifications,
+        host_calls,
+        log_lines,
+        ..
     } = limits;
-    let Limits { max_calls, instances, isolation, failures, failure_window, .. } = limits;
+    let Limits {
+        max_calls,
+        instances,
+        isolation,
+        failures,
+        failure_window,
+        ..
+    } = limits;
     let fuel = fuel.map_or("none".to_owned(), |fuel| fuel.to_string());
     format!(
         "memory {memory}, memory_total {memory_total}, call_time {call_time:?}, host_time {host_time:?}, fuel {fuel}, \

@@ -41,7 +41,11 @@ pub struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Timeline {
-        Timeline { begin: None, width: SHORTEST, stretches: BTreeMap::new() }
+        Timeline {
+            begin: None,
+            width: SHORTEST,
+            stretches: BTreeMap::new(),
+        }
     }
 }
 
@@ -71,7 +75,12 @@ impl Timeline {
     pub fn stretches(&self) -> impl Iterator<Item = (u64, Counts)> + Clone {
         let begin = self.begin.unwrap_or_default();
         let when = move |number| begin.saturating_add(self.width.saturating_mul(number));
-        (0..self.count()).map(move |number| (when(number), self.stretches.get(&number).copied().unwrap_or_default()))
+        (0..self.count()).map(move |number| {
+            (
+                when(number),
+                self.stretches.get(&number).copied().unwrap_or_default(),
+            )
+        })
     }
 
     /// How many there are.
@@ -81,7 +90,9 @@ impl Timeline {
 
     /// What happened in all of them.
     pub fn sum(&self) -> Counts {
-        self.stretches.values().fold(Counts::default(), |sum, counts| sum.with(*counts))
+        self.stretches
+            .values()
+            .fold(Counts::default(), |sum, counts| sum.with(*counts))
     }
 }
 
@@ -92,16 +103,34 @@ mod tests {
     #[test]
     fn stretches_grow_and_nothing_is_lost() {
         let mut line = Timeline::default();
-        let times = [5_500, 5_600, 6_000, 64_999, 65_000, 1_000, 3_600_000, 90_000_000_000];
+        let times = [
+            5_500,
+            5_600,
+            6_000,
+            64_999,
+            65_000,
+            1_000,
+            3_600_000,
+            90_000_000_000,
+        ];
         for (count, time) in (1..).zip(times) {
             line.at(time).calls += 1;
             assert!(line.count() <= MOST);
-            assert_eq!((line.sum().calls, line.stretches().map(|(_, counts)| counts.calls).sum()), (count, count));
+            assert_eq!(
+                (
+                    line.sum().calls,
+                    line.stretches().map(|(_, counts)| counts.calls).sum()
+                ),
+                (count, count)
+            );
         }
         let (begin, _) = line.stretches().next().unwrap();
         assert_eq!(begin, 5_000);
         let last = line.stretches().last().unwrap();
-        assert!(last.0 <= 90_000_000_000 && 90_000_000_000 < last.0 + line.width() && last.1.calls == 1, "{last:?}");
+        assert!(
+            last.0 <= 90_000_000_000 && 90_000_000_000 < last.0 + line.width() && last.1.calls == 1,
+            "{last:?}"
+        );
         line.at(u64::MAX).calls += 1;
         assert!(line.count() <= MOST);
     }

@@ -25,7 +25,10 @@ pub(super) struct Top<T> {
 
 impl<T> Default for Top<T> {
     fn default() -> Top<T> {
-        Top { times: BTreeMap::new(), total: 0 }
+        Top {
+            times: BTreeMap::new(),
+            total: 0,
+        }
     }
 }
 
@@ -40,10 +43,15 @@ impl<T: Ord> Top<T> {
             times.jobs.extend(job);
         }
         if self.times.len() >= 2 * KEPT {
-            let mut ranks: Vec<(u64, u64)> = self.times.values().map(|times| (times.count, times.seq)).collect();
+            let mut ranks: Vec<(u64, u64)> = self
+                .times
+                .values()
+                .map(|times| (times.count, times.seq))
+                .collect();
             ranks.sort_unstable_by(|one, other| other.cmp(one));
             if let Some(least) = ranks.get(KEPT) {
-                self.times.retain(|_, times| (times.count, times.seq) > *least);
+                self.times
+                    .retain(|_, times| (times.count, times.seq) > *least);
             }
         }
     }
@@ -71,12 +79,19 @@ mod tests {
         let mut top = Top::default();
         for number in 0..20 * KEPT as u64 {
             top.add(number, None, 1, (number, 0));
-            let frequent = if number % 2 == 0 { u64::MAX } else { u64::MAX - 1 };
+            let frequent = if number % 2 == 0 {
+                u64::MAX
+            } else {
+                u64::MAX - 1
+            };
             top.add(frequent, Some(format!("job-{number}")), 1, (number, 0));
             assert!(top.times.len() < 2 * KEPT);
         }
         let most = top.most(3);
-        assert_eq!((most[0].0, most[0].1.count), (&(u64::MAX - 1), 10 * KEPT as u64));
+        assert_eq!(
+            (most[0].0, most[0].1.count),
+            (&(u64::MAX - 1), 10 * KEPT as u64)
+        );
         assert_eq!((most[1].0, most.len()), (&u64::MAX, 3));
         assert_eq!(top.total(), 40 * KEPT as u64);
         assert_eq!(most[0].1.jobs.len(), JOBS + 1, "jobs are bounded");

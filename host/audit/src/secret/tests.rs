@@ -3,9 +3,12 @@ use super::*;
 use crate::{Call, Ruling};
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{
-    Bytes, DataArray, Event, Identity, Key, Kval, Mail, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status, Text,
+    Bytes, DataArray, Event, Identity, Key, Kval, Mail, Matter, Nspace, PolicyRequest, Proc, Range,
+    Rank, Status, Text,
 };
-use peal_sandbox::{Ask, CallRecord, Digest, EventCall, HostCall, Level, PolicyCall, Returned, Usage};
+use peal_sandbox::{
+    Ask, CallRecord, Digest, EventCall, HostCall, Level, PolicyCall, Returned, Usage,
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;
 
@@ -51,20 +54,30 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             vec((key(), inner.clone()), 0..3).prop_map(|infos| {
-                Value::DataArray(DataArray::infos(infos.into_iter().map(|(key, value)| Info::new(key, value))))
+                Value::DataArray(DataArray::infos(
+                    infos.into_iter().map(|(key, value)| Info::new(key, value)),
+                ))
             }),
-            inner.clone().prop_map(|value| Value::Value(Box::new(value))),
+            inner
+                .clone()
+                .prop_map(|value| Value::Value(Box::new(value))),
             (key(), inner).prop_map(|(key, value)| Value::Kval(Box::new(Kval { key, value }))),
         ]
     })
 }
 
 fn key() -> impl Strategy<Value = Key> {
-    prop_oneof![Just(key::PMIX_CREDENTIAL.into()), word().prop_map(|word| Key::new(word).unwrap())]
+    prop_oneof![
+        Just(key::PMIX_CREDENTIAL.into()),
+        word().prop_map(|word| Key::new(word).unwrap())
+    ]
 }
 
 fn infos() -> impl Strategy<Value = Vec<Info>> {
-    vec((key(), value()).prop_map(|(key, value)| Info::new(key, value)), 0..6)
+    vec(
+        (key(), value()).prop_map(|(key, value)| Info::new(key, value)),
+        0..6,
+    )
 }
 
 fn proc(nspace: &str) -> Proc {
@@ -72,7 +85,10 @@ fn proc(nspace: &str) -> Proc {
 }
 
 fn request(infos: Vec<Info>, directives: Vec<Info>) -> Arc<PolicyRequest> {
-    let identity = Identity { uid: 1000, gid: 100 };
+    let identity = Identity {
+        uid: 1000,
+        gid: 100,
+    };
     Arc::new(PolicyRequest {
         matter: Matter::JobControl,
         requester: Some(proc("victim")),
@@ -96,7 +112,13 @@ fn decision(infos: Vec<Info>, directives: Vec<Info>, verdict: &Verdict) -> Entry
 
 fn granted() -> Verdict {
     let by = DecidedBy::Policy("victim".to_owned());
-    Verdict::Granted { by, amended: Vec::new(), range: None, data: None, answer: Vec::new() }
+    Verdict::Granted {
+        by,
+        amended: Vec::new(),
+        range: None,
+        data: None,
+        answer: Vec::new(),
+    }
 }
 
 fn call(subject: Subject, host_calls: Vec<HostCall>, end: End) -> Entry {
@@ -111,44 +133,102 @@ fn call(subject: Subject, host_calls: Vec<HostCall>, end: End) -> Entry {
         time: Duration::from_millis(1),
         memory: 65_536,
     };
-    Entry::Call(Box::new(Call { run: 1, facts: Digest([7; 32]), record, handshake: None }))
+    Entry::Call(Box::new(Call {
+        run: 1,
+        facts: Digest([7; 32]),
+        record,
+        handshake: None,
+    }))
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
     let ask = |word: &str| {
         let text = word.to_owned();
-        let mail = Mail { sender: Some(text.clone()), subject: text.clone(), text: text.clone(), ..Mail::default() };
+        let mail = Mail {
+            sender: Some(text.clone()),
+            subject: text.clone(),
+            text: text.clone(),
+            ..Mail::default()
+        };
         vec![
             Ask::Infos,
-            Ask::Log { level: Level::Info, message: text.clone() },
-            Ask::Keep { key: text.clone(), value: text.as_bytes().to_vec().into() },
+            Ask::Log {
+                level: Level::Info,
+                message: text.clone(),
+            },
+            Ask::Keep {
+                key: text.clone(),
+                value: text.as_bytes().to_vec().into(),
+            },
             Ask::Submit { sink: text, mail },
         ]
     };
-    (0..4_u32, infos(), infos(), word(), infos()).prop_map(move |(form, one, other, word, third)| {
-        let asked = ask(word).into_iter().map(|ask| HostCall { ask, answer: Some(Answer::Infos(third.clone())) });
-        let host_calls: Vec<HostCall> = asked.collect();
-        let output = Output { infos: third.clone(), ..Output::default() };
-        let returned = End::Returned { answer: Returned::Init(Err(word.to_owned())), output };
-        let steps = Arc::new(vec![Step { name: word.into(), status: Status(0), infos: third.clone() }]);
-        match form {
-            0 => decision(one, other, &granted()),
-            1 => {
-                let by = DecidedBy::Policy("victim".to_owned());
-                decision(one, other, &Verdict::Denied { by, status: Status(-77), reasons: third })
+    (0..4_u32, infos(), infos(), word(), infos()).prop_map(
+        move |(form, one, other, word, third)| {
+            let asked = ask(word).into_iter().map(|ask| HostCall {
+                ask,
+                answer: Some(Answer::Infos(third.clone())),
+            });
+            let host_calls: Vec<HostCall> = asked.collect();
+            let output = Output {
+                infos: third.clone(),
+                ..Output::default()
+            };
+            let returned = End::Returned {
+                answer: Returned::Init(Err(word.to_owned())),
+                output,
+            };
+            let steps = Arc::new(vec![Step {
+                name: word.into(),
+                status: Status(0),
+                infos: third.clone(),
+            }]);
+            match form {
+                0 => decision(one, other, &granted()),
+                1 => {
+                    let by = DecidedBy::Policy("victim".to_owned());
+                    decision(
+                        one,
+                        other,
+                        &Verdict::Denied {
+                            by,
+                            status: Status(-77),
+                            reasons: third,
+                        },
+                    )
+                }
+                2 => {
+                    let request = request(one, other);
+                    call(
+                        Subject::Policy(PolicyCall {
+                            number: 1,
+                            request,
+                            steps,
+                        }),
+                        host_calls,
+                        returned,
+                    )
+                }
+                _ => {
+                    let event = Event {
+                        code: Status(-1),
+                        source: Some(proc("victim")),
+                        range: Range::Session,
+                        infos: one,
+                    };
+                    let subject = EventCall {
+                        number: 1,
+                        registration: 1,
+                        tag: 1,
+                        event: Arc::new(event),
+                        identity: None,
+                        steps,
+                    };
+                    call(Subject::Event(subject), host_calls, returned)
+                }
             }
-            2 => {
-                let request = request(one, other);
-                call(Subject::Policy(PolicyCall { number: 1, request, steps }), host_calls, returned)
-            }
-            _ => {
-                let event = Event { code: Status(-1), source: Some(proc("victim")), range: Range::Session, infos: one };
-                let subject =
-                    EventCall { number: 1, registration: 1, tag: 1, event: Arc::new(event), identity: None, steps };
-                call(Subject::Event(subject), host_calls, returned)
-            }
-        }
-    })
+        },
+    )
 }
 
 fn scrubber() -> Scrubber {
@@ -156,7 +236,8 @@ fn scrubber() -> Scrubber {
 }
 
 fn is_in(body: &[u8], secret: &str) -> bool {
-    body.windows(secret.len()).any(|window| window == secret.as_bytes())
+    body.windows(secret.len())
+        .any(|window| window == secret.as_bytes())
 }
 
 proptest! {
@@ -172,12 +253,27 @@ proptest! {
 
 #[test]
 fn names_of_the_server_are_no_copies_of_a_secret() {
-    let secrets = ["Granted", "victim", "JobControl"].map(|word| Info::new(key::PMIX_CREDENTIAL, Value::string(word)));
-    let body = scrubber().scrubbed(&decision(secrets.to_vec(), Vec::new(), &granted())).unwrap().unwrap();
-    let Entry::Decision(read) = Entry::read(&body).unwrap() else { panic!() };
-    assert_eq!((read.ruling, read.asked.matter), (Ruling::Granted, Matter::JobControl));
+    let secrets = ["Granted", "victim", "JobControl"]
+        .map(|word| Info::new(key::PMIX_CREDENTIAL, Value::string(word)));
+    let body = scrubber()
+        .scrubbed(&decision(secrets.to_vec(), Vec::new(), &granted()))
+        .unwrap()
+        .unwrap();
+    let Entry::Decision(read) = Entry::read(&body).unwrap() else {
+        panic!()
+    };
+    assert_eq!(
+        (read.ruling, read.asked.matter),
+        (Ruling::Granted, Matter::JobControl)
+    );
     assert_eq!(read.asked.requester, Some(proc("victim")));
-    assert!(read.asked.infos.iter().all(|info| info.value.as_str().unwrap().starts_with(MARK)), "{read:?}");
+    assert!(
+        read.asked
+            .infos
+            .iter()
+            .all(|info| info.value.as_str().unwrap().starts_with(MARK)),
+        "{read:?}"
+    );
 }
 
 #[test]
@@ -185,13 +281,42 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
     const SECRET: &str = "correct horse battery staple";
     let infos = vec![
         Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET)),
-        Info::new(Key::new("test.copy").unwrap(), Value::string(&format!("it is {SECRET}!"))),
+        Info::new(
+            Key::new("test.copy").unwrap(),
+            Value::string(&format!("it is {SECRET}!")),
+        ),
     ];
-    let subject = Subject::Policy(PolicyCall { number: 1, request: request(infos, Vec::new()), steps: Arc::default() });
-    let log = HostCall { ask: Ask::Log { level: Level::Info, message: format!("<{SECRET}>") }, answer: None };
-    let keep = Ask::Keep { key: "key".to_owned(), value: SECRET.as_bytes().to_vec().into() };
-    let returned = End::Returned { answer: Returned::Nothing, output: Output::default() };
-    let entry = call(subject, vec![log, HostCall { ask: keep, answer: None }], returned);
+    let subject = Subject::Policy(PolicyCall {
+        number: 1,
+        request: request(infos, Vec::new()),
+        steps: Arc::default(),
+    });
+    let log = HostCall {
+        ask: Ask::Log {
+            level: Level::Info,
+            message: format!("<{SECRET}>"),
+        },
+        answer: None,
+    };
+    let keep = Ask::Keep {
+        key: "key".to_owned(),
+        value: SECRET.as_bytes().to_vec().into(),
+    };
+    let returned = End::Returned {
+        answer: Returned::Nothing,
+        output: Output::default(),
+    };
+    let entry = call(
+        subject,
+        vec![
+            log,
+            HostCall {
+                ask: keep,
+                answer: None,
+            },
+        ],
+        returned,
+    );
     let body = scrubber().scrubbed(&entry).unwrap().unwrap();
     assert!(!is_in(&body, SECRET));
     assert!(Entry::read(&body).is_ok());
@@ -200,10 +325,17 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
 #[test]
 fn secrets_beyond_those_sought_are_replaced_by_their_keys() {
     let secret = |number: usize| format!("secret number {number:04} of many");
-    let mut infos: Vec<Info> =
-        (0..257).map(|number| Info::new(key::PMIX_CREDENTIAL, Value::string(&secret(number)))).collect();
-    infos.push(Info::new(Key::new("test.copy").unwrap(), Value::string(&secret(0))));
-    let body = scrubber().scrubbed(&decision(infos, Vec::new(), &granted())).unwrap().unwrap();
+    let mut infos: Vec<Info> = (0..257)
+        .map(|number| Info::new(key::PMIX_CREDENTIAL, Value::string(&secret(number))))
+        .collect();
+    infos.push(Info::new(
+        Key::new("test.copy").unwrap(),
+        Value::string(&secret(0)),
+    ));
+    let body = scrubber()
+        .scrubbed(&decision(infos, Vec::new(), &granted()))
+        .unwrap()
+        .unwrap();
     for number in 0..257 {
         assert!(!is_in(&body, &secret(number)), "{number}");
     }
@@ -214,8 +346,18 @@ fn copies_of_long_secrets_are_found_by_their_beginning() {
     let secret = "0123456789abcdef".repeat(10_000);
     let infos = vec![
         Info::new(key::PMIX_CREDENTIAL, Value::string(&secret)),
-        Info::new(Key::new("test.copy").unwrap(), Value::string(&format!("x{secret}"))),
+        Info::new(
+            Key::new("test.copy").unwrap(),
+            Value::string(&format!("x{secret}")),
+        ),
     ];
-    let body = scrubber().scrubbed(&decision(infos, Vec::new(), &granted())).unwrap().unwrap();
-    assert!(!is_in(&body, "0123456789abcdef") && body.len() < 2000, "{} bytes", body.len());
+    let body = scrubber()
+        .scrubbed(&decision(infos, Vec::new(), &granted()))
+        .unwrap()
+        .unwrap();
+    assert!(
+        !is_in(&body, "0123456789abcdef") && body.len() < 2000,
+        "{} bytes",
+        body.len()
+    );
 }

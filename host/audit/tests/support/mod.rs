@@ -1,12 +1,22 @@
 //! What the tests of the trail share: a trail in a directory of its own, with records of every kind.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_audit::{
-    Audit, AuditSettings, By, Decision, Denial, Destinations, Entry, Facts, OnFailure, Retention, Safe, Secrets,
+    Audit, AuditSettings, By, Decision, Denial, Destinations, Entry, Facts, OnFailure, Retention,
+    Safe, Secrets,
 };
 use peal_core::policy::{DecidedBy, Verdict};
-use peal_model::{Event, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status, code};
-use peal_sandbox::{Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Limits, Module, Services};
+use peal_model::{
+    Event, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status, code,
+};
+use peal_sandbox::{
+    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Limits, Module, Services,
+};
 use peal_store::Durability;
 use std::{
     num::NonZeroU32,
@@ -42,7 +52,10 @@ impl Place {
             handlers: NonZeroU32::MIN,
             checkpoint_records: 8,
             checkpoint_time: Duration::from_secs(3600),
-            checkpoints: Destinations { file: Some(self.path("checkpoints")), ..Destinations::default() },
+            checkpoints: Destinations {
+                file: Some(self.path("checkpoints")),
+                ..Destinations::default()
+            },
             server: "test".to_owned(),
         }
     }
@@ -57,9 +70,12 @@ impl Place {
         // What the journal has no more when it is looked at the database has already. It may be emptied while it is read, which
         // nobody sees who reads it after a sudden end.
         let tail = || std::fs::read(self.path("audit.db-tail")).unwrap();
-        let whole = std::iter::repeat_with(tail).find(|once| tail().starts_with(once)).unwrap();
+        let whole = std::iter::repeat_with(tail)
+            .find(|once| tail().starts_with(once))
+            .unwrap();
         std::fs::write(copy.path("audit.db-tail"), whole).unwrap();
-        std::fs::set_permissions(copy.path("audit.db-tail"), PermissionsExt::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(copy.path("audit.db-tail"), PermissionsExt::from_mode(0o600))
+            .unwrap();
         for name in ["audit.db", "audit.db-wal", "audit.key", "audit.key.pub"] {
             std::fs::copy(self.path(name), copy.path(name)).unwrap();
         }
@@ -70,7 +86,10 @@ impl Place {
 /// One that counts fuel, as that of a server with a trail.
 pub fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
-    let settings = || EngineSettings { fuel: FuelCount::Always, ..EngineSettings::default() };
+    let settings = || EngineSettings {
+        fuel: FuelCount::Always,
+        ..EngineSettings::default()
+    };
     ENGINE.get_or_init(|| Engine::new(&settings()).unwrap())
 }
 
@@ -83,22 +102,36 @@ pub fn component(name: &str) -> Vec<u8> {
 pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sandbox/tests/wat");
     let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
-    let parts = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let parts = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut parts: Vec<String> = parts.filter(|name| name.ends_with(".part")).collect();
     // What others include stands in them.
     parts.sort_by_key(|name| name == "push.part");
     let text = parts
         .iter()
-        .fold(read(&format!("{name}.wat")), |text, part| text.replace(&format!("(;include {part};)"), &read(part)));
+        .fold(read(&format!("{name}.wat")), |text, part| {
+            text.replace(&format!("(;include {part};)"), &read(part))
+        });
     wat::parse_str(edit(text)).unwrap()
 }
 
 pub fn limits() -> Limits {
-    Limits { call_time: Duration::from_secs(60), failures: 0, ..Limits::default() }
+    Limits {
+        call_time: Duration::from_secs(60),
+        failures: 0,
+        ..Limits::default()
+    }
 }
 
 /// A module whose calls are recorded.
-pub fn recorded(audit: &Audit, name: &str, bytes: &[u8], limits: Limits, services: Services) -> Module {
+pub fn recorded(
+    audit: &Audit,
+    name: &str,
+    bytes: &[u8],
+    limits: Limits,
+    services: Services,
+) -> Module {
     let facts = Facts {
         name: name.to_owned(),
         owner: "site".to_owned(),
@@ -110,14 +143,40 @@ pub fn recorded(audit: &Audit, name: &str, bytes: &[u8], limits: Limits, service
         directories: Vec::new(),
     };
     let recorder = Some(audit.recorder(&facts, bytes.into()).unwrap());
-    Module::load(engine(), name, bytes, &Grants::all(), limits, Services { recorder, ..services }).unwrap()
+    Module::load(
+        engine(),
+        name,
+        bytes,
+        &Grants::all(),
+        limits,
+        Services {
+            recorder,
+            ..services
+        },
+    )
+    .unwrap()
 }
 
 pub fn event(code: i32, infos: Vec<Info>) -> EventCall {
     let source = Some(proc("job", 3));
-    let event = Event { code: Status(code), source, range: Range::Session, infos };
-    let identity = Some(Identity { uid: 1000, gid: 100 });
-    EventCall { number: 7, registration: 1, tag: 1, event: Arc::new(event), identity, steps: Arc::default() }
+    let event = Event {
+        code: Status(code),
+        source,
+        range: Range::Session,
+        infos,
+    };
+    let identity = Some(Identity {
+        uid: 1000,
+        gid: 100,
+    });
+    EventCall {
+        number: 7,
+        registration: 1,
+        tag: 1,
+        event: Arc::new(event),
+        identity,
+        steps: Arc::default(),
+    }
 }
 
 pub fn proc(nspace: &str, rank: u32) -> Proc {
@@ -129,7 +188,10 @@ pub fn request(matter: Matter, infos: Vec<Info>) -> Arc<PolicyRequest> {
     Arc::new(PolicyRequest {
         matter,
         requester: Some(proc("job", 1)),
-        identity: Some(Identity { uid: 1000, gid: 100 }),
+        identity: Some(Identity {
+            uid: 1000,
+            gid: 100,
+        }),
         server,
         groups: Arc::default(),
         provision: None,
@@ -154,35 +216,63 @@ pub fn granted() -> Verdict {
 }
 
 pub fn denied() -> Verdict {
-    Verdict::Denied { by: DecidedBy::Default, status: code::PMIX_ERR_NO_PERMISSIONS, reasons: Vec::new() }
+    Verdict::Denied {
+        by: DecidedBy::Default,
+        status: code::PMIX_ERR_NO_PERMISSIONS,
+        reasons: Vec::new(),
+    }
 }
 
 /// Has a decision recorded, and waits for what follows.
 pub fn decide(audit: &Audit, number: u64, verdict: &Verdict) -> Safe {
     let (tell, told) = mpsc::channel();
     let decision = Decision::new(number, request(Matter::JobControl, Vec::new()), verdict);
-    audit.decide(decision, if number.is_multiple_of(2) { By::Caller } else { By::Thread }, move |safe| {
-        tell.send(safe).unwrap()
-    });
+    audit.decide(
+        decision,
+        if number.is_multiple_of(2) {
+            By::Caller
+        } else {
+            By::Thread
+        },
+        move |safe| tell.send(safe).unwrap(),
+    );
     told.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
 /// A run with two dozen records.
 pub fn run(place: &Place) {
     let audit = place.audit();
-    let module = recorded(&audit, "echo", &component("echo"), limits(), Services::default());
+    let module = recorded(
+        &audit,
+        "echo",
+        &component("echo"),
+        limits(),
+        Services::default(),
+    );
     for number in 0..6 {
         assert_eq!(decide(&audit, number, &granted()), Safe::Yes);
         assert_eq!(
             module
-                .handle(&event(-1, vec![Info::new(peal_model::key::PMIX_JOB_SIZE, peal_model::Value::Uint32(7))]))
+                .handle(&event(
+                    -1,
+                    vec![Info::new(
+                        peal_model::key::PMIX_JOB_SIZE,
+                        peal_model::Value::Uint32(7)
+                    )]
+                ))
                 .failure,
             None
         );
     }
     assert_eq!(decide(&audit, 6, &denied()), Safe::Yes);
-    audit.note(Entry::Deployed { version: 2, cause: "test".to_owned(), changes: vec!["echo".to_owned()] });
-    audit.note(Entry::Refused { reasons: vec!["no".to_owned()] });
+    audit.note(Entry::Deployed {
+        version: 2,
+        cause: "test".to_owned(),
+        changes: vec!["echo".to_owned()],
+    });
+    audit.note(Entry::Refused {
+        reasons: vec!["no".to_owned()],
+    });
     audit.mention(Entry::Denied(Denial {
         uid: Some(1000),
         job: None,

@@ -19,10 +19,26 @@ fn part(role: Role) -> &'static str {
 }
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
-    let needs_strings = [Role::ProvisionPolicy, Role::LogPolicy, Role::GroupPolicy, Role::LogChannel, Role::Lifecycle]
-        .iter()
-        .any(|role| roles.contains(role));
-    let strings = if needs_strings { "#include <string.h>\n" } else { "" };
+    let needs_strings = [
+        Role::ProvisionPolicy,
+        Role::LogPolicy,
+        Role::GroupPolicy,
+        Role::LogChannel,
+        Role::Lifecycle,
+    ]
+    .iter()
+    .any(|role| roles.contains(role));
+    let strings = if needs_strings {
+        "#include <string.h>\n"
+    } else {
+        ""
+    };
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
-    vec![("module.c", format!("// The module MODULE.\n#include <peal.h>\n{strings}\n{}", parts.join("\n")))]
+    vec![(
+        "module.c",
+        format!(
+            "// The module MODULE.\n#include <peal.h>\n{strings}\n{}",
+            parts.join("\n")
+        ),
+    )]
 }

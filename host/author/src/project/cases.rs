@@ -24,5 +24,8 @@ const TOLD: &str = include_str!("../../../../docs/trials.md");
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
     let head = "# What the module MODULE is handed, and what must come of it: say `peal module test`. README.md tells the rest.\n\n";
-    vec![("tests/example.toml", head.to_owned() + &parts.join("\n")), ("tests/README.md", TOLD.to_owned())]
+    vec![
+        ("tests/example.toml", head.to_owned() + &parts.join("\n")),
+        ("tests/README.md", TOLD.to_owned()),
+    ]
 }

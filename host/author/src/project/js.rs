@@ -19,7 +19,11 @@ fn part(role: Role) -> &'static str {
 }
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
-    let sink = if roles.contains(&Role::LogChannel) { "import * as sink from \"./sdk/js/sink.js\";\n" } else { "" };
+    let sink = if roles.contains(&Role::LogChannel) {
+        "import * as sink from \"./sdk/js/sink.js\";\n"
+    } else {
+        ""
+    };
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
     let head = "// The module MODULE. Integers are exact to 2^53.\n// @ts-check\nimport * as peal from \"./sdk/js/peal.js\";\n";
     vec![("module.js", format!("{head}{sink}\n{}", parts.join("\n")))]

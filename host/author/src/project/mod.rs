@@ -33,10 +33,14 @@ pub enum ProjectError {
         name: String,
     },
     /// Nothing would ever be called.
-    #[error("lifecycle alone is never called for anything: name another role beside it, such as event-handler")]
+    #[error(
+        "lifecycle alone is never called for anything: name another role beside it, such as event-handler"
+    )]
     OnlyLifecycle,
     /// Something is there already.
-    #[error("{path} is there already and is not changed; choose another name, or another directory with --dir")]
+    #[error(
+        "{path} is there already and is not changed; choose another name, or another directory with --dir"
+    )]
     Exists {
         /// What.
         path: PathBuf,
@@ -58,16 +62,24 @@ fn known_roles() -> String {
 /// The role of this name.
 pub fn role(name: &str) -> Result<Role, ProjectError> {
     let role = Role::ALL.into_iter().find(|role| role.name() == name);
-    role.ok_or_else(|| ProjectError::Role { name: name.to_owned() })
+    role.ok_or_else(|| ProjectError::Role {
+        name: name.to_owned(),
+    })
 }
 
 /// A file of a project: its path within, and its contents.
 pub type File = (String, String);
 
 /// What a project is made of, SDK and contract included.
-pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<Vec<File>, ProjectError> {
+pub fn files(
+    name: &str,
+    language: Language,
+    roles: &BTreeSet<Role>,
+) -> Result<Vec<File>, ProjectError> {
     if !peal_build::is_name(name) {
-        return Err(ProjectError::Name { name: name.to_owned() });
+        return Err(ProjectError::Name {
+            name: name.to_owned(),
+        });
     }
     if !roles.iter().any(|role| *role != Role::Lifecycle) {
         return Err(ProjectError::OnlyLifecycle);
@@ -79,29 +91,48 @@ pub fn files(name: &str, language: Language, roles: &BTreeSet<Role>) -> Result<V
         Language::Js => js::files(roles),
     };
     let own = own.into_iter().chain(cases::files(roles));
-    let mut files: Vec<File> = own.map(|(path, text)| (path.to_owned(), text.replace("MODULE", name))).collect();
+    let mut files: Vec<File> = own
+        .map(|(path, text)| (path.to_owned(), text.replace("MODULE", name)))
+        .collect();
     files.push((MANIFEST.to_owned(), manifest(name, language, roles)));
     files.push(("README.md".to_owned(), readme::text(name, language, roles)));
     files.push((format!("{name}.toml"), readme::table(name, roles)));
-    files.push((".gitignore".to_owned(), format!("/target\n/{name}.wasm\n__pycache__/\n")));
+    files.push((
+        ".gitignore".to_owned(),
+        format!("/target\n/{name}.wasm\n__pycache__/\n"),
+    ));
     files.extend(peal_build::carried(language).map(|(path, text)| (path.to_owned(), text)));
     Ok(files)
 }
 
 /// The code and the tests of some parts, each part divided by a line that says so.
 fn halves(parts: &[&str], between: &str) -> (String, String) {
-    let halves = || parts.iter().map(|part| part.split_once("=== test\n").unwrap_or((part, "")));
+    let halves = || {
+        parts
+            .iter()
+            .map(|part| part.split_once("=== test\n").unwrap_or((part, "")))
+    };
     let code: Vec<&str> = halves().map(|(code, _)| code).collect();
     let tests: Vec<&str> = halves().map(|(_, test)| test).collect();
     (code.join(between), tests.join("\n"))
 }
 
 fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
-    let names: Vec<String> = roles.iter().map(|role| format!("\"{}\"", role.name())).collect();
-    let mut text = format!("name = \"{name}\"\nlanguage = \"{language}\"\nroles = [{}]\n", names.join(", "));
+    let names: Vec<String> = roles
+        .iter()
+        .map(|role| format!("\"{}\"", role.name()))
+        .collect();
+    let mut text = format!(
+        "name = \"{name}\"\nlanguage = \"{language}\"\nroles = [{}]\n",
+        names.join(", ")
+    );
     if !language.asks_for_what_it_uses() {
         // A log channel that writes nowhere would be none.
-        let asked = if roles.contains(&Role::LogChannel) { "\"sink\"" } else { "" };
+        let asked = if roles.contains(&Role::LogChannel) {
+            "\"sink\""
+        } else {
+            ""
+        };
         let all = peal_build::capabilities().collect::<Vec<_>>().join(", ");
         text += &format!(
             "# What the module imports beyond the call at hand, for its admin to grant, of:\n# {all}.\ncapabilities = [{asked}]\n"
@@ -113,14 +144,19 @@ fn manifest(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {
 
 /// Writes a project into a directory that must not be there, or be empty. Nothing is ever overwritten.
 pub fn write(dir: &Path, files: &[File]) -> Result<(), ProjectError> {
-    let occupied =
-        fs::symlink_metadata(dir).is_ok() && !fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+    let occupied = fs::symlink_metadata(dir).is_ok()
+        && !fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
     if occupied {
-        return Err(ProjectError::Exists { path: dir.to_owned() });
+        return Err(ProjectError::Exists {
+            path: dir.to_owned(),
+        });
     }
     for (path, text) in files {
         let path = dir.join(path);
-        let failed = |reason| ProjectError::Write { path: path.clone(), reason };
+        let failed = |reason| ProjectError::Write {
+            path: path.clone(),
+            reason,
+        };
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
         }

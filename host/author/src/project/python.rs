@@ -29,11 +29,18 @@ class Tests(unittest.TestCase):
 ";
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
-    let sink = if roles.contains(&Role::LogChannel) { "from peal import sink\n" } else { "" };
+    let sink = if roles.contains(&Role::LogChannel) {
+        "from peal import sink\n"
+    } else {
+        ""
+    };
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();
     let (code, tests) = super::halves(&parts, "\n\n");
     vec![
-        ("module.py", format!("\"\"\"The module MODULE.\"\"\"\nimport peal\n{sink}\n\n{code}")),
+        (
+            "module.py",
+            format!("\"\"\"The module MODULE.\"\"\"\nimport peal\n{sink}\n\n{code}"),
+        ),
         ("test_module.py", format!("{TESTS}{tests}")),
     ]
 }

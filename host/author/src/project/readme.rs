@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 fn natively(language: Language) -> &'static str {
     match language {
         Language::Rust => "cargo test                       # your functions, natively\n",
-        Language::Python => "PYTHONPATH=sdk/python python3 -m unittest   # your functions, in any Python\n",
+        Language::Python => {
+            "PYTHONPATH=sdk/python python3 -m unittest   # your functions, in any Python\n"
+        }
         Language::C | Language::Js => "",
     }
 }
@@ -47,8 +49,14 @@ pub fn table(name: &str, roles: &BTreeSet<Role>) -> String {
     if roles.contains(&Role::LogChannel) {
         text += "channels = [\"stderr\"]\nsinks = [\"stderr\"]\n";
     }
-    let grants = if roles.contains(&Role::LogChannel) { "\"sink\"" } else { "" };
-    text + &format!("grants = [{grants}]    # of what it asks for, what it gets: `peal module inspect {name}.wasm`\n")
+    let grants = if roles.contains(&Role::LogChannel) {
+        "\"sink\""
+    } else {
+        ""
+    };
+    text + &format!(
+        "grants = [{grants}]    # of what it asks for, what it gets: `peal module inspect {name}.wasm`\n"
+    )
 }
 
 pub fn text(name: &str, language: Language, roles: &BTreeSet<Role>) -> String {

@@ -17,22 +17,48 @@ fn part(role: Role) -> Part {
             text: include_str!("../../templates/rust/event-handler.txt"),
         },
         Role::ConnectionPolicy => Part {
-            imports: &["ConnectionKind", "Matter", "PolicyOutcome", "Request", "connection_policy", "status"],
+            imports: &[
+                "ConnectionKind",
+                "Matter",
+                "PolicyOutcome",
+                "Request",
+                "connection_policy",
+                "status",
+            ],
             test_imports: &[],
             text: include_str!("../../templates/rust/connection-policy.txt"),
         },
         Role::EventPolicy => Part {
-            imports: &["Matter", "PolicyOutcome", "Range", "Request", "event_policy", "status"],
+            imports: &[
+                "Matter",
+                "PolicyOutcome",
+                "Range",
+                "Request",
+                "event_policy",
+                "status",
+            ],
             test_imports: &[],
             text: include_str!("../../templates/rust/event-policy.txt"),
         },
         Role::JobControlPolicy => Part {
-            imports: &["PolicyOutcome", "Request", "job_control_policy", "key", "status"],
+            imports: &[
+                "PolicyOutcome",
+                "Request",
+                "job_control_policy",
+                "key",
+                "status",
+            ],
             test_imports: &["Matter"],
             text: include_str!("../../templates/rust/job-control-policy.txt"),
         },
         Role::MonitorPolicy => Part {
-            imports: &["PolicyOutcome", "Request", "key", "monitor_policy", "status"],
+            imports: &[
+                "PolicyOutcome",
+                "Request",
+                "key",
+                "monitor_policy",
+                "status",
+            ],
             test_imports: &["Matter"],
             text: include_str!("../../templates/rust/monitor-policy.txt"),
         },
@@ -70,13 +96,25 @@ fn part(role: Role) -> Part {
 }
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
-    vec![("Cargo.toml", CARGO.to_owned()), (".cargo/config.toml", CONFIG.to_owned()), ("src/lib.rs", source(roles))]
+    vec![
+        ("Cargo.toml", CARGO.to_owned()),
+        (".cargo/config.toml", CONFIG.to_owned()),
+        ("src/lib.rs", source(roles)),
+    ]
 }
 
 fn source(roles: &BTreeSet<Role>) -> String {
     let parts: Vec<Part> = roles.iter().map(|role| part(*role)).collect();
-    let imports: BTreeSet<&str> = parts.iter().flat_map(|part| part.imports).copied().collect();
-    let tests: BTreeSet<&str> = parts.iter().flat_map(|part| part.test_imports).copied().collect();
+    let imports: BTreeSet<&str> = parts
+        .iter()
+        .flat_map(|part| part.imports)
+        .copied()
+        .collect();
+    let tests: BTreeSet<&str> = parts
+        .iter()
+        .flat_map(|part| part.test_imports)
+        .copied()
+        .collect();
     let texts: Vec<&str> = parts.iter().map(|part| part.text).collect();
     let (code, test) = super::halves(&texts, "\n");
     let mut text = format!(

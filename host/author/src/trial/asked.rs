@@ -4,13 +4,12 @@ use super::{
     texts::{Code, InfoWord, ProcWord, RangeWord, User},
 };
 use peal_model::{
-    Application, ConnectionKind, GroupKind, Identity, Info, Matter, Peer, PolicyRequest, Provision, Range, Status,
-    Target, UnixGroup,
+    Application, ConnectionKind, GroupKind, Identity, Info, Matter, Peer, PolicyRequest, Provision,
+    Range, Status, Target, UnixGroup,
 };
 use serde::Deserialize;
 
-const GROUP_KINDS: &str =
-    "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
+const GROUP_KINDS: &str = "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
 
 /// As whom the server runs unless a case says otherwise.
 const SERVER: Identity = Identity { uid: 0, gid: 0 };
@@ -72,7 +71,10 @@ impl From<GroupWord> for UnixGroup {
     fn from(word: GroupWord) -> UnixGroup {
         match word {
             GroupWord::Number(gid) => UnixGroup { gid, name: None },
-            GroupWord::Named { gid, name } => UnixGroup { gid, name: Some(name) },
+            GroupWord::Named { gid, name } => UnixGroup {
+                gid,
+                name: Some(name),
+            },
         }
     }
 }
@@ -106,9 +108,26 @@ fn one() -> u32 {
 impl ApplicationWord {
     /// What policies are told of it, and its own directives.
     fn split(self) -> (Application, Vec<Info>) {
-        let ApplicationWord { command, arguments, environment, directory, procs, directives } = self;
+        let ApplicationWord {
+            command,
+            arguments,
+            environment,
+            directory,
+            procs,
+            directives,
+        } = self;
         let own = infos(directives);
-        (Application { command, arguments, environment, directory, procs, directives: own.len() }, own)
+        (
+            Application {
+                command,
+                arguments,
+                environment,
+                directory,
+                procs,
+                directives: own.len(),
+            },
+            own,
+        )
     }
 }
 
@@ -160,21 +179,38 @@ impl RequestWord {
             directives,
         } = self;
         let matter = match (hook, kind, code, range) {
-            (HookWord::Connection, Some(KindWord::Client), None, None) => Matter::Connection(ConnectionKind::Client),
-            (HookWord::Connection, Some(KindWord::Tool), None, None) => Matter::Connection(ConnectionKind::Tool),
-            (HookWord::Connection, ..) => return Err("a connection has a kind, \"client\" or \"tool\", and no code"),
-            (HookWord::Event, None, Some(code), range) => {
-                Matter::Event { code: code.0, range: range.map_or(Range::Session, |range| range.0) }
+            (HookWord::Connection, Some(KindWord::Client), None, None) => {
+                Matter::Connection(ConnectionKind::Client)
             }
-            (HookWord::Event, ..) => return Err("a request about an event has a code, and no kind"),
+            (HookWord::Connection, Some(KindWord::Tool), None, None) => {
+                Matter::Connection(ConnectionKind::Tool)
+            }
+            (HookWord::Connection, ..) => {
+                return Err("a connection has a kind, \"client\" or \"tool\", and no code");
+            }
+            (HookWord::Event, None, Some(code), range) => Matter::Event {
+                code: code.0,
+                range: range.map_or(Range::Session, |range| range.0),
+            },
+            (HookWord::Event, ..) => {
+                return Err("a request about an event has a code, and no kind");
+            }
             (HookWord::Registration, None, None, None) => Matter::Registration,
-            (HookWord::Registration, ..) => return Err("a registration has codes, and neither kind, code nor range"),
+            (HookWord::Registration, ..) => {
+                return Err("a registration has codes, and neither kind, code nor range");
+            }
             (HookWord::JobControl, None, None, None) => Matter::JobControl,
-            (HookWord::JobControl, ..) => return Err("job control has targets, and neither kind, code nor range"),
+            (HookWord::JobControl, ..) => {
+                return Err("job control has targets, and neither kind, code nor range");
+            }
             (HookWord::Monitor, None, None, None) => Matter::Monitor,
-            (HookWord::Monitor, ..) => return Err("a request to monitor has infos, and neither kind, code nor range"),
+            (HookWord::Monitor, ..) => {
+                return Err("a request to monitor has infos, and neither kind, code nor range");
+            }
             (HookWord::Provision, None, None, None) => Matter::Provision,
-            (HookWord::Provision, ..) => return Err("a request for nodes has nodes, and neither kind, code nor range"),
+            (HookWord::Provision, ..) => {
+                return Err("a request for nodes has nodes, and neither kind, code nor range");
+            }
             (HookWord::Log, None, None, None) => Matter::Log,
             (HookWord::Group, Some(kind), None, None) => match kind.of_group() {
                 Some(kind) => Matter::Group(kind),
@@ -183,9 +219,13 @@ impl RequestWord {
             (HookWord::Group, ..) => return Err(GROUP_KINDS),
             (HookWord::Spawn, None, None, None) => Matter::Spawn,
             (HookWord::Spawn, ..) => {
-                return Err("a request to spawn has applications, and neither kind, code nor range");
+                return Err(
+                    "a request to spawn has applications, and neither kind, code nor range",
+                );
             }
-            (HookWord::Log, ..) => return Err("a log request has infos, and neither kind, code nor range"),
+            (HookWord::Log, ..) => {
+                return Err("a log request has infos, and neither kind, code nor range");
+            }
         };
         if peer.is_some() && hook != HookWord::Connection {
             return Err("only a connection has a peer");
@@ -196,15 +236,26 @@ impl RequestWord {
         if codes.is_some() && hook != HookWord::Registration {
             return Err("only a registration has codes");
         }
-        if (hook == HookWord::Provision) != nodes.is_some() || (nodes.is_none() && image.is_some()) {
+        if (hook == HookWord::Provision) != nodes.is_some() || (nodes.is_none() && image.is_some())
+        {
             return Err("a request for nodes has nodes, and perhaps an image; others have neither");
         }
-        if (hook == HookWord::Spawn) != applications.is_some() || (applications.is_some() && !words.is_empty()) {
-            return Err("a request to spawn has applications, and no infos beside their directives; others have none");
+        if (hook == HookWord::Spawn) != applications.is_some()
+            || (applications.is_some() && !words.is_empty())
+        {
+            return Err(
+                "a request to spawn has applications, and no infos beside their directives; others have none",
+            );
         }
-        let (applications, own): (Vec<Application>, Vec<Vec<Info>>) =
-            applications.into_iter().flatten().map(ApplicationWord::split).unzip();
-        let target = |target: TargetWord| Target { proc: target.proc.0, owner: target.owner.map(|owner| owner.0) };
+        let (applications, own): (Vec<Application>, Vec<Vec<Info>>) = applications
+            .into_iter()
+            .flatten()
+            .map(ApplicationWord::split)
+            .unzip();
+        let target = |target: TargetWord| Target {
+            proc: target.proc.0,
+            owner: target.owner.map(|owner| owner.0),
+        };
         Ok(PolicyRequest {
             matter,
             requester: requester.map(|proc| proc.0),
@@ -213,11 +264,18 @@ impl RequestWord {
             server: server.map_or(SERVER, |server| server.0),
             peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
             targets: targets.into_iter().map(target).collect(),
-            codes: codes.into_iter().flatten().map(|code| code.0).collect::<Vec<Status>>(),
+            codes: codes
+                .into_iter()
+                .flatten()
+                .map(|code| code.0)
+                .collect::<Vec<Status>>(),
             group_name: name,
             provision: nodes.map(|nodes| Provision { nodes, image }),
             applications,
-            infos: infos(words).into_iter().chain(own.into_iter().flatten()).collect(),
+            infos: infos(words)
+                .into_iter()
+                .chain(own.into_iter().flatten())
+                .collect(),
             directives: infos(directives),
         })
     }

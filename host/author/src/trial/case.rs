@@ -41,8 +41,18 @@ impl CaseError {
     pub(super) fn at(file: &Path, text: &str, offset: usize, message: &str) -> CaseError {
         let before = text.get(..offset.min(text.len())).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
-        CaseError::Wrong { file: file.to_owned(), line, column, message: message.trim().replace('\n', "; ") }
+        let column = before
+            .chars()
+            .rev()
+            .take_while(|character| *character != '\n')
+            .count()
+            + 1;
+        CaseError::Wrong {
+            file: file.to_owned(),
+            line,
+            column,
+            message: message.trim().replace('\n', "; "),
+        }
     }
 }
 
@@ -87,7 +97,10 @@ impl Cases {
 
 /// The text of a file of cases.
 pub(super) fn read(file: &Path) -> Result<String, CaseError> {
-    fs::read_to_string(file).map_err(|reason| CaseError::Unreadable { file: file.to_owned(), reason })
+    fs::read_to_string(file).map_err(|reason| CaseError::Unreadable {
+        file: file.to_owned(),
+        reason,
+    })
 }
 
 /// One case.
@@ -267,14 +280,41 @@ impl TryFrom<Given> for Case {
     type Error = String;
 
     fn try_from(given: Given) -> Result<Case, String> {
-        let Given { name, config, time, after, restart, state, usage, steps, event, request, log, expect } = given;
-        let wrong = |wrong| Senseless { case: name.clone(), wrong }.to_string();
+        let Given {
+            name,
+            config,
+            time,
+            after,
+            restart,
+            state,
+            usage,
+            steps,
+            event,
+            request,
+            log,
+            expect,
+        } = given;
+        let wrong = |wrong| {
+            Senseless {
+                case: name.clone(),
+                wrong,
+            }
+            .to_string()
+        };
         if !(0.0..1e9).contains(&after) {
             return Err(wrong("after is a number of seconds, as in 61 or 0.5"));
         }
         let step = |step: StepWord| {
-            let StepWord { name, status, infos: words } = step;
-            Step { name: name.into(), status: status.0, infos: infos(words) }
+            let StepWord {
+                name,
+                status,
+                infos: words,
+            } = step;
+            Step {
+                name: name.into(),
+                status: status.0,
+                infos: infos(words),
+            }
         };
         let steps = Arc::new(steps.into_iter().map(step).collect::<Vec<_>>());
         let subject = match (event, request, log) {
@@ -282,32 +322,77 @@ impl TryFrom<Given> for Case {
             (Some(event), None, None) => event.subject(steps),
             (None, Some(request), None) => {
                 let request = Arc::new(request.request().map_err(wrong)?);
-                Subject::Request(PolicyCall { number: 0, request, steps })
+                Subject::Request(PolicyCall {
+                    number: 0,
+                    request,
+                    steps,
+                })
             }
             (None, None, Some(log)) => log.subject(steps),
             _ => return Err(wrong("it has one of event, request and log")),
         };
         // Truncated on purpose: less than a millisecond is nothing here.
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked above"
+        )]
         let after = (after * 1000.0) as u64;
         let state = state.as_ref().map(named);
-        let usage = usage.into_iter().map(|(proc, used)| (proc, infos(used))).collect();
-        Ok(Case { name, config, time, after, restart, state, usage, subject, expect })
+        let usage = usage
+            .into_iter()
+            .map(|(proc, used)| (proc, infos(used)))
+            .collect();
+        Ok(Case {
+            name,
+            config,
+            time,
+            after,
+            restart,
+            state,
+            usage,
+            subject,
+            expect,
+        })
     }
 }
 
 impl EventWord {
     fn subject(self, steps: Arc<Vec<Step>>) -> Subject {
-        let EventWord { code, range, source, user, tag, infos: words } = self;
+        let EventWord {
+            code,
+            range,
+            source,
+            user,
+            tag,
+            infos: words,
+        } = self;
         let range = range.map_or(Range::Session, |range| range.0);
-        let event = Event { code: code.0, source: source.map(|proc| proc.0), range, infos: infos(words) };
-        Subject::Event { event: Arc::new(event), identity: user.map(|user| user.0), tag, steps }
+        let event = Event {
+            code: code.0,
+            source: source.map(|proc| proc.0),
+            range,
+            infos: infos(words),
+        };
+        Subject::Event {
+            event: Arc::new(event),
+            identity: user.map(|user| user.0),
+            tag,
+            steps,
+        }
     }
 }
 
 impl LogWord {
     fn subject(self, steps: Arc<Vec<Step>>) -> Subject {
-        let LogWord { channel, source, user, timestamp, data, directives } = self;
+        let LogWord {
+            channel,
+            source,
+            user,
+            timestamp,
+            data,
+            directives,
+        } = self;
         let request = LogRequest {
             source: source.map(|proc| proc.0),
             identity: user.map(|user| user.0),
@@ -315,6 +400,10 @@ impl LogWord {
             data: infos(data),
             directives: infos(directives),
         };
-        Subject::Log(ChannelCall { channel: channel.0, request: Arc::new(request), steps })
+        Subject::Log(ChannelCall {
+            channel: channel.0,
+            request: Arc::new(request),
+            steps,
+        })
     }
 }

@@ -49,12 +49,24 @@ impl CaseFile {
         if recording::is_recording(&text) {
             let recording::Recorded { cases, left_out } = recording::cases(path, &text, module)?;
             let read = Cases::parse(path, &cases.to_string());
-            return Ok(CaseFile { path: path.to_owned(), cases: read?, is_recording: true, left_out, text: cases });
+            return Ok(CaseFile {
+                path: path.to_owned(),
+                cases: read?,
+                is_recording: true,
+                left_out,
+                text: cases,
+            });
         }
         let cases = Cases::parse(path, &text)?;
         // It was read a moment ago.
         let text = text.parse().unwrap_or_default();
-        Ok(CaseFile { path: path.to_owned(), cases, is_recording: false, left_out: Vec::new(), text })
+        Ok(CaseFile {
+            path: path.to_owned(),
+            cases,
+            is_recording: false,
+            left_out: Vec::new(),
+            text,
+        })
     }
 
     /// The same cases, expecting what came out of them. Comments are lost.
@@ -63,7 +75,10 @@ impl CaseFile {
         if let Some(Value::Array(cases)) = text.get_mut("case") {
             for (case, report) in cases.iter_mut().zip(reports) {
                 if let Value::Table(case) = case {
-                    case.insert("expect".to_owned(), Value::Table(report.expectation.clone()));
+                    case.insert(
+                        "expect".to_owned(),
+                        Value::Table(report.expectation.clone()),
+                    );
                 }
             }
         }

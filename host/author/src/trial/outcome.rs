@@ -63,20 +63,30 @@ pub(super) fn lines(infos: &[Info]) -> Vec<String> {
 
 fn event(code: Status, range: Range, infos: &[Info]) -> String {
     let range = range_text(range).unwrap_or("undef");
-    let infos: String = lines(infos).iter().map(|info| format!(", {info}")).collect();
+    let infos: String = lines(infos)
+        .iter()
+        .map(|info| format!(", {info}"))
+        .collect();
     format!("{}, range {range}{infos}", status_text(code))
 }
 
 /// Job control in a line.
 fn control<'a>(targets: impl Iterator<Item = &'a Proc>, directives: &[Info]) -> String {
     let targets: Vec<String> = targets.map(Proc::to_string).collect();
-    let targets = if targets.is_empty() { "its own job".to_owned() } else { targets.join(", ") };
+    let targets = if targets.is_empty() {
+        "its own job".to_owned()
+    } else {
+        targets.join(", ")
+    };
     format!("{targets} by {}", lines(directives).join(", "))
 }
 
 /// A log request in a line.
 fn report(data: &[Info], directives: &[Info]) -> String {
-    let directives: String = lines(directives).iter().map(|info| format!(", {info}")).collect();
+    let directives: String = lines(directives)
+        .iter()
+        .map(|info| format!(", {info}"))
+        .collect();
     format!("[{}]{directives}", lines(data).join(", "))
 }
 
@@ -86,15 +96,28 @@ pub(super) fn change(change: &Change) -> String {
         Change::Deregister(number) => format!("deregister {number}"),
         Change::Register(wish) => {
             let codes: Vec<String> = wish.codes.iter().map(|code| status_text(*code)).collect();
-            let codes = if codes.is_empty() { "every code".to_owned() } else { codes.join(", ") };
-            let directives: String = lines(&wish.directives).iter().map(|info| format!(", {info}")).collect();
-            format!("register {:?} for {codes}{directives}", wish.name.as_deref().unwrap_or_default())
+            let codes = if codes.is_empty() {
+                "every code".to_owned()
+            } else {
+                codes.join(", ")
+            };
+            let directives: String = lines(&wish.directives)
+                .iter()
+                .map(|info| format!(", {info}"))
+                .collect();
+            format!(
+                "register {:?} for {codes}{directives}",
+                wish.name.as_deref().unwrap_or_default()
+            )
         }
     }
 }
 
 fn by_name(bytes: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
-    bytes.iter().map(|(name, bytes)| format!("{name} = {}", bytes_text(bytes))).collect()
+    bytes
+        .iter()
+        .map(|(name, bytes)| format!("{name} = {}", bytes_text(bytes)))
+        .collect()
 }
 
 impl Outcome {
@@ -110,18 +133,39 @@ impl Outcome {
             return format!("{}: {failure}", failure_word(failure.kind));
         }
         let status = self.status.map(|status| status.to_string());
-        let mut parts: Vec<String> = self.outcome.map(str::to_owned).into_iter().chain(status).collect();
+        let mut parts: Vec<String> = self
+            .outcome
+            .map(str::to_owned)
+            .into_iter()
+            .chain(status)
+            .collect();
         parts.extend(lines(&self.infos));
         for (how, infos) in [("amended", &self.amended), ("rewritten", &self.rewritten)] {
-            parts.extend(infos.as_deref().map(|infos| format!("{how} to [{}]", lines(infos).join(", "))));
+            parts.extend(
+                infos
+                    .as_deref()
+                    .map(|infos| format!("{how} to [{}]", lines(infos).join(", "))),
+            );
         }
-        parts.extend(self.range.and_then(range_text).map(|range| format!("narrowed to {range}")));
         parts.extend(
-            self.raises.iter().map(|raised| format!("raises {}", event(raised.code, raised.range, &raised.infos))),
+            self.range
+                .and_then(range_text)
+                .map(|range| format!("narrowed to {range}")),
         );
-        let controls = self.controls.iter().map(|asked| control(asked.targets.iter(), &asked.directives));
+        parts.extend(
+            self.raises.iter().map(|raised| {
+                format!("raises {}", event(raised.code, raised.range, &raised.infos))
+            }),
+        );
+        let controls = self
+            .controls
+            .iter()
+            .map(|asked| control(asked.targets.iter(), &asked.directives));
         parts.extend(controls.map(|line| format!("controls {line}")));
-        let reports = self.reports.iter().map(|asked| report(&asked.data, &asked.directives));
+        let reports = self
+            .reports
+            .iter()
+            .map(|asked| report(&asked.data, &asked.directives));
         parts.extend(reports.map(|line| format!("logs {line}")));
         parts.join(", ")
     }
@@ -131,7 +175,11 @@ impl Outcome {
         let mut compare = Comparison::default();
         self.compare_end(expect, &mut compare);
         if let Some(wanted) = &expect.outcome {
-            compare.one("outcome", wanted.clone(), self.outcome.unwrap_or("none").to_owned());
+            compare.one(
+                "outcome",
+                wanted.clone(),
+                self.outcome.unwrap_or("none").to_owned(),
+            );
         }
         if let Some(wanted) = &expect.status {
             let got = self.status.map_or_else(|| "none".to_owned(), status_text);
@@ -146,35 +194,63 @@ impl Outcome {
                 compare.all("infos, to be among them", wanted, got);
             }
         }
-        for (how, wanted, got) in
-            [("amended", &expect.amended, &self.amended), ("rewritten", &expect.rewritten, &self.rewritten)]
-        {
+        for (how, wanted, got) in [
+            ("amended", &expect.amended, &self.amended),
+            ("rewritten", &expect.rewritten, &self.rewritten),
+        ] {
             if let Some(wanted) = wanted {
-                let got = got.as_deref().map_or_else(|| vec![format!("not {how}")], lines);
+                let got = got
+                    .as_deref()
+                    .map_or_else(|| vec![format!("not {how}")], lines);
                 compare.all(how, lines(&infos(wanted.clone())), got);
             }
         }
         if let Some(wanted) = &expect.range {
             let word = |range| range_text(range).unwrap_or("undef").to_owned();
-            compare.one("range", word(wanted.0), self.range.map_or_else(|| "not narrowed".to_owned(), word));
+            compare.one(
+                "range",
+                word(wanted.0),
+                self.range.map_or_else(|| "not narrowed".to_owned(), word),
+            );
         }
         if let Some(wanted) = &expect.raises {
-            let wanted = wanted.iter().map(|raised| event(raised.code.0, raised.range.0, &infos(raised.infos.clone())));
-            let got = self.raises.iter().map(|raised| event(raised.code, raised.range, &raised.infos));
+            let wanted = wanted
+                .iter()
+                .map(|raised| event(raised.code.0, raised.range.0, &infos(raised.infos.clone())));
+            let got = self
+                .raises
+                .iter()
+                .map(|raised| event(raised.code, raised.range, &raised.infos));
             compare.all("raises", wanted.collect(), got.collect());
         }
         if let Some(wanted) = &expect.changes {
-            compare.all("changes", wanted.clone(), self.changes.iter().map(change).collect());
+            compare.all(
+                "changes",
+                wanted.clone(),
+                self.changes.iter().map(change).collect(),
+            );
         }
         if let Some(wanted) = &expect.controls {
-            let of =
-                |word: &ControlWord| control(word.targets.iter().map(|proc| &proc.0), &infos(word.directives.clone()));
-            let got = self.controls.iter().map(|asked| control(asked.targets.iter(), &asked.directives));
+            let of = |word: &ControlWord| {
+                control(
+                    word.targets.iter().map(|proc| &proc.0),
+                    &infos(word.directives.clone()),
+                )
+            };
+            let got = self
+                .controls
+                .iter()
+                .map(|asked| control(asked.targets.iter(), &asked.directives));
             compare.all("controls", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.reports {
-            let of = |word: &ReportWord| report(&infos(word.data.clone()), &infos(word.directives.clone()));
-            let got = self.reports.iter().map(|asked| report(&asked.data, &asked.directives));
+            let of = |word: &ReportWord| {
+                report(&infos(word.data.clone()), &infos(word.directives.clone()))
+            };
+            let got = self
+                .reports
+                .iter()
+                .map(|asked| report(&asked.data, &asked.directives));
             compare.all("reports", wanted.iter().map(of).collect(), got.collect());
         }
         if let Some(wanted) = &expect.logs {
@@ -197,21 +273,42 @@ impl Outcome {
             (Some(part), Some(reason)) if reason.contains(part.as_str()) => {}
             (wanted, got) => compare.one("start", start(wanted.as_deref()), start(got.as_deref())),
         }
-        let called = |is_called| if is_called { "yes" } else { "no, its registrations are for other codes" }.to_owned();
-        compare.one("called", called(expect.called.unwrap_or(true)), called(!self.is_passed_over));
-        let got = self.failure.as_ref().map(|failure| failure_word(failure.kind));
+        let called = |is_called| {
+            if is_called {
+                "yes"
+            } else {
+                "no, its registrations are for other codes"
+            }
+            .to_owned()
+        };
+        compare.one(
+            "called",
+            called(expect.called.unwrap_or(true)),
+            called(!self.is_passed_over),
+        );
+        let got = self
+            .failure
+            .as_ref()
+            .map(|failure| failure_word(failure.kind));
         if got != expect.failure {
             let got = match (&self.failure, got) {
                 (Some(failure), Some(word)) => format!("{word}: {failure}"),
                 _ => "none".to_owned(),
             };
-            compare.one("failure", expect.failure.clone().unwrap_or_else(|| "none".to_owned()), got);
+            compare.one(
+                "failure",
+                expect.failure.clone().unwrap_or_else(|| "none".to_owned()),
+                got,
+            );
         }
     }
 }
 
 fn start(refused: Option<&str>) -> String {
-    refused.map_or_else(|| "it starts".to_owned(), |reason| format!("it will not: {reason}"))
+    refused.map_or_else(
+        || "it starts".to_owned(),
+        |reason| format!("it will not: {reason}"),
+    )
 }
 
 #[derive(Default)]
@@ -224,7 +321,11 @@ impl Comparison {
 
     fn all(&mut self, what: &'static str, expected: Vec<String>, got: Vec<String>) {
         if expected != got {
-            self.0.push(Difference { what, expected, got });
+            self.0.push(Difference {
+                what,
+                expected,
+                got,
+            });
         }
     }
 }

@@ -64,10 +64,19 @@ pub(super) fn cases(file: &Path, text: &str, module: &str) -> Result<Recorded, C
     for (at, line) in text.split_inclusive('\n').enumerate() {
         if !line.trim().is_empty() {
             let seen: Seen = serde_json::from_str(line).map_err(|error| {
-                let message = format!("this is no event as `peal event watch --json` prints them: {error}");
-                CaseError::at(file, text, offset + error.column().saturating_sub(1), &message)
+                let message =
+                    format!("this is no event as `peal event watch --json` prints them: {error}");
+                CaseError::at(
+                    file,
+                    text,
+                    offset + error.column().saturating_sub(1),
+                    &message,
+                )
             })?;
-            let mut keep = Keep { line: at + 1, left_out: &mut left_out };
+            let mut keep = Keep {
+                line: at + 1,
+                left_out: &mut left_out,
+            };
             cases.push(Value::Table(keep.case(&seen, module)));
         }
         offset += line.len();
@@ -91,16 +100,28 @@ fn code(status: &SeenStatus) -> Value {
 
 impl Keep<'_> {
     fn case(&mut self, seen: &Seen, module: &str) -> Table {
-        let mut event =
-            Table::from_iter([("code".to_owned(), code(&seen.code)), ("range".to_owned(), text(seen.range.as_str()))]);
+        let mut event = Table::from_iter([
+            ("code".to_owned(), code(&seen.code)),
+            ("range".to_owned(), text(seen.range.as_str())),
+        ]);
         if let Some(source) = &seen.source {
             event.insert("source".to_owned(), text(proc_text(source)));
         }
         event.insert("infos".to_owned(), self.infos(&seen.infos));
-        let name = format!("line {}: {}", self.line, words::status_text(Status(seen.code.number)));
-        let mut case = Table::from_iter([("name".to_owned(), text(name)), ("event".to_owned(), Value::Table(event))]);
+        let name = format!(
+            "line {}: {}",
+            self.line,
+            words::status_text(Status(seen.code.number))
+        );
+        let mut case = Table::from_iter([
+            ("name".to_owned(), text(name)),
+            ("event".to_owned(), Value::Table(event)),
+        ]);
         let answered = seen.chains.iter().find_map(|chain| {
-            let at = chain.results.iter().position(|result| result.handler == module)?;
+            let at = chain
+                .results
+                .iter()
+                .position(|result| result.handler == module)?;
             chain.results.split_at_checked(at)
         });
         if let Some((before, [own, ..])) = answered {
@@ -116,7 +137,10 @@ impl Keep<'_> {
     }
 
     fn answer(&mut self, result: &SeenResult) -> Table {
-        Table::from_iter([("status".to_owned(), code(&result.status)), ("infos".to_owned(), self.infos(&result.infos))])
+        Table::from_iter([
+            ("status".to_owned(), code(&result.status)),
+            ("infos".to_owned(), self.infos(&result.infos)),
+        ])
     }
 
     fn infos(&mut self, infos: &[SeenInfo]) -> Value {
@@ -124,7 +148,10 @@ impl Keep<'_> {
         for info in infos {
             match info_value(info) {
                 Some(value) => kept.push(value),
-                None => self.left_out.push(format!("line {}: {} of type {}", self.line, info.key, info.of)),
+                None => self.left_out.push(format!(
+                    "line {}: {} of type {}",
+                    self.line, info.key, info.of
+                )),
             }
         }
         Value::Array(kept)
@@ -133,7 +160,8 @@ impl Keep<'_> {
 
 /// A recording has the wildcard by its name.
 fn proc_text(seen: &str) -> String {
-    seen.strip_suffix("PMIX_RANK_WILDCARD").map_or_else(|| seen.to_owned(), |nspace| format!("{nspace}*"))
+    seen.strip_suffix("PMIX_RANK_WILDCARD")
+        .map_or_else(|| seen.to_owned(), |nspace| format!("{nspace}*"))
 }
 
 /// The word for a type of the Standard's name.
@@ -156,7 +184,10 @@ fn info_value(info: &SeenInfo) -> Option<Value> {
     if words::info(&short).is_ok_and(|read| read.key.as_str() == info.key) {
         return Some(text(short));
     }
-    table.extend([("type".to_owned(), text(word)), ("value".to_owned(), text(value))]);
+    table.extend([
+        ("type".to_owned(), text(word)),
+        ("value".to_owned(), text(value)),
+    ]);
     Some(Value::Table(table))
 }
 
@@ -165,17 +196,26 @@ fn array(key: &str, items: &[Json]) -> Option<Table> {
     if items.is_empty() {
         return None;
     }
-    let infos: Option<Vec<SeenInfo>> = items.iter().map(|item| SeenInfo::deserialize(item).ok()).collect();
+    let infos: Option<Vec<SeenInfo>> = items
+        .iter()
+        .map(|item| SeenInfo::deserialize(item).ok())
+        .collect();
     if let Some(infos) = infos {
         let infos: Option<Vec<Value>> = infos.iter().map(info_value).collect();
-        return Some(Table::from_iter([("infos".to_owned(), Value::Array(infos?))]));
+        return Some(Table::from_iter([(
+            "infos".to_owned(),
+            Value::Array(infos?),
+        )]));
     }
     let items: Option<Vec<&str>> = items.iter().map(Json::as_str).collect();
     let items: Vec<String> = items?.into_iter().map(proc_text).collect();
     let are_procs = key.starts_with("pmix.") && items.iter().all(|item| words::proc(item).is_ok());
     let of = if are_procs { "proc" } else { "string" };
     let items = items.into_iter().map(text).collect();
-    Some(Table::from_iter([("type".to_owned(), text(of)), ("values".to_owned(), Value::Array(items))]))
+    Some(Table::from_iter([
+        ("type".to_owned(), text(of)),
+        ("values".to_owned(), Value::Array(items)),
+    ]))
 }
 
 fn scalar(word: &str, value: &Json) -> Option<String> {

@@ -7,8 +7,8 @@ use super::{
 };
 use peal_model::{Amendment, Event, Identity, PolicyOutcome, Step};
 use peal_sandbox::{
-    ChannelCall, Engine, EventCall, Failure, Grants, HandlerResult, InitError, Limits, LoadError, Module,
-    ModuleRegistration, PolicyCall, Role, Services,
+    ChannelCall, Engine, EventCall, Failure, Grants, HandlerResult, InitError, Limits, LoadError,
+    Module, ModuleRegistration, PolicyCall, Role, Services,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
@@ -80,7 +80,11 @@ pub(crate) struct Loaded {
 
 impl Loaded {
     fn new(of: &Candidate<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
-        let sinks = of.sinks.iter().map(|name| (name.clone(), scene.sink(name))).collect();
+        let sinks = of
+            .sinks
+            .iter()
+            .map(|name| (name.clone(), scene.sink(name)))
+            .collect();
         let services = Services {
             sinks,
             state: Some(Arc::new(scene.clone())),
@@ -88,7 +92,14 @@ impl Loaded {
             usage: Some(Arc::new(scene.clone())),
             ..Services::default()
         };
-        let module = Module::load(of.engine, of.name, of.bytes, &Grants::all(), of.limits, services)?;
+        let module = Module::load(
+            of.engine,
+            of.name,
+            of.bytes,
+            &Grants::all(),
+            of.limits,
+            services,
+        )?;
         let (mut refused, mut failure) = (None, None);
         let wishes = match module.init(&settings.0) {
             Ok(wishes) => wishes,
@@ -101,7 +112,13 @@ impl Loaded {
                 Vec::new()
             }
         };
-        Ok(Loaded { module, wishes, refused, failure, settings: settings.clone() })
+        Ok(Loaded {
+            module,
+            wishes,
+            refused,
+            failure,
+            settings: settings.clone(),
+        })
     }
 
     fn starts(&self) -> bool {
@@ -113,7 +130,12 @@ impl Loaded {
         match subject {
             _ if !self.starts() => Outcome::default(),
             Subject::Start => Outcome::default(),
-            Subject::Event { event, identity, tag, steps } => self.handle(event, *identity, *tag, steps),
+            Subject::Event {
+                event,
+                identity,
+                tag,
+                steps,
+            } => self.handle(event, *identity, *tag, steps),
             Subject::Request(call) => self.decide(call),
             Subject::Log(call) => self.log(call),
         }
@@ -126,18 +148,49 @@ impl Loaded {
         tag: Option<u32>,
         steps: &Arc<Vec<Step>>,
     ) -> Outcome {
-        let is_for = |wish: &ModuleRegistration| wish.codes.is_empty() || wish.codes.contains(&event.code);
-        let wish =
-            self.wishes.iter().enumerate().find(|(_, wish)| tag.map_or_else(|| is_for(wish), |tag| wish.tag == tag));
+        let is_for =
+            |wish: &ModuleRegistration| wish.codes.is_empty() || wish.codes.contains(&event.code);
+        let wish = self
+            .wishes
+            .iter()
+            .enumerate()
+            .find(|(_, wish)| tag.map_or_else(|| is_for(wish), |tag| wish.tag == tag));
         if wish.is_none() && !self.wishes.is_empty() && tag.is_none() {
-            return Outcome { is_passed_over: true, ..Outcome::default() };
+            return Outcome {
+                is_passed_over: true,
+                ..Outcome::default()
+            };
         }
         let registration = wish.map_or(1, |(at, _)| at as u64 + 1);
         let tag = tag.or(wish.map(|(_, wish)| wish.tag)).unwrap_or_default();
-        let call = EventCall { number: 0, registration, tag, event: event.clone(), identity, steps: steps.clone() };
-        let HandlerResult { status, infos, notifications: raises, changes, controls, reports, failure, .. } =
-            self.module.handle(&call);
-        Outcome { status: Some(status), infos, raises, changes, controls, reports, failure, ..Outcome::default() }
+        let call = EventCall {
+            number: 0,
+            registration,
+            tag,
+            event: event.clone(),
+            identity,
+            steps: steps.clone(),
+        };
+        let HandlerResult {
+            status,
+            infos,
+            notifications: raises,
+            changes,
+            controls,
+            reports,
+            failure,
+            ..
+        } = self.module.handle(&call);
+        Outcome {
+            status: Some(status),
+            infos,
+            raises,
+            changes,
+            controls,
+            reports,
+            failure,
+            ..Outcome::default()
+        }
     }
 
     fn decide(&self, call: &PolicyCall) -> Outcome {
@@ -148,13 +201,31 @@ impl Loaded {
             Ok(PolicyOutcome::Deny(status)) => (Some("deny"), Some(status), None),
             Err(failure) => (None, None, Some(failure)),
         };
-        let Amendment { infos: amended, range, data: rewritten } = result.amendment;
-        Outcome { outcome, status, failure, infos: result.infos, amended, rewritten, range, ..Outcome::default() }
+        let Amendment {
+            infos: amended,
+            range,
+            data: rewritten,
+        } = result.amendment;
+        Outcome {
+            outcome,
+            status,
+            failure,
+            infos: result.infos,
+            amended,
+            rewritten,
+            range,
+            ..Outcome::default()
+        }
     }
 
     fn log(&self, call: &ChannelCall) -> Outcome {
         let result = self.module.log(call);
-        Outcome { status: Some(result.status), infos: result.infos, failure: result.failure, ..Outcome::default() }
+        Outcome {
+            status: Some(result.status),
+            infos: result.infos,
+            failure: result.failure,
+            ..Outcome::default()
+        }
     }
 
     fn fits(&self, case: &Case) -> Result<(), TrialError> {
@@ -168,7 +239,11 @@ impl Loaded {
             None => Ok(()),
             Some(role) => {
                 let (case, module) = (case.name.clone(), self.module.name().to_owned());
-                Err(TrialError::Role { case, role: role.name(), module })
+                Err(TrialError::Role {
+                    case,
+                    role: role.name(),
+                    module,
+                })
             }
         }
     }
@@ -189,7 +264,13 @@ impl<'a> Run<'a> {
         let now = cases.time.unwrap_or(NOON).0;
         let scene = Scene::default();
         scene.props().now = now;
-        Run { of, cases, scene, loaded: None, state: BTreeMap::new() }
+        Run {
+            of,
+            cases,
+            scene,
+            loaded: None,
+            state: BTreeMap::new(),
+        }
     }
 
     /// Sets the scene for a case, and loads the module if it is to be fresh.
@@ -197,9 +278,15 @@ impl<'a> Run<'a> {
         {
             let mut props = self.scene.props();
             if !self.cases.sequence {
-                *props = Props { now: self.cases.time.unwrap_or(NOON).0, ..Props::default() };
+                *props = Props {
+                    now: self.cases.time.unwrap_or(NOON).0,
+                    ..Props::default()
+                };
             }
-            props.now = case.time.map_or(props.now, |time| time.0).saturating_add(case.after);
+            props.now = case
+                .time
+                .map_or(props.now, |time| time.0)
+                .saturating_add(case.after);
             props.said.clear();
             props.written.clear();
             props.usage = case.usage.clone();
@@ -208,10 +295,9 @@ impl<'a> Run<'a> {
             }
         }
         let settings = case.config.as_ref().unwrap_or(&self.cases.config);
-        let kept = self
-            .loaded
-            .take()
-            .filter(|loaded| self.cases.sequence && !case.restart && loaded.starts() && loaded.settings == *settings);
+        let kept = self.loaded.take().filter(|loaded| {
+            self.cases.sequence && !case.restart && loaded.starts() && loaded.settings == *settings
+        });
         let loaded = match kept {
             Some(loaded) => loaded,
             None => Loaded::new(self.of, &self.scene, settings)?,
@@ -237,7 +323,10 @@ impl<'a> Run<'a> {
 
     /// Sets the scene for a case, so that it can be called again and again; in a sequence those before it come first.
     pub(crate) fn ready(&mut self, case: &Case) -> Result<(), TrialError> {
-        let sequence = self.cases.iter().take_while(|before| !std::ptr::eq(*before, case));
+        let sequence = self
+            .cases
+            .iter()
+            .take_while(|before| !std::ptr::eq(*before, case));
         for before in sequence.filter(|_| self.cases.sequence) {
             self.one(before)?;
         }
@@ -250,13 +339,18 @@ impl<'a> Run<'a> {
 
     /// Calls the module with a case, and nothing else.
     pub(crate) fn again(&self, case: &Case) -> Result<(), Failure> {
-        let failure = self.loaded.as_ref().and_then(|loaded| loaded.call(&case.subject).failure);
+        let failure = self
+            .loaded
+            .as_ref()
+            .and_then(|loaded| loaded.call(&case.subject).failure);
         failure.map_or(Ok(()), Err)
     }
 
     /// Starts a fresh instance and drops it.
     pub(crate) fn start(&self) -> Result<(), Failure> {
-        self.loaded.as_ref().map_or(Ok(()), |loaded| loaded.module.start())
+        self.loaded
+            .as_ref()
+            .map_or(Ok(()), |loaded| loaded.module.start())
     }
 
     /// What the last call took.

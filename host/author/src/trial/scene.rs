@@ -45,7 +45,10 @@ impl Scene {
 
     /// A sink of this name.
     pub(super) fn sink(&self, name: &str) -> Arc<dyn Sink> {
-        Arc::new(Tray { scene: self.clone(), name: name.to_owned() })
+        Arc::new(Tray {
+            scene: self.clone(),
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -60,7 +63,10 @@ impl Stage for Scene {
     }
 
     fn used(&self, usage: &Usage, memory: usize) {
-        self.props().taken = Taken { fuel: usage.fuel, memory };
+        self.props().taken = Taken {
+            fuel: usage.fuel,
+            memory,
+        };
     }
 }
 
@@ -86,15 +92,29 @@ impl State for Scene {
     }
 
     fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
-        Ok(self.props().state.keys().filter(|key| key.starts_with(prefix)).cloned().collect())
+        Ok(self
+            .props()
+            .state
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect())
     }
 }
 
 impl ProcUsage for Scene {
     fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status> {
         let props = self.props();
-        let of = |proc: &Proc| props.usage.get(&proc.to_string()).ok_or(code::PMIX_ERR_NOT_FOUND);
-        procs.iter().map(of).try_fold(Vec::new(), |all, used| Ok([all, used?.clone()].concat()))
+        let of = |proc: &Proc| {
+            props
+                .usage
+                .get(&proc.to_string())
+                .ok_or(code::PMIX_ERR_NOT_FOUND)
+        };
+        procs
+            .iter()
+            .map(of)
+            .try_fold(Vec::new(), |all, used| Ok([all, used?.clone()].concat()))
     }
 }
 
@@ -106,7 +126,12 @@ struct Tray {
 
 impl Sink for Tray {
     fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        self.scene.props().written.entry(self.name.clone()).or_default().extend_from_slice(bytes);
+        self.scene
+            .props()
+            .written
+            .entry(self.name.clone())
+            .or_default()
+            .extend_from_slice(bytes);
         Ok(())
     }
 }

@@ -3,7 +3,9 @@
 use peal_config::words;
 use peal_core::log::CHANNELS;
 use peal_model::{DataArray, Identity, Info, InfoFlags, Key, Proc, Range, Status, Value};
-use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde::de::{
+    self, Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer,
+};
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 /// What is read of a text, a number or a truth value.
@@ -86,10 +88,17 @@ words! {
 fn identity(text: &str) -> Result<Identity, String> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
     let number = |text: &str| {
-        let wanted = || format!("{text:?} is no user: a number is wanted, as in 1000, or two as in \"1000:100\"");
+        let wanted = || {
+            format!(
+                "{text:?} is no user: a number is wanted, as in 1000, or two as in \"1000:100\""
+            )
+        };
         text.parse().map_err(|_| wanted())
     };
-    Ok(Identity { uid: number(uid)?, gid: number(gid)? })
+    Ok(Identity {
+        uid: number(uid)?,
+        gid: number(gid)?,
+    })
 }
 
 fn channel(text: &str) -> Result<Key, String> {
@@ -103,7 +112,9 @@ fn flag(text: &str) -> Result<InfoFlags, String> {
     match text {
         "required" => Ok(InfoFlags::REQUIRED),
         "array-end" => Ok(InfoFlags::ARRAY_END),
-        _ => Err(format!("{text:?} is no flag; there are required and array-end")),
+        _ => Err(format!(
+            "{text:?} is no flag; there are required and array-end"
+        )),
     }
 }
 
@@ -150,7 +161,11 @@ pub(super) struct InfoWord(pub(super) Info);
 impl<'de> Deserialize<'de> for InfoWord {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<InfoWord, D::Error> {
         let wanted = "an info, as in \"site.load=5\" or { key = \"site.list\", type = \"int\", values = [1, 2] }";
-        let info = TextOr { wanted, text: words::info, table: InfoTable::info };
+        let info = TextOr {
+            wanted,
+            text: words::info,
+            table: InfoTable::info,
+        };
         from.deserialize_any(info).map(InfoWord)
     }
 }
@@ -181,20 +196,34 @@ impl InfoTable {
                 None => words::usual_value(key.as_str(), &text)?,
             },
         };
-        let flags = self.flags.iter().fold(InfoFlags::NONE, |flags, flag| InfoFlags(flags.0 | flag.0.0));
+        let flags = self
+            .flags
+            .iter()
+            .fold(InfoFlags::NONE, |flags, flag| InfoFlags(flags.0 | flag.0.0));
         Ok(Info { key, flags, value })
     }
 }
 
-fn array(of: Option<&str>, values: Option<Vec<Item>>, infos: Option<Vec<InfoWord>>) -> Result<Value, String> {
+fn array(
+    of: Option<&str>,
+    values: Option<Vec<Item>>,
+    infos: Option<Vec<InfoWord>>,
+) -> Result<Value, String> {
     match (of, values, infos) {
-        (None, None, Some(infos)) => Ok(Value::DataArray(DataArray::infos(infos.into_iter().map(|info| info.0)))),
+        (None, None, Some(infos)) => Ok(Value::DataArray(DataArray::infos(
+            infos.into_iter().map(|info| info.0),
+        ))),
         (Some(of), Some(items), None) => {
-            let items: Result<Vec<Value>, String> = items.into_iter().map(|item| item.value(of)).collect();
+            let items: Result<Vec<Value>, String> =
+                items.into_iter().map(|item| item.value(of)).collect();
             let array = DataArray::new(words::data_type(of)?, items?);
-            array.map(Value::DataArray).map_err(|error| error.to_string())
+            array
+                .map(Value::DataArray)
+                .map_err(|error| error.to_string())
         }
-        (None, Some(_), None) => Err("values need a type, as in { type = \"int\", values = [1, 2] }".to_owned()),
+        (None, Some(_), None) => {
+            Err("values need a type, as in { type = \"int\", values = [1, 2] }".to_owned())
+        }
         _ => Err("an info has one of value, values (with a type) and infos".to_owned()),
     }
 }
@@ -228,7 +257,9 @@ impl<'de> Deserialize<'de> for Item {
         from.deserialize_any(TextOr {
             wanted: "a value, or an array as in { type = \"int\", values = [1, 2] }",
             text: |text| Ok(Item::Text(text.to_owned())),
-            table: |table: Table| array(table.of.as_deref(), table.values, table.infos).map(Item::Array),
+            table: |table: Table| {
+                array(table.of.as_deref(), table.values, table.infos).map(Item::Array)
+            },
         })
     }
 }
@@ -254,7 +285,10 @@ impl<'de> Deserialize<'de> for Octets {
 
 /// Bytes by name.
 pub(super) fn named(bytes: &BTreeMap<String, Octets>) -> BTreeMap<String, Vec<u8>> {
-    bytes.iter().map(|(name, bytes)| (name.clone(), bytes.0.clone())).collect()
+    bytes
+        .iter()
+        .map(|(name, bytes)| (name.clone(), bytes.0.clone()))
+        .collect()
 }
 
 /// The settings of a module, as its `config` in a `[[module]]`.
@@ -271,12 +305,19 @@ impl<'de> Deserialize<'de> for Settings {
                 toml::Value::String(text) => Value::string(&text),
                 other => {
                     let found = other.type_str();
-                    return Err(format!("{name} is of type {found}; true, false, a number or a text is wanted"));
+                    return Err(format!(
+                        "{name} is of type {found}; true, false, a number or a text is wanted"
+                    ));
                 }
             };
-            Key::new(&name).map(|key| Info::new(key, value)).map_err(|error| error.to_string())
+            Key::new(&name)
+                .map(|key| Info::new(key, value))
+                .map_err(|error| error.to_string())
         };
-        let settings: Result<Vec<Info>, String> = toml::Table::deserialize(from)?.into_iter().map(setting).collect();
+        let settings: Result<Vec<Info>, String> = toml::Table::deserialize(from)?
+            .into_iter()
+            .map(setting)
+            .collect();
         settings.map(Settings).map_err(de::Error::custom)
     }
 }
@@ -287,7 +328,8 @@ pub(super) struct Moment(pub(super) u64);
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
-        let wanted = || de::Error::custom("a time with its offset is wanted, as in 2026-01-05T09:00:00Z");
+        let wanted =
+            || de::Error::custom("a time with its offset is wanted, as in 2026-01-05T09:00:00Z");
         moment(toml::value::Datetime::deserialize(from)?).ok_or_else(wanted)
     }
 }
@@ -298,7 +340,11 @@ fn moment(of: toml::value::Datetime) -> Option<Moment> {
         toml::value::Offset::Z => 0,
         toml::value::Offset::Custom { minutes } => i64::from(minutes),
     };
-    let days = days(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let days = days(
+        i64::from(date.year),
+        i64::from(date.month),
+        i64::from(date.day),
+    );
     let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - offset;
     let milliseconds = (minutes * 60 + i64::from(time.second.unwrap_or(0))) * 1000;
     let milliseconds = milliseconds + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
@@ -307,8 +353,15 @@ fn moment(of: toml::value::Datetime) -> Option<Moment> {
 
 /// Days since the epoch of a date. The year begins in March here, so that a leap day is its last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + (153 * month + 2) / 5 + day
+    let (year, month) = if month <= 2 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    year * 365 + year.div_euclid(4) - year.div_euclid(100)
+        + year.div_euclid(400)
+        + (153 * month + 2) / 5
+        + day
         - 719_469
 }
 
@@ -318,7 +371,10 @@ mod tests {
 
     #[test]
     fn days_are_those_of_the_calendar() {
-        assert_eq!((days(1970, 1, 1), days(1970, 3, 1), days(2000, 2, 29)), (0, 59, 11_016));
+        assert_eq!(
+            (days(1970, 1, 1), days(1970, 3, 1), days(2000, 2, 29)),
+            (0, 59, 11_016)
+        );
         assert_eq!(days(2026, 11, 21), 20_778);
         assert_eq!(days(2024, 3, 1) - days(2024, 2, 28), 2);
     }

@@ -14,7 +14,10 @@ fn text(text: impl Into<String>) -> Value {
 }
 
 fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
-    entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    entries
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// An info as a case would have it; none where it holds what has no form.
@@ -22,7 +25,10 @@ pub(super) fn info_value(info: &Info) -> Option<Value> {
     if let Some(short) = info_text(info) {
         return Some(text(short));
     }
-    let mut entries = table([("key", text(info.key.standard_name().unwrap_or(info.key.as_str())))]);
+    let mut entries = table([(
+        "key",
+        text(info.key.standard_name().unwrap_or(info.key.as_str())),
+    )]);
     match &info.value {
         PmixValue::DataArray(array) => entries.extend(array_table(array)?),
         value => {
@@ -30,9 +36,15 @@ pub(super) fn info_value(info: &Info) -> Option<Value> {
             entries.extend(table([("type", text(word)), ("value", text(value))]));
         }
     }
-    let flags = [(InfoFlags::REQUIRED, "required"), (InfoFlags::ARRAY_END, "array-end")];
-    let set: Vec<Value> =
-        flags.iter().filter(|(flag, _)| info.flags.contains(*flag)).map(|(_, word)| text(*word)).collect();
+    let flags = [
+        (InfoFlags::REQUIRED, "required"),
+        (InfoFlags::ARRAY_END, "array-end"),
+    ];
+    let set: Vec<Value> = flags
+        .iter()
+        .filter(|(flag, _)| info.flags.contains(*flag))
+        .map(|(_, word)| text(*word))
+        .collect();
     if !set.is_empty() {
         entries.insert("flags".to_owned(), Value::Array(set));
     }
@@ -52,7 +64,10 @@ fn array_table(array: &DataArray) -> Option<Table> {
             _ => None,
         };
         let items: Option<Vec<Value>> = array.items().iter().map(inner).collect();
-        return Some(table([("type", text("array")), ("values", Value::Array(items?))]));
+        return Some(table([
+            ("type", text("array")),
+            ("values", Value::Array(items?)),
+        ]));
     }
     let items: Option<Vec<(&str, String)>> = array.items().iter().map(value_text).collect();
     let items = items?;
@@ -61,14 +76,21 @@ fn array_table(array: &DataArray) -> Option<Table> {
         None => peal_config::words::type_word(array.element())?,
     };
     let items = items.iter().map(|(_, item)| text(item.as_str())).collect();
-    Some(table([("type", text(word)), ("values", Value::Array(items))]))
+    Some(table([
+        ("type", text(word)),
+        ("values", Value::Array(items)),
+    ]))
 }
 
 /// An info in a line, as a case would have it.
 pub(super) fn info_line(info: &Info) -> String {
     match info_value(info) {
         // Quotes would be escaped for nothing.
-        Some(Value::String(short)) => short.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"),
+        Some(Value::String(short)) => short
+            .escape_debug()
+            .to_string()
+            .replace("\\\"", "\"")
+            .replace("\\'", "'"),
         Some(value) => value.to_string(),
         None => format!("{info:?}"),
     }
@@ -87,7 +109,12 @@ fn bytes_value(bytes: &[u8]) -> Value {
 }
 
 fn named_bytes(bytes: &BTreeMap<String, Vec<u8>>) -> Value {
-    Value::Table(bytes.iter().map(|(name, bytes)| (name.clone(), bytes_value(bytes))).collect())
+    Value::Table(
+        bytes
+            .iter()
+            .map(|(name, bytes)| (name.clone(), bytes_value(bytes)))
+            .collect(),
+    )
 }
 
 /// Infos as a case would have them; those without a form are left out.
@@ -130,28 +157,48 @@ impl Outcome {
             let raised = self.raises.iter().map(|raised| {
                 let range = text(range_text(raised.range).unwrap_or("session"));
                 let head = table([("code", text(status_text(raised.code))), ("range", range)]);
-                Value::Table(head.into_iter().chain(table([("infos", infos(&raised.infos))])).collect())
+                Value::Table(
+                    head.into_iter()
+                        .chain(table([("infos", infos(&raised.infos))]))
+                        .collect(),
+                )
             });
             add("raises", Value::Array(raised.collect()));
         }
         if !self.changes.is_empty() {
-            add("changes", Value::Array(self.changes.iter().map(|of| text(change(of))).collect()));
+            add(
+                "changes",
+                Value::Array(self.changes.iter().map(|of| text(change(of))).collect()),
+            );
         }
         if !self.controls.is_empty() {
             let controls = self.controls.iter().map(|asked| {
-                let targets = asked.targets.iter().map(|proc| text(proc.to_string())).collect();
-                Value::Table(table([("targets", Value::Array(targets)), ("directives", infos(&asked.directives))]))
+                let targets = asked
+                    .targets
+                    .iter()
+                    .map(|proc| text(proc.to_string()))
+                    .collect();
+                Value::Table(table([
+                    ("targets", Value::Array(targets)),
+                    ("directives", infos(&asked.directives)),
+                ]))
             });
             add("controls", Value::Array(controls.collect()));
         }
         if !self.reports.is_empty() {
             let reports = self.reports.iter().map(|asked| {
-                Value::Table(table([("data", infos(&asked.data)), ("directives", infos(&asked.directives))]))
+                Value::Table(table([
+                    ("data", infos(&asked.data)),
+                    ("directives", infos(&asked.directives)),
+                ]))
             });
             add("reports", Value::Array(reports.collect()));
         }
         if !self.logs.is_empty() {
-            add("logs", Value::Array(self.logs.iter().map(|line| text(line.as_str())).collect()));
+            add(
+                "logs",
+                Value::Array(self.logs.iter().map(|line| text(line.as_str())).collect()),
+            );
         }
         if !self.state.is_empty() {
             add("state", named_bytes(&self.state));

@@ -220,38 +220,57 @@ pub struct AuditReport {
 }
 
 fn range(text: &str) -> Result<(u64, u64), String> {
-    let number = |text: &str| text.parse().map_err(|_| format!("{text:?} is not the number of a record"));
+    let number = |text: &str| {
+        text.parse()
+            .map_err(|_| format!("{text:?} is not the number of a record"))
+    };
     match text.split_once("..") {
         None => number(text).map(|seq| (seq, seq)),
         Some((from, to)) => match (number(from)?, number(to)?) {
             (from, to) if from <= to => Ok((from, to)),
-            (from, to) => Err(format!("a range goes from the smaller to the larger number, not from {from} to {to}")),
+            (from, to) => Err(format!(
+                "a range goes from the smaller to the larger number, not from {from} to {to}"
+            )),
         },
     }
 }
 
 /// An outcome as it is recorded.
 fn outcome(text: &str) -> Result<String, String> {
-    let (word, detail) = text.split_once(':').map_or((text, None), |(word, detail)| (word, Some(detail)));
+    let (word, detail) = text
+        .split_once(':')
+        .map_or((text, None), |(word, detail)| (word, Some(detail)));
     if !OUTCOMES.contains(&word) {
         return Err(match nearest(word, OUTCOMES) {
             Some(near) => format!("there is no outcome {word:?}; did you mean `{near}`?"),
-            None => format!("there is no outcome {word:?}; there are {}", OUTCOMES.join(", ")),
+            None => format!(
+                "there is no outcome {word:?}; there are {}",
+                OUTCOMES.join(", ")
+            ),
         });
     }
     // As records show it, a status has its number behind its name.
-    let Some(detail) = detail.and_then(|detail| detail.split(" (").next()) else { return Ok(word.to_owned()) };
+    let Some(detail) = detail.and_then(|detail| detail.split(" (").next()) else {
+        return Ok(word.to_owned());
+    };
     let limits = Limit::ALL.map(Limit::name);
     let detail = match word {
         "failed" if limits.contains(&detail) => detail.to_owned(),
-        "failed" | "denied" | "deny" | "status" => {
-            words::status(detail).map(|status| status.to_string()).map_err(|error| {
+        "failed" | "denied" | "deny" | "status" => words::status(detail)
+            .map(|status| status.to_string())
+            .map_err(|error| {
                 let near = nearest(detail, limits).filter(|_| word == "failed");
-                near.map_or(error.to_string(), |near| format!("no limit is called {detail:?}; did you mean `{near}`?"))
-            })?
-        }
+                near.map_or(error.to_string(), |near| {
+                    format!("no limit is called {detail:?}; did you mean `{near}`?")
+                })
+            })?,
         "init" if detail == "refused" => detail.to_owned(),
-        _ => return Err(format!("nothing more is said of {word}: leave out {:?}", format!(":{detail}"))),
+        _ => {
+            return Err(format!(
+                "nothing more is said of {word}: leave out {:?}",
+                format!(":{detail}")
+            ));
+        }
     };
     Ok(format!("{word}:{detail}"))
 }
@@ -263,19 +282,28 @@ fn user(text: &str) -> Result<u32, String> {
     }
     match User::from_name(text) {
         Ok(Some(user)) => Ok(user.uid.as_raw()),
-        Ok(None) => Err(format!("there is no user {text:?} here; a number is taken as it is")),
+        Ok(None) => Err(format!(
+            "there is no user {text:?} here; a number is taken as it is"
+        )),
         Err(error) => Err(format!("user {text:?} cannot be looked up: {error}")),
     }
 }
 
 /// Milliseconds since the epoch.
 fn time(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("{text:?} is neither as long ago as 30s, 10m, 2h or 7d, nor a time such as 2026-11-22T10:00:00Z");
+    let wrong = || {
+        format!(
+            "{text:?} is neither as long ago as 30s, 10m, 2h or 7d, nor a time such as 2026-11-22T10:00:00Z"
+        )
+    };
     let of = |time: std::time::SystemTime| {
         let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
         u64::try_from(since.as_millis()).ok()
     };
-    let ago = humantime::parse_duration(text).ok().and_then(|ago| std::time::SystemTime::now().checked_sub(ago));
-    ago.or_else(|| humantime::parse_rfc3339_weak(text).ok()).and_then(of).ok_or_else(wrong)
+    let ago = humantime::parse_duration(text)
+        .ok()
+        .and_then(|ago| std::time::SystemTime::now().checked_sub(ago));
+    ago.or_else(|| humantime::parse_rfc3339_weak(text).ok())
+        .and_then(of)
+        .ok_or_else(wrong)
 }

@@ -148,7 +148,9 @@ pub struct CtlCheckpoint {
 impl CtlCheckpoint {
     /// How they are told, if that is said.
     pub fn method(&self) -> Option<CheckpointMethod> {
-        self.event.map(CheckpointMethod::Event).or(self.by_signal.map(CheckpointMethod::Signal))
+        self.event
+            .map(CheckpointMethod::Event)
+            .or(self.by_signal.map(CheckpointMethod::Signal))
     }
 }
 
@@ -252,8 +254,15 @@ const HIGHEST: u8 = 64;
 fn signal(text: &str) -> Result<u8, String> {
     let upper = text.to_ascii_uppercase();
     let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let named = SIGNALS.iter().find(|row| row.0 == name).and_then(|row| u8::try_from(row.1.as_raw()).ok());
-    let numbered = || text.parse().ok().filter(|number| (1..=HIGHEST).contains(number));
+    let named = SIGNALS
+        .iter()
+        .find(|row| row.0 == name)
+        .and_then(|row| u8::try_from(row.1.as_raw()).ok());
+    let numbered = || {
+        text.parse()
+            .ok()
+            .filter(|number| (1..=HIGHEST).contains(number))
+    };
     named.or_else(numbered).ok_or_else(|| {
         let names = SIGNALS.map(|row| row.0).join(", ");
         format!("{text:?} is no signal: a number from 1 to {HIGHEST} is wanted, or one of {names}")
@@ -261,8 +270,15 @@ fn signal(text: &str) -> Result<u8, String> {
 }
 
 fn preemption(text: &str) -> Result<Preemption, String> {
-    let found = Preemption::ALL.into_iter().find(|action| action.name() == text);
-    found.ok_or_else(|| format!("one of {} is wanted", Preemption::ALL.map(Preemption::name).join(", ")))
+    let found = Preemption::ALL
+        .into_iter()
+        .find(|action| action.name() == text);
+    found.ok_or_else(|| {
+        format!(
+            "one of {} is wanted",
+            Preemption::ALL.map(Preemption::name).join(", ")
+        )
+    })
 }
 
 /// A number of seconds, or a time as people write it.
@@ -270,7 +286,9 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map(Duration::from_secs).ok();
     seconds
         .or_else(|| humantime::parse_duration(text).ok())
-        .ok_or_else(|| format!("{text:?} is no time: seconds are wanted, as in 90, or 90s, 5m or 1h30m"))
+        .ok_or_else(|| {
+            format!("{text:?} is no time: seconds are wanted, as in 90, or 90s, 5m or 1h30m")
+        })
 }
 
 #[cfg(test)]
@@ -279,17 +297,32 @@ mod tests {
 
     #[test]
     fn signals_have_names_and_numbers() {
-        for (text, number) in [("USR1", 10), ("sigterm", 15), ("9", 9), ("64", 64), ("SIGKILL", 9)] {
+        for (text, number) in [
+            ("USR1", 10),
+            ("sigterm", 15),
+            ("9", 9),
+            ("64", 64),
+            ("SIGKILL", 9),
+        ] {
             assert_eq!(signal(text), Ok(number), "{text}");
         }
         for text in ["0", "65", "-9", "SIG", "USR3", ""] {
-            assert!(signal(text).unwrap_err().contains("one of HUP, INT"), "{text}");
+            assert!(
+                signal(text).unwrap_err().contains("one of HUP, INT"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn times_are_seconds_unless_they_say_otherwise() {
-        for (text, seconds) in [("0", 0), ("90", 90), ("5m", 300), ("1h30m", 5400), ("2s", 2)] {
+        for (text, seconds) in [
+            ("0", 0),
+            ("90", 90),
+            ("5m", 300),
+            ("1h30m", 5400),
+            ("2s", 2),
+        ] {
             assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         assert!(time("soon").unwrap_err().contains("is no time"));

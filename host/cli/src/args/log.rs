@@ -77,22 +77,38 @@ pub(super) fn channel(name: &str) -> Result<Key, String> {
 }
 
 /// By the names and numbers of RFC 5424.
-const SEVERITIES: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+const SEVERITIES: [&str; 8] = [
+    "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug",
+];
 const FACILITIES: [&str; 24] = [
-    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "ntp",
-    "audit", "console", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
+    "ftp", "ntp", "audit", "console", "clock", "local0", "local1", "local2", "local3", "local4",
+    "local5", "local6", "local7",
 ];
 
 fn priority(text: &str) -> Result<i32, String> {
-    let (facility, severity) = text.split_once('.').map_or((None, text), |(facility, rest)| (Some(facility), rest));
+    let (facility, severity) = text
+        .split_once('.')
+        .map_or((None, text), |(facility, rest)| (Some(facility), rest));
     let number = |names: &[&str], name: &str| {
-        names.iter().position(|known| *known == name).and_then(|at| i32::try_from(at).ok())
+        names
+            .iter()
+            .position(|known| *known == name)
+            .and_then(|at| i32::try_from(at).ok())
     };
-    let severity = number(&SEVERITIES, severity)
-        .ok_or_else(|| format!("there is no priority {severity:?}; there are {}", SEVERITIES.join(", ")))?;
+    let severity = number(&SEVERITIES, severity).ok_or_else(|| {
+        format!(
+            "there is no priority {severity:?}; there are {}",
+            SEVERITIES.join(", ")
+        )
+    })?;
     let facility = facility.map_or(Ok(0), |name| {
-        number(&FACILITIES, name)
-            .ok_or_else(|| format!("there is no facility {name:?}; there are {}", FACILITIES.join(", ")))
+        number(&FACILITIES, name).ok_or_else(|| {
+            format!(
+                "there is no facility {name:?}; there are {}",
+                FACILITIES.join(", ")
+            )
+        })
     })?;
     Ok(facility * 8 + severity)
 }
@@ -103,14 +119,19 @@ mod tests {
 
     #[test]
     fn priorities_are_those_of_syslog() {
-        for (text, number) in
-            [("emerg", 0), ("debug", 7), ("user.info", 14), ("local0.err", 131), ("local7.debug", 191)]
-        {
+        for (text, number) in [
+            ("emerg", 0),
+            ("debug", 7),
+            ("user.info", 14),
+            ("local0.err", 131),
+            ("local7.debug", 191),
+        ] {
             assert_eq!(priority(text), Ok(number));
         }
-        for (text, says) in
-            [("loud", "there is no priority \"loud\""), ("local8.err", "there is no facility \"local8\"")]
-        {
+        for (text, says) in [
+            ("loud", "there is no priority \"loud\""),
+            ("local8.err", "there is no facility \"local8\""),
+        ] {
             assert!(priority(text).unwrap_err().starts_with(says), "{text}");
         }
     }
@@ -118,7 +139,14 @@ mod tests {
     #[test]
     fn channels_are_the_standards_or_have_a_dot() {
         assert_eq!(channel("Local_Syslog").unwrap().as_str(), "pmix.log.lsys");
-        assert_eq!(channel("site.log.board").unwrap().as_str(), "site.log.board");
-        assert!(channel("board").unwrap_err().starts_with("there is no channel \"board\"; there are stdout, "));
+        assert_eq!(
+            channel("site.log.board").unwrap().as_str(),
+            "site.log.board"
+        );
+        assert!(
+            channel("board")
+                .unwrap_err()
+                .starts_with("there is no channel \"board\"; there are stdout, ")
+        );
     }
 }

@@ -14,15 +14,16 @@ mod signing;
 
 pub use attach::Attach;
 pub use audit::{
-    AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow, AuditSource, AuditStats,
-    AuditVerify,
+    AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
+    AuditSource, AuditStats, AuditVerify,
 };
 pub use control::{CtlAct, CtlAsk, CtlCancel, CtlCommand, CtlSignal, CtlStatus};
 pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch, ToolArgs};
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest, New,
+    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest,
+    New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
 pub use run::{App, Run, spelled};

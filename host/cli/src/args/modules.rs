@@ -187,7 +187,11 @@ pub struct ModuleBench {
 fn call_time(text: &str) -> Result<Duration, String> {
     let bounds = Duration::from_millis(1)..=Duration::from_secs(600);
     let time = time(text)?;
-    if bounds.contains(&time) { Ok(time) } else { Err(format!("{text:?} is not from 1ms to 10m")) }
+    if bounds.contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("{text:?} is not from 1ms to 10m"))
+    }
 }
 
 /// `peal module new`.

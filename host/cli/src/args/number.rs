@@ -8,12 +8,20 @@ pub(super) const MAX_PID: u32 = 1 << 22;
 ///
 /// # Errors
 /// A sentence that names the range.
-pub(super) fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+pub(super) fn whole<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
     T: FromStr + PartialOrd + Display + Clone + Send + Sync + 'static,
 {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or_else(|| format!("a whole number from {} to {} is wanted", range.start(), range.end()))
+        number.ok_or_else(|| {
+            format!(
+                "a whole number from {} to {} is wanted",
+                range.start(),
+                range.end()
+            )
+        })
     }
 }

@@ -31,9 +31,13 @@ fn movable() -> Command {
 }
 
 fn is_option_of(command: &Command, word: &OsStr) -> bool {
-    let Some(option) = word.to_str().and_then(|text| text.strip_prefix("--")) else { return false };
+    let Some(option) = word.to_str().and_then(|text| text.strip_prefix("--")) else {
+        return false;
+    };
     let name = option.split_once('=').map_or(option, |(name, _)| name);
-    command.get_arguments().any(|arg| arg.get_long() == Some(name))
+    command
+        .get_arguments()
+        .any(|arg| arg.get_long() == Some(name))
 }
 
 #[cfg(test)]
@@ -49,10 +53,22 @@ mod tests {
     fn options_before_the_verb_are_moved_behind_it() {
         for (typed, meant) in [
             ("peal --config FILE serve", "peal serve --config FILE"),
-            ("peal --config=FILE --json status", "peal status --config=FILE --json"),
-            ("peal --socket S job --set a=b list --json", "peal job list --socket S --set a=b --json"),
-            ("peal --config run run -n 2 prog --config x", "peal run --config run -n 2 prog --config x"),
-            ("peal --pid 7 event notify -3001", "peal event notify --pid 7 -3001"),
+            (
+                "peal --config=FILE --json status",
+                "peal status --config=FILE --json",
+            ),
+            (
+                "peal --socket S job --set a=b list --json",
+                "peal job list --socket S --set a=b --json",
+            ),
+            (
+                "peal --config run run -n 2 prog --config x",
+                "peal run --config run -n 2 prog --config x",
+            ),
+            (
+                "peal --pid 7 event notify -3001",
+                "peal event notify --pid 7 -3001",
+            ),
             ("peal --uri U --nspace N ps", "peal ps --uri U --nspace N"),
         ] {
             assert_eq!(placed(typed), meant);

@@ -110,8 +110,13 @@ impl Run {
         if program.is_empty() {
             return Err(missing("before the first `:`"));
         }
-        let first = App { program, ..self.first.clone() };
-        std::iter::once(Ok(first)).chain(parts.map(another)).collect()
+        let first = App {
+            program,
+            ..self.first.clone()
+        };
+        std::iter::once(Ok(first))
+            .chain(parts.map(another))
+            .collect()
     }
 }
 
@@ -123,7 +128,8 @@ fn another(words: &[OsString]) -> Result<App, clap::Error> {
 }
 
 fn missing(place: &str) -> clap::Error {
-    let wrong = format!("a program is needed {place}, as in `peal run -n 1 ./master : -n 8 ./worker`\n");
+    let wrong =
+        format!("a program is needed {place}, as in `peal run -n 1 ./master : -n 8 ./worker`\n");
     Args::command().error(ErrorKind::MissingRequiredArgument, wrong)
 }
 
@@ -163,17 +169,25 @@ fn as_options(command: &Command, mut words: impl Iterator<Item = OsString>) -> V
 
 /// Whether the value of an option is the word behind it.
 pub(super) fn takes_next(command: &Command, word: &OsStr) -> bool {
-    let Some(text) = word.to_str() else { return false };
+    let Some(text) = word.to_str() else {
+        return false;
+    };
     let is_it = |arg: &&clap::Arg| match text.strip_prefix("--") {
         Some(long) => {
-            arg.get_long_and_visible_aliases().unwrap_or_default().contains(&long)
+            arg.get_long_and_visible_aliases()
+                .unwrap_or_default()
+                .contains(&long)
                 || arg.get_all_aliases().unwrap_or_default().contains(&long)
         }
-        None => {
-            arg.get_short().is_some_and(|short| text.strip_prefix('-').is_some_and(|rest| rest.chars().eq([short])))
-        }
+        None => arg.get_short().is_some_and(|short| {
+            text.strip_prefix('-')
+                .is_some_and(|rest| rest.chars().eq([short]))
+        }),
     };
-    command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
+    command
+        .get_arguments()
+        .find(is_it)
+        .is_some_and(|arg| arg.get_action().takes_values())
 }
 
 /// A variable, and its value unless ours is meant.
@@ -196,7 +210,10 @@ impl ValueParserFactory for Variable {
             };
             match name {
                 "" => Err("a name is wanted, as in -x NAME or -x NAME=VALUE".to_owned()),
-                name => Ok(Variable { name: name.into(), value }),
+                name => Ok(Variable {
+                    name: name.into(),
+                    value,
+                }),
             }
         })
     }
@@ -233,14 +250,19 @@ impl std::str::FromStr for Files {
             Some(dir) => (dir, Kept::Only),
             None => (text, Kept::Too),
         };
-        if dir.is_empty() { Err("a directory is wanted".to_owned()) } else { Ok(Files(kept(dir.into()))) }
+        if dir.is_empty() {
+            Err("a directory is wanted".to_owned())
+        } else {
+            Ok(Files(kept(dir.into())))
+        }
     }
 }
 
 fn time(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().map(Duration::from_secs).ok();
     let time = seconds.or_else(|| humantime::parse_duration(text).ok());
-    time.filter(|time| !time.is_zero()).ok_or_else(|| "a time is wanted, as in 90, 90s, 10m or 1h30m".to_owned())
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| "a time is wanted, as in 90, 90s, 10m or 1h30m".to_owned())
 }
 
 #[cfg(test)]
@@ -249,31 +271,56 @@ mod tests {
 
     fn run(line: &str) -> Result<Vec<App>, clap::Error> {
         let args = Args::try_parse_from(spelled(line.split(' ').map(OsString::from)))?;
-        let super::super::Command::Run(run) = args.command else { panic!("{line}") };
+        let super::super::Command::Run(run) = args.command else {
+            panic!("{line}")
+        };
         run.apps()
     }
 
     #[test]
     fn applications_are_separated_and_each_has_options_of_its_own() {
-        let apps = run("peal run -np 2 --tag-output -x A=1 ./one -n 7 : -np 3 --wdir /tmp -x B ./two : three").unwrap();
-        let said: Vec<_> = apps.iter().map(|app| (app.procs, app.program.join(OsStr::new(" ")))).collect();
-        assert_eq!(said, [(2, "./one -n 7".into()), (3, "./two".into()), (1, "three".into())]);
+        let apps = run(
+            "peal run -np 2 --tag-output -x A=1 ./one -n 7 : -np 3 --wdir /tmp -x B ./two : three",
+        )
+        .unwrap();
+        let said: Vec<_> = apps
+            .iter()
+            .map(|app| (app.procs, app.program.join(OsStr::new(" "))))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                (2, "./one -n 7".into()),
+                (3, "./two".into()),
+                (1, "three".into())
+            ]
+        );
         assert_eq!(apps[1].wdir.as_deref(), Some(std::path::Path::new("/tmp")));
         assert_eq!(
-            (apps[0].variables[0].value.as_deref(), apps[1].variables[0].value.as_deref()),
+            (
+                apps[0].variables[0].value.as_deref(),
+                apps[1].variables[0].value.as_deref()
+            ),
             (Some(OsStr::new("1")), None)
         );
     }
 
     #[test]
     fn np_is_an_option_before_the_program_only() {
-        let of = |line| run(line).map(|apps| (apps[0].procs, apps[0].program.clone())).unwrap();
+        let of = |line| {
+            run(line)
+                .map(|apps| (apps[0].procs, apps[0].program.clone()))
+                .unwrap()
+        };
         assert_eq!(
             of("peal run --pset np -x A -np 4 prog"),
             (4, vec!["prog".into()]),
             "the name of a file may be anything"
         );
-        assert_eq!(of("peal run prog -np 4"), (1, ["prog", "-np", "4"].map(OsString::from).to_vec()));
+        assert_eq!(
+            of("peal run prog -np 4"),
+            (1, ["prog", "-np", "4"].map(OsString::from).to_vec())
+        );
         assert_eq!(of("peal run -np 4 -- -np"), (4, vec!["-np".into()]));
         assert_eq!(of("peal run --procs 3 prog").0, 3);
     }
@@ -283,7 +330,10 @@ mod tests {
         for (line, word) in [
             ("peal run -n 2 prog :", "behind `:`"),
             ("peal run -n 2 : prog", "before the first `:`"),
-            ("peal run prog : -n 0 other", "a whole number from 1 to 65535 is wanted"),
+            (
+                "peal run prog : -n 0 other",
+                "a whole number from 1 to 65535 is wanted",
+            ),
             ("peal run prog : --tag-output other", "--tag-output"),
             ("peal run --timeout soon prog", "90s"),
             ("peal run --timeout 0 prog", "90s"),

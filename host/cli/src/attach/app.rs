@@ -34,8 +34,13 @@ impl App {
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
     ) -> Result<App, NotStarted> {
-        let signals = Interrupts::new().context("cannot listen to signals").map_err(NotStarted::Us)?;
-        let (name, args) = program.split_first().context("a program is needed").map_err(NotStarted::Us)?;
+        let signals = Interrupts::new()
+            .context("cannot listen to signals")
+            .map_err(NotStarted::Us)?;
+        let (name, args) = program
+            .split_first()
+            .context("a program is needed")
+            .map_err(NotStarted::Us)?;
         let mut command = Command::new(name);
         command.args(args);
         for (variable, value) in environment {
@@ -44,10 +49,18 @@ impl App {
                 None => command.env_remove(variable),
             };
         }
-        let child = command.spawn().map_err(|error| NotStarted::Program(name.clone(), error))?;
+        let child = command
+            .spawn()
+            .map_err(|error| NotStarted::Program(name.clone(), error))?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let pid = pid.context("the program has no process").map_err(NotStarted::Us)?;
-        Ok(App { child, pid, signals })
+        let pid = pid
+            .context("the program has no process")
+            .map_err(NotStarted::Us)?;
+        Ok(App {
+            child,
+            pid,
+            signals,
+        })
     }
 
     /// Its process.
@@ -80,14 +93,27 @@ impl App {
 pub fn end_as(status: ExitStatus) -> ExitCode {
     if let Some(number) = status.signal() {
         // The program has left a core file if one was wanted.
-        let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        let _ = setrlimit(
+            Resource::Core,
+            Rlimit {
+                current: Some(0),
+                maximum: Some(0),
+            },
+        );
         if let Some(signal) = Signal::from_named_raw(number) {
             let _ = kill_process(getpid(), signal);
         }
         // One that we listen to or ignore.
-        return ExitCode::from(u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)));
+        return ExitCode::from(
+            u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)),
+        );
     }
-    ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+    ExitCode::from(
+        status
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(u8::MAX),
+    )
 }
 
 /// Says that there is no program, with the exit status that shells have for it.
@@ -95,9 +121,16 @@ pub fn not_started(why: NotStarted) -> Result<ExitCode> {
     match why {
         NotStarted::Us(error) => Err(error),
         NotStarted::Program(name, error) => {
-            crate::say(&format!("cannot start {}: {error}", crate::plain(&name.to_string_lossy())));
+            crate::say(&format!(
+                "cannot start {}: {error}",
+                crate::plain(&name.to_string_lossy())
+            ));
             let missing = error.kind() == io::ErrorKind::NotFound;
-            Ok(ExitCode::from(if missing { run::NOT_FOUND } else { run::NOT_EXECUTABLE }))
+            Ok(ExitCode::from(if missing {
+                run::NOT_FOUND
+            } else {
+                run::NOT_EXECUTABLE
+            }))
         }
     }
 }

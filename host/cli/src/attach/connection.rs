@@ -69,8 +69,15 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
     let (decide, mut decisions) = mpsc::channel(ORDERS);
     let (order, mut orders) = mpsc::channel(ORDERS);
     let relay = Relay::new(between.limits, between.patience);
-    let mut relayed =
-        Relayed { between, relay, began: Instant::now(), me: None, asked: BTreeMap::new(), decide, order };
+    let mut relayed = Relayed {
+        between,
+        relay,
+        began: Instant::now(),
+        me: None,
+        asked: BTreeMap::new(),
+        decide,
+        order,
+    };
     relayed.want();
     let (mut up, mut down) = (Vec::new(), Vec::new());
     let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
@@ -136,7 +143,9 @@ impl Relayed {
     /// Tells the relay what time it is. Returns when to do that again.
     fn tick(&mut self) -> Option<Instant> {
         let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
-        self.relay.tick(now).and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))
+        self.relay
+            .tick(now)
+            .and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))
     }
 
     /// Looks at what has happened.
@@ -150,7 +159,10 @@ impl Relayed {
                 }
                 Happening::Blind(error) => {
                     let why = error.map(|error| error.to_string());
-                    tracing::warn!(why, "this connection is not understood: it is passed on without handlers");
+                    tracing::warn!(
+                        why,
+                        "this connection is not understood: it is passed on without handlers"
+                    );
                 }
                 Happening::Event { number, event } => {
                     let (handlers, decide) = (self.between.handlers.clone(), self.decide.clone());
@@ -163,7 +175,10 @@ impl Relayed {
                 Happening::Answered { ask, outcome } => self.answered(ask, outcome),
                 Happening::Late { ask } => {
                     let (server, patience) = (&self.between.server, self.between.patience);
-                    tracing::warn!("the server at {server} has not answered within {patience:?}: {}", self.what(ask));
+                    tracing::warn!(
+                        "the server at {server} has not answered within {patience:?}: {}",
+                        self.what(ask)
+                    );
                 }
             }
         }
@@ -188,22 +203,35 @@ impl Relayed {
         self.asked.remove(&ask);
         match outcome.map(|reply| reply.status().ok()) {
             Ok(Ok(())) => tracing::debug!("{what} is done"),
-            Ok(Err(status)) => tracing::warn!("{what} is refused by the server at {server}: {status}"),
-            Err(error) => tracing::warn!("the answer of the server at {server} to {what} is not understood: {error}"),
+            Ok(Err(status)) => {
+                tracing::warn!("{what} is refused by the server at {server}: {status}")
+            }
+            Err(error) => tracing::warn!(
+                "the answer of the server at {server} to {what} is not understood: {error}"
+            ),
         }
     }
 
     /// What was asked for.
     fn what(&self, ask: Ask) -> &str {
-        self.asked.get(&ask).map_or("the registration for handlers", String::as_str)
+        self.asked
+            .get(&ask)
+            .map_or("the registration for handlers", String::as_str)
     }
 
     /// The server is gone: the program will see it, and the handlers hear it as those of any client do.
     async fn lost(&self) {
         let me = self.me.clone();
-        let affected = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.between.server.proc.clone()));
-        let event =
-            Event { code: code::PMIX_ERR_LOST_CONNECTION, source: me, range: Range::Namespace, infos: vec![affected] };
+        let affected = Info::new(
+            key::PMIX_EVENT_AFFECTED_PROC,
+            Value::Proc(self.between.server.proc.clone()),
+        );
+        let event = Event {
+            code: code::PMIX_ERR_LOST_CONNECTION,
+            source: me,
+            range: Range::Namespace,
+            infos: vec![affected],
+        };
         // What they make of it changes nothing.
         drop(self.between.handlers.handle(Arc::new(event)).await);
     }

@@ -48,8 +48,19 @@ struct Line {
 
 impl Handlers {
     /// These, of procs of this job, whose server belongs to that runtime. So many events may follow from one.
-    pub fn new(chain: LoneChain, nspace: Nspace, runtime: Runtime, allowance: Allowance) -> Handlers {
-        Handlers { chain, nspace, runtime, allowance, lines: Mutex::default() }
+    pub fn new(
+        chain: LoneChain,
+        nspace: Nspace,
+        runtime: Runtime,
+        allowance: Allowance,
+    ) -> Handlers {
+        Handlers {
+            chain,
+            nspace,
+            runtime,
+            allowance,
+            lines: Mutex::default(),
+        }
     }
 
     /// The codes that they want events of, in lists of which an empty one means all.
@@ -66,7 +77,10 @@ impl Handlers {
     pub async fn handle(&self, event: Arc<Event>) -> Verdict {
         // A server that says no range has kept it for us.
         let event = match event.range {
-            Range::Undef => Arc::new(Event { range: Range::Session, ..Arc::unwrap_or_clone(event) }),
+            Range::Undef => Arc::new(Event {
+                range: Range::Session,
+                ..Arc::unwrap_or_clone(event)
+            }),
             _ => event,
         };
         self.pass(event, self.allowance).await
@@ -74,11 +88,23 @@ impl Handlers {
 
     async fn pass(&self, event: Arc<Event>, allowance: Allowance) -> Verdict {
         let results = self.chain.pass(event, allowance).results().await;
-        let steps: Vec<&Step> = results.iter().flat_map(|all| all.iter()).flat_map(|chain| &chain.steps).collect();
-        if steps.iter().any(|step| step.status == code::PMIX_EVENT_ACTION_COMPLETE) {
+        let steps: Vec<&Step> = results
+            .iter()
+            .flat_map(|all| all.iter())
+            .flat_map(|chain| &chain.steps)
+            .collect();
+        if steps
+            .iter()
+            .any(|step| step.status == code::PMIX_EVENT_ACTION_COMPLETE)
+        {
             return Verdict::Stop;
         }
-        Verdict::Pass(steps.iter().map(|step| step.as_info()).collect::<Vec<Info>>())
+        Verdict::Pass(
+            steps
+                .iter()
+                .map(|step| step.as_info())
+                .collect::<Vec<Info>>(),
+        )
     }
 
     /// One more process of the program is connected.
@@ -91,13 +117,40 @@ impl Handlers {
         while let Some(wanted) = wanted.recv().await {
             match wanted {
                 Wanted::Event(raised) => self.raise(raised).await,
-                Wanted::Control { module, asked: ControlRequest { targets, directives, .. }, .. } => {
-                    let request = Request::JobControl { targets, directives };
-                    self.order(Order::Ask(request, format!("the job control that {module} asks for"))).await;
+                Wanted::Control {
+                    module,
+                    asked:
+                        ControlRequest {
+                            targets,
+                            directives,
+                            ..
+                        },
+                    ..
+                } => {
+                    let request = Request::JobControl {
+                        targets,
+                        directives,
+                    };
+                    self.order(Order::Ask(
+                        request,
+                        format!("the job control that {module} asks for"),
+                    ))
+                    .await;
                 }
-                Wanted::Report { report: Report { data, directives, .. }, .. } => {
-                    let request = Request::Log { timestamp: 0, data, directives };
-                    self.order(Order::Ask(request, "what a handler logs".to_owned())).await;
+                Wanted::Report {
+                    report:
+                        Report {
+                            data, directives, ..
+                        },
+                    ..
+                } => {
+                    let request = Request::Log {
+                        timestamp: 0,
+                        data,
+                        directives,
+                    };
+                    self.order(Order::Ask(request, "what a handler logs".to_owned()))
+                        .await;
                 }
             }
         }
@@ -105,15 +158,24 @@ impl Handlers {
 
     /// Raises an event as the program: for others by way of the server, which never sends it back, for ourselves here.
     async fn raise(self: &Arc<Self>, raised: Raised) {
-        let Raised { event, allowance, .. } = raised;
+        let Raised {
+            event, allowance, ..
+        } = raised;
         let me = self.first().and_then(|(me, _)| me);
         let me = me.unwrap_or_else(|| Proc::new(self.nspace.clone(), Rank(0)));
-        let event = Arc::new(Event { source: Some(me.clone()), ..event });
+        let event = Arc::new(Event {
+            source: Some(me.clone()),
+            ..event
+        });
         if event.range != Range::ProcLocal {
             let (code, range, infos) = (event.code, event.range, event.infos.clone());
-            let what = format!("event {code} of range {} that a handler raises", range.name());
+            let what = format!(
+                "event {code} of range {} that a handler raises",
+                range.name()
+            );
             if self.runtime.bears(range) {
-                self.order(Order::Ask(Request::Notify { code, range, infos }, what)).await;
+                self.order(Order::Ask(Request::Notify { code, range, infos }, what))
+                    .await;
             } else {
                 tracing::warn!(
                     "{what} is not sent: mpirun of Open MPI 4 would answer nothing more after one of that range"
@@ -137,14 +199,18 @@ impl Handlers {
         match self.first() {
             // It may end while it is told.
             Some((_, orders)) => drop(orders.send(order).await),
-            None => tracing::warn!("{order} is not sent: the program has no connection to its server"),
+            None => {
+                tracing::warn!("{order} is not sent: the program has no connection to its server")
+            }
         }
     }
 
     fn first(&self) -> Option<(Option<Proc>, mpsc::Sender<Order>)> {
         let mut lines = self.lines();
         lines.retain(|line| !line.orders.is_closed());
-        lines.first().map(|line| (line.me.clone(), line.orders.clone()))
+        lines
+            .first()
+            .map(|line| (line.me.clone(), line.orders.clone()))
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<Line>> {

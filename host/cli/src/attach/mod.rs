@@ -41,24 +41,52 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
     let resolved = config::load(std::mem::take(&mut args.config), None)?;
     let settings = config::server_settings(&resolved.config);
     let nspace = surroundings.nspace.clone();
-    let brought = Brought { nspace: nspace.clone(), handlers: std::mem::take(&mut args.handlers) };
+    let brought = Brought {
+        nspace: nspace.clone(),
+        handlers: std::mem::take(&mut args.handlers),
+    };
     let notices = Notices::default();
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
-    let command = args.program.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let command = args
+        .program
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ");
     let me = node::unique("peal-attach");
-    let prepared = Prepared::for_job(&resolved, &me, notices, &brought, Box::new(move |_| command.clone()))?;
+    let prepared = Prepared::for_job(
+        &resolved,
+        &me,
+        notices,
+        &brought,
+        Box::new(move |_| command.clone()),
+    )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen on 127.0.0.1")?;
-        let us = listener.local_addr().context("cannot listen on 127.0.0.1")?;
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .context("cannot listen on 127.0.0.1")?;
+        let us = listener
+            .local_addr()
+            .context("cannot listen on 127.0.0.1")?;
         let mut app = match App::start(&args.program, surroundings.instead(us)) {
             Ok(app) => app,
             Err(why) => return app::not_started(why).map(Err),
         };
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
-        let Alone { chain, wanted, sinks, keeper, beginning } =
-            Alone::start(prepared, nspace.clone(), &resolved.config);
-        let handlers = Arc::new(Handlers::new(chain, nspace, surroundings.runtime, settings.core.allowance));
+        let Alone {
+            chain,
+            wanted,
+            sinks,
+            keeper,
+            beginning,
+        } = Alone::start(prepared, nspace.clone(), &resolved.config);
+        let handlers = Arc::new(Handlers::new(
+            chain,
+            nspace,
+            surroundings.runtime,
+            settings.core.allowance,
+        ));
         let serving = tokio::spawn(handlers.clone().serve(wanted));
         let between = Between {
             server: surroundings.server,
@@ -66,7 +94,9 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
             patience: args.timeout,
             handlers: handlers.clone(),
         };
-        let status = serve(&mut app, listener, Arc::new(between)).await.context("cannot wait for the program")?;
+        let status = serve(&mut app, listener, Arc::new(between))
+            .await
+            .context("cannot wait for the program")?;
         // Nobody else has them then, and events that are before them are what they are waited for.
         serving.abort();
         drop(serving.await);
@@ -116,7 +146,9 @@ async fn admit(root: u32, client: TcpStream, between: Arc<Between>) {
     match holder_below(root, &client).await {
         Ok(Some(_)) => {}
         Ok(None) => return tracing::warn!("somebody connects who is not the program: refused"),
-        Err(error) => return tracing::warn!(%error, "the kernel does not say who connects: refused"),
+        Err(error) => {
+            return tracing::warn!(%error, "the kernel does not say who connects: refused");
+        }
     }
     let server = between.server.clone();
     if let Err(error) = connection::relay(client, between).await {

@@ -42,15 +42,28 @@ pub struct Surroundings {
 impl Surroundings {
     /// Reads an environment.
     pub fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Surroundings> {
-        let variables: Vec<(String, String)> =
-            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
-        let value = |wanted| variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let variables: Vec<(String, String)> = variables
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let value = |wanted| {
+            variables
+                .iter()
+                .find(|(name, _)| name == wanted)
+                .map(|(_, value)| value.as_str())
+        };
         let mut uris = Vec::new();
         for (name, value) in variables.iter().filter(|(name, _)| name.starts_with(URIS)) {
-            let wrong = || format!("{name} is {value:?}, it should be NSPACE.RANK;tcp4://ADDRESS:PORT");
-            uris.push((name.clone(), value.parse::<ServerUri>().with_context(wrong)?));
+            let wrong =
+                || format!("{name} is {value:?}, it should be NSPACE.RANK;tcp4://ADDRESS:PORT");
+            uris.push((
+                name.clone(),
+                value.parse::<ServerUri>().with_context(wrong)?,
+            ));
         }
-        let first = uris.iter().find(|(name, _)| name == variable::SERVER_URI).or(uris.first());
+        let first = uris
+            .iter()
+            .find(|(name, _)| name == variable::SERVER_URI)
+            .or(uris.first());
         let Some((_, server)) = first.cloned() else {
             bail!(
                 "{} is not set: no PMIx server has started this process; have one start it, as in `mpirun -n 2 peal attach ...`, \
@@ -58,20 +71,41 @@ impl Surroundings {
                 variable::SERVER_URI
             );
         };
-        let nspace = value(variable::NAMESPACE)
-            .with_context(|| format!("{} is not set, though there is a PMIx server", variable::NAMESPACE))?;
-        let nspace = Nspace::new(nspace).with_context(|| format!("{} is {nspace:?}", variable::NAMESPACE))?;
-        let is_the_server = |daemon: &str| daemon.split(';').next() == server.to_string().split(';').next();
-        let runtime = if value(DAEMON).is_some_and(is_the_server) { Runtime::OpenMpi4 } else { Runtime::Other };
-        Ok(Surroundings { nspace, server, runtime, uris })
+        let nspace = value(variable::NAMESPACE).with_context(|| {
+            format!(
+                "{} is not set, though there is a PMIx server",
+                variable::NAMESPACE
+            )
+        })?;
+        let nspace = Nspace::new(nspace)
+            .with_context(|| format!("{} is {nspace:?}", variable::NAMESPACE))?;
+        let is_the_server =
+            |daemon: &str| daemon.split(';').next() == server.to_string().split(';').next();
+        let runtime = if value(DAEMON).is_some_and(is_the_server) {
+            Runtime::OpenMpi4
+        } else {
+            Runtime::Other
+        };
+        Ok(Surroundings {
+            nspace,
+            server,
+            runtime,
+            uris,
+        })
     }
 
     /// The variables that lead to the server, with our address in the place of its own; none for those that lead elsewhere, which
     /// would lead past us.
     pub fn instead(&self, us: SocketAddr) -> impl Iterator<Item = (&str, Option<String>)> {
         self.uris.iter().map(move |(name, uri)| {
-            let ours = ServerUri { proc: uri.proc.clone(), addr: us };
-            (name.as_str(), (uri.addr == self.server.addr).then(|| ours.to_string()))
+            let ours = ServerUri {
+                proc: uri.proc.clone(),
+                addr: us,
+            };
+            (
+                name.as_str(),
+                (uri.addr == self.server.addr).then(|| ours.to_string()),
+            )
         })
     }
 }
@@ -81,7 +115,11 @@ mod tests {
     use super::*;
 
     fn read(variables: &[(&str, &str)]) -> Result<Surroundings> {
-        Surroundings::read(variables.iter().map(|(name, value)| (name.into(), value.into())))
+        Surroundings::read(
+            variables
+                .iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        )
     }
 
     #[test]
@@ -97,7 +135,14 @@ mod tests {
         assert_eq!(found.server.addr.port(), 99);
         let us = Some("s.0;tcp4://127.0.0.1:7".to_owned());
         let all: Vec<_> = found.instead(ours).collect();
-        assert_eq!(all, [("PMIX_SERVER_URI4", us.clone()), ("PMIX_SERVER_URI41", us), ("PMIX_SERVER_URI61", None)]);
+        assert_eq!(
+            all,
+            [
+                ("PMIX_SERVER_URI4", us.clone()),
+                ("PMIX_SERVER_URI41", us),
+                ("PMIX_SERVER_URI61", None)
+            ]
+        );
     }
 
     #[test]
@@ -111,7 +156,11 @@ mod tests {
             found.unwrap().runtime
         };
         assert_eq!(runtime("76.0;tcp://192.0.2.2:48565"), Runtime::OpenMpi4);
-        assert_eq!(runtime("1.0;tcp://127.0.0.1:1"), Runtime::Other, "Peal's own has such a variable for ranks");
+        assert_eq!(
+            runtime("1.0;tcp://127.0.0.1:1"),
+            Runtime::Other,
+            "Peal's own has such a variable for ranks"
+        );
         assert!(Runtime::OpenMpi4.bears(Range::Local) && Runtime::Other.bears(Range::Session));
         assert!(!Runtime::OpenMpi4.bears(Range::Session) && !Runtime::OpenMpi4.bears(Range::Rm));
     }
@@ -119,10 +168,17 @@ mod tests {
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         let error = |variables: &[_]| format!("{:#}", read(variables).err().unwrap());
-        assert!(error(&[]).starts_with("PMIX_SERVER_URI41 is not set: no PMIx server has started this process"));
+        assert!(
+            error(&[]).starts_with(
+                "PMIX_SERVER_URI41 is not set: no PMIx server has started this process"
+            )
+        );
         let uri = ("PMIX_SERVER_URI41", "s.0;tcp4://127.0.0.1:99");
         assert!(error(&[uri]).contains("PMIX_NAMESPACE is not set"));
         let error = error(&[("PMIX_SERVER_URI3", "somewhere")]);
-        assert!(error.starts_with("PMIX_SERVER_URI3 is \"somewhere\""), "{error}");
+        assert!(
+            error.starts_with("PMIX_SERVER_URI3 is \"somewhere\""),
+            "{error}"
+        );
     }
 }

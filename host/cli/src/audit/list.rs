@@ -16,11 +16,16 @@ use std::{
 
 pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
-    let wanted = Filter { kinds: args.kind, ..filter(args.filter) };
+    let wanted = Filter {
+        kinds: args.kind,
+        ..filter(args.filter)
+    };
     let most = if args.most == 0 { u32::MAX } else { args.most };
     let rows = source.last(&wanted, most)?;
     if rows.is_empty() && !args.json {
-        crate::say("no record fits; `peal audit stats` tells which jobs, users, modules and outcomes there are");
+        crate::say(
+            "no record fits; `peal audit stats` tells which jobs, users, modules and outcomes there are",
+        );
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = BufWriter::new(crate::output::stdout());
@@ -40,7 +45,9 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
 
 pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     let (source, _) = open(args.source)?;
-    let row = source.row(args.seq)?.with_context(|| missing(&source, args.seq))?;
+    let row = source
+        .row(args.seq)?
+        .with_context(|| missing(&source, args.seq))?;
     let mut out = crate::output::stdout();
     if args.json {
         writeln!(out, "{}", whole(&row)?)?;
@@ -53,7 +60,10 @@ pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
 }
 
 fn missing(source: &Source, seq: u64) -> String {
-    let last = source.last(&Filter::default(), 1).ok().and_then(|mut rows| rows.pop());
+    let last = source
+        .last(&Filter::default(), 1)
+        .ok()
+        .and_then(|mut rows| rows.pop());
     match last {
         Some(last) => format!("there is no record {seq}; the last one is {}", last.seq),
         None => "there are no records".to_owned(),
@@ -80,12 +90,31 @@ fn text(rows: &[TrailRow]) -> String {
 
 /// What is said of one in a line. Of one that somebody altered there are the columns.
 fn cells(row: &TrailRow) -> [String; 10] {
-    let TrailRow { seq, at, kind, module, job, uid, outcome, body, .. } = row;
+    let TrailRow {
+        seq,
+        at,
+        kind,
+        module,
+        job,
+        uid,
+        outcome,
+        body,
+        ..
+    } = row;
     let gist = match Entry::read(body) {
         Ok(entry) => entry.gist(module.as_deref()),
-        Err(error) => Gist { why: error.to_string(), ..Gist::default() },
+        Err(error) => Gist {
+            why: error.to_string(),
+            ..Gist::default()
+        },
     };
-    let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let or_none = |text: String| {
+        if text.is_empty() {
+            "-".to_owned()
+        } else {
+            text
+        }
+    };
     let given = |text: &Option<String>| or_none(text.clone().unwrap_or_default());
     let user = uid.map_or("-".to_owned(), units::user);
     let (targets, Gist { what, by, why, .. }) = (gist.procs(), gist);
@@ -105,7 +134,17 @@ fn cells(row: &TrailRow) -> [String; 10] {
 
 /// All that is known of one.
 fn whole(row: &TrailRow) -> Result<Value> {
-    let TrailRow { seq, at, kind, module, job, uid, outcome, body, hash } = row;
+    let TrailRow {
+        seq,
+        at,
+        kind,
+        module,
+        job,
+        uid,
+        outcome,
+        body,
+        hash,
+    } = row;
     let hash = peal_sandbox::Digest(*hash);
     Ok(json!({
         "seq": seq, "at": at, "time": shown_time(*at), "kind": kind, "module": module, "job": job, "uid": uid,

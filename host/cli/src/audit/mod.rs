@@ -49,8 +49,23 @@ fn open(source: AuditSource) -> Result<(Source, Option<PathBuf>)> {
 }
 
 fn filter(filter: AuditFilter) -> Filter {
-    let AuditFilter { since, until, job, user, module, outcome } = filter;
-    Filter { since, until, job, uid: user, module, outcome, ..Filter::default() }
+    let AuditFilter {
+        since,
+        until,
+        job,
+        user,
+        module,
+        outcome,
+    } = filter;
+    Filter {
+        since,
+        until,
+        job,
+        uid: user,
+        module,
+        outcome,
+        ..Filter::default()
+    }
 }
 
 fn write(args: AuditExport) -> Result<ExitCode> {
@@ -59,14 +74,19 @@ fn write(args: AuditExport) -> Result<ExitCode> {
     match args.output {
         None => match export(&source, &filter, &mut BufWriter::new(io::stdout().lock())) {
             // Nobody reads the rest of it.
-            Err(AuditError::Export(ExportError::Io { source, .. })) if source.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(AuditError::Export(ExportError::Io { source, .. }))
+                if source.kind() == io::ErrorKind::BrokenPipe => {}
             exported => drop(exported?),
         },
         Some(path) => {
             let mut out = BufWriter::new(create(&path)?);
             let count = export(&source, &filter, &mut out)?;
             out.flush().with_context(|| path.display().to_string())?;
-            crate::say(&format!("wrote {} to {}", counted(count, "record"), path.display()));
+            crate::say(&format!(
+                "wrote {} to {}",
+                counted(count, "record"),
+                path.display()
+            ));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -74,6 +94,10 @@ fn write(args: AuditExport) -> Result<ExitCode> {
 
 /// A new file for nobody else: what was recorded is not for everybody.
 fn create(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
     file.with_context(|| path.display().to_string())
 }

@@ -32,10 +32,23 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
     // Compiled code is kept where it is otherwise; without a configuration where users keep it.
     let sandbox = config::load_sections(args.source.config.clone(), &["sandbox"])?.sandbox;
     let (source, _) = open(args.source)?;
-    let with = args.with.as_ref().map(|path| fs::read(path).with_context(|| path.display().to_string())).transpose()?;
-    let (from, to) = args.range.map_or((None, None), |(from, to)| (Some(from), Some(to)));
-    let wanted = Filter { from, to, ..filter(args.filter) };
-    let engine = peal_deploy::engine(&Sandbox { fuel: FuelCount::Always, ..sandbox })?;
+    let with = args
+        .with
+        .as_ref()
+        .map(|path| fs::read(path).with_context(|| path.display().to_string()))
+        .transpose()?;
+    let (from, to) = args
+        .range
+        .map_or((None, None), |(from, to)| (Some(from), Some(to)));
+    let wanted = Filter {
+        from,
+        to,
+        ..filter(args.filter)
+    };
+    let engine = peal_deploy::engine(&Sandbox {
+        fuel: FuelCount::Always,
+        ..sandbox
+    })?;
     let mut replayer = Replayer::new(&source, engine, with);
     let mut summary = Summary::default();
     let mut out = crate::output::stdout();
@@ -61,7 +74,11 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         summary.print(&mut out)?;
     }
     let all_same = summary.differ == 0;
-    Ok(if all_same { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
+    Ok(if all_same {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DIFFERS)
+    })
 }
 
 /// Why no call is replayed, and which could be.
@@ -78,12 +95,22 @@ fn why_none(source: &Source, wanted: &Filter) -> Result<String> {
         }
         Ok(())
     })?;
-    let (Some(first), Some(last)) = (first, last) else { return Ok("nothing is recorded".to_owned()) };
-    let modules = modules.iter().map(|module| plain(module)).collect::<Vec<_>>().join(", ");
+    let (Some(first), Some(last)) = (first, last) else {
+        return Ok("nothing is recorded".to_owned());
+    };
+    let modules = modules
+        .iter()
+        .map(|module| plain(module))
+        .collect::<Vec<_>>()
+        .join(", ");
     Ok(match asked {
-        Some(of) if of != kind::CALL => format!("that record is of kind {of}, and calls are replayed"),
+        Some(of) if of != kind::CALL => {
+            format!("that record is of kind {of}, and calls are replayed")
+        }
         _ if modules.is_empty() => format!("no call is among records {first} to {last}"),
-        _ => format!("none fits; records {first} to {last} are there, with calls of these modules: {modules}"),
+        _ => format!(
+            "none fits; records {first} to {last} are there, with calls of these modules: {modules}"
+        ),
     })
 }
 
@@ -93,11 +120,25 @@ impl Summary {
         self.same + self.differ == 0 && self.not.is_empty()
     }
 
-    fn add(&mut self, out: &mut impl Write, replayed: Replayed, most: u64, json: bool) -> io::Result<()> {
-        let Replayed { seq, module, was, outcome } = replayed;
+    fn add(
+        &mut self,
+        out: &mut impl Write,
+        replayed: Replayed,
+        most: u64,
+        json: bool,
+    ) -> io::Result<()> {
+        let Replayed {
+            seq,
+            module,
+            was,
+            outcome,
+        } = replayed;
         let (word, said) = match &outcome {
             Outcome::Same => ("same", Vec::new()),
-            Outcome::Differs(differences) => ("differs", differences.iter().map(ToString::to_string).collect()),
+            Outcome::Differs(differences) => (
+                "differs",
+                differences.iter().map(ToString::to_string).collect(),
+            ),
             Outcome::Not(why) => ("not replayed", vec![(*why).to_owned()]),
         };
         match &outcome {
@@ -105,7 +146,10 @@ impl Summary {
             Outcome::Not(why) => *self.not.entry(why).or_default() += 1,
             Outcome::Differs(_) => {
                 self.differ += 1;
-                *self.changes.entry(said.first().cloned().unwrap_or_default()).or_default() += 1;
+                *self
+                    .changes
+                    .entry(said.first().cloned().unwrap_or_default())
+                    .or_default() += 1;
             }
         }
         if json {
@@ -114,7 +158,11 @@ impl Summary {
         }
         if matches!(outcome, Outcome::Differs(_)) && self.differ <= most {
             if self.differ == 1 {
-                writeln!(out, "{:>8}  {:<20} {:<24} difference", "record", "module", "was")?;
+                writeln!(
+                    out,
+                    "{:>8}  {:<20} {:<24} difference",
+                    "record", "module", "was"
+                )?;
             }
             writeln!(out, "{seq:>8}  {module:<20} {was:<24} {}", said.join("; "))?;
         }
@@ -122,8 +170,18 @@ impl Summary {
     }
 
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let Summary { same, differ, not, changes, .. } = self;
-        writeln!(out, "{} replayed: {same} the same, {differ} differ", counted(same + differ, "call"))?;
+        let Summary {
+            same,
+            differ,
+            not,
+            changes,
+            ..
+        } = self;
+        writeln!(
+            out,
+            "{} replayed: {same} the same, {differ} differ",
+            counted(same + differ, "call")
+        )?;
         for (change, times) in changes {
             writeln!(out, "  {times:>8}  {change}")?;
         }

@@ -8,8 +8,17 @@ use peal_store::Filter;
 use std::{io::Write, process::ExitCode};
 
 pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
-    let AuditReport { html, source, filter: wanted } = args;
-    let of = source.from.as_ref().map_or("the audit trail".to_owned(), |path| path.display().to_string());
+    let AuditReport {
+        html,
+        source,
+        filter: wanted,
+    } = args;
+    let of = source
+        .from
+        .as_ref()
+        .map_or("the audit trail".to_owned(), |path| {
+            path.display().to_string()
+        });
     let (source, _) = open(source)?;
     let filter = filter(wanted);
     let report = Report::of(&source, &filter)?;
@@ -19,21 +28,39 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = create(&html)?;
-    out.write_all(page.as_bytes()).and_then(|()| out.flush()).with_context(|| html.display().to_string())?;
-    crate::say(&format!("wrote a report on {} to {}", counted(report.records(), "record"), html.display()));
+    out.write_all(page.as_bytes())
+        .and_then(|()| out.flush())
+        .with_context(|| html.display().to_string())?;
+    crate::say(&format!(
+        "wrote a report on {} to {}",
+        counted(report.records(), "record"),
+        html.display()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Which records were wanted, in words.
 fn said(filter: &Filter) -> String {
-    let Filter { since, until, module, job, uid, outcome, .. } = filter;
+    let Filter {
+        since,
+        until,
+        module,
+        job,
+        uid,
+        outcome,
+        ..
+    } = filter;
     let words = [
         since.map(|at| format!("since {}", shown_time(at))),
         until.map(|at| format!("until {}", shown_time(at))),
         job.as_ref().map(|job| format!("of job {job}")),
         uid.map(|uid| format!("of user {uid}")),
-        module.as_ref().map(|module| format!("about module {module}")),
-        outcome.as_ref().map(|outcome| format!("with outcome {outcome}")),
+        module
+            .as_ref()
+            .map(|module| format!("about module {module}")),
+        outcome
+            .as_ref()
+            .map(|outcome| format!("with outcome {outcome}")),
     ];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

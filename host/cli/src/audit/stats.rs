@@ -30,10 +30,19 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         stats.bytes += row.body.len() as u64;
         *stats.kinds.entry(row.kind).or_default() += 1;
         if let Some(module) = row.module {
-            *stats.modules.entry(module).or_default().entry(row.outcome.unwrap_or_default()).or_default() += 1;
+            *stats
+                .modules
+                .entry(module)
+                .or_default()
+                .entry(row.outcome.unwrap_or_default())
+                .or_default() += 1;
         }
-        row.uid.into_iter().for_each(|uid| *stats.users.entry(uid).or_default() += 1);
-        row.job.into_iter().for_each(|job| *stats.jobs.entry(job).or_default() += 1);
+        row.uid
+            .into_iter()
+            .for_each(|uid| *stats.users.entry(uid).or_default() += 1);
+        row.job
+            .into_iter()
+            .for_each(|job| *stats.jobs.entry(job).or_default() += 1);
         Ok(())
     })?;
     let mut out = crate::output::stdout();
@@ -42,19 +51,35 @@ pub(super) fn run(args: AuditStats) -> Result<ExitCode> {
         writeln!(out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{}, {} of content", counted(stats.records, "record"), counted(stats.bytes, "byte"))?;
+    writeln!(
+        out,
+        "{}, {} of content",
+        counted(stats.records, "record"),
+        counted(stats.bytes, "byte")
+    )?;
     let mut part = |title: &str, counts: Vec<(String, u64)>| -> io::Result<()> {
         if !counts.is_empty() {
             writeln!(out, "{title}")?;
         }
-        counts.iter().try_for_each(|(name, count)| writeln!(out, "  {count:>8}  {}", name.escape_debug()))
+        counts
+            .iter()
+            .try_for_each(|(name, count)| writeln!(out, "  {count:>8}  {}", name.escape_debug()))
     };
     part("by kind", stats.kinds.into_iter().collect())?;
     let modules = stats.modules.into_iter().flat_map(|(module, outcomes)| {
-        outcomes.into_iter().map(move |(outcome, count)| (format!("{module}: {outcome}"), count))
+        outcomes
+            .into_iter()
+            .map(move |(outcome, count)| (format!("{module}: {outcome}"), count))
     });
     part("by module and outcome", modules.collect())?;
-    part("by user", stats.users.into_iter().map(|(uid, count)| (units::user(uid), count)).collect())?;
+    part(
+        "by user",
+        stats
+            .users
+            .into_iter()
+            .map(|(uid, count)| (units::user(uid), count))
+            .collect(),
+    )?;
     part("by job", stats.jobs.into_iter().collect())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -21,8 +21,10 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
     let mut elsewhere = Vec::new();
     for path in &args.checkpoints {
         let text = fs::read(path).with_context(|| path.display().to_string())?;
-        let found: Vec<Statement> =
-            String::from_utf8_lossy(&text).lines().filter_map(|line| line.parse().ok()).collect();
+        let found: Vec<Statement> = String::from_utf8_lossy(&text)
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect();
         if found.is_empty() {
             bail!("{}: there is no checkpoint in it", path.display());
         }
@@ -39,7 +41,9 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         let dropped: Vec<_> = verified
             .dropped
             .iter()
-            .map(|dropped| json!({ "from": dropped.from, "to": dropped.to, "kinds": dropped.kinds }))
+            .map(
+                |dropped| json!({ "from": dropped.from, "to": dropped.to, "kinds": dropped.kinds }),
+            )
             .collect();
         let report = json!({
             "records": verified.records, "first": verified.first, "last": verified.last, "seals": verified.seals,
@@ -52,7 +56,10 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             (Some(first), Some(last)) => format!(" ({first} to {last})"),
             _ => String::new(),
         };
-        let (records, seals) = (counted(verified.records, "record"), counted(verified.seals, "seal"));
+        let (records, seals) = (
+            counted(verified.records, "record"),
+            counted(verified.seals, "seal"),
+        );
         writeln!(out, "{records}{range}, {seals} of {key}")?;
         for finding in &verified.findings {
             writeln!(out, "CHANGED: {finding}")?;
@@ -61,7 +68,11 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             writeln!(out, "all of it is as it was written")?;
         }
         if verified.begins_after > 0 {
-            writeln!(out, "note: all records up to {} were dropped by the server", verified.begins_after)?;
+            writeln!(
+                out,
+                "note: all records up to {} were dropped by the server",
+                verified.begins_after
+            )?;
         }
         for dropped in &verified.dropped {
             writeln!(out, "note: {dropped}")?;
@@ -74,13 +85,18 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
             )?;
         }
     }
-    Ok(if verified.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CHANGED) })
+    Ok(if verified.findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(CHANGED)
+    })
 }
 
 /// What was given, or lies beside the secret one.
 fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<PublicKey> {
     let of_file = |path: &Path| -> Result<PublicKey> {
-        let text = fs::read_to_string(path).with_context(|| format!("the public key {}", path.display()))?;
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("the public key {}", path.display()))?;
         Ok(text.parse()?)
     };
     match (given, secret) {

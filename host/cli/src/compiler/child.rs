@@ -22,7 +22,9 @@ const MAX_REASON: usize = 1000;
 pub fn compile(args: CompileArgs) -> Result<ExitCode> {
     confine(&args)?;
     let mut component = Vec::new();
-    io::stdin().take(MAX_COMPONENT_BYTES as u64).read_to_end(&mut component)?;
+    io::stdin()
+        .take(MAX_COMPONENT_BYTES as u64)
+        .read_to_end(&mut component)?;
     let reply = match peal_sandbox::compile(&args.at.cache_dir, args.target, &component) {
         Ok(()) => CompileReply::Compiled,
         Err(error) => CompileReply::Refused(error.to_string().chars().take(MAX_REASON).collect()),
@@ -35,25 +37,44 @@ pub fn compile(args: CompileArgs) -> Result<ExitCode> {
 
 fn confine(args: &CompileArgs) -> Result<()> {
     // A parent that is gone by now has closed standard input.
-    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be ended with the parent")?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .context("cannot be ended with the parent")?;
     let at = &args.at;
     let limits = [
         (Resource::Data, at.memory_bytes),
         // The parent kills at the time-out; this holds where it is gone.
-        (Resource::Cpu, at.timeout_ms.div_ceil(1000).saturating_add(1)),
+        (
+            Resource::Cpu,
+            at.timeout_ms.div_ceil(1000).saturating_add(1),
+        ),
         (Resource::Core, 0),
     ];
     for (resource, most) in limits {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).context("cannot limit resources")?;
+        setrlimit(
+            resource,
+            Rlimit {
+                current: Some(most),
+                maximum: Some(most),
+            },
+        )
+        .context("cannot limit resources")?;
     }
     nice(NICE).context("cannot lower the priority")?;
     // Where memory is short this process goes first. Nothing depends on it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     if at.confined {
         // The engine looks at it closely, and says what is wrong with it.
-        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&at.cache_dir);
+        let _ = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&at.cache_dir);
         let write = BTreeSet::from([at.cache_dir.clone()]);
-        Wall { write, ..Wall::default() }.raise().context("cannot raise the wall")?;
+        Wall {
+            write,
+            ..Wall::default()
+        }
+        .raise()
+        .context("cannot raise the wall")?;
     }
     Ok(())
 }

@@ -56,10 +56,16 @@ pub struct CompilerProcesses {
 
 /// Starts the processes that compile, for as long as this process lives; none where users install nothing or code is not kept.
 pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
-    let Some(cache_dir) = config.deploy.user_dir.as_ref().and_then(|_| code_dir(&config.sandbox)) else {
+    let Some(cache_dir) = config
+        .deploy
+        .user_dir
+        .as_ref()
+        .and_then(|_| code_dir(&config.sandbox))
+    else {
         return Ok(None);
     };
-    let cache_dir = std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
+    let cache_dir =
+        std::path::absolute(cache_dir).context("cannot find the directory of compiled code")?;
     let limits = CompileLimits::from(config);
     let start = |_| -> Result<BufReader<UnixStream>> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
@@ -70,21 +76,36 @@ pub fn start(config: &Config) -> Result<Option<CompilerProcesses>> {
         command.args(["--timeout-ms", &limits.timeout.as_millis().to_string()]);
         command.args(["--memory-bytes", &limits.memory.to_string()]);
         command.args((config.wall.mode != WallMode::Off).then_some("--confined"));
-        command.env_clear().current_dir("/").stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        command
+            .env_clear()
+            .current_dir("/")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null());
         // An interrupt from a terminal must not end what the server still needs.
         command.process_group(0);
         // It ends when this process does, since the socket is closed then.
-        command.spawn().context("cannot start the process that compiles")?;
+        command
+            .spawn()
+            .context("cannot start the process that compiles")?;
         Ok(BufReader::new(ours))
     };
-    let idle = (0..config.deploy.max_compilers.get()).map(start).collect::<Result<_>>()?;
-    Ok(Some(CompilerProcesses { idle: Mutex::new(idle), limits }))
+    let idle = (0..config.deploy.max_compilers.get())
+        .map(start)
+        .collect::<Result<_>>()?;
+    Ok(Some(CompilerProcesses {
+        idle: Mutex::new(idle),
+        limits,
+    }))
 }
 
 impl ComponentCompiler for CompilerProcesses {
     fn compile(&self, target: CodeTarget, component: &[u8]) -> Result<(), CompileFailure> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let gone = || CompileFailure::Unavailable("a process that compiles has ended; restart the server".to_owned());
+        let gone = || {
+            CompileFailure::Unavailable(
+                "a process that compiles has ended; restart the server".to_owned(),
+            )
+        };
         let mut process = idle().pop().ok_or_else(gone)?;
         let reply = ask(&mut process, target, component).map_err(|error| {
             tracing::error!(%error, "compiler process lost");
@@ -95,14 +116,24 @@ impl ComponentCompiler for CompilerProcesses {
             CompileReply::Compiled => Ok(()),
             CompileReply::Refused(why) => Err(CompileFailure::Refused(crate::plain(&why))),
             CompileReply::TimedOut => Err(CompileFailure::TimedOut(self.limits.timeout)),
-            CompileReply::Died(status) => Err(CompileFailure::Died { status, memory: self.limits.memory }),
+            CompileReply::Died(status) => Err(CompileFailure::Died {
+                status,
+                memory: self.limits.memory,
+            }),
         }
     }
 }
 
-fn ask(process: &mut BufReader<UnixStream>, target: CodeTarget, component: &[u8]) -> io::Result<CompileReply> {
+fn ask(
+    process: &mut BufReader<UnixStream>,
+    target: CodeTarget,
+    component: &[u8],
+) -> io::Result<CompileReply> {
     let stream = process.get_mut();
-    stream.write_all(&line(&CompileOrder { target, size: component.len() as u64 })?)?;
+    stream.write_all(&line(&CompileOrder {
+        target,
+        size: component.len() as u64,
+    })?)?;
     stream.write_all(component)?;
     let mut text = Vec::new();
     if process.take(MAX_LINE).read_until(b'\n', &mut text)? == 0 {

@@ -17,13 +17,18 @@ use tokio::{
 
 /// Takes orders from standard input until that is closed.
 pub fn work(args: CompilerArgs) -> Result<ExitCode> {
-    let orders = io::stdin().as_fd().try_clone_to_owned().context("orders come on standard input")?;
+    let orders = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .context("orders come on standard input")?;
     let orders = std::os::unix::net::UnixStream::from(orders);
     orders.set_nonblocking(true)?;
     node::runtime()?.block_on(async {
         let mut orders = BufReader::new(UnixStream::from_std(orders)?);
         while let Some(order) = next(&mut orders).await? {
-            let Some(reply) = compile(&mut orders, order, &args).await? else { break };
+            let Some(reply) = compile(&mut orders, order, &args).await? else {
+                break;
+            };
             orders.get_mut().write_all(&line(&reply)?).await?;
         }
         Ok(ExitCode::SUCCESS)
@@ -33,7 +38,11 @@ pub fn work(args: CompilerArgs) -> Result<ExitCode> {
 async fn next(orders: &mut BufReader<UnixStream>) -> Result<Option<CompileOrder>> {
     let mut text = Vec::new();
     let count = orders.take(MAX_LINE).read_until(b'\n', &mut text).await?;
-    if count == 0 { Ok(None) } else { Ok(Some(serde_json::from_slice(&text)?)) }
+    if count == 0 {
+        Ok(None)
+    } else {
+        Ok(Some(serde_json::from_slice(&text)?))
+    }
 }
 
 /// Carries out an order; nothing where the server has gone meanwhile.
@@ -72,18 +81,34 @@ async fn compile(
 
 fn start(order: &CompileOrder, args: &CompilerArgs) -> Result<Child> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("compile").arg("--cache-dir").arg(&args.cache_dir);
-    command.args(["--timeout-ms", &args.timeout_ms.to_string(), "--memory-bytes", &args.memory_bytes.to_string()]);
+    command
+        .arg("compile")
+        .arg("--cache-dir")
+        .arg(&args.cache_dir);
+    command.args([
+        "--timeout-ms",
+        &args.timeout_ms.to_string(),
+        "--memory-bytes",
+        &args.memory_bytes.to_string(),
+    ]);
     command.args(args.confined.then_some("--confined"));
     command.args(["--target", &serde_json::to_string(&order.target)?]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
-    command.spawn().context("cannot start the process that compiles a component")
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    command
+        .spawn()
+        .context("cannot start the process that compiles a component")
 }
 
 /// Hands over a component. A child that reads no further has ended, which is seen later.
 async fn feed(component: &mut (impl AsyncRead + Unpin), child: Option<ChildStdin>) -> Result<()> {
     let mut component = BufReader::new(component);
-    let Some(mut child) = child else { return Ok(()) };
+    let Some(mut child) = child else {
+        return Ok(());
+    };
     loop {
         let bytes = component.fill_buf().await?;
         let count = bytes.len();

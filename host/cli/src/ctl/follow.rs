@@ -11,7 +11,9 @@ const BETWEEN: Duration = Duration::from_millis(200);
 pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Result<Outcome> {
     loop {
         let Some(status) = client.control_status(id).await? else {
-            bail!("the request was accepted, but the server keeps none called {id:?}: it is not known how it ends")
+            bail!(
+                "the request was accepted, but the server keeps none called {id:?}: it is not known how it ends"
+            )
         };
         if status.state.is_final() {
             return Ok(Outcome::ended(status));
@@ -22,10 +24,17 @@ pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Resul
 }
 
 /// Asks for requests until none of them goes on; those of these names, or all if there are none.
-pub async fn all_to_the_end(client: &Client, ids: &[String], progress: &Progress) -> Result<Vec<ControlStatus>> {
+pub async fn all_to_the_end(
+    client: &Client,
+    ids: &[String],
+    progress: &Progress,
+) -> Result<Vec<ControlStatus>> {
     loop {
         let kept = kept(client, ids).await?;
-        let open = kept.iter().filter(|status| !status.state.is_final()).count();
+        let open = kept
+            .iter()
+            .filter(|status| !status.state.is_final())
+            .count();
         if open == 0 {
             return Ok(kept);
         }
@@ -40,5 +49,9 @@ pub async fn kept(client: &Client, ids: &[String]) -> Result<Vec<ControlStatus>>
     for id in ids {
         kept.extend(client.control_status(id).await?);
     }
-    Ok(if ids.is_empty() { client.control_statuses().await? } else { kept })
+    Ok(if ids.is_empty() {
+        client.control_statuses().await?
+    } else {
+        kept
+    })
 }

@@ -28,17 +28,38 @@ pub fn run(command: CtlCommand) -> Result<ExitCode> {
     let (control, act, follow) = match command {
         CtlCommand::Pause(act) => (Control::Pause, act, Follow::Done),
         CtlCommand::Resume(act) => (Control::Resume, act, Follow::Done),
-        CtlCommand::Signal(CtlSignal { signal, act }) => (Control::Signal(signal), act, Follow::Done),
+        CtlCommand::Signal(CtlSignal { signal, act }) => {
+            (Control::Signal(signal), act, Follow::Done)
+        }
         CtlCommand::Terminate(act) => (Control::Terminate, act, Follow::Done),
         CtlCommand::Kill(act) => (Control::Kill, act, Follow::Done),
         CtlCommand::Checkpoint(args) => {
             let (method, follow) = (args.method(), waits(args.wait));
-            (Control::Checkpoint { name: args.name, method, timeout: args.within }, args.act, follow)
+            (
+                Control::Checkpoint {
+                    name: args.name,
+                    method,
+                    timeout: args.within,
+                },
+                args.act,
+                follow,
+            )
         }
-        CtlCommand::Restart(args) => (Control::Restart { checkpoint: args.checkpoint }, args.act, waits(args.wait)),
-        CtlCommand::Preempt(args) => {
-            (Control::Preempt { action: args.action, grace: args.grace }, args.act, waits(args.wait))
-        }
+        CtlCommand::Restart(args) => (
+            Control::Restart {
+                checkpoint: args.checkpoint,
+            },
+            args.act,
+            waits(args.wait),
+        ),
+        CtlCommand::Preempt(args) => (
+            Control::Preempt {
+                action: args.action,
+                grace: args.grace,
+            },
+            args.act,
+            waits(args.wait),
+        ),
         CtlCommand::Cancel(args) => return node::as_tool(cancel(args)),
         CtlCommand::Status(args) => return node::as_tool(status::status(args)),
     };
@@ -75,13 +96,23 @@ fn verb(control: &Control) -> &'static str {
 }
 
 async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCode> {
-    let CtlAct { targets, id, mail_to, directives: mut more, ask } = act;
+    let CtlAct {
+        targets,
+        id,
+        mail_to,
+        directives: mut more,
+        ask,
+    } = act;
     let targets: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     // What is not done when it is answered can only be asked about by a name.
     let id = id.or_else(|| (follow != Follow::Done).then(|| node::unique("ctl")));
     let (what, json) = (verb(&control), ask.json);
     more.extend((!mail_to.is_empty()).then(|| mail(&mail_to)));
-    let request = ControlRequest { control, id: id.clone(), more };
+    let request = ControlRequest {
+        control,
+        id: id.clone(),
+        more,
+    };
     let asking = Asking::begin(ask, follow).await?;
     let progress = Progress::default();
     progress.say(format!("{what} {}", whom(&targets)));
@@ -92,29 +123,45 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
             Err(error) => Outcome::refused(error)?,
         };
         match (&id, follow, outcome.end) {
-            (Some(id), Follow::ToTheEnd, End::Accepted) => follow::to_the_end(&asking.client, id, &progress).await,
+            (Some(id), Follow::ToTheEnd, End::Accepted) => {
+                follow::to_the_end(&asking.client, id, &progress).await
+            }
             _ => Ok(outcome),
         }
     };
-    let outcome = asking.wait(&progress, work).await.unwrap_or_else(|| Ok(Outcome::late()))?;
+    let outcome = asking
+        .wait(&progress, work)
+        .await
+        .unwrap_or_else(|| Ok(Outcome::late()))?;
     asking.leave().await;
     outcome.print(what, id.as_deref(), json)
 }
 
 async fn cancel(args: CtlCancel) -> Result<ExitCode> {
     let CtlCancel { ids, all, ask } = args;
-    let which: Vec<Which> = if all { vec![Which::All] } else { ids.into_iter().map(Which::Named).collect() };
+    let which: Vec<Which> = if all {
+        vec![Which::All]
+    } else {
+        ids.into_iter().map(Which::Named).collect()
+    };
     let json = ask.json;
     let asking = Asking::begin(ask, Follow::Done).await?;
     let (progress, mut ended) = (Progress::default(), ExitCode::SUCCESS);
     for which in which {
-        let id = if let Which::Named(id) = &which { Some(id.clone()) } else { None };
+        let id = if let Which::Named(id) = &which {
+            Some(id.clone())
+        } else {
+            None
+        };
         progress.say(format!("cancel {}", id.as_deref().unwrap_or("all")));
         let work = async {
             let answered = asking.client.control(&[], Control::Cancel(which)).await;
             answered.map(Outcome::done).or_else(Outcome::refused)
         };
-        let outcome = asking.wait(&progress, work).await.unwrap_or_else(|| Ok(Outcome::late()))?;
+        let outcome = asking
+            .wait(&progress, work)
+            .await
+            .unwrap_or_else(|| Ok(Outcome::late()))?;
         let one = outcome.print("cancel", id.as_deref(), json)?;
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }
@@ -125,7 +172,10 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
 /// Has mail sent to these.
 fn mail(to: &[String]) -> Info {
     let address = Info::new(key::PMIX_LOG_EMAIL_ADDR, Value::string(&to.join(",")));
-    Info::new(key::PMIX_LOG_EMAIL, Value::DataArray(DataArray::infos([address])))
+    Info::new(
+        key::PMIX_LOG_EMAIL,
+        Value::DataArray(DataArray::infos([address])),
+    )
 }
 
 /// Whom it is about, in as few words as may be.
@@ -148,14 +198,25 @@ struct Asking {
 
 impl Asking {
     async fn begin(ask: CtlAsk, follow: Follow) -> Result<Asking> {
-        let usual = if follow == Follow::ToTheEnd { FOREVER } else { USUAL };
+        let usual = if follow == Follow::ToTheEnd {
+            FOREVER
+        } else {
+            USUAL
+        };
         let tool = tool::attach(event::tool_settings(ask.server)?).await?;
-        Ok(Asking { client: tool.within(FOREVER), tool, limit: ask.timeout.unwrap_or(usual) })
+        Ok(Asking {
+            client: tool.within(FOREVER),
+            tool,
+            limit: ask.timeout.unwrap_or(usual),
+        })
     }
 
     /// Waits for this, and shows that; nothing if the time is over.
     async fn wait<T>(&self, progress: &Progress, work: impl Future<Output = T>) -> Option<T> {
-        progress.during(tokio::time::timeout(self.limit, work)).await.ok()
+        progress
+            .during(tokio::time::timeout(self.limit, work))
+            .await
+            .ok()
     }
 
     /// What was asked for has been answered or not: whether the server hears that we go changes nothing.

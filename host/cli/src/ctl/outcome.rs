@@ -84,7 +84,11 @@ struct PrintedRequest<'a> {
 
 impl<'a> From<&'a ControlStatus> for PrintedRequest<'a> {
     fn from(request: &'a ControlStatus) -> PrintedRequest<'a> {
-        PrintedRequest { id: &request.id, action: &request.action, reasons: &request.reasons }
+        PrintedRequest {
+            id: &request.id,
+            action: &request.action,
+            reasons: &request.reasons,
+        }
     }
 }
 
@@ -98,22 +102,47 @@ pub struct PrintedProc<'a> {
 
 impl<'a> From<&'a ProcOutcome> for PrintedProc<'a> {
     fn from(outcome: &'a ProcOutcome) -> PrintedProc<'a> {
-        let ProcOutcome { proc, status, reasons } = outcome;
-        PrintedProc { proc: proc.to_string(), status: SeenStatus::from(*status), reasons }
+        let ProcOutcome {
+            proc,
+            status,
+            reasons,
+        } = outcome;
+        PrintedProc {
+            proc: proc.to_string(),
+            status: SeenStatus::from(*status),
+            reasons,
+        }
     }
 }
 
 impl Outcome {
     /// It was answered when it was done.
     pub fn done(told: Controlled) -> Outcome {
-        let Controlled { not_done, not_cancelled, infos } = told;
-        let end = if not_done.is_empty() && not_cancelled.is_empty() { End::Done } else { End::Partly };
-        Outcome { end, status: None, reasons: reasons(&infos), not_done, not_cancelled }
+        let Controlled {
+            not_done,
+            not_cancelled,
+            infos,
+        } = told;
+        let end = if not_done.is_empty() && not_cancelled.is_empty() {
+            End::Done
+        } else {
+            End::Partly
+        };
+        Outcome {
+            end,
+            status: None,
+            reasons: reasons(&infos),
+            not_done,
+            not_cancelled,
+        }
     }
 
     /// It was answered when it was accepted.
     pub fn accepted(told: Controlled) -> Outcome {
-        Outcome { end: End::Accepted, ..Outcome::done(told) }
+        Outcome {
+            end: End::Accepted,
+            ..Outcome::done(told)
+        }
     }
 
     /// It was answered by no; any other error is one.
@@ -132,15 +161,35 @@ impl Outcome {
 
     /// It has ended since it was accepted.
     pub fn ended(status: ControlStatus) -> Outcome {
-        let ControlStatus { state, reasons, outcomes, .. } = status;
-        let not_done = outcomes.into_iter().filter(|outcome| !outcome.status.is_success()).collect();
-        Outcome { end: End::Ended(state), status: None, reasons, not_done, not_cancelled: Vec::new() }
+        let ControlStatus {
+            state,
+            reasons,
+            outcomes,
+            ..
+        } = status;
+        let not_done = outcomes
+            .into_iter()
+            .filter(|outcome| !outcome.status.is_success())
+            .collect();
+        Outcome {
+            end: End::Ended(state),
+            status: None,
+            reasons,
+            not_done,
+            not_cancelled: Vec::new(),
+        }
     }
 
     /// The time is over.
     pub fn late() -> Outcome {
         let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
-        Outcome { end: End::Late, status: None, reasons, not_done, not_cancelled }
+        Outcome {
+            end: End::Late,
+            status: None,
+            reasons,
+            not_done,
+            not_cancelled,
+        }
     }
 
     /// Says it: what was done on standard output, what was not on standard error.
@@ -149,8 +198,20 @@ impl Outcome {
         if json {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
             let (end, status) = (self.end.name(), self.status.map(SeenStatus::from));
-            let not_cancelled = self.not_cancelled.iter().map(PrintedRequest::from).collect();
-            let printed = Printed { request, id, end, status, reasons: &self.reasons, not_done, not_cancelled };
+            let not_cancelled = self
+                .not_cancelled
+                .iter()
+                .map(PrintedRequest::from)
+                .collect();
+            let printed = Printed {
+                request,
+                id,
+                end,
+                status,
+                reasons: &self.reasons,
+                not_done,
+                not_cancelled,
+            };
             writeln!(out, "{}", serde_json::to_string(&printed)?)?;
         } else if let (Some(id), End::Accepted | End::Ended(_)) = (id, self.end) {
             writeln!(out, "{} {}", crate::plain(id), self.end.name())?;
@@ -160,12 +221,29 @@ impl Outcome {
     }
 
     fn complain(&self, request: &str) {
-        for ProcOutcome { proc, status, reasons } in &self.not_done {
-            crate::say(&format!("{request} of {proc} failed: {}", because(reasons, *status)));
+        for ProcOutcome {
+            proc,
+            status,
+            reasons,
+        } in &self.not_done
+        {
+            crate::say(&format!(
+                "{request} of {proc} failed: {}",
+                because(reasons, *status)
+            ));
         }
-        for ControlStatus { id, action, reasons, .. } in &self.not_cancelled {
+        for ControlStatus {
+            id,
+            action,
+            reasons,
+            ..
+        } in &self.not_cancelled
+        {
             let (id, action) = (crate::plain(id), crate::plain(action));
-            crate::say(&format!("{request} of {id} ({action}) failed: {}", joined(reasons)));
+            crate::say(&format!(
+                "{request} of {id} ({action}) failed: {}",
+                joined(reasons)
+            ));
         }
         let said = match self.end {
             End::Done | End::Accepted | End::Partly | End::Ended(ControlState::Done) => return,
@@ -174,7 +252,10 @@ impl Outcome {
             End::Refused if !self.not_cancelled.is_empty() => return,
             End::Late => format!("{request} was not answered in time; it may still happen"),
             End::Refused => {
-                format!("{request} is refused: {}", because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR)))
+                format!(
+                    "{request} is refused: {}",
+                    because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
+                )
             }
             End::Ended(state) if self.reasons.is_empty() => format!("{request} ended as {state}"),
             End::Ended(state) => format!("{request} ended as {state}: {}", joined(&self.reasons)),
@@ -184,7 +265,11 @@ impl Outcome {
 }
 
 fn because(reasons: &[String], status: Status) -> String {
-    let words = if reasons.is_empty() { meaning(status).to_owned() } else { joined(reasons) };
+    let words = if reasons.is_empty() {
+        meaning(status).to_owned()
+    } else {
+        joined(reasons)
+    };
     format!("{words} ({status})")
 }
 

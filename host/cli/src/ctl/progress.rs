@@ -58,8 +58,16 @@ impl Progress {
 
 fn line(what: &str, waited: Duration) -> String {
     let turns = waited.as_millis() / TURN.as_millis();
-    let wheel = WHEEL.iter().cycle().nth((turns % WHEEL.len() as u128) as usize).unwrap_or(&' ');
-    format!("\r\u{1b}[2K\u{1b}[36m{wheel}\u{1b}[0m {} ({} s)", crate::plain(what), waited.as_secs())
+    let wheel = WHEEL
+        .iter()
+        .cycle()
+        .nth((turns % WHEEL.len() as u128) as usize)
+        .unwrap_or(&' ');
+    format!(
+        "\r\u{1b}[2K\u{1b}[36m{wheel}\u{1b}[0m {} ({} s)",
+        crate::plain(what),
+        waited.as_secs()
+    )
 }
 
 /// A terminal that takes nothing keeps nobody from what is done meanwhile.
@@ -80,7 +88,10 @@ mod tests {
     #[test]
     fn the_line_turns_counts_and_does_no_harm() {
         let at = |millis| line("pause a\n\u{1b}[2J", Duration::from_millis(millis));
-        assert_eq!(at(2100), "\r\u{1b}[2K\u{1b}[36m/\u{1b}[0m pause a\\n\\u{1b}[2J (2 s)");
+        assert_eq!(
+            at(2100),
+            "\r\u{1b}[2K\u{1b}[36m/\u{1b}[0m pause a\\n\\u{1b}[2J (2 s)"
+        );
         assert_ne!(at(2100), at(2200));
     }
 }

@@ -53,15 +53,37 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     } else if !kept.is_empty() {
         write!(out, "{}", lines(&kept))?;
     }
-    let missing = ids.iter().filter(|id| kept.iter().all(|status| status.id != **id));
-    let missing = missing.map(|id| crate::say(&format!("the server keeps no request called {id:?}"))).count();
-    let failed = kept.iter().any(|status| status.state.is_final() && status.state != ControlState::Done);
-    Ok(if missing > 0 || wait && failed { ExitCode::from(NOT_WELL) } else { ExitCode::SUCCESS })
+    let missing = ids
+        .iter()
+        .filter(|id| kept.iter().all(|status| status.id != **id));
+    let missing = missing
+        .map(|id| crate::say(&format!("the server keeps no request called {id:?}")))
+        .count();
+    let failed = kept
+        .iter()
+        .any(|status| status.state.is_final() && status.state != ControlState::Done);
+    Ok(if missing > 0 || wait && failed {
+        ExitCode::from(NOT_WELL)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn printed(status: &ControlStatus) -> Printed<'_> {
-    let ControlStatus { id, state, action, reasons, outcomes } = status;
-    Printed { id, state: state.name(), action, reasons, procs: outcomes.iter().map(PrintedProc::from).collect() }
+    let ControlStatus {
+        id,
+        state,
+        action,
+        reasons,
+        outcomes,
+    } = status;
+    Printed {
+        id,
+        state: state.name(),
+        action,
+        reasons,
+        procs: outcomes.iter().map(PrintedProc::from).collect(),
+    }
 }
 
 /// A line for each, and below the table one for each proc to which it was not done.
@@ -70,15 +92,30 @@ fn lines(kept: &[ControlStatus]) -> String {
         .iter()
         .map(|status| {
             let reasons = status.reasons.join("; ");
-            [status.id.clone(), status.state.name().to_owned(), status.action.clone(), reasons]
+            [
+                status.id.clone(),
+                status.state.name().to_owned(),
+                status.action.clone(),
+                reasons,
+            ]
         })
         .collect();
     let head = ["request", "state", "action", "reason"].map(|name| (name, Side::Left));
     let mut lines = table(head, &rows);
     for ControlStatus { id, outcomes, .. } in kept {
-        for ProcOutcome { proc, status, reasons } in outcomes.iter().filter(|outcome| !outcome.status.is_success()) {
+        for ProcOutcome {
+            proc,
+            status,
+            reasons,
+        } in outcomes
+            .iter()
+            .filter(|outcome| !outcome.status.is_success())
+        {
             let reasons = crate::plain(&reasons.join("; "));
-            lines += &format!("{}: not to {proc}: {reasons} ({status})\n", crate::plain(id));
+            lines += &format!(
+                "{}: not to {proc}: {reasons} ({status})\n",
+                crate::plain(id)
+            );
         }
     }
     lines
@@ -92,14 +129,20 @@ mod tests {
     #[test]
     fn a_line_for_each_request_and_for_each_proc_that_it_failed() {
         let proc = |rank| Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
-        let outcome =
-            |rank, status| ProcOutcome { proc: proc(rank), status, reasons: vec!["it has\nended".to_owned()] };
+        let outcome = |rank, status| ProcOutcome {
+            proc: proc(rank),
+            status,
+            reasons: vec!["it has\nended".to_owned()],
+        };
         let status = ControlStatus {
             id: "night".to_owned(),
             state: ControlState::Failed,
             action: "checkpoint \"n.1\"".to_owned(),
             reasons: vec!["one was late".to_owned()],
-            outcomes: vec![outcome(0, code::PMIX_SUCCESS), outcome(1, code::PMIX_ERR_NOT_FOUND)],
+            outcomes: vec![
+                outcome(0, code::PMIX_SUCCESS),
+                outcome(1, code::PMIX_ERR_NOT_FOUND),
+            ],
         };
         let lines = lines(&[status]);
         let expected = "\

@@ -25,9 +25,19 @@ pub fn run(command: EventCommand) -> Result<ExitCode> {
 pub fn tool_settings(server: ToolArgs) -> Result<ToolSettings> {
     let attach = match server {
         ToolArgs { pid: Some(pid), .. } => Attach::Pid(pid),
-        ToolArgs { nspace: Some(nspace), .. } => Attach::Nspace(nspace),
+        ToolArgs {
+            nspace: Some(nspace),
+            ..
+        } => Attach::Nspace(nspace),
         ToolArgs { uri: Some(uri), .. } => Attach::Uri(uri),
-        ToolArgs { pid: None, nspace: None, uri: None } => Attach::Any,
+        ToolArgs {
+            pid: None,
+            nspace: None,
+            uri: None,
+        } => Attach::Any,
     };
-    Ok(ToolSettings { attach, ..ToolSettings::read()? })
+    Ok(ToolSettings {
+        attach,
+        ..ToolSettings::read()?
+    })
 }

@@ -16,7 +16,14 @@ use std::{
 
 /// Raises the event, and says how it went.
 pub async fn notify(args: EventNotify) -> Result<ExitCode> {
-    let EventNotify { server, code, range, mut infos, targets, json } = args;
+    let EventNotify {
+        server,
+        code,
+        range,
+        mut infos,
+        targets,
+        json,
+    } = args;
     let range = match (range, targets.is_empty()) {
         (None, true) => Range::Session,
         (None | Some(Range::Custom), false) => Range::Custom,
@@ -27,23 +34,40 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
             )));
         }
         (Some(Range::Custom), true) if infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).is_none() => {
-            return Err(usage_error("--range custom needs to know whom the event is for: --target NSPACE:RANK"));
+            return Err(usage_error(
+                "--range custom needs to know whom the event is for: --target NSPACE:RANK",
+            ));
         }
         (Some(Range::ProcLocal), true) => {
-            return Err(usage_error("an event of range PMIX_RANGE_PROC_LOCAL never leaves the process that raises it"));
+            return Err(usage_error(
+                "an event of range PMIX_RANGE_PROC_LOCAL never leaves the process that raises it",
+            ));
         }
         (Some(range), true) => range,
     };
     if !targets.is_empty() {
-        infos.push(Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::procs(targets))));
+        infos.push(Info::new(
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            Value::DataArray(DataArray::procs(targets)),
+        ));
     }
     if infos.value_of(key::PMIX_EVENT_TIMESTAMP).is_none() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         infos.push(Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)));
     }
     let tool = tool::attach(tool_settings(server)?).await?;
-    let event = Event { code, source: Some(tool.me().clone()), range, infos };
-    tool.notify(code, range, event.infos.clone()).await.or_else(refused)?;
+    let event = Event {
+        code,
+        source: Some(tool.me().clone()),
+        range,
+        infos,
+    };
+    tool.notify(code, range, event.infos.clone())
+        .await
+        .or_else(refused)?;
     tool.finalize().await?;
     let seen = SeenEvent::of(&event);
     let form = if json { Form::Json } else { Form::Plain };
@@ -54,7 +78,9 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
 
 /// Says why, where the server does.
 fn refused(error: ClientError) -> Result<()> {
-    let ClientError::Refused { infos, .. } = &error else { return Err(error.into()) };
+    let ClientError::Refused { infos, .. } = &error else {
+        return Err(error.into());
+    };
     let reasons: Vec<String> = infos.iter().map(|info| print::info(&info.into())).collect();
     if reasons.is_empty() {
         return Err(error.into());

@@ -30,8 +30,15 @@ pub fn whole(event: &SeenEvent, form: Form) -> serde_json::Result<String> {
 
 /// An event in a line, without the end of the line.
 pub fn line(event: &SeenEvent) -> String {
-    let source = event.source.as_ref().map_or("the resource manager".to_owned(), |source| plain(source));
-    let mut line = format!("{} from {source}, range {}", status(&event.code), plain(&event.range));
+    let source = event
+        .source
+        .as_ref()
+        .map_or("the resource manager".to_owned(), |source| plain(source));
+    let mut line = format!(
+        "{} from {source}, range {}",
+        status(&event.code),
+        plain(&event.range)
+    );
     for of in &event.infos {
         // Writing to a text cannot fail.
         let _ = write!(line, ", {}", info(of));
@@ -68,7 +75,11 @@ fn json(event: &SeenEvent) -> serde_json::Result<String> {
 /// An info as `key=value`.
 pub fn info(info: &SeenInfo) -> String {
     let key = info.attribute.as_ref().unwrap_or(&info.key);
-    format!("{}={}", plain(key), value(&info.value).chars().take(LONGEST).collect::<String>())
+    format!(
+        "{}={}",
+        plain(key),
+        value(&info.value).chars().take(LONGEST).collect::<String>()
+    )
 }
 
 fn results(chain: &SeenChain) -> impl Iterator<Item = String> {
@@ -77,10 +88,16 @@ fn results(chain: &SeenChain) -> impl Iterator<Item = String> {
         ChainOwner::User(uid) => format!("user {}", units::user(*uid)),
         ChainOwner::Namespace(nspace) => format!("namespace {}", plain(nspace)),
     };
-    chain.results.iter().map(move |SeenResult { handler, status: of, infos }| {
-        let infos: String = infos.iter().map(|of| format!(" {}", info(of))).collect();
-        format!("{owner}/{}: {}{infos}", plain(handler), status(of))
-    })
+    chain.results.iter().map(
+        move |SeenResult {
+                  handler,
+                  status: of,
+                  infos,
+              }| {
+            let infos: String = infos.iter().map(|of| format!(" {}", info(of))).collect();
+            format!("{owner}/{}: {}{infos}", plain(handler), status(of))
+        },
+    )
 }
 
 fn status(status: &SeenStatus) -> String {
@@ -97,9 +114,14 @@ fn plain(text: &str) -> String {
 fn value(of: &Value) -> String {
     match of {
         Value::String(text) => format!("{text:?}"),
-        Value::Array(items) => format!("[{}]", items.iter().map(value).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!(
+            "[{}]",
+            items.iter().map(value).collect::<Vec<_>>().join(", ")
+        ),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, of)| format!("{}: {}", plain(name), value(of)));
+            let fields = fields
+                .iter()
+                .map(|(name, of)| format!("{}: {}", plain(name), value(of)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -111,16 +133,37 @@ mod tests {
     use super::*;
 
     fn text(text: &str) -> SeenInfo {
-        SeenInfo { key: "site.\u{1b}[2J".into(), attribute: None, data_type: "PMIX_STRING".into(), value: text.into() }
+        SeenInfo {
+            key: "site.\u{1b}[2J".into(),
+            attribute: None,
+            data_type: "PMIX_STRING".into(),
+            value: text.into(),
+        }
     }
 
     #[test]
     fn nothing_in_an_event_moves_the_cursor() {
         let evil = "\n\u{1b}[2J\u{9b}H\u{7f}\u{202e}";
-        let status = SeenStatus { number: -3001, name: None };
-        let result = SeenResult { handler: evil.into(), status: status.clone(), infos: vec![text(evil)] };
-        let chain = SeenChain { owner: ChainOwner::Namespace(evil.into()), results: vec![result] };
-        let infos = vec![text(evil), SeenInfo { value: vec![evil; 3].into(), ..text("") }];
+        let status = SeenStatus {
+            number: -3001,
+            name: None,
+        };
+        let result = SeenResult {
+            handler: evil.into(),
+            status: status.clone(),
+            infos: vec![text(evil)],
+        };
+        let chain = SeenChain {
+            owner: ChainOwner::Namespace(evil.into()),
+            results: vec![result],
+        };
+        let infos = vec![
+            text(evil),
+            SeenInfo {
+                value: vec![evil; 3].into(),
+                ..text("")
+            },
+        ];
         let event = SeenEvent {
             code: status,
             source: Some(evil.into()),
@@ -129,11 +172,23 @@ mod tests {
             chains: Some(vec![chain]),
         };
         let people = line(&event);
-        assert!(!people.chars().any(|of| of.is_control() || of == '\u{202e}'), "{people:?}");
-        assert!(people.contains(" -> namespace ") && people.contains(": -3001 "), "{people}");
+        assert!(
+            !people.chars().any(|of| of.is_control() || of == '\u{202e}'),
+            "{people:?}"
+        );
+        assert!(
+            people.contains(" -> namespace ") && people.contains(": -3001 "),
+            "{people}"
+        );
         assert!(colored(&event).starts_with("\u{1b}[1m-3001\u{1b}[0m from "));
         let programs = json(&event).unwrap();
-        assert!(!programs.trim_end_matches('\n').chars().any(char::is_control), "{programs:?}");
+        assert!(
+            !programs
+                .trim_end_matches('\n')
+                .chars()
+                .any(char::is_control),
+            "{programs:?}"
+        );
         assert_eq!(serde_json::from_str::<SeenEvent>(&programs).unwrap(), event);
     }
 }

@@ -41,7 +41,15 @@ enum Told {
 
 /// Prints events until there are enough, nobody reads them, a signal comes, or the server is lost.
 pub async fn watch(args: EventWatch) -> Result<ExitCode> {
-    let EventWatch { server, socket, config, codes, count, tool, json } = args;
+    let EventWatch {
+        server,
+        socket,
+        config,
+        codes,
+        count,
+        tool,
+        json,
+    } = args;
     let settings = tool_settings(server)?;
     let form = match json {
         true => Form::Json,
@@ -49,7 +57,11 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         false => Form::Plain,
     };
     let (tell, told) = mpsc::channel(WAITING);
-    let answers = if tool { None } else { from_admin(ServerArgs { socket, config }, &settings, &codes)? };
+    let answers = if tool {
+        None
+    } else {
+        from_admin(ServerArgs { socket, config }, &settings, &codes)?
+    };
     let tool = match answers {
         Some(answers) => {
             tokio::task::spawn_blocking(move || follow(answers, &tell));
@@ -57,7 +69,10 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
         }
         None => Some(as_tool(settings, &codes, tell).await?),
     };
-    let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut signals = (
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    );
     let printed = tokio::select! {
         printed = print_all(told, count, form) => printed,
         _ = signals.0.recv() => Ok(()),
@@ -72,12 +87,18 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
 
 /// Has the server that is meant tell of events by its admin socket; nothing if that may not be used, and then it says so, unless
 /// that socket was asked for.
-fn from_admin(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Option<Answers>> {
+fn from_admin(
+    at: ServerArgs,
+    settings: &ToolSettings,
+    codes: &[Status],
+) -> Result<Option<Answers>> {
     let is_asked_for = at.socket.is_some();
     match ask(at, settings, codes) {
         Err(error) if !is_asked_for => {
             let why = crate::error_text(&error);
-            crate::say(&format!("watching as a tool, without the answers of handlers: {why}"));
+            crate::say(&format!(
+                "watching as a tool, without the answers of handlers: {why}"
+            ));
             Ok(None)
         }
         answers => answers.map(Some),
@@ -86,7 +107,9 @@ fn from_admin(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Resu
 
 fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answers> {
     let (reply, _) = admin::ask(at.clone(), &Call::Status)?;
-    let Reply::Status(status) = reply else { return admin::unexpected(&reply) };
+    let Reply::Status(status) = reply else {
+        return admin::unexpected(&reply);
+    };
     if at.socket.is_none() && !is_meant(&status, settings) {
         bail!("the admin socket here is that of another server");
     }
@@ -102,9 +125,15 @@ fn is_meant(status: &peal_server::admin::Status, settings: &ToolSettings) -> boo
     let is_at = |uri: &ServerUri| status.uri == uri.to_string();
     match &settings.attach {
         Attach::Pid(pid) => status.pid == *pid,
-        Attach::Nspace(nspace) => status.uri.parse().is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
+        Attach::Nspace(nspace) => status
+            .uri
+            .parse()
+            .is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
         Attach::Uri(uri) => is_at(uri),
-        _ => settings.environment.as_ref().is_none_or(|environment| is_at(&environment.server)),
+        _ => settings
+            .environment
+            .as_ref()
+            .is_none_or(|environment| is_at(&environment.server)),
     }
 }
 
@@ -126,24 +155,32 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<Told>) {
 }
 
 /// Becomes a tool that hears all that its user may hear.
-async fn as_tool(settings: ToolSettings, codes: &[Status], tell: mpsc::Sender<Told>) -> Result<Tool> {
+async fn as_tool(
+    settings: ToolSettings,
+    codes: &[Status],
+    tell: mpsc::Sender<Told>,
+) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
     let lost = tell.clone();
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
             // Nobody listens any more.
-            let _ = lost.blocking_send(Told::Over("the server is lost: it has closed the connection".to_owned()));
+            let _ = lost.blocking_send(Told::Over(
+                "the server is lost: it has closed the connection".to_owned(),
+            ));
         }
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server).await?;
+    tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
+        .await?;
     let handler = Handler::native(move |call| {
         if !is_own(call.event()) {
             let _ = tell.blocking_send(Told::Event(Box::new(SeenEvent::of(call.event()))));
         }
         Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
-    let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL].map(|key| Info::new(key, Value::Bool(true)));
+    let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
+        .map(|key| Info::new(key, Value::Bool(true)));
     tool.register(codes, &both, handler).await?;
     Ok(tool)
 }
@@ -158,10 +195,17 @@ async fn print_all(mut told: mpsc::Receiver<Told>, count: Option<u64>, form: For
     let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
-        let event = match told.recv().await.context("nobody can tell of events any more")? {
+        let event = match told
+            .recv()
+            .await
+            .context("nobody can tell of events any more")?
+        {
             Told::Event(event) => event,
             Told::Missed(events) => {
-                crate::say(&format!("{} missed: they come faster than they are read", counted(events, "event")));
+                crate::say(&format!(
+                    "{} missed: they come faster than they are read",
+                    counted(events, "event")
+                ));
                 continue;
             }
             Told::Over(why) => bail!(why),

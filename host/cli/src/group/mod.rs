@@ -30,8 +30,14 @@ struct Group {
 impl Group {
     fn of(info: &Info) -> Option<Group> {
         let told = members(info)?;
-        let value = |key: KeyName| told.iter().find(|info| info.key == key).map(|info| &info.value);
-        let Value::String(Some(name)) = value(key::PMIX_GROUP_ID)? else { return None };
+        let value = |key: KeyName| {
+            told.iter()
+                .find(|info| info.key == key)
+                .map(|info| &info.value)
+        };
+        let Value::String(Some(name)) = value(key::PMIX_GROUP_ID)? else {
+            return None;
+        };
         Some(Group {
             name: name.to_string_lossy().into_owned(),
             uid: value(key::PMIX_USERID)?.as_u64()?,
@@ -54,7 +60,11 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
         let _ = tool.within(LEAVE).finalize().await;
         let meant = match &named {
             // Users have names of their own: root may see several groups of one.
-            Some(name) => groups.iter().filter(|group| group.name == *name).cloned().collect(),
+            Some(name) => groups
+                .iter()
+                .filter(|group| group.name == *name)
+                .cloned()
+                .collect(),
             None => groups.clone(),
         };
         let text = match (&named, json) {
@@ -74,10 +84,15 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
 /// All groups that the server tells of.
 async fn gather(tool: &Tool) -> Result<Vec<Group>> {
     let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
-    let query = Query { keys: vec![Some(asked.0.into())], qualifiers: Vec::new() };
+    let query = Query {
+        keys: vec![Some(asked.0.into())],
+        qualifiers: Vec::new(),
+    };
     let told = tool.query(&[query]).await?.infos;
     let Some(all) = told.iter().find(|info| info.key == asked).and_then(members) else {
-        bail!("the server does not tell which groups there are: is it Peal's, and of this release?");
+        bail!(
+            "the server does not tell which groups there are: is it Peal's, and of this release?"
+        );
     };
     let groups: Option<Vec<Group>> = all.into_iter().map(Group::of).collect();
     match groups {

@@ -15,9 +15,21 @@ pub fn list(groups: &[Group]) -> String {
     if groups.is_empty() {
         return "there are no groups here\n".to_owned();
     }
-    let row = |group: &Group| [group.name.clone(), user(group), context_id(group), group.members.len().to_string()];
+    let row = |group: &Group| {
+        [
+            group.name.clone(),
+            user(group),
+            context_id(group),
+            group.members.len().to_string(),
+        ]
+    };
     let rows: Vec<[String; 4]> = groups.iter().map(row).collect();
-    let head = [("group", Side::Left), ("user", Side::Left), ("context id", Side::Right), ("members", Side::Right)];
+    let head = [
+        ("group", Side::Left),
+        ("user", Side::Left),
+        ("context id", Side::Right),
+        ("members", Side::Right),
+    ];
     table(head, &rows)
 }
 
@@ -27,10 +39,19 @@ pub fn show(groups: &[Group]) -> String {
 }
 
 fn text(group: &Group) -> String {
-    let rows: Vec<[String; 2]> =
-        group.members.iter().enumerate().map(|(rank, member)| [rank.to_string(), member.to_string()]).collect();
+    let rows: Vec<[String; 2]> = group
+        .members
+        .iter()
+        .enumerate()
+        .map(|(rank, member)| [rank.to_string(), member.to_string()])
+        .collect();
     let members = table([("rank", Side::Right), ("member", Side::Left)], &rows);
-    format!("group {}, user {}, context id {}\n{members}", plain(&group.name), user(group), context_id(group))
+    format!(
+        "group {}, user {}, context id {}\n{members}",
+        plain(&group.name),
+        user(group),
+        context_id(group)
+    )
 }
 
 /// The name of the user whose group it is.
@@ -39,7 +60,9 @@ fn user(group: &Group) -> String {
 }
 
 fn context_id(group: &Group) -> String {
-    group.context_id.map_or(NONE.to_owned(), |id| id.to_string())
+    group
+        .context_id
+        .map_or(NONE.to_owned(), |id| id.to_string())
 }
 
 /// All that is known of these groups.
@@ -60,8 +83,16 @@ mod tests {
 
     fn group(name: &str, context_id: Option<u64>, ranks: u32) -> Group {
         let nspace = Nspace::new("solver").unwrap();
-        let members = (0..ranks).rev().map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect();
-        Group { name: name.to_owned(), uid: 4_000_000, context_id, members }
+        let members = (0..ranks)
+            .rev()
+            .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
+            .collect();
+        Group {
+            name: name.to_owned(),
+            uid: 4_000_000,
+            context_id,
+            members,
+        }
     }
 
     #[test]
@@ -82,7 +113,13 @@ rank  member
 ";
         assert_eq!(show(&groups[1..]), expected);
         let told: Value = serde_json::from_str(&json(&groups).unwrap()).unwrap();
-        assert_eq!((&told[0]["context_id"], &told[1]["context_id"]), (&4.into(), &Value::Null));
-        assert_eq!(told[1]["members"][0], json!({ "nspace": "solver", "rank": 1 }));
+        assert_eq!(
+            (&told[0]["context_id"], &told[1]["context_id"]),
+            (&4.into(), &Value::Null)
+        );
+        assert_eq!(
+            told[1]["members"][0],
+            json!({ "nspace": "solver", "rank": 1 })
+        );
     }
 }

@@ -31,10 +31,13 @@ pub fn print(out: &mut impl Write, job: &Registered, rank: Option<u32>) -> Resul
 }
 
 fn write_rank(out: &mut impl Write, job: &Registered, rank: u32) -> io::Result<()> {
-    job.of_rank(rank).try_for_each(|(name, value)| writeln!(out, "{name}={value}"))
+    job.of_rank(rank)
+        .try_for_each(|(name, value)| writeln!(out, "{name}={value}"))
 }
 
 /// Whether the shell does something about a character in what a command printed: it divides words and completes names of files.
 pub fn is_special(character: char) -> bool {
-    character.is_whitespace() || character.is_control() || matches!(character, '*' | '?' | '[' | '\\')
+    character.is_whitespace()
+        || character.is_control()
+        || matches!(character, '*' | '?' | '[' | '\\')
 }

@@ -2,7 +2,9 @@
 use anyhow::{Context, Result};
 use peal_model::{Nspace, rank};
 use peal_server::{Heard, Listener, Notice, Notices, ReachedJobs, admin::SeenEvent};
-use peal_store::{AddedEntries, JobEntry, JobEntryKind, JobStart, Store, StoreError, TraceRateLimit};
+use peal_store::{
+    AddedEntries, JobEntry, JobEntryKind, JobStart, Store, StoreError, TraceRateLimit,
+};
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,17 +37,35 @@ pub type Command = Box<dyn Fn(&Nspace) -> String + Send>;
 impl Keeper {
     /// Keeps the records of jobs that these notices are about, in this store. Of what starts and ends nothing is lost; of events
     /// some may be, where there are more than can be written, and then the record says so. Notices go on by what comes back.
-    pub fn start(notices: Notices, store: Arc<Store>, command: Command) -> Result<(Keeper, Notices)> {
+    pub fn start(
+        notices: Notices,
+        store: Arc<Store>,
+        command: Command,
+    ) -> Result<(Keeper, Notices)> {
         let heard = notices.listen(is_of_job);
         let (notices, told) = notices.recorded();
         let (stop, stopped) = oneshot::channel();
-        let waiting =
-            runtime::Builder::new_current_thread().build().context("cannot start the keeper of job records")?;
+        let waiting = runtime::Builder::new_current_thread()
+            .build()
+            .context("cannot start the keeper of job records")?;
         let failures = TraceRateLimit::new(BETWEEN_LINES);
-        let mut keeping = Keeping { store, command, running: BTreeSet::new(), failures };
+        let mut keeping = Keeping {
+            store,
+            command,
+            running: BTreeSet::new(),
+            failures,
+        };
         let work = move || waiting.block_on(keeping.keep(told, heard, stopped));
-        let thread = thread::Builder::new().name("job records".to_owned()).spawn(work);
-        Ok((Keeper { stop, thread: thread.context("cannot start the keeper of job records")? }, notices))
+        let thread = thread::Builder::new()
+            .name("job records".to_owned())
+            .spawn(work);
+        Ok((
+            Keeper {
+                stop,
+                thread: thread.context("cannot start the keeper of job records")?,
+            },
+            notices,
+        ))
     }
 
     /// Writes what was told until now, and ends. Blocks.
@@ -114,15 +134,30 @@ impl Keeping {
 
     /// What cannot be written the store counts and traces itself.
     fn record(&mut self, notice: &Notice) {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let _: Result<(), StoreError> = match notice {
             Notice::JobStarted { nspace, uid, size } => {
                 self.remember(nspace);
                 let command = (self.command)(nspace);
-                self.store.job_started(JobStart { nspace, uid: *uid, size: *size, command: &command, at })
+                self.store.job_started(JobStart {
+                    nspace,
+                    uid: *uid,
+                    size: *size,
+                    command: &command,
+                    at,
+                })
             }
-            Notice::ProcEnded { proc, end } => self.store.proc_ended(&proc.nspace, proc.rank, &end.to_string()),
-            Notice::JobEnded { nspace, exit_status } => {
+            Notice::ProcEnded { proc, end } => {
+                self.store
+                    .proc_ended(&proc.nspace, proc.rank, &end.to_string())
+            }
+            Notice::JobEnded {
+                nspace,
+                exit_status,
+            } => {
                 self.running.remove(nspace);
                 self.store.job_ended(nspace, *exit_status, at)
             }
@@ -137,7 +172,8 @@ impl Keeping {
     }
 
     fn add(&mut self, heard: Heard, entries: &mut Entries) {
-        let entry = |kind, rank, body: &serde_json::Value| JobEntry::now(kind, rank, body.to_string());
+        let entry =
+            |kind, rank, body: &serde_json::Value| JobEntry::now(kind, rank, body.to_string());
         match heard {
             Heard::Missed(notices) => {
                 for nspace in &self.running {
@@ -148,27 +184,49 @@ impl Keeping {
             Heard::Notice(Notice::Passed { event, reached, .. }) => {
                 let body: Arc<str> = json!(SeenEvent::of(&event)).to_string().into();
                 for (nspace, ranks) in reached.ranks_of(event.affected()) {
-                    let rank =
-                        ranks.first().copied().filter(|only| ranks.len() == 1 && *only != rank::PMIX_RANK_WILDCARD);
-                    entries.entry(nspace).or_default().push(JobEntry::now(JobEntryKind::Event, rank, body.clone()));
+                    let rank = ranks
+                        .first()
+                        .copied()
+                        .filter(|only| ranks.len() == 1 && *only != rank::PMIX_RANK_WILDCARD);
+                    entries.entry(nspace).or_default().push(JobEntry::now(
+                        JobEntryKind::Event,
+                        rank,
+                        body.clone(),
+                    ));
                 }
             }
             Heard::Notice(Notice::Wished { nspace, wished }) => {
                 let (handler, owner) = (&*wished.handler, wished.owner.to_string());
-                let body = json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
-                entries.entry(nspace).or_default().push(entry(JobEntryKind::Control, None, &body));
+                let body =
+                    json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
+                entries
+                    .entry(nspace)
+                    .or_default()
+                    .push(entry(JobEntryKind::Control, None, &body));
             }
             Heard::Notice(Notice::JobEnding { nspace, because }) => {
                 let body = json!({ "action": "end", "because": because.to_string() });
-                entries.entry(nspace).or_default().push(entry(JobEntryKind::Control, None, &body));
+                entries
+                    .entry(nspace)
+                    .or_default()
+                    .push(entry(JobEntryKind::Control, None, &body));
             }
-            Heard::Notice(Notice::Controlled { requester, operation, targets, status }) => {
+            Heard::Notice(Notice::Controlled {
+                requester,
+                operation,
+                targets,
+                status,
+            }) => {
                 for (nspace, ranks) in ReachedJobs::all().ranks_of(targets) {
                     let body = json!({
                         "action": operation.to_string(), "requester": requester.as_ref().map(ToString::to_string),
                         "ranks": ranks.iter().map(|rank| rank.0).collect::<Vec<_>>(), "status": status.to_string(),
                     });
-                    entries.entry(nspace).or_default().push(entry(JobEntryKind::Control, None, &body));
+                    entries.entry(nspace).or_default().push(entry(
+                        JobEntryKind::Control,
+                        None,
+                        &body,
+                    ));
                 }
             }
             Heard::Notice(_) => {}
@@ -182,7 +240,10 @@ impl Keeping {
                 Err(StoreError::UnknownJob { .. }) => {}
                 Ok(AddedEntries { left_out: None, .. }) => self.remember(&nspace),
                 // The record says how many they are.
-                Ok(AddedEntries { left_out: Some(left_out), .. }) => {
+                Ok(AddedEntries {
+                    left_out: Some(left_out),
+                    ..
+                }) => {
                     self.remember(&nspace);
                     self.warn(&nspace, &left_out.limit, left_out.count);
                 }
@@ -208,34 +269,73 @@ mod tests {
     #[test]
     fn event_enters_records_of_jobs_that_its_raiser_may_reach() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
+        let store =
+            Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
         let jobs = [("own", 7), ("other", 8)].map(|(name, uid)| (Nspace::new(name).unwrap(), uid));
         for (nspace, uid) in &jobs {
-            let start = JobStart { nspace, uid: *uid, size: 1, command: "./app", at: 1 };
+            let start = JobStart {
+                nspace,
+                uid: *uid,
+                size: 1,
+                command: "./app",
+                at: 1,
+            };
             store.job_started(start).unwrap();
         }
-        let procs = jobs.each_ref().map(|(nspace, _)| Proc::new(nspace.clone(), Rank(0)));
+        let procs = jobs
+            .each_ref()
+            .map(|(nspace, _)| Proc::new(nspace.clone(), Rank(0)));
         let affected = Value::procs(procs);
         let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, affected)];
-        let event = Arc::new(Event { code: Status(-3101), source: None, range: Range::Global, infos });
+        let event = Arc::new(Event {
+            code: Status(-3101),
+            source: None,
+            range: Range::Global,
+            infos,
+        });
         let of = |reach| {
-            let jobs = jobs.iter().map(|(nspace, uid)| (nspace.clone(), Identity { uid: *uid, gid: *uid })).collect();
+            let jobs = jobs
+                .iter()
+                .map(|(nspace, uid)| {
+                    (
+                        nspace.clone(),
+                        Identity {
+                            uid: *uid,
+                            gid: *uid,
+                        },
+                    )
+                })
+                .collect();
             let reached = ReachedJobs::new(reach, Arc::new(jobs));
-            Notice::Passed { event: event.clone(), results: Arc::default(), reached }
+            Notice::Passed {
+                event: event.clone(),
+                results: Arc::default(),
+                reached,
+            }
         };
         let failures = TraceRateLimit::new(BETWEEN_LINES);
         let (command, running): (Command, _) = (Box::new(|_| String::new()), BTreeSet::new());
-        let mut keeping = Keeping { store: store.clone(), command, running, failures };
+        let mut keeping = Keeping {
+            store: store.clone(),
+            command,
+            running,
+            failures,
+        };
         let mut tell = |reach| {
             assert!(is_of_job(&of(reach)));
             let mut entries = Entries::new();
             keeping.add(Heard::Notice(of(reach)), &mut entries);
             keeping.write(entries);
-            jobs.each_ref().map(|(nspace, _)| store.job_entries(nspace).unwrap().len())
+            jobs.each_ref()
+                .map(|(nspace, _)| store.job_entries(nspace).unwrap().len())
         };
         assert_eq!(tell(Reach::User(7)), [1, 0]);
         assert_eq!(tell(Reach::User(8)), [1, 1]);
-        assert_eq!(tell(Reach::Everybody), [2, 2], "of the resource manager, or granted by a policy");
+        assert_eq!(
+            tell(Reach::Everybody),
+            [2, 2],
+            "of the resource manager, or granted by a policy"
+        );
         assert!(!is_of_job(&of(Reach::User(9))), "it is not even heard");
     }
 }

@@ -24,20 +24,35 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
             }
             if !args.print.json && args.nspace.as_str().contains(environment::is_special) {
                 let name = args.nspace.as_str();
-                let problem =
-                    format!("a shell would misread the name {name:?} in `env $(..)`: use --json, or another name");
+                let problem = format!(
+                    "a shell would misread the name {name:?} in `env $(..)`: use --json, or another name"
+                );
                 return Err(usage_error(problem));
             }
-            let job = NewJob { nspace: args.nspace.to_string(), size: args.procs, uid: args.uid, gid: args.gid };
+            let job = NewJob {
+                nspace: args.nspace.to_string(),
+                size: args.procs,
+                uid: args.uid,
+                gid: args.gid,
+            };
             let (reply, _) = admin::ask(args.at, &Call::Register(job))?;
             print(reply, &args.print)
         }
         JobCommand::Environment(args) => {
-            let (reply, _) = admin::ask(args.at, &Call::Environment { nspace: args.nspace.to_string() })?;
+            let (reply, _) = admin::ask(
+                args.at,
+                &Call::Environment {
+                    nspace: args.nspace.to_string(),
+                },
+            )?;
             print(reply, &args.print)
         }
         JobCommand::Started(args) => {
-            let call = Call::Started { nspace: args.nspace.to_string(), rank: args.rank, pid: args.pid };
+            let call = Call::Started {
+                nspace: args.nspace.to_string(),
+                rank: args.rank,
+                pid: args.pid,
+            };
             let (reply, _) = admin::ask(args.at, &call)?;
             match reply {
                 Reply::Started => Ok(ExitCode::SUCCESS),
@@ -45,7 +60,12 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
             }
         }
         JobCommand::Deregister(args) => {
-            let (reply, _) = admin::ask(args.at, &Call::Deregister { nspace: args.nspace.to_string() })?;
+            let (reply, _) = admin::ask(
+                args.at,
+                &Call::Deregister {
+                    nspace: args.nspace.to_string(),
+                },
+            )?;
             match reply {
                 Reply::Deregistered => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
@@ -57,7 +77,9 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
 }
 
 fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
-    let Reply::Registered(job) = reply else { return admin::unexpected(&reply) };
+    let Reply::Registered(job) = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     if how.json {
         serde_json::to_writer_pretty(&mut out, &job)?;
@@ -72,12 +94,18 @@ fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
 }
 
 fn rank_message(size: u32) -> String {
-    format!("--rank: ranks of a job of {} go from 0 to {}", counted(size, "proc"), size.saturating_sub(1))
+    format!(
+        "--rank: ranks of a job of {} go from 0 to {}",
+        counted(size, "proc"),
+        size.saturating_sub(1)
+    )
 }
 
 fn list(args: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(args.at, &Call::Jobs)?;
-    let Reply::Jobs { jobs } = reply else { return admin::unexpected(&reply) };
+    let Reply::Jobs { jobs } = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &jobs)?;
@@ -91,7 +119,8 @@ fn list(args: Ask) -> Result<ExitCode> {
     )?;
     for job in jobs {
         let nspace = job.nspace.escape_debug();
-        let (size, user, expected, connected) = (job.size, units::user(job.uid), job.expected, job.connected);
+        let (size, user, expected, connected) =
+            (job.size, units::user(job.uid), job.expected, job.connected);
         writeln!(
             out,
             "{size:>6} {user:>12} {expected:>9} {connected:>9} {:>9} {:>6}  {nspace}",

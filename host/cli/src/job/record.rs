@@ -14,14 +14,23 @@ use std::{
 pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
     let config = config::load_sections(args.config, &["store"])?;
     let Some(path) = &config.store.path else {
-        bail!("there is no record without a store: set store.path, as the server that runs the job has it")
+        bail!(
+            "there is no record without a store: set store.path, as the server that runs the job has it"
+        )
     };
     if !path.exists() {
-        bail!("there is no store at {}: no server has kept a record there", path.display());
+        bail!(
+            "there is no store at {}: no server has kept a record there",
+            path.display()
+        );
     }
     let store = Store::open(path, config::store_settings(&config))?;
     let Some(record) = store.job(&args.nspace)? else {
-        bail!("the store {} has no record of job {:?}", path.display(), args.nspace)
+        bail!(
+            "the store {} has no record of job {:?}",
+            path.display(),
+            args.nspace
+        )
     };
     let entries = store.job_entries(&args.nspace)?;
     let mut out = crate::output::stdout();
@@ -36,7 +45,11 @@ pub fn record(args: JobRecordArgs) -> Result<ExitCode> {
 }
 
 fn record_json(record: &JobRecord, entries: Vec<Value>) -> Value {
-    let procs: Vec<Value> = record.procs.iter().map(|(rank, how)| json!({ "rank": rank.0, "end": how })).collect();
+    let procs: Vec<Value> = record
+        .procs
+        .iter()
+        .map(|(rank, how)| json!({ "rank": rank.0, "end": how }))
+        .collect();
     json!({
         "nspace": record.nspace, "size": record.size, "command": record.command,
         "started": time(record.started * 1000), "ended": record.ended.map(|(at, _)| time(at * 1000)),
@@ -55,23 +68,65 @@ fn body(entry: &JobEntry) -> Value {
 }
 
 fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobEntry]) -> io::Result<()> {
-    let JobRecord { nspace, size, command, started, ended, procs } = record;
-    line(out, started * 1000, "start", None, &format!("job {nspace} of {}: {command}", counted(*size, "proc")))?;
+    let JobRecord {
+        nspace,
+        size,
+        command,
+        started,
+        ended,
+        procs,
+    } = record;
+    line(
+        out,
+        started * 1000,
+        "start",
+        None,
+        &format!("job {nspace} of {}: {command}", counted(*size, "proc")),
+    )?;
     for entry in entries {
         let (rank, body) = (entry.rank.map(|rank| rank.0), body(entry));
-        line(out, entry.at, entry.kind.name(), rank, &told(entry.kind, &body))?;
+        line(
+            out,
+            entry.at,
+            entry.kind.name(),
+            rank,
+            &told(entry.kind, &body),
+        )?;
     }
     // When each of them ended is not recorded.
     for (rank, how) in procs {
-        writeln!(out, "{:<24} {:<8} {:>5}  {}", "", "proc", rank.0, plain(how))?;
+        writeln!(
+            out,
+            "{:<24} {:<8} {:>5}  {}",
+            "",
+            "proc",
+            rank.0,
+            plain(how)
+        )?;
     }
     match ended {
-        Some((at, status)) => line(out, at * 1000, "end", None, &format!("exit status {status}")),
-        None => writeln!(out, "{:<24} {:<8} {:>5}  it runs, or its server was killed", "", "", ""),
+        Some((at, status)) => line(
+            out,
+            at * 1000,
+            "end",
+            None,
+            &format!("exit status {status}"),
+        ),
+        None => writeln!(
+            out,
+            "{:<24} {:<8} {:>5}  it runs, or its server was killed",
+            "", "", ""
+        ),
     }
 }
 
-fn line(out: &mut impl Write, at: u64, kind: &str, rank: Option<u32>, text: &str) -> io::Result<()> {
+fn line(
+    out: &mut impl Write,
+    at: u64,
+    kind: &str,
+    rank: Option<u32>,
+    text: &str,
+) -> io::Result<()> {
     let rank = rank.map(|rank| rank.to_string()).unwrap_or_default();
     writeln!(out, "{:<24} {kind:<8} {rank:>5}  {}", time(at), plain(text))
 }
@@ -86,21 +141,34 @@ fn told(kind: JobEntryKind, body: &Value) -> String {
         }),
         JobEntryKind::Event => body.get("code").map(|code| {
             let name = code.get("name").and_then(Value::as_str).map(str::to_owned);
-            let name = name.unwrap_or_else(|| code.get("number").map(Value::to_string).unwrap_or_default());
-            format!("{name} from {}", text("source").unwrap_or("the resource manager"))
+            let name = name
+                .unwrap_or_else(|| code.get("number").map(Value::to_string).unwrap_or_default());
+            format!(
+                "{name} from {}",
+                text("source").unwrap_or("the resource manager")
+            )
         }),
         JobEntryKind::Control => match (text("action"), text("wish")) {
             (Some(action), _) => {
-                let by = text("requester").map(|by| format!(" by {by}")).unwrap_or_default();
+                let by = text("requester")
+                    .map(|by| format!(" by {by}"))
+                    .unwrap_or_default();
                 let status = text("status").or(text("because")).unwrap_or_default();
                 Some(format!("{action}{by}: {status}"))
             }
-            (None, Some(wish)) => Some(format!("handler {} wishes: {wish}", text("handler").unwrap_or_default())),
+            (None, Some(wish)) => Some(format!(
+                "handler {} wishes: {wish}",
+                text("handler").unwrap_or_default()
+            )),
             (None, None) => None,
         },
         JobEntryKind::Gap => match (body.get("entries"), body.get("notices")) {
-            (Some(entries), _) => Some(format!("{entries} entries are missing, there was no room for them")),
-            (None, Some(notices)) => Some(format!("{notices} notices are missing, perhaps of this job")),
+            (Some(entries), _) => Some(format!(
+                "{entries} entries are missing, there was no room for them"
+            )),
+            (None, Some(notices)) => Some(format!(
+                "{notices} notices are missing, perhaps of this job"
+            )),
             (None, None) => None,
         },
     };

@@ -35,8 +35,15 @@ impl Policy {
         let named = || format!("the policy {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
         let mut policy: Policy = toml::from_str(&text).with_context(named)?;
-        let keys = policy.signed_by.iter().flatten().map(|key| TrustedKey::parse(key));
-        policy.keys = keys.collect::<Result<_, _>>().context("signed_by").with_context(named)?;
+        let keys = policy
+            .signed_by
+            .iter()
+            .flatten()
+            .map(|key| TrustedKey::parse(key));
+        policy.keys = keys
+            .collect::<Result<_, _>>()
+            .context("signed_by")
+            .with_context(named)?;
         Ok(policy)
     }
 
@@ -60,27 +67,47 @@ impl Policy {
             }
         }
         if let Some(allowed) = &self.capabilities {
-            for capability in found.capabilities.iter().filter(|capability| !allowed.contains(capability)) {
-                breaks("capabilities", format!("it asks for {:?}", capability.name()));
+            for capability in found
+                .capabilities
+                .iter()
+                .filter(|capability| !allowed.contains(capability))
+            {
+                breaks(
+                    "capabilities",
+                    format!("it asks for {:?}", capability.name()),
+                );
             }
         }
         if let Some(allowed) = &self.wasi {
-            for import in found.imports.iter().filter(|import| import.kind == ImportKind::Wasi) {
+            for import in found
+                .imports
+                .iter()
+                .filter(|import| import.kind == ImportKind::Wasi)
+            {
                 if !allowed.iter().any(|pattern| is_wasi(pattern, &import.name)) {
                     breaks("wasi", format!("it imports {}", import.name));
                 }
             }
         }
         if let Some(allowed) = &self.wit {
-            for version in found.contract.iter().filter(|version| !allowed.iter().any(|line| is_of(line, version))) {
+            for version in found
+                .contract
+                .iter()
+                .filter(|version| !allowed.iter().any(|line| is_of(line, version)))
+            {
                 breaks("wit", format!("it is built for peal:pmix@{version}"));
             }
         }
         if let Some(most) = self.max_size.filter(|most| found.size > *most) {
-            breaks("max_size", format!("it has {} bytes, {most} are allowed", found.size));
+            breaks(
+                "max_size",
+                format!("it has {} bytes, {most} are allowed", found.size),
+            );
         }
         if self.signed_by.is_some() {
-            let signer = signature.clone().and_then(|signature| signature.signer(bytes, &self.keys));
+            let signer = signature
+                .clone()
+                .and_then(|signature| signature.signer(bytes, &self.keys));
             if let Err(error) = signer {
                 breaks("signed_by", error.to_string());
             }
@@ -101,7 +128,9 @@ fn is_wasi(pattern: &str, name: &str) -> bool {
 
 /// Whether a version is this one, or of this line of versions: `0.1.3` is of `0.1`.
 fn is_of(line: &str, version: &str) -> bool {
-    version.strip_prefix(line).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    version
+        .strip_prefix(line)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 #[cfg(test)]
@@ -110,14 +139,24 @@ mod tests {
 
     #[test]
     fn interfaces_and_versions_are_named_whole_or_by_their_family() {
-        for (pattern, fits) in
-            [("cli/exit", true), ("cli/*", true), ("*", true), ("cli", false), ("io/*", false), ("cl*", false)]
-        {
+        for (pattern, fits) in [
+            ("cli/exit", true),
+            ("cli/*", true),
+            ("*", true),
+            ("cli", false),
+            ("io/*", false),
+            ("cl*", false),
+        ] {
             assert_eq!(is_wasi(pattern, "wasi:cli/exit@0.2.3"), fits, "{pattern}");
         }
-        for (line, fits) in
-            [("0.1", true), ("0.1.2", true), ("0", true), ("0.1.20", false), ("1", false), ("0.1.", false)]
-        {
+        for (line, fits) in [
+            ("0.1", true),
+            ("0.1.2", true),
+            ("0", true),
+            ("0.1.20", false),
+            ("1", false),
+            ("0.1.", false),
+        ] {
             assert_eq!(is_of(line, "0.1.2"), fits, "{line}");
         }
     }

@@ -22,14 +22,34 @@ use std::{
 pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     let tried = Tried::find(&args.component)?;
     let name = tried.name();
-    let file = args.cases.as_ref().map(|path| CaseFile::read(path, &name)).transpose()?;
+    let file = args
+        .cases
+        .as_ref()
+        .map(|path| CaseFile::read(path, &name))
+        .transpose()?;
     let calls = usize::try_from(args.calls)?;
-    let effort = Effort { calls, ..Effort::default() };
-    let limits = Limits { call_time: args.call_time, ..Limits::default() };
-    let component = BenchedComponent { name: &name, bytes: &tried.bytes, limits };
+    let effort = Effort {
+        calls,
+        ..Effort::default()
+    };
+    let limits = Limits {
+        call_time: args.call_time,
+        ..Limits::default()
+    };
+    let component = BenchedComponent {
+        name: &name,
+        bytes: &tried.bytes,
+        limits,
+    };
     let timing = Engine::new(&EngineSettings::default())?;
-    let counting = peal_deploy::engine(&Sandbox { fuel: FuelCount::Always, ..Sandbox::default() })?;
-    let engines = BenchEngines { timing: &timing, counting: &counting };
+    let counting = peal_deploy::engine(&Sandbox {
+        fuel: FuelCount::Always,
+        ..Sandbox::default()
+    })?;
+    let engines = BenchEngines {
+        timing: &timing,
+        counting: &counting,
+    };
     let waiting = WaitMessage::new(tried.compiling());
     let cases = file.as_ref().map(|file| &file.cases);
     let measured = bench::measure(component, engines, cases, effort, |what| waiting.say(what));
@@ -43,7 +63,11 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
         print(&measured, tried.bytes.len(), &mut out)?;
     }
     let has_failed = measured.cases.iter().any(|case| case.failure.is_some());
-    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if has_failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn print(measured: &Measured, size: usize, out: &mut impl Write) -> io::Result<()> {
@@ -51,20 +75,53 @@ fn print(measured: &Measured, size: usize, out: &mut impl Write) -> io::Result<(
     writeln!(out, "compile  {}", time(measured.compile))?;
     writeln!(out, "start    {}", if_measured(measured.start))?;
     writeln!(out)?;
-    let head = ["calls", "first call", "median", "p95", "p99", "fuel", "memory"].map(|name| (name, Side::Right));
+    let head = [
+        "calls",
+        "first call",
+        "median",
+        "p95",
+        "p99",
+        "fuel",
+        "memory",
+    ]
+    .map(|name| (name, Side::Right));
     let [calls, first, median, p95, p99, fuel, memory] = head;
     let rows = measured.cases.iter().map(|case| {
         let [median, p95, p99] = [case.median, case.p95, case.p99].map(if_measured);
-        let fuel = case.fuel.map_or_else(|| "-".to_owned(), |fuel| fuel.to_string());
+        let fuel = case
+            .fuel
+            .map_or_else(|| "-".to_owned(), |fuel| fuel.to_string());
         let memory = format!("{} KiB", case.memory.div_ceil(1024));
-        [case.calls.to_string(), time(case.first), median, p95, p99, fuel, memory, case.case.clone()]
+        [
+            case.calls.to_string(),
+            time(case.first),
+            median,
+            p95,
+            p99,
+            fuel,
+            memory,
+            case.case.clone(),
+        ]
     });
-    let head = [calls, first, median, p95, p99, fuel, memory, ("case", Side::Left)];
+    let head = [
+        calls,
+        first,
+        median,
+        p95,
+        p99,
+        fuel,
+        memory,
+        ("case", Side::Left),
+    ];
     write!(out, "{}", table(head, &rows.collect::<Vec<_>>()))?;
     for case in &measured.cases {
         if let Some(failure) = &case.failure {
             let calls = if case.calls == 1 { "call" } else { "calls" };
-            writeln!(out, "{} failed after {} measured {calls}: {failure}", case.case, case.calls)?;
+            writeln!(
+                out,
+                "{} failed after {} measured {calls}: {failure}",
+                case.case, case.calls
+            )?;
         }
     }
     Ok(())

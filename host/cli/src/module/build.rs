@@ -8,7 +8,11 @@ use std::{fs, io::Write, path::Path, process::ExitCode};
 /// Builds a project with its language's own tools and says what came out.
 pub fn build(args: &Build) -> Result<ExitCode> {
     let project = Project::open(&args.dir)?;
-    let tools = Tools::of_user(if args.install { Install::Allowed } else { Install::Never });
+    let tools = Tools::of_user(if args.install {
+        Install::Allowed
+    } else {
+        Install::Never
+    });
     let bytes = project.build(&tools, &mut |words| crate::say(words))?;
     let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
     check(&project, &inspection)?;
@@ -24,20 +28,48 @@ fn check(project: &Project, inspection: &Inspection) -> Result<()> {
     promised.sort_unstable();
     filled.sort_unstable();
     if promised != filled {
-        bail!("peal-module.toml says roles = {promised:?}, but the component has {filled:?}: change one of them");
+        bail!(
+            "peal-module.toml says roles = {promised:?}, but the component has {filled:?}: change one of them"
+        );
     }
     if !inspection.unknown_imports.is_empty() {
-        bail!("it imports what no host offers: {}", inspection.unknown_imports.join(", "));
+        bail!(
+            "it imports what no host offers: {}",
+            inspection.unknown_imports.join(", ")
+        );
     }
     Ok(())
 }
 
 fn say(file: &Path, inspection: &Inspection) -> Result<()> {
-    let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let list = |names: Vec<&str>| {
+        if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
     let mut out = crate::output::stdout();
     writeln!(out, "{}, {} bytes", file.display(), inspection.size)?;
-    writeln!(out, "roles          {}", list(inspection.roles.iter().map(|role| role.name()).collect()))?;
-    writeln!(out, "capabilities   {}", list(inspection.capabilities.iter().map(|one| one.name()).collect()))?;
-    writeln!(out, "next: peal module test; then as the project's README.md says")?;
+    writeln!(
+        out,
+        "roles          {}",
+        list(inspection.roles.iter().map(|role| role.name()).collect())
+    )?;
+    writeln!(
+        out,
+        "capabilities   {}",
+        list(
+            inspection
+                .capabilities
+                .iter()
+                .map(|one| one.name())
+                .collect()
+        )
+    )?;
+    writeln!(
+        out,
+        "next: peal module test; then as the project's README.md says"
+    )?;
     Ok(())
 }

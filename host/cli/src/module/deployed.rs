@@ -8,7 +8,8 @@ use crate::{
 use anyhow::Result;
 use peal_model::counted;
 use peal_server::admin::{
-    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply, VersionStatus,
+    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply,
+    VersionStatus,
 };
 use std::{
     io::Write,
@@ -22,7 +23,9 @@ const DIGEST: usize = 12;
 /// Shows the modules.
 pub fn list(ask: Ask) -> Result<ExitCode> {
     let (reply, _) = admin::ask(ask.at, &Call::Module(ModuleCall::List))?;
-    let Reply::Modules(list) = reply else { return admin::unexpected(&reply) };
+    let Reply::Modules(list) = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     if ask.json {
         serde_json::to_writer_pretty(&mut out, &list)?;
@@ -64,7 +67,11 @@ fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
     }
     if deployed.changes.is_empty() {
         writeln!(out, "{nothing}")?;
-    } else if deployed.changes.iter().any(|change| change.what != ChangeKind::Reset) {
+    } else if deployed
+        .changes
+        .iter()
+        .any(|change| change.what != ChangeKind::Reset)
+    {
         writeln!(out, "version {} runs", deployed.version)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -72,12 +79,17 @@ fn tell(deployed: &Deployed, nothing: &str) -> Result<ExitCode> {
 
 fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     let rows: Vec<[String; 6]> = list.modules.iter().map(row).collect();
-    let head = ["MODULE", "STATE", "OWNER", "ROLES", "SHA256", "KEY"].map(|name| (name, Side::Left));
+    let head =
+        ["MODULE", "STATE", "OWNER", "ROLES", "SHA256", "KEY"].map(|name| (name, Side::Left));
     write!(out, "{}", table(head, &rows))?;
     for module in &list.modules {
         if let Some(failure) = &module.failure {
             let times = counted(module.failures, "time");
-            writeln!(out, "{} failed {times} lately; the last failure: {failure}", module.name)?;
+            writeln!(
+                out,
+                "{} failed {times} lately; the last failure: {failure}",
+                module.name
+            )?;
         }
     }
     for refused in &list.refused {
@@ -85,8 +97,17 @@ fn print(out: &mut impl Write, list: &ModuleList) -> Result<()> {
     }
     writeln!(out)?;
     for version in &list.versions {
-        let runs = if version.version == list.version { " (runs)" } else { "" };
-        writeln!(out, "version {}{runs}: {}", version.version, described(version))?;
+        let runs = if version.version == list.version {
+            " (runs)"
+        } else {
+            ""
+        };
+        writeln!(
+            out,
+            "version {}{runs}: {}",
+            version.version,
+            described(version)
+        )?;
     }
     Ok(())
 }
@@ -98,8 +119,18 @@ fn row(module: &ModuleStatus) -> [String; 6] {
         ChainOwner::Namespace(nspace) => format!("namespace {nspace}"),
     };
     let digest = module.sha256.chars().take(DIGEST).collect();
-    let key = module.signer.as_ref().map_or_else(|| "-".to_owned(), |signer| signer.key.clone());
-    [module.name.clone(), module.state.to_string(), owner, module.roles.join(","), digest, key]
+    let key = module
+        .signer
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |signer| signer.key.clone());
+    [
+        module.name.clone(),
+        module.state.to_string(),
+        owner,
+        module.roles.join(","),
+        digest,
+        key,
+    ]
 }
 
 fn described(version: &VersionStatus) -> String {
@@ -113,6 +144,10 @@ fn described(version: &VersionStatus) -> String {
         3600..86_400 => format!("{} h ago", age / 3600),
         _ => format!("{} ago", counted(age / 86_400, "day")),
     };
-    let modules = if version.modules.is_empty() { "none".to_owned() } else { version.modules.join(", ") };
+    let modules = if version.modules.is_empty() {
+        "none".to_owned()
+    } else {
+        version.modules.join(", ")
+    };
     format!("{ago}, {}: {modules}", version.cause)
 }

@@ -7,8 +7,15 @@ use std::{io::Write, process::ExitCode};
 
 /// Shows it.
 pub fn show(args: ModuleDiff) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.named.at, &Call::Module(ModuleCall::Diff { name: args.named.name.clone() }))?;
-    let Reply::Differences { shadows } = reply else { return admin::unexpected(&reply) };
+    let (reply, _) = admin::ask(
+        args.named.at,
+        &Call::Module(ModuleCall::Diff {
+            name: args.named.name.clone(),
+        }),
+    )?;
+    let Reply::Differences { shadows } = reply else {
+        return admin::unexpected(&reply);
+    };
     let mut out = crate::output::stdout();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &shadows)?;
@@ -18,18 +25,34 @@ pub fn show(args: ModuleDiff) -> Result<ExitCode> {
     if shadows.is_empty() {
         writeln!(out, "{} has not been called yet", args.named.name)?;
     }
-    shadows.iter().try_for_each(|shadow| print(&mut out, &args.named.name, shadow))?;
+    shadows
+        .iter()
+        .try_for_each(|shadow| print(&mut out, &args.named.name, shadow))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn print(out: &mut impl Write, name: &str, shadow: &ShadowReport) -> Result<()> {
-    let ShadowReport { calls, failed, missed, differed, .. } = shadow;
-    writeln!(out, "{name}: called {}, {differed} would have come to something else", times(*calls))?;
+    let ShadowReport {
+        calls,
+        failed,
+        missed,
+        differed,
+        ..
+    } = shadow;
+    writeln!(
+        out,
+        "{name}: called {}, {differed} would have come to something else",
+        times(*calls)
+    )?;
     if *failed > 0 {
         writeln!(out, "  failed {}", times(*failed))?;
     }
     if *missed > 0 {
-        writeln!(out, "  not called {}: it takes too long for all that there is", times(*missed))?;
+        writeln!(
+            out,
+            "  not called {}: it takes too long for all that there is",
+            times(*missed)
+        )?;
     }
     for (answer, count) in &shadow.answers {
         writeln!(out, "  {}: {answer}", times(*count))?;

@@ -39,10 +39,18 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         }
     };
     let signature = Signature::beside(&args.file);
-    let sample = Sample { file: &args.file, bytes: &bytes, found: &found, signature: &signature };
+    let sample = Sample {
+        file: &args.file,
+        bytes: &bytes,
+        found: &found,
+        signature: &signature,
+    };
     let owner = args.scope.as_deref().and_then(ModuleOwner::from_name);
     let (terms, rules) = match config::load(args.config.clone(), None) {
-        Ok(site) => (peal_deploy::terms(sample, owner, &site.modules, &site.config), site.config.modules),
+        Ok(site) => (
+            peal_deploy::terms(sample, owner, &site.modules, &site.config),
+            site.config.modules,
+        ),
         Err(problems) => {
             crate::say(&format!(
                 "what this site would grant is not known, its configuration makes no sense:\n{problems}"
@@ -51,9 +59,18 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         }
     };
     let more = policy.as_ref().map(Policy::keys).unwrap_or_default();
-    let signer = signature.clone().and_then(|signature| signer(&signature, &bytes, &rules, more));
+    let signer = signature
+        .clone()
+        .and_then(|signature| signer(&signature, &bytes, &rules, more));
     let broken = policy.map(|policy| policy.broken(&bytes, &found, &signature));
-    let told = Told { args, found: &found, signature: &signature, signer, terms, broken };
+    let told = Told {
+        args,
+        found: &found,
+        signature: &signature,
+        signer,
+        terms,
+        broken,
+    };
     let printed = if args.json { told.json() } else { told.text() };
     let mut out = crate::output::stdout();
     writeln!(out, "{printed}")?;
@@ -67,20 +84,34 @@ fn signer(
     rules: &Modules,
     more: &[TrustedKey],
 ) -> Result<(Signer, Vec<&'static str>), SignatureError> {
-    let here = ModuleOwner::ALL.iter().copied().flat_map(|owner| rules.keys_of(owner));
+    let here = ModuleOwner::ALL
+        .iter()
+        .copied()
+        .flat_map(|owner| rules.keys_of(owner));
     let signer = signature.signer(bytes, here.chain(more))?;
     let trusts = |owner: &ModuleOwner| rules.keys_of(*owner).any(|key| *key == signer.key);
-    let trusted_for = ModuleOwner::ALL.iter().copied().filter(trusts).map(Word::name).collect();
+    let trusted_for = ModuleOwner::ALL
+        .iter()
+        .copied()
+        .filter(trusts)
+        .map(Word::name)
+        .collect();
     Ok((signer, trusted_for))
 }
 
 impl Told<'_> {
     fn status(&self) -> ExitCode {
-        let Some(broken) = &self.broken else { return ExitCode::SUCCESS };
+        let Some(broken) = &self.broken else {
+            return ExitCode::SUCCESS;
+        };
         if self.found.roles.is_empty() || !self.found.unknown_imports.is_empty() {
             return ExitCode::from(UNLOADABLE);
         }
-        if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(TOO_MUCH) }
+        if broken.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(TOO_MUCH)
+        }
     }
 
     fn json(&self) -> String {
@@ -96,14 +127,20 @@ impl Told<'_> {
             })),
         });
         // What a component says of itself stands beside that.
-        if let (Some(all), Ok(Value::Object(own))) = (told.as_object_mut(), serde_json::to_value(self.found)) {
+        if let (Some(all), Ok(Value::Object(own))) =
+            (told.as_object_mut(), serde_json::to_value(self.found))
+        {
             all.extend(own);
         }
         format!("{told:#}")
     }
 
     fn signature_json(&self) -> Value {
-        let key = self.signature.as_ref().ok().map(|signature| signature.key().to_string());
+        let key = self
+            .signature
+            .as_ref()
+            .ok()
+            .map(|signature| signature.key().to_string());
         match &self.signer {
             Ok((signer, trusted_for)) => json!({
                 "state": "valid", "key": key, "public_key": signer.key.to_string(), "comment": signer.comment,
@@ -122,7 +159,13 @@ impl Told<'_> {
         line("other exports", list(found.other_exports.iter()));
         line("size", format!("{} bytes", found.size));
         line("sha256", found.digest.to_string());
-        line("wit", format!("{} (peal:pmix; served here: {CONTRACT_SERVED})", list(found.contract.iter())));
+        line(
+            "wit",
+            format!(
+                "{} (peal:pmix; served here: {CONTRACT_SERVED})",
+                list(found.contract.iter())
+            ),
+        );
         line("language", tools(&found.producers.language));
         line("sdk", tools(&found.producers.sdk));
         line("processed by", tools(&found.producers.processed_by));
@@ -131,14 +174,31 @@ impl Told<'_> {
             lines.push("\nimports".to_owned());
         }
         for import in &found.imports {
-            lines.push(format!("  {}: {}", import.name, list(import.functions.iter())));
+            lines.push(format!(
+                "  {}: {}",
+                import.name,
+                list(import.functions.iter())
+            ));
         }
         lines.extend(self.terms.iter().flat_map(terms_text));
         if let Some(broken) = &self.broken {
-            let file = self.args.policy.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-            let verdict = if broken.is_empty() { "accepts it" } else { "does not accept it:" };
+            let file = self
+                .args
+                .policy
+                .as_ref()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default();
+            let verdict = if broken.is_empty() {
+                "accepts it"
+            } else {
+                "does not accept it:"
+            };
             lines.push(format!("\nthe policy {file} {verdict}"));
-            lines.extend(broken.iter().map(|broken| format!("  {}: {}", broken.rule, broken.message)));
+            lines.extend(
+                broken
+                    .iter()
+                    .map(|broken| format!("  {}: {}", broken.rule, broken.message)),
+            );
         }
         lines.join("\n")
     }
@@ -174,11 +234,19 @@ fn state(error: &SignatureError) -> &'static str {
 
 fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
     let items: Vec<String> = items.map(|item| item.to_string()).collect();
-    if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+    if items.is_empty() {
+        "none".to_owned()
+    } else {
+        items.join(", ")
+    }
 }
 
 fn tools(tools: &BTreeSet<Tool>) -> String {
-    list(tools.iter().map(|tool| format!("{} {}", tool.name, tool.version).trim_end().to_owned()))
+    list(tools.iter().map(|tool| {
+        format!("{} {}", tool.name, tool.version)
+            .trim_end()
+            .to_owned()
+    }))
 }
 
 fn names(capabilities: &[Capability]) -> impl Iterator<Item = &'static str> {
@@ -186,10 +254,9 @@ fn names(capabilities: &[Capability]) -> impl Iterator<Item = &'static str> {
 }
 
 fn terms_json(terms: &Terms) -> Value {
-    let interfaces = terms
-        .interfaces
-        .iter()
-        .map(|of| json!({ "interface": of.interface, "verdict": of.verdict.name(), "rule": of.rule }));
+    let interfaces = terms.interfaces.iter().map(
+        |of| json!({ "interface": of.interface, "verdict": of.verdict.name(), "rule": of.rule }),
+    );
     json!({
         "module": terms.standing.name,
         "scope": terms.standing.owner.name(),
@@ -210,16 +277,25 @@ fn terms_text(terms: &Terms) -> Vec<String> {
         (None, ModuleOwner::User) => "a module that a user installs".to_owned(),
         (None, ModuleOwner::Namespace) => "a module that the site gives a job".to_owned(),
     };
-    let limits = terms.limits.iter().map(|(name, value)| format!("{name} {value}"));
+    let limits = terms
+        .limits
+        .iter()
+        .map(|(name, value)| format!("{name} {value}"));
     let mut lines = vec![
         format!("\nas {as_what}"),
         format!("  granted      {}", list(names(&terms.granted))),
         format!("  refused      {}", list(names(&terms.refused))),
         format!("  limits       {}", list(limits)),
     ];
-    let interface =
-        |of: &peal_deploy::InterfaceTerms| format!("  {:<12} {}: {}", of.verdict.name(), of.interface, of.rule);
+    let interface = |of: &peal_deploy::InterfaceTerms| {
+        format!("  {:<12} {}: {}", of.verdict.name(), of.interface, of.rule)
+    };
     lines.extend(terms.interfaces.iter().map(interface));
-    lines.extend(terms.problems.iter().map(|problem| format!("  not loaded   it {problem}")));
+    lines.extend(
+        terms
+            .problems
+            .iter()
+            .map(|problem| format!("  not loaded   it {problem}")),
+    );
     lines
 }

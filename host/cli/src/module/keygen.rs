@@ -14,22 +14,41 @@ use std::{
 
 /// Makes them and says what to do next.
 pub fn keygen(args: &Keygen) -> Result<ExitCode> {
-    let (secret_path, public_path) = (with_suffix(&args.name, ".key"), with_suffix(&args.name, ".pub"));
+    let (secret_path, public_path) = (
+        with_suffix(&args.name, ".key"),
+        with_suffix(&args.name, ".pub"),
+    );
     // Before anybody is asked for a password.
-    if let Some(there) = [&secret_path, &public_path].into_iter().find(|path| path.symlink_metadata().is_ok()) {
-        bail!("{} is there already; keys are never overwritten", there.display());
+    if let Some(there) = [&secret_path, &public_path]
+        .into_iter()
+        .find(|path| path.symlink_metadata().is_ok())
+    {
+        bail!(
+            "{} is there already; keys are never overwritten",
+            there.display()
+        );
     }
     let (pair, comment) = if args.no_password {
-        (KeyPair::generate_unencrypted_keypair()?, "minisign unencrypted secret key")
+        (
+            KeyPair::generate_unencrypted_keypair()?,
+            "minisign unencrypted secret key",
+        )
     } else {
-        (KeyPair::generate_encrypted_keypair(Some(new_password(args)?))?, "minisign encrypted secret key")
+        (
+            KeyPair::generate_encrypted_keypair(Some(new_password(args)?))?,
+            "minisign encrypted secret key",
+        )
     };
     // Half a pair is of no use, and in the way.
     let undo = |paths: &[&PathBuf]| paths.iter().for_each(|path| drop(fs::remove_file(path)));
     let secret = create(&secret_path, 0o600)?;
     let public = create(&public_path, 0o644).inspect_err(|_| undo(&[&secret_path]))?;
-    let texts = (pair.sk.to_box(Some(comment))?.to_bytes(), pair.pk.to_box()?.to_bytes());
-    let written = write(secret, &secret_path, &texts.0).and_then(|()| write(public, &public_path, &texts.1));
+    let texts = (
+        pair.sk.to_box(Some(comment))?.to_bytes(),
+        pair.pk.to_box()?.to_bytes(),
+    );
+    let written =
+        write(secret, &secret_path, &texts.0).and_then(|()| write(public, &public_path, &texts.1));
     written.inspect_err(|_| undo(&[&secret_path, &public_path]))?;
     let mut out = crate::output::stdout();
     writeln!(out, "{} signs; keep it secret", secret_path.display())?;
@@ -38,7 +57,11 @@ pub fn keygen(args: &Keygen) -> Result<ExitCode> {
         "{} checks; give it to whoever runs what you sign. In a site's configuration:",
         public_path.display()
     )?;
-    writeln!(out, "  [modules]\n  require_signature = [\"site\"]\n  trusted_keys = [\"{}\"]", pair.pk.to_base64())?;
+    writeln!(
+        out,
+        "  [modules]\n  require_signature = [\"site\"]\n  trusted_keys = [\"{}\"]",
+        pair.pk.to_base64()
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,10 +90,15 @@ fn with_suffix(name: &Path, suffix: &str) -> PathBuf {
 
 /// A file that is not there yet.
 pub(super) fn create(path: &Path, mode: u32) -> Result<File> {
-    let created = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path);
     created.with_context(|| path.display().to_string())
 }
 
 pub(super) fn write(mut file: File, path: &Path, bytes: &[u8]) -> Result<()> {
-    file.write_all(bytes).with_context(|| path.display().to_string())
+    file.write_all(bytes)
+        .with_context(|| path.display().to_string())
 }

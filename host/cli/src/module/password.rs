@@ -29,7 +29,9 @@ pub fn given(args: &PasswordArgs) -> Result<Option<String>> {
 /// Asks for it at the terminal, where it is not shown.
 pub fn asked(prompt: &str) -> Result<String> {
     if !io::stdin().is_terminal() {
-        bail!("there is nobody to ask for the password: use --password-file or {PASSWORD_VARIABLE}");
+        bail!(
+            "there is nobody to ask for the password: use --password-file or {PASSWORD_VARIABLE}"
+        );
     }
     rpassword::prompt_password(prompt).context("the password")
 }
@@ -48,9 +50,15 @@ pub fn secret(path: &Path) -> Result<String> {
         );
     }
     let mut text = String::new();
-    let read = file.take(MAX_SECRET + 1).read_to_string(&mut text).with_context(named)?;
+    let read = file
+        .take(MAX_SECRET + 1)
+        .read_to_string(&mut text)
+        .with_context(named)?;
     if read as u64 > MAX_SECRET {
-        bail!("{} has more than {MAX_SECRET} bytes, which no key and no password has", named());
+        bail!(
+            "{} has more than {MAX_SECRET} bytes, which no key and no password has",
+            named()
+        );
     }
     Ok(text)
 }

@@ -28,22 +28,49 @@ const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Signs all of them or, where one is no component, none.
 pub fn sign(args: &Sign) -> Result<ExitCode> {
-    if args.comment.as_ref().is_some_and(|comment| comment.contains(char::is_control)) {
-        return Err(crate::usage_error("--comment: it stands on one line, without control characters"));
+    if args
+        .comment
+        .as_ref()
+        .is_some_and(|comment| comment.contains(char::is_control))
+    {
+        return Err(crate::usage_error(
+            "--comment: it stands on one line, without control characters",
+        ));
     }
-    if args.module.as_ref().is_some_and(|module| module.is_empty() || module.contains(char::is_control)) {
-        return Err(crate::usage_error("--module: it is a name, without control characters"));
+    if args
+        .module
+        .as_ref()
+        .is_some_and(|module| module.is_empty() || module.contains(char::is_control))
+    {
+        return Err(crate::usage_error(
+            "--module: it is a name, without control characters",
+        ));
     }
-    let conditions = SignatureConditions { module: args.module.clone(), expires: args.valid_for.map(end).transpose()? };
-    let components = args.files.iter().map(|path| component(path)).collect::<Result<Vec<_>>>()?;
+    let conditions = SignatureConditions {
+        module: args.module.clone(),
+        expires: args.valid_for.map(end).transpose()?,
+    };
+    let components = args
+        .files
+        .iter()
+        .map(|path| component(path))
+        .collect::<Result<Vec<_>>>()?;
     let key = secret_key(args)?;
     let public = PublicKey::from_secret_key(&key)?;
-    let id = KeyId::new(public.keynum()).map(|id| id.to_string()).unwrap_or_default();
+    let id = KeyId::new(public.keynum())
+        .map(|id| id.to_string())
+        .unwrap_or_default();
     let mut out = crate::output::stdout();
     for (path, bytes) in args.files.iter().zip(components) {
         let comment = args.comment.clone().unwrap_or_else(|| usual_comment(path));
         let comment = conditions.after(&comment);
-        let signature = minisign::sign(Some(&public), &key, &*bytes, Some(&comment), Some("signature of peal"));
+        let signature = minisign::sign(
+            Some(&public),
+            &key,
+            &*bytes,
+            Some(&comment),
+            Some("signature of peal"),
+        );
         let place = signature_place(path);
         let signature = signature.with_context(|| args.key.display().to_string())?;
         replace(&place, &signature.to_bytes())?;
@@ -54,7 +81,9 @@ pub fn sign(args: &Sign) -> Result<ExitCode> {
 
 /// The end of a time that begins now.
 fn end(time: Duration) -> Result<SystemTime> {
-    let end = SystemTime::now().checked_add(time).filter(|_| time <= LONGEST);
+    let end = SystemTime::now()
+        .checked_add(time)
+        .filter(|_| time <= LONGEST);
     end.ok_or_else(|| crate::usage_error("--valid-for: it is at most a hundred years"))
 }
 
@@ -66,9 +95,16 @@ fn component(path: &Path) -> Result<Vec<u8>> {
 
 /// The secret key, without the password that it may be encrypted with.
 fn secret_key(args: &Sign) -> Result<SecretKey> {
-    let (text, named) = (password::secret(&args.key)?, || args.key.display().to_string());
-    let bytes = text.lines().nth(1).and_then(|line| BASE64_STANDARD.decode(line.trim()).ok());
-    let bytes = bytes.filter(|bytes| bytes.len() == SECRET_KEY).unwrap_or_default();
+    let (text, named) = (password::secret(&args.key)?, || {
+        args.key.display().to_string()
+    });
+    let bytes = text
+        .lines()
+        .nth(1)
+        .and_then(|line| BASE64_STANDARD.decode(line.trim()).ok());
+    let bytes = bytes
+        .filter(|bytes| bytes.len() == SECRET_KEY)
+        .unwrap_or_default();
     match bytes.get(ENCRYPTION) {
         // The library's own reader wants a check sum, which `minisign -W` leaves out. Signing compares the key with its public half.
         Some([0, 0]) => return SecretKey::from_bytes(&bytes).with_context(named),
@@ -79,13 +115,22 @@ fn secret_key(args: &Sign) -> Result<SecretKey> {
         Some(password) => password,
         None => password::asked(&format!("Password of {}: ", named()))?,
     };
-    SecretKeyBox::from_string(&text)?.into_secret_key(Some(password)).with_context(named)
+    SecretKeyBox::from_string(&text)?
+        .into_secret_key(Some(password))
+        .with_context(named)
 }
 
 /// What minisign says where nobody says anything else.
 fn usual_comment(path: &Path) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let name = path.file_name().unwrap_or_default().to_string_lossy().replace(char::is_control, "?");
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .replace(char::is_control, "?");
     format!("timestamp:{now}\tfile:{name}\thashed")
 }
 

@@ -17,15 +17,28 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     check_write(args, args.cases.len())?;
     let tried = Tried::find(&args.component)?;
     let name = args.name.clone().unwrap_or_else(|| tried.name());
-    let paths = if args.cases.is_empty() { tried.cases()? } else { args.cases.clone() };
+    let paths = if args.cases.is_empty() {
+        tried.cases()?
+    } else {
+        args.cases.clone()
+    };
     check_write(args, paths.len())?;
     let sinks = match args.sinks.as_slice() {
         [] => vec!["stdout".to_owned(), "stderr".to_owned()],
         named => named.to_vec(),
     };
     let engine = peal_deploy::engine(&Sandbox::default())?;
-    let limits = Limits { call_time: args.call_time, ..Limits::default() };
-    let of = Candidate { engine: &engine, name: &name, bytes: &tried.bytes, sinks: &sinks, limits };
+    let limits = Limits {
+        call_time: args.call_time,
+        ..Limits::default()
+    };
+    let of = Candidate {
+        engine: &engine,
+        name: &name,
+        bytes: &tried.bytes,
+        sinks: &sinks,
+        limits,
+    };
     let waiting = WaitMessage::new(tried.compiling());
     let mut all = Vec::new();
     for path in &paths {
@@ -34,7 +47,10 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
             bail!("{}: there is no [[case]] in it", path.display());
         }
         for what in &file.left_out {
-            crate::say(&format!("{}: {what} cannot be taken from a recording, it is left out", path.display()));
+            crate::say(&format!(
+                "{}: {what} cannot be taken from a recording, it is left out",
+                path.display()
+            ));
         }
         let reports = trial::run(&of, &file.cases).with_context(|| path.display().to_string())?;
         if let Some(to) = &args.write {
@@ -49,14 +65,23 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     } else {
         table(&all, &mut out)?
     }
-    let is_ok = all.iter().flat_map(|(_, reports)| reports).all(Report::is_ok);
-    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_ok = all
+        .iter()
+        .flat_map(|(_, reports)| reports)
+        .all(Report::is_ok);
+    Ok(if is_ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Refuses `--write` with the cases of several files.
 fn check_write(args: &ModuleTest, files: usize) -> Result<()> {
     if args.write.is_some() && files > 1 {
-        return Err(crate::usage_error(format!("--write takes the cases of one file, and there are {files}")));
+        return Err(crate::usage_error(format!(
+            "--write takes the cases of one file, and there are {files}"
+        )));
     }
     Ok(())
 }
@@ -80,7 +105,11 @@ fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()>
 
 fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
     let (ok, unchecked, failed) = if io::stdout().is_terminal() {
-        ("\u{1b}[32mok\u{1b}[0m    ", "\u{1b}[33m-\u{1b}[0m     ", "\u{1b}[1;31mFAILED\u{1b}[0m")
+        (
+            "\u{1b}[32mok\u{1b}[0m    ",
+            "\u{1b}[33m-\u{1b}[0m     ",
+            "\u{1b}[1;31mFAILED\u{1b}[0m",
+        )
     } else {
         ("ok    ", "-     ", "FAILED")
     };
@@ -96,15 +125,26 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
             if file.is_recording || !report.is_checked && report.is_ok() {
                 writeln!(out, "            {}", report.outcome)?;
             }
-            report.differences.iter().try_for_each(|difference| differs(difference, out))?;
+            report
+                .differences
+                .iter()
+                .try_for_each(|difference| differs(difference, out))?;
         }
     }
     let count = |is_one: fn(&Report) -> bool| {
-        all.iter().flat_map(|(_, reports)| reports).filter(|report| is_one(report)).count()
+        all.iter()
+            .flat_map(|(_, reports)| reports)
+            .filter(|report| is_one(report))
+            .count()
     };
     let (cases, wrong) = (count(|_| true), count(|report| !report.is_ok()));
     let unchecked = count(|report| report.is_ok() && !report.is_checked);
-    write!(out, "{}: {} ok", counted(cases, "case"), cases - wrong - unchecked)?;
+    write!(
+        out,
+        "{}: {} ok",
+        counted(cases, "case"),
+        cases - wrong - unchecked
+    )?;
     if unchecked > 0 {
         write!(out, ", {unchecked} not checked (without `expect`)")?;
     }
@@ -112,10 +152,20 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
 }
 
 fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
-    let Difference { what, expected, got } = difference;
+    let Difference {
+        what,
+        expected,
+        got,
+    } = difference;
     if let ([expected], [got]) = (expected.as_slice(), got.as_slice()) {
         writeln!(out, "          {what}: expected {}", plain(expected))?;
-        return writeln!(out, "          {:indent$}     got {}", "", plain(got), indent = what.len() + 2);
+        return writeln!(
+            out,
+            "          {:indent$}     got {}",
+            "",
+            plain(got),
+            indent = what.len() + 2
+        );
     }
     writeln!(out, "          {what}: - expected, + got")?;
     for line in expected {
@@ -123,5 +173,6 @@ fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "            {sign} {}", plain(line))?;
     }
     let news = got.iter().filter(|line| !expected.contains(line));
-    news.map(|line| plain(line)).try_for_each(|line| writeln!(out, "            + {line}"))
+    news.map(|line| plain(line))
+        .try_for_each(|line| writeln!(out, "            + {line}"))
 }

@@ -22,15 +22,30 @@ pub struct Tried {
 impl Tried {
     /// That of this file, or of the project in this directory.
     pub fn find(at: &Path) -> Result<Tried> {
-        let file = if at.is_dir() { of_project(at)? } else { at.to_owned() };
-        let project = if at.is_dir() { at } else { at.parent().unwrap_or(Path::new("")) };
+        let file = if at.is_dir() {
+            of_project(at)?
+        } else {
+            at.to_owned()
+        };
+        let project = if at.is_dir() {
+            at
+        } else {
+            at.parent().unwrap_or(Path::new(""))
+        };
         let bytes = peal_deploy::read(&file)?;
-        Ok(Tried { file, bytes, tests: project.join("tests") })
+        Ok(Tried {
+            file,
+            bytes,
+            tests: project.join("tests"),
+        })
     }
 
     /// What it is called unless somebody says otherwise.
     pub fn name(&self) -> String {
-        self.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+        self.file
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default()
     }
 
     /// What is done with it first, for people who wait for that.
@@ -46,7 +61,10 @@ impl Tried {
     pub fn cases(&self) -> Result<Vec<PathBuf>> {
         let found = with_extension(&self.tests, "toml")?;
         if found.is_empty() {
-            bail!("there are no cases: name a file, or put some into {}/*.toml", self.tests.display());
+            bail!(
+                "there are no cases: name a file, or put some into {}/*.toml",
+                self.tests.display()
+            );
         }
         Ok(found)
     }
@@ -57,7 +75,11 @@ fn of_project(dir: &Path) -> Result<PathBuf> {
         // Others lie about in `target`: tools leave them there on the way.
         let file = dir.join(format!("{}.wasm", Project::open(dir)?.manifest.name));
         if !file.exists() {
-            bail!("{} is not there: say `peal module build {}`", file.display(), dir.display());
+            bail!(
+                "{} is not there: say `peal module build {}`",
+                file.display(),
+                dir.display()
+            );
         }
         return Ok(file);
     }
@@ -67,21 +89,35 @@ fn of_project(dir: &Path) -> Result<PathBuf> {
     }
     match found.as_slice() {
         [file] => Ok(file.clone()),
-        [] => bail!("{} holds no component (*.wasm): build it first, or name its file", dir.display()),
+        [] => bail!(
+            "{} holds no component (*.wasm): build it first, or name its file",
+            dir.display()
+        ),
         [first, second, ..] => {
-            bail!("{} holds {} and {}: name the one that is meant", dir.display(), first.display(), second.display())
+            bail!(
+                "{} holds {} and {}: name the one that is meant",
+                dir.display(),
+                first.display(),
+                second.display()
+            )
         }
     }
 }
 
 /// The files of a directory with this extension, in the order of their names; none where there is no such directory.
 fn with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    let dir = if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    };
     if !dir.is_dir() {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
-    let paths: std::io::Result<Vec<PathBuf>> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let paths: std::io::Result<Vec<PathBuf>> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect();
     let mut found = paths.with_context(|| dir.display().to_string())?;
     found.retain(|path| path.extension().is_some_and(|of| of == extension));
     found.sort();

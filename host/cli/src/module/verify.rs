@@ -48,7 +48,10 @@ fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
         let rules = config::load_sections(args.config.clone(), &["modules"])?.modules;
         let of = |owner: ModuleOwner| {
             let whose = format!("trusted here for modules of {:?}", owner.name());
-            rules.keys_of(owner).map(move |key| (key.clone(), whose.clone())).collect::<Vec<_>>()
+            rules
+                .keys_of(owner)
+                .map(move |key| (key.clone(), whose.clone()))
+                .collect::<Vec<_>>()
         };
         let keys: Vec<_> = ModuleOwner::ALL.iter().copied().flat_map(of).collect();
         if keys.is_empty() {
@@ -56,7 +59,10 @@ fn keys(args: &Verify) -> Result<Vec<(TrustedKey, String)>> {
         }
         return Ok(keys);
     }
-    args.key.iter().map(|text| Ok((key(text)?, format!("that of --key {text}")))).collect()
+    args.key
+        .iter()
+        .map(|text| Ok((key(text)?, format!("that of --key {text}"))))
+        .collect()
 }
 
 /// A public key, as it stands or in its file.

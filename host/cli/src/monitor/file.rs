@@ -15,7 +15,17 @@ use std::{
 
 /// Prints the alerts.
 pub async fn file(args: MonitorFile) -> Result<ExitCode> {
-    let MonitorFile { server, path, time, drops, size: _, access, modify, count, json } = args;
+    let MonitorFile {
+        server,
+        path,
+        time,
+        drops,
+        size: _,
+        access,
+        modify,
+        count,
+        json,
+    } = args;
     let sign = match (access, modify) {
         (true, _) => FileSign::Access,
         (false, true) => FileSign::Modify,
@@ -30,10 +40,18 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
     };
     // Heard of before anything is watched: an alert may come at once.
     let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
-    if let Err(error) = listening.tool.watch(Watch::file(&path, sign, time, drops)).await {
+    if let Err(error) = listening
+        .tool
+        .watch(Watch::file(&path, sign, time, drops))
+        .await
+    {
         return refused(error);
     }
-    listening.print(Some(count), |event| Ok(print::whole(&SeenEvent::of(event), form)?)).await?;
+    listening
+        .print(Some(count), |event| {
+            Ok(print::whole(&SeenEvent::of(event), form)?)
+        })
+        .await?;
     listening.leave().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -50,13 +50,21 @@ impl Listening {
             let _ = tell.blocking_send(call.event().clone());
             Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
-        tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler).await?;
+        tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler)
+            .await?;
         Ok(Listening { tool, heard })
     }
 
     /// Prints what is heard until there is enough, a signal comes, nobody reads it or the server is lost.
-    async fn print(&mut self, count: Option<u64>, line: impl Fn(&Event) -> Result<String>) -> Result<()> {
-        let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    async fn print(
+        &mut self,
+        count: Option<u64>,
+        line: impl Fn(&Event) -> Result<String>,
+    ) -> Result<()> {
+        let mut signals = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
         let mut left = count;
         while left != Some(0) {
             let event = tokio::select! {
@@ -64,7 +72,9 @@ impl Listening {
                 _ = signals.0.recv() => return Ok(()),
                 _ = signals.1.recv() => return Ok(()),
             };
-            let Some(event) = event else { bail!("nobody can tell of events any more") };
+            let Some(event) = event else {
+                bail!("nobody can tell of events any more")
+            };
             if event.range == Range::ProcLocal {
                 bail!("the server is lost: it has closed the connection");
             }
@@ -84,7 +94,9 @@ impl Listening {
 
 /// Says why it is refused; any other error is one.
 fn refused(error: ClientError) -> Result<ExitCode> {
-    let ClientError::Refused { status, infos, .. } = &error else { return Err(error.into()) };
+    let ClientError::Refused { status, infos, .. } = &error else {
+        return Err(error.into());
+    };
     let why = reasons(infos);
     let why = match *status {
         _ if !why.is_empty() => crate::plain(&why.join("; ")),

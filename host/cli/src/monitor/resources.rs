@@ -25,7 +25,16 @@ const UNKNOWN: &str = "-";
 
 /// Prints it once, or as often as it is told.
 pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
-    let MonitorUsage { server, targets, node, disks, networks, rate, count, json } = args;
+    let MonitorUsage {
+        server,
+        targets,
+        node,
+        disks,
+        networks,
+        rate,
+        count,
+        json,
+    } = args;
     let procs: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     let mut wanted = Vec::new();
     wanted.extend((node || procs.is_empty() && !disks && !networks).then_some(UsageOf::Node));
@@ -43,7 +52,9 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
         }
     }
     if rate.is_some() {
-        listening.print(count, |event| shown(&event.infos, json)).await?;
+        listening
+            .print(count, |event| shown(&event.infos, json))
+            .await?;
     } else {
         written(&shown(&told, json)?).await?;
     }
@@ -54,7 +65,9 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
 /// What was told, with the end of the last line.
 fn shown(infos: &[Info], json: bool) -> Result<String> {
     if json {
-        return Ok(serde_json::to_string(&infos.iter().map(SeenInfo::from).collect::<Vec<_>>())? + "\n");
+        return Ok(
+            serde_json::to_string(&infos.iter().map(SeenInfo::from).collect::<Vec<_>>())? + "\n",
+        );
     }
     let mut text = procs(&usage::of_procs(infos));
     for info in infos.iter().filter(|info| !is_of_procs(info)) {
@@ -65,7 +78,10 @@ fn shown(infos: &[Info], json: bool) -> Result<String> {
 
 /// Whether an info is about procs alone, which have a table, or about the event that carried it.
 fn is_of_procs(info: &Info) -> bool {
-    let whole = [key::PMIX_PROC_RESOURCE_USAGE, key::PMIX_MONITOR_PROC_RESOURCE_USAGE];
+    let whole = [
+        key::PMIX_PROC_RESOURCE_USAGE,
+        key::PMIX_MONITOR_PROC_RESOURCE_USAGE,
+    ];
     whole.iter().any(|key| info.key == *key) || members(info).is_none()
 }
 
@@ -73,9 +89,13 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
     if usages.is_empty() {
         return String::new();
     }
-    let shown = |amount: Option<f64>, unit: fn(f64) -> String| amount.map_or_else(|| UNKNOWN.to_owned(), unit);
+    let shown = |amount: Option<f64>, unit: fn(f64) -> String| {
+        amount.map_or_else(|| UNKNOWN.to_owned(), unit)
+    };
     let row = |(proc, usage): (&Proc, &Usage)| {
-        let count = |count: Option<u64>| count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string());
+        let count = |count: Option<u64>| {
+            count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string())
+        };
         [
             proc.to_string(),
             usage.os_state.clone().unwrap_or_else(|| UNKNOWN.to_owned()),
@@ -111,13 +131,20 @@ fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
 fn lines(info: &Info, indent: usize, text: &mut String) {
     let Some(inner) = members(info) else {
         let line = match in_units(info) {
-            Some(amount) => format!("{}={amount}", crate::plain(info.key.standard_name().unwrap_or(info.key.as_str()))),
+            Some(amount) => format!(
+                "{}={amount}",
+                crate::plain(info.key.standard_name().unwrap_or(info.key.as_str()))
+            ),
             None => print::info(&SeenInfo::from(info)),
         };
         *text += &format!("{:indent$}{line}\n", "");
         return;
     };
-    *text += &format!("{:indent$}{}\n", "", crate::plain(info.key.standard_name().unwrap_or(info.key.as_str())));
+    *text += &format!(
+        "{:indent$}{}\n",
+        "",
+        crate::plain(info.key.standard_name().unwrap_or(info.key.as_str()))
+    );
     for info in inner {
         lines(info, indent + 2, text);
     }
@@ -154,7 +181,9 @@ mod tests {
 
     #[test]
     fn procs_stand_in_a_table_and_the_rest_in_lines() {
-        let array = |key: KeyName, infos: Vec<Info>| Info::new(key, Value::DataArray(DataArray::infos(infos)));
+        let array = |key: KeyName, infos: Vec<Info>| {
+            Info::new(key, Value::DataArray(DataArray::infos(infos)))
+        };
         let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(3));
         let of_proc = vec![
             Info::new(key::PMIX_PROCID, Value::Proc(proc)),
@@ -188,6 +217,9 @@ PMIX_NODE_RESOURCE_USAGE
         assert_eq!(shown(&told, false).unwrap(), expected);
         let json: serde_json::Value = serde_json::from_str(&shown(&told, true).unwrap()).unwrap();
         assert_eq!(json[2]["attribute"], "PMIX_NODE_RESOURCE_USAGE");
-        assert_eq!(json[2]["value"][2]["value"], 123_456_789, "programs get the numbers");
+        assert_eq!(
+            json[2]["value"][2]["value"], 123_456_789,
+            "programs get the numbers"
+        );
     }
 }

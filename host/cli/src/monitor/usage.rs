@@ -34,7 +34,12 @@ pub struct Usage {
 
 impl Usage {
     fn of(told: &[&Info]) -> Usage {
-        let value = |key: KeyName| told.iter().rev().find(|info| info.key == key).map(|info| &info.value);
+        let value = |key: KeyName| {
+            told.iter()
+                .rev()
+                .find(|info| info.key == key)
+                .map(|info| &info.value)
+        };
         let amount = |key: KeyName| value(key).and_then(number);
         Usage {
             cpu_percent: amount(key::PMIX_PROC_PERCENT_CPU),
@@ -43,7 +48,9 @@ impl Usage {
             proportional_mb: amount(key::PMIX_PROC_PSS),
             virtual_mb: amount(key::PMIX_PROC_VSIZE),
             threads: value(key::PMIX_PROC_NUM_THREADS).and_then(Value::as_u64),
-            os_state: value(key::PMIX_PROC_OS_STATE).and_then(Value::as_str).map(str::to_owned),
+            os_state: value(key::PMIX_PROC_OS_STATE)
+                .and_then(Value::as_str)
+                .map(str::to_owned),
             tree_cpu_seconds: amount(TREE_TIME),
             tree_mb: amount(TREE_MEMORY),
             tree_peak_mb: amount(TREE_PEAK_MEMORY),
@@ -58,7 +65,9 @@ impl Usage {
 
     /// Whether the operating system has it stopped.
     pub fn is_stopped(&self) -> bool {
-        self.os_state.as_ref().is_some_and(|state| state.starts_with(['T', 't']))
+        self.os_state
+            .as_ref()
+            .is_some_and(|state| state.starts_with(['T', 't']))
     }
 
     /// For programs.
@@ -80,8 +89,14 @@ pub fn of_procs(infos: &[Info]) -> BTreeMap<Proc, Usage> {
 }
 
 fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, Usage>) {
-    let Some(depth) = depth.checked_sub(1) else { return };
-    if let Some(Value::Proc(proc)) = infos.iter().find(|info| info.key == key::PMIX_PROCID).map(|info| &info.value) {
+    let Some(depth) = depth.checked_sub(1) else {
+        return;
+    };
+    if let Some(Value::Proc(proc)) = infos
+        .iter()
+        .find(|info| info.key == key::PMIX_PROCID)
+        .map(|info| &info.value)
+    {
         let usage = Usage::of(infos);
         if usage != Usage::default() {
             found.insert(proc.clone(), usage);
@@ -108,7 +123,10 @@ pub fn number(value: &Value) -> Option<f64> {
         // By way of its digits: 12.3 stays 12.3.
         Value::Float(number) => number.to_string().parse().ok(),
         Value::Double(number) => Some(*number),
-        Value::Timeval { seconds, microseconds } => Some(*seconds as f64 + *microseconds as f64 / 1e6),
+        Value::Timeval {
+            seconds,
+            microseconds,
+        } => Some(*seconds as f64 + *microseconds as f64 / 1e6),
         other => other.as_u64().map(|number| number as f64),
     }
     .filter(|number: &f64| number.is_finite())
@@ -122,24 +140,46 @@ mod tests {
     #[test]
     fn it_is_found_wherever_it_stands_and_too_deep_is_not_looked() {
         let proc = |rank| Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
-        let array = |key: KeyName, infos: Vec<Info>| Info::new(key, Value::DataArray(DataArray::infos(infos)));
+        let array = |key: KeyName, infos: Vec<Info>| {
+            Info::new(key, Value::DataArray(DataArray::infos(infos)))
+        };
         let of = |rank| {
             vec![
                 Info::new(key::PMIX_PROCID, Value::Proc(proc(rank))),
                 Info::new(key::PMIX_PROC_PERCENT_CPU, Value::Float(12.3)),
-                Info::new(key::PMIX_PROC_TIME, Value::Timeval { seconds: 1, microseconds: 500_000 }),
+                Info::new(
+                    key::PMIX_PROC_TIME,
+                    Value::Timeval {
+                        seconds: 1,
+                        microseconds: 500_000,
+                    },
+                ),
                 Info::new(key::PMIX_PROC_NUM_THREADS, Value::Uint16(3)),
                 Info::new(key::PMIX_PROC_OS_STATE, Value::string("T")),
             ]
         };
         let direct = array(key::PMIX_PROC_RESOURCE_USAGE, of(0));
-        let inner = array(key::PMIX_QUERY_PROC_RESOURCE_USAGE, vec![array(key::PMIX_PROC_RESOURCE_USAGE, of(1))]);
-        let nothing = array(key::PMIX_PROC_RESOURCE_USAGE, vec![Info::new(key::PMIX_PROCID, Value::Proc(proc(2)))]);
-        let deep = (0..DEEPEST).fold(of(3), |infos, _| vec![array(key::PMIX_PROC_RESOURCE_USAGE, infos)]);
+        let inner = array(
+            key::PMIX_QUERY_PROC_RESOURCE_USAGE,
+            vec![array(key::PMIX_PROC_RESOURCE_USAGE, of(1))],
+        );
+        let nothing = array(
+            key::PMIX_PROC_RESOURCE_USAGE,
+            vec![Info::new(key::PMIX_PROCID, Value::Proc(proc(2)))],
+        );
+        let deep = (0..DEEPEST).fold(of(3), |infos, _| {
+            vec![array(key::PMIX_PROC_RESOURCE_USAGE, infos)]
+        });
         let found = of_procs(&[direct, inner, nothing, deep[0].clone()]);
-        assert_eq!(found.keys().map(|proc| proc.rank.0).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(
+            found.keys().map(|proc| proc.rank.0).collect::<Vec<_>>(),
+            [0, 1]
+        );
         let usage = &found[&proc(0)];
-        assert_eq!((usage.cpu_percent, usage.cpu_seconds, usage.threads), (Some(12.3), Some(1.5), Some(3)));
+        assert_eq!(
+            (usage.cpu_percent, usage.cpu_seconds, usage.threads),
+            (Some(12.3), Some(1.5), Some(3))
+        );
         assert!(usage.is_stopped());
     }
 }

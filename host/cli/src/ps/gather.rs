@@ -29,34 +29,69 @@ pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<Job>> {
     for job in &mut jobs {
         let mut used = usages(client, &job.nspace).await?;
         let listed = procs(client, &job.nspace).await?;
-        job.procs = listed.into_iter().map(|info| Listed { usage: used.remove(&info.proc), info }).collect();
+        job.procs = listed
+            .into_iter()
+            .map(|info| Listed {
+                usage: used.remove(&info.proc),
+                info,
+            })
+            .collect();
     }
     Ok(jobs)
 }
 
 async fn jobs(client: &Client) -> Result<Vec<Job>> {
     let told = ask(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
-    let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else { return Ok(Vec::new()) };
+    let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
+        return Ok(Vec::new());
+    };
     let jobs = array.as_infos().unwrap_or_default();
-    Ok(jobs.into_iter().filter_map(usage::members).filter_map(|infos| job(&infos)).collect())
+    Ok(jobs
+        .into_iter()
+        .filter_map(usage::members)
+        .filter_map(|infos| job(&infos))
+        .collect())
 }
 
 fn job(infos: &[&Info]) -> Option<Job> {
-    let value = |key: KeyName| infos.iter().find(|info| info.key == key).map(|info| &info.value);
+    let value = |key: KeyName| {
+        infos
+            .iter()
+            .find(|info| info.key == key)
+            .map(|info| &info.value)
+    };
     let nspace = match value(key::PMIX_NSPACE)? {
         Value::Nspace(nspace) => nspace.clone(),
         value => Nspace::new(value.as_str()?).ok()?,
     };
-    let uid = value(key::PMIX_USERID).and_then(Value::as_u64).and_then(|uid| u32::try_from(uid).ok());
+    let uid = value(key::PMIX_USERID)
+        .and_then(Value::as_u64)
+        .and_then(|uid| u32::try_from(uid).ok());
     let size = value(key::PMIX_JOB_SIZE).and_then(Value::as_u64);
-    let command = value(key::PMIX_CMD_LINE).and_then(Value::as_str).map(str::to_owned);
-    Some(Job { nspace, uid, size, command, procs: Vec::new() })
+    let command = value(key::PMIX_CMD_LINE)
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    Some(Job {
+        nspace,
+        uid,
+        size,
+        command,
+        procs: Vec::new(),
+    })
 }
 
 async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
     let told = ask(client, key::PMIX_QUERY_PROC_TABLE, of(nspace)).await?;
-    let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_PROC_TABLE) else { return Ok(Vec::new()) };
-    let info = |value: &Value| if let Value::ProcInfo(info) = value { Some((**info).clone()) } else { None };
+    let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_PROC_TABLE) else {
+        return Ok(Vec::new());
+    };
+    let info = |value: &Value| {
+        if let Value::ProcInfo(info) = value {
+            Some((**info).clone())
+        } else {
+            None
+        }
+    };
     Ok(array.items().iter().filter_map(info).collect())
 }
 
@@ -71,11 +106,15 @@ fn of(nspace: &Nspace) -> Vec<Info> {
 
 /// What is answered, which is nothing where nobody knows: a job may have ended since it was listed, and not every server knows everything.
 async fn ask(client: &Client, key: KeyName, qualifiers: Vec<Info>) -> Result<Vec<Info>> {
-    let query = Query { keys: vec![Some(key.0.into())], qualifiers };
+    let query = Query {
+        keys: vec![Some(key.0.into())],
+        qualifiers,
+    };
     match client.query(&[query]).await {
         Ok(found) => Ok(found.infos),
         Err(ClientError::Refused {
-            status: code::PMIX_ERR_NOT_FOUND | code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_BAD_PARAM,
+            status:
+                code::PMIX_ERR_NOT_FOUND | code::PMIX_ERR_NOT_SUPPORTED | code::PMIX_ERR_BAD_PARAM,
             ..
         }) => Ok(Vec::new()),
         Err(error) => Err(error.into()),

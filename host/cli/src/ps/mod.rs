@@ -26,7 +26,14 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// Prints what runs.
 pub fn run(args: Ps) -> Result<ExitCode> {
     node::as_tool(async {
-        let Ps { server, jobs, watch, every, count, json } = args;
+        let Ps {
+            server,
+            jobs,
+            watch,
+            every,
+            count,
+            json,
+        } = args;
         let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
         let form = match (json, watch) {
             (true, _) => Form::Json,
@@ -55,7 +62,10 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             }
             Ok::<(), anyhow::Error>(())
         };
-        let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let mut signals = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        );
         tokio::select! {
             shown = show => shown?,
             _ = signals.0.recv() => {}
@@ -68,7 +78,10 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         if watch || missing.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
-        let names: Vec<String> = missing.iter().map(|nspace| format!("{:?}", nspace.as_str())).collect();
+        let names: Vec<String> = missing
+            .iter()
+            .map(|nspace| format!("{:?}", nspace.as_str()))
+            .collect();
         crate::say(&format!("no job of yours is called {}", names.join(" or ")));
         Ok(ExitCode::from(MISSING))
     })

@@ -60,15 +60,45 @@ fn rows(job: &Job) -> Vec<[String; 8]> {
     let user = || job.uid.map_or_else(unknown, units::user);
     let command = || job.command.clone().unwrap_or_else(unknown);
     if job.procs.is_empty() {
-        let size = job.size.map_or_else(unknown, |size| format!("0-{}", size.saturating_sub(1)));
-        return vec![[name(), user(), size, unknown(), unknown(), unknown(), unknown(), command()]];
+        let size = job
+            .size
+            .map_or_else(unknown, |size| format!("0-{}", size.saturating_sub(1)));
+        return vec![[
+            name(),
+            user(),
+            size,
+            unknown(),
+            unknown(),
+            unknown(),
+            unknown(),
+            command(),
+        ]];
     }
     let row = |listed: &Listed| {
         let Listed { info, usage } = listed;
-        let pid = if info.pid == 0 { unknown() } else { info.pid.to_string() };
-        let cpu = usage.as_ref().and_then(|usage| usage.cpu_percent).map_or_else(unknown, |cpu| format!("{cpu:.1}"));
-        let memory = usage.as_ref().and_then(Usage::memory_mb).map_or_else(unknown, units::megabytes);
-        [name(), user(), info.proc.rank.to_string(), state(listed).to_owned(), pid, cpu, memory, command()]
+        let pid = if info.pid == 0 {
+            unknown()
+        } else {
+            info.pid.to_string()
+        };
+        let cpu = usage
+            .as_ref()
+            .and_then(|usage| usage.cpu_percent)
+            .map_or_else(unknown, |cpu| format!("{cpu:.1}"));
+        let memory = usage
+            .as_ref()
+            .and_then(Usage::memory_mb)
+            .map_or_else(unknown, units::megabytes);
+        [
+            name(),
+            user(),
+            info.proc.rank.to_string(),
+            state(listed).to_owned(),
+            pid,
+            cpu,
+            memory,
+            command(),
+        ]
     };
     job.procs.iter().map(row).collect()
 }
@@ -76,7 +106,9 @@ fn rows(job: &Job) -> Vec<[String; 8]> {
 /// The state of a proc in a word. Only the operating system knows who is stopped.
 fn state(listed: &Listed) -> &'static str {
     match u64::from(listed.info.state.0) {
-        _ if listed.info.state == ProcState::RUNNING && listed.usage.as_ref().is_some_and(Usage::is_stopped) => {
+        _ if listed.info.state == ProcState::RUNNING
+            && listed.usage.as_ref().is_some_and(Usage::is_stopped) =>
+        {
             "stopped"
         }
         number::PMIX_PROC_STATE_PREPPED => "prepared",
@@ -91,7 +123,9 @@ fn state(listed: &Listed) -> &'static str {
         | number::PMIX_PROC_STATE_ABORTED_BY_SIG
         | number::PMIX_PROC_STATE_CALLED_ABORT => "aborted",
         number::PMIX_PROC_STATE_TERM_NON_ZERO | number::PMIX_PROC_STATE_TERM_WO_SYNC => "failed",
-        number::PMIX_PROC_STATE_FAILED_TO_START | number::PMIX_PROC_STATE_FAILED_TO_LAUNCH => "not started",
+        number::PMIX_PROC_STATE_FAILED_TO_START | number::PMIX_PROC_STATE_FAILED_TO_LAUNCH => {
+            "not started"
+        }
         number::PMIX_PROC_STATE_HEARTBEAT_FAILED => "silent",
         number::PMIX_PROC_STATE_UNDEF => UNKNOWN,
         _ => "other",
@@ -106,7 +140,10 @@ fn job_json(job: &Job) -> Value {
 fn proc_json(listed: &Listed) -> Value {
     let Listed { info, usage } = listed;
     let state = state(listed);
-    let text = |text: &Option<peal_model::Text>| text.as_ref().map(|text| text.to_string_lossy().into_owned());
+    let text = |text: &Option<peal_model::Text>| {
+        text.as_ref()
+            .map(|text| text.to_string_lossy().into_owned())
+    };
     json!({
         "rank": info.proc.rank.0,
         "state": (state != UNKNOWN).then_some(state),
@@ -124,8 +161,21 @@ mod tests {
 
     fn listed(rank: u32, state: ProcState, usage: Option<Usage>) -> Listed {
         let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
-        let pid = if state == ProcState::TERMINATED { 0 } else { 4711 };
-        Listed { info: ProcInfo { proc, hostname: None, executable: None, pid, state }, usage }
+        let pid = if state == ProcState::TERMINATED {
+            0
+        } else {
+            4711
+        };
+        Listed {
+            info: ProcInfo {
+                proc,
+                hostname: None,
+                executable: None,
+                pid,
+                state,
+            },
+            usage,
+        }
     }
 
     #[test]
@@ -136,7 +186,10 @@ mod tests {
             os_state: Some("T (stopped)".to_owned()),
             ..Usage::default()
         };
-        let procs = vec![listed(0, ProcState::RUNNING, Some(stopped)), listed(10, ProcState::TERMINATED, None)];
+        let procs = vec![
+            listed(0, ProcState::RUNNING, Some(stopped)),
+            listed(10, ProcState::TERMINATED, None),
+        ];
         let solver = Job {
             nspace: Nspace::new("solver").unwrap(),
             uid: Some(0),
@@ -144,8 +197,13 @@ mod tests {
             command: Some("./app\u{1b}[2J".to_owned()),
             procs,
         };
-        let far =
-            Job { nspace: Nspace::new("far").unwrap(), uid: None, size: Some(4), command: None, procs: Vec::new() };
+        let far = Job {
+            nspace: Nspace::new("far").unwrap(),
+            uid: None,
+            size: Some(4),
+            command: None,
+            procs: Vec::new(),
+        };
         let jobs = [solver, far];
         let expected = "\
 job     user  rank  state     pid  cpu%  memory  command
@@ -154,10 +212,20 @@ solver  root    10  ended       -     -       -  ./app\\u{1b}[2J
 far     -      0-3  -           -     -       -  -
 ";
         assert_eq!(snapshot(&jobs, Form::Plain, true).unwrap(), expected);
-        assert_eq!(snapshot(&jobs, Form::Redrawn, false).unwrap(), format!("{CLEAR}{expected}"));
-        assert_eq!(snapshot(&[], Form::Plain, false).unwrap(), "\nno jobs run here\n");
-        let told: Value = serde_json::from_str(&snapshot(&jobs, Form::Json, true).unwrap()).unwrap();
+        assert_eq!(
+            snapshot(&jobs, Form::Redrawn, false).unwrap(),
+            format!("{CLEAR}{expected}")
+        );
+        assert_eq!(
+            snapshot(&[], Form::Plain, false).unwrap(),
+            "\nno jobs run here\n"
+        );
+        let told: Value =
+            serde_json::from_str(&snapshot(&jobs, Form::Json, true).unwrap()).unwrap();
         assert_eq!(told[0]["procs"][0]["usage"]["cpu_percent"], 12.345);
-        assert_eq!((&told[0]["procs"][1]["pid"], &told[1]["size"]), (&Value::Null, &4.into()));
+        assert_eq!(
+            (&told[0]["procs"][1]["pid"], &told[1]["size"]),
+            (&Value::Null, &4.into())
+        );
     }
 }

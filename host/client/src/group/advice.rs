@@ -19,14 +19,25 @@ impl Advice {
     /// What these results of a component say to this event, if that is an invitation and they say anything.
     pub(crate) fn of(event: &Event, results: &[Info]) -> Option<Advice> {
         let invited = Invited::of(event)?;
-        let answer = results.iter().find(|info| info.key == ANSWER).map(|info| &info.value)?;
+        let answer = results
+            .iter()
+            .find(|info| info.key == ANSWER)
+            .map(|info| &info.value)?;
         match answer.as_str() {
             Some("accept") => Some(Advice::Accept(invited)),
             Some("decline") => Some(Advice::Decline(invited)),
             _ => {
-                let (group, text) =
-                    (&invited.group, answer.as_str().map_or_else(|| format!("{answer:?}"), str::to_owned));
-                tracing::warn!(group, answer = text, "a component says neither accept nor decline to an invitation");
+                let (group, text) = (
+                    &invited.group,
+                    answer
+                        .as_str()
+                        .map_or_else(|| format!("{answer:?}"), str::to_owned),
+                );
+                tracing::warn!(
+                    group,
+                    answer = text,
+                    "a component says neither accept nor decline to an invitation"
+                );
                 None
             }
         }
@@ -37,7 +48,10 @@ impl Client {
     /// Answers an invitation as a component says, and learns what becomes of the group.
     pub(crate) async fn follow(self, advice: Advice) {
         let (group, ended) = match &advice {
-            Advice::Accept(invited) => (&invited.group, self.group_join(invited, Join::new()).await.map(drop)),
+            Advice::Accept(invited) => (
+                &invited.group,
+                self.group_join(invited, Join::new()).await.map(drop),
+            ),
             Advice::Decline(invited) => (&invited.group, self.group_decline(invited).await),
         };
         if let Err(error) = ended {
@@ -54,14 +68,27 @@ mod tests {
     fn advice(code: peal_model::Status, answer: Value) -> Option<Advice> {
         let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(0)));
         let infos = vec![Info::new(key::PMIX_GROUP_ID, Value::string("crew"))];
-        Advice::of(&Event { code, source, range: Range::Custom, infos }, &[Info::new(ANSWER, answer)])
+        Advice::of(
+            &Event {
+                code,
+                source,
+                range: Range::Custom,
+                infos,
+            },
+            &[Info::new(ANSWER, answer)],
+        )
     }
 
     #[test]
     fn only_an_invitation_is_answered_and_only_by_what_is_an_answer() {
         let invited = code::PMIX_GROUP_INVITED;
-        assert!(matches!(advice(invited, Value::string("accept")), Some(Advice::Accept(to)) if to.group == "crew"));
-        assert!(matches!(advice(invited, Value::string("decline")), Some(Advice::Decline(_))));
+        assert!(
+            matches!(advice(invited, Value::string("accept")), Some(Advice::Accept(to)) if to.group == "crew")
+        );
+        assert!(matches!(
+            advice(invited, Value::string("decline")),
+            Some(Advice::Decline(_))
+        ));
         assert!(advice(invited, Value::string("perhaps")).is_none());
         assert!(advice(invited, Value::Bool(true)).is_none());
         assert!(advice(code::PMIX_GROUP_LEFT, Value::string("accept")).is_none());

@@ -28,12 +28,19 @@ pub struct Construct {
 impl Construct {
     /// The caller leads, and names all who do: each of them calls with the same procs, in whatever order.
     pub fn of(procs: &[Proc]) -> Construct {
-        Construct { procs: procs.to_vec(), directives: Vec::new(), says: Vec::new() }
+        Construct {
+            procs: procs.to_vec(),
+            directives: Vec::new(),
+            says: Vec::new(),
+        }
     }
 
     /// The caller leads, and knows how many do, itself among them, but not who (`PMIX_GROUP_BOOTSTRAP`).
     pub fn bootstrap(leaders: usize) -> Construct {
-        Construct::added().with(Info::new(key::PMIX_GROUP_BOOTSTRAP, Value::Size(leaders as u64)))
+        Construct::added().with(Info::new(
+            key::PMIX_GROUP_BOOTSTRAP,
+            Value::Size(leaders as u64),
+        ))
     }
 
     /// The caller knows that somebody who leads adds it, and nothing else.
@@ -43,7 +50,10 @@ impl Construct {
 
     /// These are to be in it, too; they call with [`Construct::added`] (`PMIX_GROUP_ADD_MEMBERS`).
     pub fn adding(self, procs: &[Proc]) -> Construct {
-        self.with(Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(procs.iter().cloned())))
+        self.with(Info::new(
+            key::PMIX_GROUP_ADD_MEMBERS,
+            Value::procs(procs.iter().cloned()),
+        ))
     }
 
     /// The group gets a number that no other has (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
@@ -83,7 +93,10 @@ impl Construct {
 
     /// The members stand in this order (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
     pub fn ordered(self, members: &[Proc]) -> Construct {
-        self.with(Info::new(key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER, Value::procs(members.iter().cloned())))
+        self.with(Info::new(
+            key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER,
+            Value::procs(members.iter().cloned()),
+        ))
     }
 
     /// What the others are to know of the caller (`PMIX_GROUP_INFO`).

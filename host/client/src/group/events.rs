@@ -19,17 +19,27 @@ impl Invited {
         let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
         let said = contribution::all_said(std::slice::from_ref(&leader), &event.infos);
         let said = said.into_iter().flat_map(|(_, said)| said).collect();
-        (event.code == code::PMIX_GROUP_INVITED).then_some(Invited { group, leader, said })
+        (event.code == code::PMIX_GROUP_INVITED).then_some(Invited {
+            group,
+            leader,
+            said,
+        })
     }
 
     /// The event that accepts it.
     pub(crate) fn acceptance(&self) -> (Status, Vec<Info>) {
-        (code::PMIX_GROUP_INVITE_ACCEPTED, answer(&self.group, &self.leader))
+        (
+            code::PMIX_GROUP_INVITE_ACCEPTED,
+            answer(&self.group, &self.leader),
+        )
     }
 
     /// The event that declines it.
     pub(crate) fn refusal(&self) -> (Status, Vec<Info>) {
-        (code::PMIX_GROUP_INVITE_DECLINED, answer(&self.group, &self.leader))
+        (
+            code::PMIX_GROUP_INVITE_DECLINED,
+            answer(&self.group, &self.leader),
+        )
     }
 }
 
@@ -52,8 +62,14 @@ impl Decision {
         match self {
             Decision::GoOn => (code::PMIX_GROUP_MEMBERSHIP_UPDATE, vec![named, hidden]),
             Decision::Replace(procs) => {
-                let added = Info::new(key::PMIX_GROUP_ADD_MEMBERS, Value::procs(procs.iter().cloned()));
-                (code::PMIX_GROUP_MEMBERSHIP_UPDATE, vec![named, hidden, added])
+                let added = Info::new(
+                    key::PMIX_GROUP_ADD_MEMBERS,
+                    Value::procs(procs.iter().cloned()),
+                );
+                (
+                    code::PMIX_GROUP_MEMBERSHIP_UPDATE,
+                    vec![named, hidden, added],
+                )
             }
             Decision::CallOff => (code::PMIX_GROUP_CONSTRUCT_ABORT, vec![named, hidden]),
         }
@@ -63,7 +79,10 @@ impl Decision {
 /// What an event about a group says to those whom it is for.
 pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
     vec![
-        Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(targets.iter().cloned())),
+        Info::new(
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            Value::procs(targets.iter().cloned()),
+        ),
         Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         Info::new(key::PMIX_GROUP_ID, Value::string(group)),
     ]
@@ -71,7 +90,9 @@ pub(super) fn to(targets: &[Proc], group: &str) -> Vec<Info> {
 
 /// Infos of an event with those that the caller provided. Keys that the event itself has are not the caller's to give.
 pub(super) fn with_provided(own: Vec<Info>, provided: impl IntoIterator<Item = Info>) -> Vec<Info> {
-    let provided = provided.into_iter().filter(|info| own.iter().all(|known| known.key != info.key));
+    let provided = provided
+        .into_iter()
+        .filter(|info| own.iter().all(|known| known.key != info.key));
     let provided: Vec<Info> = provided.collect();
     [own, provided].concat()
 }
@@ -95,13 +116,23 @@ pub(super) fn failure(leader: &Proc, group: &str, why: Status) -> Event {
         status(why),
     ];
     let (code, source) = (code::PMIX_GROUP_CONSTRUCT_COMPLETE, Some(leader.clone()));
-    Event { code, source, range: Range::ProcLocal, infos }
+    Event {
+        code,
+        source,
+        range: Range::ProcLocal,
+        infos,
+    }
 }
 
 /// The event by which those who were invited hear that there is no group.
 pub(super) fn abort(leader: &Proc, group: &str, invited: &[Proc]) -> Event {
     let (code, source) = (code::PMIX_GROUP_CONSTRUCT_ABORT, Some(leader.clone()));
-    Event { code, source, range: Range::Custom, infos: to(invited, group) }
+    Event {
+        code,
+        source,
+        range: Range::Custom,
+        infos: to(invited, group),
+    }
 }
 
 /// Releases of the C library take the leader by itself, in no array.
@@ -115,7 +146,10 @@ pub(super) fn answer(group: &str, leader: &Proc) -> Vec<Info> {
 
 /// Which group an event names.
 pub(super) fn group_of(event: &Event) -> Option<&str> {
-    event.infos.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str)
+    event
+        .infos
+        .value_of(key::PMIX_GROUP_ID)
+        .and_then(Value::as_str)
 }
 
 /// Whether an event is about this group. The C library's releases do not say so in their answers to invitations.

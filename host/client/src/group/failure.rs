@@ -48,7 +48,10 @@ impl fmt::Display for NotFormed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotFormed::Absent(absent) => {
-                let all: Vec<String> = absent.iter().map(|(proc, why)| format!("{proc} {why}")).collect();
+                let all: Vec<String> = absent
+                    .iter()
+                    .map(|(proc, why)| format!("{proc} {why}"))
+                    .collect();
                 f.write_str(&all.join(", "))
             }
             NotFormed::CalledOff(leader) => write!(f, "{leader}, who led, has called it off"),

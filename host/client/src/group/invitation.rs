@@ -74,7 +74,11 @@ impl Invitation {
             group: group.to_owned(),
             attendance,
             deciding,
-            invited: if procs.contains(&me) { Vec::new() } else { vec![me.clone()] },
+            invited: if procs.contains(&me) {
+                Vec::new()
+            } else {
+                vec![me.clone()]
+            },
             to_invite: Vec::new(),
             awaited: BTreeSet::new(),
             absent: Vec::new(),
@@ -90,7 +94,9 @@ impl Invitation {
     /// Invites these as well, each once.
     fn invite(&mut self, procs: Vec<Proc>) {
         for proc in procs {
-            if !self.awaited.contains(&proc) && (proc == self.me || !self.accepted.contains_key(&proc)) {
+            if !self.awaited.contains(&proc)
+                && (proc == self.me || !self.accepted.contains_key(&proc))
+            {
                 if !self.invited.contains(&proc) {
                     self.invited.push(proc.clone());
                 }
@@ -105,15 +111,25 @@ impl Invitation {
     /// An event has come.
     pub(super) fn see(&mut self, event: &Event) {
         if event.code == code::PMIX_PROC_TERMINATED {
-            event.affected().iter().for_each(|proc| self.misses(proc, Absence::Ended));
+            event
+                .affected()
+                .iter()
+                .for_each(|proc| self.misses(proc, Absence::Ended));
             return;
         }
-        let Some(source) = event.source.as_ref().filter(|_| may_be_about(event, &self.group)) else { return };
+        let Some(source) = event
+            .source
+            .as_ref()
+            .filter(|_| may_be_about(event, &self.group))
+        else {
+            return;
+        };
         // What others are told as well may be of an earlier invitation to a group of that name.
         let decides = *source == self.me && event.range == Range::ProcLocal;
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
-                self.accepted.insert(source.clone(), contribution::by(source, &event.infos));
+                self.accepted
+                    .insert(source.clone(), contribution::by(source, &event.infos));
             }
             code::PMIX_GROUP_INVITE_ACCEPTED
                 if self.invited.contains(source) && !self.accepted.contains_key(source) =>
@@ -124,7 +140,10 @@ impl Invitation {
             code::PMIX_GROUP_CONSTRUCT_ABORT if decides => self.called_off = true,
             code::PMIX_GROUP_MEMBERSHIP_UPDATE if decides => {
                 self.passed_over = self.told;
-                let others = event.infos.value_of(key::PMIX_GROUP_ADD_MEMBERS).and_then(Value::as_procs);
+                let others = event
+                    .infos
+                    .value_of(key::PMIX_GROUP_ADD_MEMBERS)
+                    .and_then(Value::as_procs);
                 self.invite(others.unwrap_or_default());
             }
             _ => {}
@@ -141,7 +160,8 @@ impl Invitation {
     /// Time is over for those who have not answered, and for deciding about anybody.
     pub(super) fn is_late(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
-        self.absent.extend(awaited.into_iter().map(|proc| (proc, Absence::Silent)));
+        self.absent
+            .extend(awaited.into_iter().map(|proc| (proc, Absence::Silent)));
         self.deciding = Deciding::Nobody;
     }
 
@@ -178,7 +198,12 @@ impl Invitation {
         if !self.awaited.is_empty() {
             return Todo::Wait(Deciding::Nobody);
         }
-        Todo::End(Ok(self.invited.iter().filter(|proc| self.accepted.contains_key(*proc)).cloned().collect()))
+        Todo::End(Ok(self
+            .invited
+            .iter()
+            .filter(|proc| self.accepted.contains_key(*proc))
+            .cloned()
+            .collect()))
     }
 
     /// Everybody who was invited, and who leads.
@@ -188,7 +213,11 @@ impl Invitation {
 
     /// Who has accepted too late, and waits for what becomes of it.
     pub(super) fn late(&self) -> Vec<Proc> {
-        self.late.iter().filter(|proc| !self.accepted.contains_key(*proc)).cloned().collect()
+        self.late
+            .iter()
+            .filter(|proc| !self.accepted.contains_key(*proc))
+            .cloned()
+            .collect()
     }
 
     /// What came with the acceptances.
@@ -208,11 +237,20 @@ mod tests {
     }
 
     fn event(source: u32, (code, infos): (Status, Vec<Info>)) -> Event {
-        Event { code, source: Some(proc(source)), range: Range::Custom, infos }
+        Event {
+            code,
+            source: Some(proc(source)),
+            range: Range::Custom,
+            infos,
+        }
     }
 
     fn answer(source: u32, group: &str, code: Status) -> Event {
-        let invited = Invited { group: group.to_owned(), leader: proc(0), said: Vec::new() };
+        let invited = Invited {
+            group: group.to_owned(),
+            leader: proc(0),
+            said: Vec::new(),
+        };
         event(source, (code, invited.acceptance().1))
     }
 
@@ -225,14 +263,32 @@ mod tests {
     }
 
     fn ends(rank: u32) -> Event {
-        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(rank)))];
-        Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos }
+        let infos = vec![Info::new(
+            key::PMIX_EVENT_AFFECTED_PROC,
+            Value::Proc(proc(rank)),
+        )];
+        Event {
+            code: code::PMIX_PROC_TERMINATED,
+            source: None,
+            range: Range::Session,
+            infos,
+        }
     }
 
     /// Rank 0 has invited ranks 1 and 2.
     fn invited(attendance: Attendance, deciding: Deciding) -> Invitation {
-        let mut invitation = Invitation::new(proc(0), "crew", vec![proc(2), proc(1), proc(2)], attendance, deciding);
-        assert_eq!(invitation.next(), Todo::Invite(vec![proc(2), proc(1)]), "each once");
+        let mut invitation = Invitation::new(
+            proc(0),
+            "crew",
+            vec![proc(2), proc(1), proc(2)],
+            attendance,
+            deciding,
+        );
+        assert_eq!(
+            invitation.next(),
+            Todo::Invite(vec![proc(2), proc(1)]),
+            "each once"
+        );
         assert_eq!(invitation.next(), Todo::Wait(Deciding::Nobody));
         invitation
     }
@@ -245,24 +301,50 @@ mod tests {
     #[test]
     fn it_ends_when_all_have_accepted_and_members_stand_as_they_were_invited() {
         let mut invitation = invited(Attendance::Needed, Deciding::Nobody);
-        let others = [answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED), accepts(7), declines(0), ends(9)];
-        assert_eq!(see(&mut invitation, others), Todo::Wait(Deciding::Nobody), "not meant, or not asked");
+        let others = [
+            answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED),
+            accepts(7),
+            declines(0),
+            ends(9),
+        ];
+        assert_eq!(
+            see(&mut invitation, others),
+            Todo::Wait(Deciding::Nobody),
+            "not meant, or not asked"
+        );
         // Early releases do not name the group.
         let mut unnamed = accepts(1);
         unnamed.infos.retain(|info| info.key != key::PMIX_GROUP_ID);
-        assert_eq!(see(&mut invitation, [unnamed]), Todo::Wait(Deciding::Nobody));
-        assert_eq!(see(&mut invitation, [accepts(2)]), Todo::End(Ok(vec![proc(0), proc(2), proc(1)])));
+        assert_eq!(
+            see(&mut invitation, [unnamed]),
+            Todo::Wait(Deciding::Nobody)
+        );
+        assert_eq!(
+            see(&mut invitation, [accepts(2)]),
+            Todo::End(Ok(vec![proc(0), proc(2), proc(1)]))
+        );
     }
 
     #[test]
     fn who_is_missed_ends_it_unless_they_are_optional() {
         let mut needed = invited(Attendance::Needed, Deciding::Nobody);
-        assert_eq!(see(&mut needed, [accepts(1), ends(1)]), Todo::Tell(proc(1)), "who accepted may end, too");
-        assert_eq!(needed.next(), Todo::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)]))));
+        assert_eq!(
+            see(&mut needed, [accepts(1), ends(1)]),
+            Todo::Tell(proc(1)),
+            "who accepted may end, too"
+        );
+        assert_eq!(
+            needed.next(),
+            Todo::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)])))
+        );
 
         let mut optional = invited(Attendance::Optional, Deciding::Nobody);
         assert_eq!(see(&mut optional, [declines(1)]), Todo::Tell(proc(1)));
-        assert_eq!(optional.next(), Todo::Wait(Deciding::Nobody), "there is somebody else");
+        assert_eq!(
+            optional.next(),
+            Todo::Wait(Deciding::Nobody),
+            "there is somebody else"
+        );
         optional.is_late();
         assert_eq!(see(&mut optional, [accepts(2)]), Todo::Tell(proc(2)));
         assert_eq!(optional.next(), Todo::End(Ok(vec![proc(0)])));
@@ -273,22 +355,46 @@ mod tests {
     fn whoever_is_asked_goes_on_replaces_or_calls_it_off() {
         let decided = |decision: Decision| {
             let mut invitation = invited(Attendance::Needed, Deciding::Asked);
-            assert_eq!(see(&mut invitation, [accepts(2), declines(1)]), Todo::Tell(proc(1)));
+            assert_eq!(
+                see(&mut invitation, [accepts(2), declines(1)]),
+                Todo::Tell(proc(1))
+            );
             assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
             // Nobody else decides, and what all are told is no decision.
             let no_decisions = [
-                Event { range: Range::ProcLocal, ..event(2, decision.event("crew")) },
+                Event {
+                    range: Range::ProcLocal,
+                    ..event(2, decision.event("crew"))
+                },
                 event(0, decision.event("crew")),
             ];
-            assert_eq!(see(&mut invitation, no_decisions), Todo::Wait(Deciding::Asked));
-            let todo = see(&mut invitation, [Event { range: Range::ProcLocal, ..event(0, decision.event("crew")) }]);
+            assert_eq!(
+                see(&mut invitation, no_decisions),
+                Todo::Wait(Deciding::Asked)
+            );
+            let todo = see(
+                &mut invitation,
+                [Event {
+                    range: Range::ProcLocal,
+                    ..event(0, decision.event("crew"))
+                }],
+            );
             (invitation, todo)
         };
-        assert_eq!(decided(Decision::GoOn).1, Todo::End(Ok(vec![proc(0), proc(2)])));
-        assert_eq!(decided(Decision::CallOff).1, Todo::End(Err(NotFormed::CalledOff(proc(0)))));
+        assert_eq!(
+            decided(Decision::GoOn).1,
+            Todo::End(Ok(vec![proc(0), proc(2)]))
+        );
+        assert_eq!(
+            decided(Decision::CallOff).1,
+            Todo::End(Err(NotFormed::CalledOff(proc(0))))
+        );
         let (mut invitation, todo) = decided(Decision::Replace(vec![proc(3), proc(2)]));
         assert_eq!(todo, Todo::Invite(vec![proc(3)]), "2 has accepted");
-        assert_eq!(see(&mut invitation, [accepts(3)]), Todo::End(Ok(vec![proc(0), proc(2), proc(3)])));
+        assert_eq!(
+            see(&mut invitation, [accepts(3)]),
+            Todo::End(Ok(vec![proc(0), proc(2), proc(3)]))
+        );
     }
 
     #[test]
@@ -300,18 +406,33 @@ mod tests {
             invitation.is_undecided();
             invitation.next()
         };
-        assert_eq!(undecided(Attendance::Optional), Todo::End(Ok(vec![proc(0), proc(2)])));
+        assert_eq!(
+            undecided(Attendance::Optional),
+            Todo::End(Ok(vec![proc(0), proc(2)]))
+        );
         let absent = vec![(proc(1), Absence::Declined)];
-        assert_eq!(undecided(Attendance::Needed), Todo::End(Err(NotFormed::Absent(absent))));
+        assert_eq!(
+            undecided(Attendance::Needed),
+            Todo::End(Err(NotFormed::Absent(absent)))
+        );
     }
 
     #[test]
     fn what_members_bring_is_gathered_and_nothing_else_of_their_answers() {
         let mut invitation = invited(Attendance::Needed, Deciding::Nobody);
-        let said = |whose| contribution::said(&proc(whose), vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))]);
+        let said = |whose| {
+            contribution::said(
+                &proc(whose),
+                vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))],
+            )
+        };
         let mut accepted = accepts(1);
         accepted.infos.extend(said(1).into_iter().chain(said(2)));
         invitation.see(&accepted);
-        assert_eq!(invitation.brought(), [said(1).unwrap()], "nobody speaks for another");
+        assert_eq!(
+            invitation.brought(),
+            [said(1).unwrap()],
+            "nobody speaks for another"
+        );
     }
 }

@@ -20,10 +20,13 @@ struct Joining {
 
 impl Joining {
     fn see(&mut self, event: &Event) {
-        let by_leader = event.source.as_ref() == Some(&self.leader) && may_be_about(event, &self.group);
+        let by_leader =
+            event.source.as_ref() == Some(&self.leader) && may_be_about(event, &self.group);
         let outcome = match event.code {
             code::PMIX_GROUP_CONSTRUCT_COMPLETE
-                if by_leader && is_formed(event) && members(event).iter().any(|proc| proc.covers(&self.me)) =>
+                if by_leader
+                    && is_formed(event)
+                    && members(event).iter().any(|proc| proc.covers(&self.me)) =>
             {
                 Ok(event.clone())
             }
@@ -74,7 +77,10 @@ impl Observer for Seat<Joining> {
 
 /// Who is in the group that an event announces. Releases of the C library have them as its targets alone.
 fn members(event: &Event) -> Vec<Proc> {
-    let named = event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).and_then(Value::as_procs);
+    let named = event
+        .infos
+        .value_of(key::PMIX_GROUP_MEMBERSHIP)
+        .and_then(Value::as_procs);
     named.or_else(|| event.custom_targets()).unwrap_or_default()
 }
 
@@ -106,12 +112,27 @@ impl Client {
         let limit = self.limit().unwrap_or(PATIENCE);
         let deadline = Instant::now() + limit;
         let Invited { group, leader, .. } = invited;
-        let ends = [code::PMIX_GROUP_CONSTRUCT_COMPLETE, code::PMIX_GROUP_CONSTRUCT_ABORT, code::PMIX_PROC_TERMINATED];
+        let ends = [
+            code::PMIX_GROUP_CONSTRUCT_COMPLETE,
+            code::PMIX_GROUP_CONSTRUCT_ABORT,
+            code::PMIX_PROC_TERMINATED,
+        ];
         self.want(&ends).await?;
         let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
-        let joining = Arc::new(Seat::new(Joining { me, group: group.clone(), leader, outcome: None }, self.server()));
+        let joining = Arc::new(Seat::new(
+            Joining {
+                me,
+                group: group.clone(),
+                leader,
+                outcome: None,
+            },
+            self.server(),
+        ));
         self.session().queue.observers.add(&joining);
-        let Join { says, infos: provided } = join;
+        let Join {
+            says,
+            infos: provided,
+        } = join;
         let (code, infos) = invited.acceptance();
         let infos = with_provided(infos, [provided, self.contribution(says)].concat());
         self.notify(code, Range::Custom, infos).await?;
@@ -123,13 +144,28 @@ impl Client {
             }
             if timeout_at(deadline, joining.changed()).await.is_err() {
                 self.group_decline(invited).await?;
-                return Err(ClientError::NotJoined { group, leader: invited.leader.clone(), limit });
+                return Err(ClientError::NotJoined {
+                    group,
+                    leader: invited.leader.clone(),
+                    limit,
+                });
             }
         };
-        let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
+        let context_id = event
+            .infos
+            .value_of(key::PMIX_GROUP_CONTEXT_ID)
+            .and_then(Value::as_u64);
         let members = members(&event);
         let said = contribution::all_said(&members, &event.infos);
-        Ok(self.joined(Group { name: group, members, context_id, said }, &event.infos))
+        Ok(self.joined(
+            Group {
+                name: group,
+                members,
+                context_id,
+                said,
+            },
+            &event.infos,
+        ))
     }
 
     /// Declines an invitation (`PMIx_Group_join`). A handler does so by [`crate::HandlerCall::decline`].
@@ -141,7 +177,9 @@ impl Client {
     /// A group is there to which somebody invited: what its members have for each other is theirs alone, and kept here.
     pub(super) fn joined(&self, group: Group, infos: &[Info]) -> Group {
         let mut known = self.known();
-        contribution::all_put(&group.members, infos).into_iter().for_each(|data| known.learn(data));
+        contribution::all_put(&group.members, infos)
+            .into_iter()
+            .for_each(|data| known.learn(data));
         known.learn_group(&group);
         group
     }

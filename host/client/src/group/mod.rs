@@ -24,7 +24,8 @@ pub(crate) use over::AllOver;
 
 use crate::{Call, Client, ClientError};
 use peal_model::{
-    CommandCode, GroupResult, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply, Request, Value, key,
+    CommandCode, GroupResult, IdentError, Info, InfoFlags, Infos, Nspace, Proc, Query, Reply,
+    Request, Value, key,
 };
 use std::sync::Arc;
 
@@ -56,39 +57,77 @@ impl Group {
     /// With this, a get is for what a member said of itself in this group (`PMIX_GROUP_CONTEXT_ID`); none where the group has no number.
     pub fn qualifier(&self) -> Option<Info> {
         let value = Value::Size(self.context_id?);
-        Some(Info { key: key::PMIX_GROUP_CONTEXT_ID.into(), value, flags: InfoFlags::QUALIFIER })
+        Some(Info {
+            key: key::PMIX_GROUP_CONTEXT_ID.into(),
+            value,
+            flags: InfoFlags::QUALIFIER,
+        })
     }
 }
 
 impl Client {
     /// Constructs a group with others, each of whom calls (`PMIx_Group_construct`). It ends in the same way for all; where it came to
     /// nothing, [`ClientError::Refused`] says why. See [`Construct`].
-    pub async fn group_construct(&self, group: &str, construct: Construct) -> Result<Group, ClientError> {
-        let Construct { procs, mut directives, says } = construct;
+    pub async fn group_construct(
+        &self,
+        group: &str,
+        construct: Construct,
+    ) -> Result<Group, ClientError> {
+        let Construct {
+            procs,
+            mut directives,
+            says,
+        } = construct;
         directives.extend(self.contribution(says));
-        let request = Request::GroupConstruct { group: Some(group.into()), procs: procs.clone(), directives };
+        let request = Request::GroupConstruct {
+            group: Some(group.into()),
+            procs: procs.clone(),
+            directives,
+        };
         let (members, context_id, infos) = match self.ask(request).await? {
             Reply::Group(result) => {
-                let GroupResult { members, context_id, infos, .. } = Arc::unwrap_or_clone(result);
+                let GroupResult {
+                    members,
+                    context_id,
+                    infos,
+                    ..
+                } = Arc::unwrap_or_clone(result);
                 (members, context_id, infos)
             }
             Reply::Status(_) => (Vec::new(), None, Vec::new()),
-            _ => return Err(ClientError::UnfitAnswer { call: Call(CommandCode::GroupConstruct) }),
+            _ => {
+                return Err(ClientError::UnfitAnswer {
+                    call: Call(CommandCode::GroupConstruct),
+                });
+            }
         };
         // Servers of early releases do not tell who is in it: then it is those who were named.
         let members = if members.is_empty() { procs } else { members };
         // A job that somebody named by the wildcard rank stands as that. The group is there, so that a job of unknown size is no failure.
         let members = self.each(&members).await.unwrap_or(members);
         let said = contribution::all_said(&members, &infos);
-        let group = Group { name: group.to_owned(), members, context_id, said };
+        let group = Group {
+            name: group.to_owned(),
+            members,
+            context_id,
+            said,
+        };
         self.known().learn_group(&group);
         Ok(group)
     }
 
     /// Dissolves a group with all who are left in it, each of whom calls (`PMIx_Group_destruct`).
-    pub async fn group_destruct(&self, group: &str, directives: &[Info]) -> Result<(), ClientError> {
+    pub async fn group_destruct(
+        &self,
+        group: &str,
+        directives: &[Info],
+    ) -> Result<(), ClientError> {
         let members = self.known().members_of(group);
-        let request = Request::GroupDestruct { group: Some(group.into()), members, directives: directives.to_vec() };
+        let request = Request::GroupDestruct {
+            group: Some(group.into()),
+            members,
+            directives: directives.to_vec(),
+        };
         self.ask(request).await?;
         self.known().forget_group(group);
         Ok(())
@@ -96,7 +135,11 @@ impl Client {
 
     /// Leaves a group (`PMIx_Group_leave`), whose other members hear of it.
     pub async fn group_leave(&self, group: &str, directives: &[Info]) -> Result<(), ClientError> {
-        self.ask(Request::GroupLeave { group: Some(group.into()), directives: directives.to_vec() }).await?;
+        self.ask(Request::GroupLeave {
+            group: Some(group.into()),
+            directives: directives.to_vec(),
+        })
+        .await?;
         self.known().forget_group(group);
         Ok(())
     }
@@ -108,7 +151,11 @@ impl Client {
             qualifiers: vec![Info::new(key::PMIX_GROUP_ID, Value::string(group))],
         };
         let told = self.query(&[query]).await?.infos;
-        let members = told.value_of(key::PMIX_QUERY_GROUP_MEMBERSHIP).and_then(Value::as_procs);
-        members.ok_or(ClientError::UnfitAnswer { call: Call(CommandCode::Query) })
+        let members = told
+            .value_of(key::PMIX_QUERY_GROUP_MEMBERSHIP)
+            .and_then(Value::as_procs);
+        members.ok_or(ClientError::UnfitAnswer {
+            call: Call(CommandCode::Query),
+        })
     }
 }

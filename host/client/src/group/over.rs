@@ -25,21 +25,33 @@ pub(super) struct Over {
 
 impl Over {
     pub(super) fn new(session: &Arc<Session>, group: &str, members: Vec<Proc>) -> Over {
-        Over { session: Arc::downgrade(session), group: group.to_owned(), members }
+        Over {
+            session: Arc::downgrade(session),
+            group: group.to_owned(),
+            members,
+        }
     }
 }
 
 impl Observer for Over {
     fn see(&self, arrival: &Arrival) {
-        let Arrival::Event(event) = arrival else { return };
+        let Arrival::Event(event) = arrival else {
+            return;
+        };
         let accepts = event.code == code::PMIX_GROUP_INVITE_ACCEPTED;
-        let Some(late) = event.source.as_ref().filter(|_| accepts) else { return };
+        let Some(late) = event.source.as_ref().filter(|_| accepts) else {
+            return;
+        };
         // Those who do not say which group they accept wait for none.
         if events::group_of(event) != Some(&self.group) || self.members.contains(late) {
             return;
         }
         if let Some(session) = self.session.upgrade() {
-            session.announce(vec![events::abort(&session.me, &self.group, std::slice::from_ref(late))]);
+            session.announce(vec![events::abort(
+                &session.me,
+                &self.group,
+                std::slice::from_ref(late),
+            )]);
         }
     }
 }

@@ -16,14 +16,21 @@ pub(super) struct Seat<T> {
 
 impl<T> Seat<T> {
     pub(super) fn new(state: T, server: Option<Proc>) -> Seat<T> {
-        Seat { state: Mutex::new(state), server, lost: Mutex::default(), changed: Notify::new() }
+        Seat {
+            state: Mutex::new(state),
+            server,
+            lost: Mutex::default(),
+            changed: Notify::new(),
+        }
     }
 
     /// Something has arrived.
     pub(super) fn note(&self, arrival: &Arrival, see: impl FnOnce(&mut T, &Event)) {
         match arrival {
             Arrival::Event(event) => see(&mut lock(&self.state), event),
-            Arrival::Lost(held, server) if held.get() && self.server.as_ref() == Some(&server.proc) => {
+            Arrival::Lost(held, server)
+                if held.get() && self.server.as_ref() == Some(&server.proc) =>
+            {
                 *lock(&self.lost) = Some(server.clone());
             }
             Arrival::Lost(..) | Arrival::Garbled(..) | Arrival::Registered => return,
@@ -39,7 +46,10 @@ impl<T> Seat<T> {
     /// Looks at it, unless nothing will change it any more because the server is lost.
     pub(super) fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> Result<R, ClientError> {
         match lock(&self.lost).clone() {
-            Some(server) => Err(ClientError::Lost { call: Call(CommandCode::Notify), server }),
+            Some(server) => Err(ClientError::Lost {
+                call: Call(CommandCode::Notify),
+                server,
+            }),
             None => Ok(self.with(look)),
         }
     }

@@ -18,7 +18,10 @@ use std::fmt::Display;
 pub fn status(text: &str) -> Result<Status, String> {
     Status::from_name(text).ok_or_else(|| {
         let hint = meant(text, STATUS_ALIASES.iter().map(|entry| entry.0));
-        format!("the Standard has no such code{}", hint.unwrap_or_else(|| ": give its name or number".to_owned()))
+        format!(
+            "the Standard has no such code{}",
+            hint.unwrap_or_else(|| ": give its name or number".to_owned())
+        )
     })
 }
 
@@ -34,10 +37,16 @@ const RANGES: [(&str, Range); 7] = [
 
 /// A range, by a word or by its name in the Standard.
 pub fn range(text: &str) -> Result<Range, String> {
-    let found = RANGES.iter().find(|(word, range)| *word == text || range.name() == text);
+    let found = RANGES
+        .iter()
+        .find(|(word, range)| *word == text || range.name() == text);
     found.map(|(_, range)| *range).ok_or_else(|| {
         let words = RANGES.map(|range| range.0);
-        format!("one of {} is wanted{}", words.join(", "), meant(text, words).unwrap_or_default())
+        format!(
+            "one of {} is wanted{}",
+            words.join(", "),
+            meant(text, words).unwrap_or_default()
+        )
     })
 }
 
@@ -48,8 +57,12 @@ pub fn nspace(text: &str) -> Result<Nspace, String> {
 
 /// A proc, as in `solver:0`; all of a job are `solver:*`.
 pub fn proc(text: &str) -> Result<Proc, String> {
-    let wanted = || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
-    let (nspace, number) = text.rsplit_once(':').filter(|(nspace, _)| !nspace.is_empty()).ok_or_else(wanted)?;
+    let wanted =
+        || format!("{text:?} is no NSPACE:RANK, as in solver:0, or solver:* for all of a job");
+    let (nspace, number) = text
+        .rsplit_once(':')
+        .filter(|(nspace, _)| !nspace.is_empty())
+        .ok_or_else(wanted)?;
     let nspace = self::nspace(nspace)?;
     if number == "*" {
         return Ok(Proc::all(nspace));
@@ -62,8 +75,13 @@ pub fn proc(text: &str) -> Result<Proc, String> {
 type Read = fn(&str) -> Result<Value, String>;
 
 /// A number, or whatever else is read as it is printed.
-fn plain<T: std::str::FromStr<Err: Display>>(text: &str, value: fn(T) -> Value) -> Result<Value, String> {
-    text.parse().map(value).map_err(|error: T::Err| error.to_string())
+fn plain<T: std::str::FromStr<Err: Display>>(
+    text: &str,
+    value: fn(T) -> Value,
+) -> Result<Value, String> {
+    text.parse()
+        .map(value)
+        .map_err(|error: T::Err| error.to_string())
 }
 
 /// The types that a value may be given, by the Standard's names in short; those of C that mean the same.
@@ -85,8 +103,12 @@ const TYPES: [(&str, &[&str], Read); 27] = [
     ("float", &["float"], |text| plain(text, Value::Float)),
     ("double", &["double"], |text| plain(text, Value::Double)),
     ("time", &["time_t"], |text| plain(text, Value::Time)),
-    ("status", &["pmix_status_t"], |text| status(text).map(Value::Status)),
-    ("proc", &["pmix_proc_t*"], |text| proc(text).map(Value::Proc)),
+    ("status", &["pmix_status_t"], |text| {
+        status(text).map(Value::Status)
+    }),
+    ("proc", &["pmix_proc_t*"], |text| {
+        proc(text).map(Value::Proc)
+    }),
     ("procs", &[], |text| {
         let procs: Result<Vec<Proc>, String> = text.split(',').map(proc).collect();
         procs.map(|procs| Value::DataArray(DataArray::procs(procs)))
@@ -95,10 +117,14 @@ const TYPES: [(&str, &[&str], Read); 27] = [
         "*" => Ok(Value::Rank(rank::PMIX_RANK_WILDCARD)),
         number => plain(number, |number| Value::Rank(Rank(number))),
     }),
-    ("range", &["pmix_data_range_t"], |text| range(text).map(Value::Range)),
+    ("range", &["pmix_data_range_t"], |text| {
+        range(text).map(Value::Range)
+    }),
     ("byte", &[], |text| plain(text, Value::Byte)),
     ("nspace", &[], |text| nspace(text).map(Value::Nspace)),
-    ("bytes", &[], |text| bytes(text).map(|bytes| Value::ByteObject(bytes.into()))),
+    ("bytes", &[], |text| {
+        bytes(text).map(|bytes| Value::ByteObject(bytes.into()))
+    }),
     ("timeval", &[], timeval),
     ("undef", &[], |text| match text {
         "" => Ok(Value::Undef),
@@ -112,8 +138,14 @@ const PROC_LISTS: [&str; 2] = ["PMIX_EVENT_AFFECTED_PROCS", "PMIX_EVENT_CUSTOM_R
 /// An info: `KEY=VALUE`, or `KEY:TYPE=VALUE` with the type said. Keys of the Standard may be given by their names, and have the
 /// Standard's types unless told otherwise; elsewhere `true` and `5` are a boolean and a number.
 pub fn info(text: &str) -> Result<Info, String> {
-    let wanted = || "KEY=VALUE is wanted, as in site.load=5, or KEY:TYPE=VALUE as in site.load:uint64=5".to_owned();
-    let (left, value) = text.split_once('=').filter(|(left, _)| !left.is_empty()).ok_or_else(wanted)?;
+    let wanted = || {
+        "KEY=VALUE is wanted, as in site.load=5, or KEY:TYPE=VALUE as in site.load:uint64=5"
+            .to_owned()
+    };
+    let (left, value) = text
+        .split_once('=')
+        .filter(|(left, _)| !left.is_empty())
+        .ok_or_else(wanted)?;
     let (name, read) = match left.rsplit_once(':') {
         None => (left, None),
         Some((name, of)) => (name, Some(reader(of)?)),
@@ -122,15 +154,23 @@ pub fn info(text: &str) -> Result<Info, String> {
     if key.as_str().is_empty() {
         return Err(wanted());
     }
-    let read = read.or_else(|| attribute.and_then(usual)).unwrap_or(guessed);
-    let value = read(value).map_err(|error| format!("{value:?} is no value for {name}: {error}"))?;
+    let read = read
+        .or_else(|| attribute.and_then(usual))
+        .unwrap_or(guessed);
+    let value =
+        read(value).map_err(|error| format!("{value:?} is no value for {name}: {error}"))?;
     Ok(Info::new(key, value))
 }
 
 /// How values of a type are read.
 fn reader(of: &str) -> Result<Read, String> {
     let read = TYPES.iter().find(|row| row.0 == of).map(|row| row.2);
-    read.ok_or_else(|| format!("{of:?} is no type; these can be given: {}", TYPES.map(|row| row.0).join(", ")))
+    read.ok_or_else(|| {
+        format!(
+            "{of:?} is no type; these can be given: {}",
+            TYPES.map(|row| row.0).join(", ")
+        )
+    })
 }
 
 /// A value of a type, such as `uint64`.
@@ -147,12 +187,17 @@ pub fn data_type(of: &str) -> Result<DataType, String> {
     }
     let read = reader(of)?;
     let sample = SAMPLES.into_iter().find_map(|text| read(text).ok());
-    sample.map(|value| value.data_type()).ok_or_else(|| format!("there are no arrays of {of}"))
+    sample
+        .map(|value| value.data_type())
+        .ok_or_else(|| format!("there are no arrays of {of}"))
 }
 
 /// The word for a type; none where there is none.
 pub fn type_word(of: DataType) -> Option<&'static str> {
-    TYPES.iter().map(|row| row.0).find(|word| *word != "procs" && data_type(word) == Ok(of))
+    TYPES
+        .iter()
+        .map(|row| row.0)
+        .find(|word| *word != "procs" && data_type(word) == Ok(of))
 }
 
 /// The type of arrays, for arrays that hold such.
@@ -166,14 +211,27 @@ pub fn usual_value(key: &str, text: &str) -> Result<Value, String> {
 
 /// A key, by the Standard's name or as it travels.
 pub fn key(name: &str) -> Result<Key, String> {
-    Key::new(attribute(name)?.map_or(name, |attribute| attribute.key)).map_err(|error| error.to_string())
+    Key::new(attribute(name)?.map_or(name, |attribute| attribute.key))
+        .map_err(|error| error.to_string())
 }
 
 /// Bytes in hexadecimal digits, as in `00ff`.
 pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let pair = |pair: &[u8]| if let [high, low] = pair { Some(high << 4 | low) } else { None };
+    let digits: Option<Vec<u8>> = text
+        .chars()
+        .map(|digit| {
+            digit
+                .to_digit(16)
+                .and_then(|digit| u8::try_from(digit).ok())
+        })
+        .collect();
+    let pair = |pair: &[u8]| {
+        if let [high, low] = pair {
+            Some(high << 4 | low)
+        } else {
+            None
+        }
+    };
     let bytes = digits.and_then(|digits| digits.chunks(2).map(pair).collect());
     bytes.ok_or_else(|| "two hexadecimal digits for each byte are wanted, as in 00ff".to_owned())
 }
@@ -181,17 +239,28 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
 /// Seconds and microseconds, as in `5.000001`.
 fn timeval(text: &str) -> Result<Value, String> {
     let wanted = || "seconds and six digits of microseconds are wanted, as in 5.000001".to_owned();
-    let (seconds, microseconds) = text.split_once('.').filter(|split| split.1.len() >= 6).ok_or_else(wanted)?;
+    let (seconds, microseconds) = text
+        .split_once('.')
+        .filter(|split| split.1.len() >= 6)
+        .ok_or_else(wanted)?;
     let number = |text: &str| text.parse::<i64>().map_err(|_| wanted());
-    Ok(Value::Timeval { seconds: number(seconds)?, microseconds: number(microseconds)? })
+    Ok(Value::Timeval {
+        seconds: number(seconds)?,
+        microseconds: number(microseconds)?,
+    })
 }
 
 /// The attribute that is meant by its name or key; none for a key of somebody's own.
 fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
-    let found = ATTRIBUTES.iter().find(|attribute| attribute.name == name || attribute.key == name);
+    let found = ATTRIBUTES
+        .iter()
+        .find(|attribute| attribute.name == name || attribute.key == name);
     if found.is_none() && name.starts_with("PMIX_") {
         let hint = meant(name, ATTRIBUTES.iter().map(|attribute| attribute.name));
-        return Err(format!("the Standard has no attribute {name}{}", hint.unwrap_or_default()));
+        return Err(format!(
+            "the Standard has no attribute {name}{}",
+            hint.unwrap_or_default()
+        ));
     }
     Ok(found)
 }
@@ -209,7 +278,10 @@ fn usual(attribute: &Attribute) -> Option<Read> {
 
 /// What a value is by its looks.
 fn guessed(text: &str) -> Result<Value, String> {
-    let number = text.parse().map(Value::Int64).or_else(|_| text.parse().map(Value::Uint64));
+    let number = text
+        .parse()
+        .map(Value::Int64)
+        .or_else(|_| text.parse().map(Value::Uint64));
     let value = text.parse().map(Value::Bool).ok().or(number.ok());
     Ok(value.unwrap_or_else(|| Value::string(text)))
 }
@@ -225,14 +297,38 @@ mod tests {
 
     #[test]
     fn codes_ranges_and_procs_are_what_the_standard_calls_them_and_what_is_near_is_suggested() {
-        assert_eq!(status("PMIX_ERR_PROC_ABORTED"), Ok(code::PMIX_ERR_PROC_ABORTED));
+        assert_eq!(
+            status("PMIX_ERR_PROC_ABORTED"),
+            Ok(code::PMIX_ERR_PROC_ABORTED)
+        );
         assert_eq!(status("-3001"), Ok(Status(-3001)));
-        assert!(status("PMIX_ERR_PROC_ABORTD").unwrap_err().ends_with("did you mean `PMIX_ERR_PROC_ABORTED`?"));
-        assert!(status("trouble").unwrap_err().contains("give its name or number"));
-        assert_eq!((range("session"), range("PMIX_RANGE_RM")), (Ok(Range::Session), Ok(Range::Rm)));
-        assert!(range("sesion").unwrap_err().ends_with("did you mean `session`?"));
-        assert_eq!(proc("a:b:3").map(|proc| proc.to_string()), Ok("a:b:3".to_owned()));
-        assert_eq!(proc("a:*").map(|proc| proc.rank), Ok(rank::PMIX_RANK_WILDCARD));
+        assert!(
+            status("PMIX_ERR_PROC_ABORTD")
+                .unwrap_err()
+                .ends_with("did you mean `PMIX_ERR_PROC_ABORTED`?")
+        );
+        assert!(
+            status("trouble")
+                .unwrap_err()
+                .contains("give its name or number")
+        );
+        assert_eq!(
+            (range("session"), range("PMIX_RANGE_RM")),
+            (Ok(Range::Session), Ok(Range::Rm))
+        );
+        assert!(
+            range("sesion")
+                .unwrap_err()
+                .ends_with("did you mean `session`?")
+        );
+        assert_eq!(
+            proc("a:b:3").map(|proc| proc.to_string()),
+            Ok("a:b:3".to_owned())
+        );
+        assert_eq!(
+            proc("a:*").map(|proc| proc.rank),
+            Ok(rank::PMIX_RANK_WILDCARD)
+        );
         for wrong in ["a", ":1", "a:", "a:x", "a:-1", "a:4294967295"] {
             assert!(proc(wrong).is_err(), "{wrong}");
         }
@@ -245,22 +341,50 @@ mod tests {
             [value("a=true"), value("a=5"), value("a=-5")],
             [Value::Bool(true), Value::Int64(5), Value::Int64(-5)]
         );
-        assert_eq!([value("a=5x"), value("a=")], [Value::string("5x"), Value::string("")]);
-        assert_eq!([value("n:uint64=5"), value("t:string=5")], [Value::Uint64(5), Value::string("5")]);
+        assert_eq!(
+            [value("a=5x"), value("a=")],
+            [Value::string("5x"), Value::string("")]
+        );
+        assert_eq!(
+            [value("n:uint64=5"), value("t:string=5")],
+            [Value::Uint64(5), Value::string("5")]
+        );
         assert_eq!(value("a=b=c"), Value::string("b=c"));
         let flag = info("PMIX_EVENT_NON_DEFAULT=true").unwrap();
-        assert_eq!((flag.key == key::PMIX_EVENT_NON_DEFAULT, flag.value), (true, Value::Bool(true)));
-        assert_eq!(value("PMIX_EVENT_TEXT_MESSAGE=5"), Value::string("5"), "a text by the Standard");
-        assert_eq!(value("PMIX_EVENT_AFFECTED_PROC=a:0"), value("pmix.evproc:proc=a:0"));
-        assert_eq!(value("PMIX_EVENT_AFFECTED_PROCS=a:0,b:*"), value("x:procs=a:0,b:*"));
+        assert_eq!(
+            (flag.key == key::PMIX_EVENT_NON_DEFAULT, flag.value),
+            (true, Value::Bool(true))
+        );
+        assert_eq!(
+            value("PMIX_EVENT_TEXT_MESSAGE=5"),
+            Value::string("5"),
+            "a text by the Standard"
+        );
+        assert_eq!(
+            value("PMIX_EVENT_AFFECTED_PROC=a:0"),
+            value("pmix.evproc:proc=a:0")
+        );
+        assert_eq!(
+            value("PMIX_EVENT_AFFECTED_PROCS=a:0,b:*"),
+            value("x:procs=a:0,b:*")
+        );
         for (text, says) in [
             ("a", "KEY=VALUE is wanted"),
             ("=5", "KEY=VALUE is wanted"),
             (":int=5", "KEY=VALUE is wanted"),
             ("a:uint8=256", "\"256\" is no value for a: number too large"),
-            ("a:colour=red", "\"colour\" is no type; these can be given: bool, string"),
-            ("PMIX_EVENT_NON_DEFALT=true", "did you mean `PMIX_EVENT_NON_DEFAULT`?"),
-            ("PMIX_EVENT_NON_DEFAULT=5", "\"5\" is no value for PMIX_EVENT_NON_DEFAULT"),
+            (
+                "a:colour=red",
+                "\"colour\" is no type; these can be given: bool, string",
+            ),
+            (
+                "PMIX_EVENT_NON_DEFALT=true",
+                "did you mean `PMIX_EVENT_NON_DEFAULT`?",
+            ),
+            (
+                "PMIX_EVENT_NON_DEFAULT=5",
+                "\"5\" is no value for PMIX_EVENT_NON_DEFAULT",
+            ),
         ] {
             let error = info(text).unwrap_err();
             assert!(error.contains(says), "{text}: {error}");

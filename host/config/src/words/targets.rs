@@ -19,32 +19,54 @@ pub fn targets(text: &str) -> Result<Targets, String> {
         )
     };
     let Some((job, ranks)) = text.rsplit_once(':') else {
-        return Ok(Targets(vec![Proc::all(nspace(text).ok().filter(|job| !job.is_empty()).ok_or_else(wanted)?)]));
+        return Ok(Targets(vec![Proc::all(
+            nspace(text)
+                .ok()
+                .filter(|job| !job.is_empty())
+                .ok_or_else(wanted)?,
+        )]));
     };
-    let job = nspace(job).ok().filter(|job| !job.is_empty()).ok_or_else(wanted)?;
+    let job = nspace(job)
+        .ok()
+        .filter(|job| !job.is_empty())
+        .ok_or_else(wanted)?;
     if ranks == "*" {
         return Ok(Targets(vec![Proc::all(job)]));
     }
     let mut named = BTreeSet::new();
     for part in ranks.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (rank(first).ok_or_else(wanted)?, rank(last).ok_or_else(wanted)?);
+        let (first, last) = (
+            rank(first).ok_or_else(wanted)?,
+            rank(last).ok_or_else(wanted)?,
+        );
         if first > last {
-            return Err(format!("{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"));
+            return Err(format!(
+                "{part:?} in {text:?} begins behind its end: {last}-{first} is wanted"
+            ));
         }
         // What is written once more counts once more, so that nobody is kept busy by repetition.
         if named.len().saturating_add((last - first) as usize) >= MOST {
-            return Err(format!("{text:?} names more than {MOST} ranks; all of the job are {job}:*"));
+            return Err(format!(
+                "{text:?} names more than {MOST} ranks; all of the job are {job}:*"
+            ));
         }
         named.extend(first..=last);
     }
-    Ok(Targets(named.into_iter().map(|rank| Proc::new(job.clone(), Rank(rank))).collect()))
+    Ok(Targets(
+        named
+            .into_iter()
+            .map(|rank| Proc::new(job.clone(), Rank(rank)))
+            .collect(),
+    ))
 }
 
 /// Digits alone: a sign is part of a range.
 fn rank(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|of| of.is_ascii_digit());
-    text.parse().ok().filter(|rank| is_number && Rank(*rank).is_valid())
+    text.parse()
+        .ok()
+        .filter(|rank| is_number && Rank(*rank).is_valid())
 }
 
 #[cfg(test)]
@@ -53,7 +75,10 @@ mod tests {
 
     fn read(text: &str) -> Result<String, String> {
         targets(text).map(|Targets(procs)| {
-            let ranks = procs.iter().map(|proc| proc.to_string()).collect::<Vec<_>>();
+            let ranks = procs
+                .iter()
+                .map(|proc| proc.to_string())
+                .collect::<Vec<_>>();
             ranks.join(" ")
         })
     }
@@ -75,11 +100,27 @@ mod tests {
 
     #[test]
     fn what_is_no_target_is_refused_and_so_are_too_many() {
-        for text in ["", ":0", "a:", "a:b", "a:-1", "a:1-", "a:+1", "a:1--2", "a:0,,1", "a:4294967295", "a: 1"] {
+        for text in [
+            "",
+            ":0",
+            "a:",
+            "a:b",
+            "a:-1",
+            "a:1-",
+            "a:+1",
+            "a:1--2",
+            "a:0,,1",
+            "a:4294967295",
+            "a: 1",
+        ] {
             assert!(read(text).unwrap_err().contains("is no NSPACE"), "{text}");
         }
         assert!(read("a:3-1").unwrap_err().ends_with("1-3 is wanted"));
-        assert!(read("a:0-4294967000").unwrap_err().contains("more than 65536 ranks; all of the job are a:*"));
+        assert!(
+            read("a:0-4294967000")
+                .unwrap_err()
+                .contains("more than 65536 ranks; all of the job are a:*")
+        );
         let again = format!("a:{}", ["0-65535"; 1000].join(","));
         assert!(read(&again).unwrap_err().contains("more than"));
     }

@@ -24,7 +24,10 @@ pub fn value_text(of: &Value) -> Option<(&'static str, String)> {
         Value::Float(n) => ("float", n.to_string()),
         Value::Double(n) => ("double", n.to_string()),
         Value::Time(n) => ("time", n.to_string()),
-        Value::Timeval { seconds, microseconds } => ("timeval", format!("{seconds}.{microseconds:06}")),
+        Value::Timeval {
+            seconds,
+            microseconds,
+        } => ("timeval", format!("{seconds}.{microseconds:06}")),
         Value::Status(status) => ("status", status_text(*status)),
         Value::Proc(proc) => ("proc", proc_text(proc)?),
         Value::Rank(rank) => ("rank", rank_text(*rank)),
@@ -42,32 +45,50 @@ pub fn info_text(of: &Info) -> Option<String> {
         return None;
     }
     let (word, text) = value_text(&of.value)?;
-    let name = of.key.standard_name().filter(|name| key(name).is_ok_and(|key| key == of.key));
+    let name = of
+        .key
+        .standard_name()
+        .filter(|name| key(name).is_ok_and(|key| key == of.key));
     let name = name.unwrap_or(of.key.as_str());
     // A NaN equals nothing, itself neither, and is still the same.
-    let is_same = |read: &Info| read.key == of.key && value_text(&read.value).as_ref() == Some(&(word, text.clone()));
+    let is_same = |read: &Info| {
+        read.key == of.key && value_text(&read.value).as_ref() == Some(&(word, text.clone()))
+    };
     let forms = [format!("{name}={text}"), format!("{name}:{word}={text}")];
-    forms.into_iter().find(|form| info(form).as_ref().is_ok_and(is_same))
+    forms
+        .into_iter()
+        .find(|form| info(form).as_ref().is_ok_and(is_same))
 }
 
 /// A code by its name, or by its number where it has none.
 pub fn status_text(status: Status) -> String {
-    status.name().map_or_else(|| status.0.to_string(), str::to_owned)
+    status
+        .name()
+        .map_or_else(|| status.0.to_string(), str::to_owned)
 }
 
 /// A range by its word.
 pub fn range_text(range: Range) -> Option<&'static str> {
-    super::RANGES.iter().find(|row| row.1 == range).map(|row| row.0)
+    super::RANGES
+        .iter()
+        .find(|row| row.1 == range)
+        .map(|row| row.0)
 }
 
 /// A proc as [`super::proc`] reads it; none for a special rank that has no word.
 pub fn proc_text(proc: &Proc) -> Option<String> {
     let text = format!("{}:{}", proc.nspace.as_str(), rank_text(proc.rank));
-    super::proc(&text).is_ok_and(|read| read == *proc).then_some(text)
+    super::proc(&text)
+        .is_ok_and(|read| read == *proc)
+        .then_some(text)
 }
 
 fn rank_text(of: Rank) -> String {
-    if of == rank::PMIX_RANK_WILDCARD { "*".to_owned() } else { of.0.to_string() }
+    if of == rank::PMIX_RANK_WILDCARD {
+        "*".to_owned()
+    } else {
+        of.0.to_string()
+    }
 }
 
 /// Bytes in hexadecimal digits, as [`super::bytes`] reads them.
@@ -86,7 +107,10 @@ mod tests {
             ("site.load=5", "site.load=5"),
             ("site.load:int64=5", "site.load=5"),
             ("site.load:uint64=5", "site.load:uint64=5"),
-            ("site.load=18446744073709551615", "site.load=18446744073709551615"),
+            (
+                "site.load=18446744073709551615",
+                "site.load=18446744073709551615",
+            ),
             ("site.text:string=5", "site.text:string=5"),
             ("site.ratio:double=NaN", "site.ratio:double=NaN"),
             ("site.ratio:float=-inf", "site.ratio:float=-inf"),
@@ -96,14 +120,28 @@ mod tests {
             ("pmix.evproc=solver:*", "PMIX_EVENT_AFFECTED_PROC=solver:*"),
             ("site.a=b=c\n", "site.a=b=c\n"),
         ] {
-            assert_eq!(info_text(&info(written).unwrap()).as_deref(), Some(again), "{written}");
+            assert_eq!(
+                info_text(&info(written).unwrap()).as_deref(),
+                Some(again),
+                "{written}"
+            );
         }
         let odd = Info::new(Key::new("a=b").unwrap(), Value::Bool(true));
-        assert_eq!(info_text(&odd), None, "its key cannot be told from its value");
-        let flagged =
-            Info { flags: InfoFlags::REQUIRED, ..Info::new(keys::PMIX_EVENT_TEXT_MESSAGE, Value::string("x")) };
+        assert_eq!(
+            info_text(&odd),
+            None,
+            "its key cannot be told from its value"
+        );
+        let flagged = Info {
+            flags: InfoFlags::REQUIRED,
+            ..Info::new(keys::PMIX_EVENT_TEXT_MESSAGE, Value::string("x"))
+        };
         assert_eq!(info_text(&flagged), None);
-        assert!(value("bytes", "0").unwrap_err().contains("two hexadecimal digits"));
+        assert!(
+            value("bytes", "0")
+                .unwrap_err()
+                .contains("two hexadecimal digits")
+        );
         assert!(value("colour", "red").unwrap_err().contains("no type"));
     }
 }

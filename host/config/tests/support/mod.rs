@@ -13,7 +13,9 @@ pub struct Site {
 impl Site {
     /// A directory with a `peal.toml`.
     pub fn new(text: &str) -> Site {
-        let site = Site { dir: tempfile::tempdir().unwrap() };
+        let site = Site {
+            dir: tempfile::tempdir().unwrap(),
+        };
         std::fs::write(site.file(), text).unwrap();
         site
     }
@@ -32,15 +34,24 @@ impl Site {
     }
 
     pub fn sources(&self) -> Sources {
-        Sources { file: Some(self.file()), capabilities: capabilities(), ..Sources::default() }
+        Sources {
+            file: Some(self.file()),
+            capabilities: capabilities(),
+            ..Sources::default()
+        }
     }
 
     /// Loads it, or returns what is wrong, line by line, the file as `peal.toml`.
     pub fn load(&self) -> Result<Resolved, Vec<String>> {
         let dir = format!("{}/", self.dir.path().display());
-        self.sources()
-            .load()
-            .map_err(|problems| problems.to_string().replace(&dir, "").lines().map(str::to_owned).collect())
+        self.sources().load().map_err(|problems| {
+            problems
+                .to_string()
+                .replace(&dir, "")
+                .lines()
+                .map(str::to_owned)
+                .collect()
+        })
     }
 }
 
@@ -64,11 +75,24 @@ pub fn problem(text: &str) -> String {
 /// Nothing but a variable.
 pub fn with_variable(name: &str, value: &str) -> Sources {
     let none = ("PEAL_CONFIG".into(), "".into());
-    Sources { environment: vec![none, (name.into(), value.into())], capabilities: capabilities(), ..Sources::default() }
+    Sources {
+        environment: vec![none, (name.into(), value.into())],
+        capabilities: capabilities(),
+        ..Sources::default()
+    }
 }
 
 fn capabilities() -> Vec<&'static str> {
-    vec!["logging", "clock", "notify", "registration", "sink", "state", "random", "wasi"]
+    vec![
+        "logging",
+        "clock",
+        "notify",
+        "registration",
+        "sink",
+        "state",
+        "random",
+        "wasi",
+    ]
 }
 
 /// Nothing but `--set`.

@@ -44,7 +44,15 @@ impl Construct {
     /// Somebody who takes part as this and wants and brings nothing.
     pub fn of(role: Role) -> Construct {
         let (additions, infos) = (Vec::new(), Vec::new());
-        Construct { role, wishes: Wishes::default(), additions, order: None, infos, data: None, job: None }
+        Construct {
+            role,
+            wishes: Wishes::default(),
+            additions,
+            order: None,
+            infos,
+            data: None,
+            job: None,
+        }
     }
 }
 
@@ -61,7 +69,10 @@ pub enum Role {
 
 /// What is wanted of a group; what one who leads wants holds for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a directive of its own, and all combinations make sense")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a directive of its own, and all combinations make sense"
+)]
 pub struct Wishes {
     /// A number (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
     pub context_id: bool,

@@ -22,7 +22,12 @@ impl Groups {
         self.early.retain(|(from, _)| *from != server);
         self.watches.forget_server(server);
         for (nspace, _) in self.directory.of(server) {
-            let all: Vec<Proc> = self.directory.procs(&Proc::all(nspace.clone())).into_iter().flatten().collect();
+            let all: Vec<Proc> = self
+                .directory
+                .procs(&Proc::all(nspace.clone()))
+                .into_iter()
+                .flatten()
+                .collect();
             self.tell_lost(&all);
             self.watches.forget_job(&nspace);
         }
@@ -41,7 +46,10 @@ impl Groups {
     /// A job is here from now on.
     pub fn job_added(&mut self, nspace: &Nspace, facts: JobFacts) -> Vec<Step> {
         self.directory.add(nspace.clone(), self.me, facts);
-        self.broadcast(&Message::Job { nspace: nspace.clone(), facts });
+        self.broadcast(&Message::Job {
+            nspace: nspace.clone(),
+            facts,
+        });
         self.knows_job(nspace, self.clock);
         self.taken()
     }

@@ -20,14 +20,25 @@ impl Groups {
                 self.watches.forget_job(&nspace);
                 self.bury(&procs, now);
             }
-            Message::Watch(nspace) if self.directory.is_at(&nspace, self.me) => self.watches.add(nspace, from),
+            Message::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
+                self.watches.add(nspace, from)
+            }
             Message::Watch(_) => {}
             Message::Lost(proc) => self.tell_lost(&[proc]),
             Message::Upward(upward) => self.coordinate(from, upward, now),
             Message::Report(report) => self.reported(from, report, now),
             Message::Down(outcome) => self.apply(outcome, now),
-            Message::Refuse { key, operation, calls, failure } => {
-                let meant = |part: &Part| calls.iter().any(|(proc, after)| part.proc == *proc && part.after == *after);
+            Message::Refuse {
+                key,
+                operation,
+                calls,
+                failure,
+            } => {
+                let meant = |part: &Part| {
+                    calls
+                        .iter()
+                        .any(|(proc, after)| part.proc == *proc && part.after == *after)
+                };
                 let refused = self.lobby.answered(&key, operation, meant);
                 self.fail(&key, operation, refused, &failure);
             }
@@ -51,7 +62,11 @@ impl Groups {
             Upward::Back(_) => Vec::new(),
             Upward::Brings(contribution) => board.contribute(from, contribution, at),
             Upward::Announce { key, announced } => board.announce(&key, announced, at),
-            Upward::Leave { key, proc, notified } => board.leave(&key, &proc, notified, at),
+            Upward::Leave {
+                key,
+                proc,
+                notified,
+            } => board.leave(&key, &proc, notified, at),
             Upward::Say { key, by, saying } => board.say(&key, &by, saying, at),
         });
     }
@@ -76,9 +91,25 @@ impl Groups {
     }
 
     /// Does something at the board, and tells those concerned what is decided by that.
-    pub(super) fn decide(&mut self, now: Time, what: impl FnOnce(&mut Board, &Scene<'_>) -> Vec<Decided>) {
-        let Groups { board, directory, settings, .. } = self;
-        for decided in what(board, &Scene { directory, settings, now }) {
+    pub(super) fn decide(
+        &mut self,
+        now: Time,
+        what: impl FnOnce(&mut Board, &Scene<'_>) -> Vec<Decided>,
+    ) {
+        let Groups {
+            board,
+            directory,
+            settings,
+            ..
+        } = self;
+        for decided in what(
+            board,
+            &Scene {
+                directory,
+                settings,
+                now,
+            },
+        ) {
             self.carry_out(decided, now);
         }
     }
@@ -92,7 +123,16 @@ impl Groups {
                 }
             }
             Decided::Refuse(to, key, operation, calls, failure) => {
-                self.hand(to, Message::Refuse { key, operation, calls, failure }, now);
+                self.hand(
+                    to,
+                    Message::Refuse {
+                        key,
+                        operation,
+                        calls,
+                        failure,
+                    },
+                    now,
+                );
             }
             Decided::Tell(procs, code, infos) => {
                 let mut at: BTreeMap<ServerId, Vec<Proc>> = BTreeMap::new();
@@ -102,7 +142,15 @@ impl Groups {
                     }
                 }
                 for (server, procs) in at {
-                    self.hand(server, Message::Tell { procs, code, infos: infos.clone() }, now);
+                    self.hand(
+                        server,
+                        Message::Tell {
+                            procs,
+                            code,
+                            infos: infos.clone(),
+                        },
+                        now,
+                    );
                 }
             }
         }

@@ -48,12 +48,21 @@ impl Directory {
     pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobFacts) {
         self.gone.retain(|gone| *gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
-        self.jobs.insert(nspace, Job { at, facts, ended: BTreeSet::new() });
+        self.jobs.insert(
+            nspace,
+            Job {
+                at,
+                facts,
+                ended: BTreeSet::new(),
+            },
+        );
     }
 
     /// A job is gone: who was in it.
     pub(super) fn remove(&mut self, nspace: &Nspace) -> Vec<Proc> {
-        let Some(job) = self.jobs.remove(nspace) else { return Vec::new() };
+        let Some(job) = self.jobs.remove(nspace) else {
+            return Vec::new();
+        };
         if let Some(jobs) = self.at.get_mut(&job.at) {
             jobs.remove(nspace);
         }
@@ -61,13 +70,18 @@ impl Directory {
             self.gone.pop_front();
         }
         self.gone.push_back(nspace.clone());
-        (0..job.facts.size).map(|rank| Proc::new(nspace.clone(), Rank(rank))).collect()
+        (0..job.facts.size)
+            .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
+            .collect()
     }
 
     /// A server is gone, and all that was there.
     pub(super) fn server_left(&mut self, server: ServerId) -> Vec<Proc> {
         let theirs: Vec<Nspace> = self.of(server).map(|(nspace, _)| nspace).collect();
-        let procs = theirs.iter().flat_map(|nspace| self.remove(nspace)).collect();
+        let procs = theirs
+            .iter()
+            .flat_map(|nspace| self.remove(nspace))
+            .collect();
         self.at.remove(&server);
         procs
     }
@@ -75,23 +89,31 @@ impl Directory {
     /// The jobs of a server.
     pub(super) fn of(&self, server: ServerId) -> impl Iterator<Item = (Nspace, JobFacts)> + use<> {
         let theirs = self.at.get(&server).into_iter().flatten();
-        let known = theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
+        let known =
+            theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
         known.collect::<Vec<_>>().into_iter()
     }
 
     /// Who of a job has ended.
     pub(super) fn ended_of(&self, nspace: &Nspace) -> BTreeSet<Rank> {
-        self.jobs.get(nspace).map(|job| job.ended.clone()).unwrap_or_default()
+        self.jobs
+            .get(nspace)
+            .map(|job| job.ended.clone())
+            .unwrap_or_default()
     }
 
     /// A proc has ended; whether that is new.
     pub(super) fn end(&mut self, proc: &Proc) -> bool {
-        self.jobs.get_mut(&proc.nspace).is_some_and(|job| proc.rank.0 < job.facts.size && job.ended.insert(proc.rank))
+        self.jobs
+            .get_mut(&proc.nspace)
+            .is_some_and(|job| proc.rank.0 < job.facts.size && job.ended.insert(proc.rank))
     }
 
     /// It is there again; whether that is new.
     pub(super) fn unend(&mut self, proc: &Proc) -> bool {
-        self.jobs.get_mut(&proc.nspace).is_some_and(|job| job.ended.remove(&proc.rank))
+        self.jobs
+            .get_mut(&proc.nspace)
+            .is_some_and(|job| job.ended.remove(&proc.rank))
     }
 
     /// Where a job is.
@@ -126,7 +148,9 @@ impl Directory {
     /// The procs that one stands for, if that is known.
     pub(super) fn procs<'a>(&self, named: &'a Proc) -> Option<Meant<'a>> {
         match self.jobs.get(&named.nspace) {
-            Some(job) if is_wildcard(named.rank) => Some(Meant::all_of(&named.nspace, job.facts.size)),
+            Some(job) if is_wildcard(named.rank) => {
+                Some(Meant::all_of(&named.nspace, job.facts.size))
+            }
             None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
             _ => Some(Meant::just(named)),
         }
@@ -134,25 +158,36 @@ impl Directory {
 
     /// Who of a server's procs is named and there.
     pub(super) fn living_at(&self, server: ServerId, named: &NamedProcs) -> NamedProcs {
-        if named.of_each_job().all(|procs| self.all_live_at(server, procs)) {
+        if named
+            .of_each_job()
+            .all(|procs| self.all_live_at(server, procs))
+        {
             return named.clone();
         }
         let here = named.iter().filter(|proc| self.is_at(&proc.nspace, server));
         let procs = here.filter_map(|named| self.procs(named)).flatten();
-        procs.filter(|proc| self.whereabouts(proc) == Whereabouts::Lives).collect()
+        procs
+            .filter(|proc| self.whereabouts(proc) == Whereabouts::Lives)
+            .collect()
     }
 
     /// Whether these procs of one job are each named and at a server.
     fn all_live_at(&self, server: ServerId, procs: &[Proc]) -> bool {
-        let job = procs.first().and_then(|proc| self.jobs.get(&proc.nspace)).filter(|job| job.at == server);
-        let lives = |job: &Job, proc: &Proc| !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank);
+        let job = procs
+            .first()
+            .and_then(|proc| self.jobs.get(&proc.nspace))
+            .filter(|job| job.at == server);
+        let lives =
+            |job: &Job, proc: &Proc| !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank);
         job.is_some_and(|job| procs.iter().all(|proc| lives(job, proc)))
     }
 
     /// Where procs are.
     pub(super) fn homes<'a>(&self, procs: impl Iterator<Item = &'a Proc>) -> BTreeSet<ServerId> {
         let mut last = None;
-        let jobs = procs.map(|proc| &proc.nspace).filter(|nspace| last.replace(*nspace) != Some(*nspace));
+        let jobs = procs
+            .map(|proc| &proc.nspace)
+            .filter(|nspace| last.replace(*nspace) != Some(*nspace));
         jobs.filter_map(|nspace| self.home(nspace)).collect()
     }
 }
@@ -167,12 +202,18 @@ pub(super) struct Meant<'a> {
 impl<'a> Meant<'a> {
     /// The one that is named, or is not known to stand for any other.
     pub(super) fn just(named: &'a Proc) -> Meant<'a> {
-        Meant { nspace: &named.nspace, ranks: named.rank.0..=named.rank.0 }
+        Meant {
+            nspace: &named.nspace,
+            ranks: named.rank.0..=named.rank.0,
+        }
     }
 
     fn all_of(nspace: &'a Nspace, size: u32) -> Meant<'a> {
         let none = RangeInclusive::new(1, 0);
-        Meant { nspace, ranks: size.checked_sub(1).map_or(none, |last| 0..=last) }
+        Meant {
+            nspace,
+            ranks: size.checked_sub(1).map_or(none, |last| 0..=last),
+        }
     }
 }
 
@@ -180,7 +221,9 @@ impl Iterator for Meant<'_> {
     type Item = Proc;
 
     fn next(&mut self) -> Option<Proc> {
-        self.ranks.next().map(|rank| Proc::new(self.nspace.clone(), Rank(rank)))
+        self.ranks
+            .next()
+            .map(|rank| Proc::new(self.nspace.clone(), Rank(rank)))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -91,7 +91,11 @@ impl Forming {
     /// Notes what those who call want of the group. That comes before any of them joins: it says who is missed, and who decides.
     pub(super) fn note_wishes(&mut self, parts: &[Part]) {
         for part in parts {
-            let Some(construct) = part.construct.as_ref().filter(|construct| construct.role != Role::Member) else {
+            let Some(construct) = part
+                .construct
+                .as_ref()
+                .filter(|construct| construct.role != Role::Member)
+            else {
                 continue;
             };
             self.wishes = self.wishes.and(construct.wishes);
@@ -103,7 +107,9 @@ impl Forming {
 
     /// Somebody has called.
     pub(super) fn join(&mut self, part: Part, at: &Scene<'_>) {
-        let Some(construct) = part.construct else { return };
+        let Some(construct) = part.construct else {
+            return;
+        };
         let proc = part.proc;
         self.missing.remove(&proc);
         // It may have been restarted since.
@@ -114,16 +120,23 @@ impl Forming {
             Role::Bootstrap(count) => match self.method {
                 None => self.method = Some(Method::Bootstrap(*count)),
                 Some(Method::Bootstrap(known)) if known == *count => {}
-                _ => self.fail(Failure::conflict(format_args!("{proc} says that {count} lead, others say otherwise"))),
+                _ => self.fail(Failure::conflict(format_args!(
+                    "{proc} says that {count} lead, others say otherwise"
+                ))),
             },
             Role::Member => {}
         }
         self.note_whole_jobs(&construct.additions);
         self.await_all(construct.additions.iter(), at);
-        let order = construct.order.as_deref().map(|named| each(named, at.directory));
+        let order = construct
+            .order
+            .as_deref()
+            .map(|named| each(named, at.directory));
         match (&self.order, order) {
             (Some(known), Some(order)) if *known != order => {
-                self.fail(Failure::conflict(format_args!("{proc} wants another order of members than others do")));
+                self.fail(Failure::conflict(format_args!(
+                    "{proc} wants another order of members than others do"
+                )));
             }
             (None, Some(order)) => self.order = Some(order),
             _ => {}
@@ -147,7 +160,8 @@ impl Forming {
     /// Whether it has to do with somebody who leads and may not.
     pub(super) fn concerns(&self, proc: &Proc, construct: &Construct) -> bool {
         let is_bootstrap = |method: &Method| matches!(method, Method::Bootstrap(_));
-        let both = self.method.as_ref().is_some_and(is_bootstrap) && matches!(construct.role, Role::Bootstrap(_));
+        let both = self.method.as_ref().is_some_and(is_bootstrap)
+            && matches!(construct.role, Role::Bootstrap(_));
         both || self.expects(proc)
     }
 
@@ -162,21 +176,28 @@ impl Forming {
                 self.method = Some(Method::Collective(named.clone()));
                 self.note_whole_jobs(named);
                 self.await_all(named.iter(), at);
-                if !self.invited.contains(proc) && !self.unknown.iter().any(|all| all.nspace == proc.nspace) {
+                if !self.invited.contains(proc)
+                    && !self.unknown.iter().any(|all| all.nspace == proc.nspace)
+                {
                     let reason = format_args!("{proc} names procs that lead, and is none of them");
                     self.fail(Failure::new(code::PMIX_ERR_NOT_A_MEMBER, reason));
                 }
             }
             Some(Method::Collective(known)) if known == named => {}
-            Some(Method::Collective(known)) if is_same(known, named, at.directory) => self.note_whole_jobs(named),
-            Some(_) => {
-                self.fail(Failure::conflict(format_args!("{proc} names others that lead than somebody else does")))
+            Some(Method::Collective(known)) if is_same(known, named, at.directory) => {
+                self.note_whole_jobs(named)
             }
+            Some(_) => self.fail(Failure::conflict(format_args!(
+                "{proc} names others that lead than somebody else does"
+            ))),
         }
     }
 
     fn note_whole_jobs(&mut self, named: &[Proc]) {
-        let whole = named.iter().filter(|proc| is_wildcard(proc.rank)).map(|proc| proc.nspace.clone());
+        let whole = named
+            .iter()
+            .filter(|proc| is_wildcard(proc.rank))
+            .map(|proc| proc.nspace.clone());
         self.whole_jobs.extend(whole);
     }
 
@@ -197,7 +218,10 @@ impl Forming {
                 if let Some(refusal) = self.refused.get(&proc) {
                     self.fail(refusal.failure());
                 } else if is_new {
-                    dead.extend((at.directory.whereabouts(&proc) == Whereabouts::Ended).then(|| proc.clone()));
+                    dead.extend(
+                        (at.directory.whereabouts(&proc) == Whereabouts::Ended)
+                            .then(|| proc.clone()),
+                    );
                     self.missing.insert(proc);
                 }
             }
@@ -207,10 +231,16 @@ impl Forming {
 
     /// A job has become known.
     pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &Scene<'_>) {
-        let now_known: Vec<Proc> = self.unknown.extract_if(.., |named| named.nspace == *nspace).collect();
+        let now_known: Vec<Proc> = self
+            .unknown
+            .extract_if(.., |named| named.nspace == *nspace)
+            .collect();
         self.await_all(now_known.iter(), at);
         self.order = self.order.take().map(|order| each(&order, at.directory));
-        let wrong = self.missing.iter().find(|proc| proc.nspace == *nspace && at.directory.is_no_rank(proc));
+        let wrong = self
+            .missing
+            .iter()
+            .find(|proc| proc.nspace == *nspace && at.directory.is_no_rank(proc));
         if let Some(wrong) = wrong.cloned() {
             self.fail(Failure::nobody(&wrong));
         }
@@ -219,11 +249,20 @@ impl Forming {
     /// Somebody has ended. Once nobody is left who was to be in it, those who wait, not knowing of whom, wait for others to lead.
     pub(super) fn bury(&mut self, proc: &Proc, at: &Scene<'_>) {
         self.miss(proc, at);
-        let is_left_to_nobody = self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
+        let is_left_to_nobody =
+            self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
         if is_left_to_nobody {
             let anew = Forming::new(self.deadline);
-            let (joined, refused) = (std::mem::take(&mut self.joined), std::mem::take(&mut self.refused));
-            *self = Forming { joined, refused, news: std::mem::take(&mut self.news), ..anew };
+            let (joined, refused) = (
+                std::mem::take(&mut self.joined),
+                std::mem::take(&mut self.refused),
+            );
+            *self = Forming {
+                joined,
+                refused,
+                news: std::mem::take(&mut self.news),
+                ..anew
+            };
         }
     }
 
@@ -236,7 +275,10 @@ impl Forming {
         if (!was_missing && construct.is_none()) || self.method.is_none() {
             return;
         }
-        if matches!(construct.as_ref().map(|construct| &construct.role), Some(Role::Bootstrap(_))) {
+        if matches!(
+            construct.as_ref().map(|construct| &construct.role),
+            Some(Role::Bootstrap(_))
+        ) {
             self.buried += 1;
         }
         let borne = self.wishes.fault_tolerant || (was_missing && self.wishes.optional);
@@ -248,7 +290,11 @@ impl Forming {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
                 self.asked = Some((Asked::Anybody, at.now + at.settings.decision));
-                self.raise(self.joined.keys().cloned().collect(), code::PMIX_GROUP_LEADER_FAILED, proc)
+                self.raise(
+                    self.joined.keys().cloned().collect(),
+                    code::PMIX_GROUP_LEADER_FAILED,
+                    proc,
+                )
             }
             // They are asked already, and whoever takes the lead learns who is left.
             (None, Some(_)) => Vec::new(),
@@ -267,14 +313,22 @@ impl Forming {
 
     /// Has an event raised, and returns whom it tells.
     fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
-        self.news.push(News { whom: whom.clone(), code, about: about.clone() });
+        self.news.push(News {
+            whom: whom.clone(),
+            code,
+            about: about.clone(),
+        });
         whom
     }
 
     /// Events that tell members of procs that ended before the group was formed.
     pub(super) fn losses(&self, members: &Members) -> Vec<News> {
         let losses = self.lost.iter().map(|(lost, told)| News {
-            whom: members.iter().filter(|member| !told.contains(member)).cloned().collect(),
+            whom: members
+                .iter()
+                .filter(|member| !told.contains(member))
+                .cloned()
+                .collect(),
             code: code::PMIX_GROUP_MEMBER_FAILED,
             about: lost.clone(),
         });
@@ -289,17 +343,26 @@ impl Forming {
         match (saying, &self.asked) {
             (Saying::Abort, Some((Asked::Anybody, _))) => self.abort(by),
             (Saying::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
-            (Saying::Continue, Some((Asked::Leader(leader), _))) if leader == by => self.asked = None,
+            (Saying::Continue, Some((Asked::Leader(leader), _))) if leader == by => {
+                self.asked = None
+            }
             (Saying::Lead, Some((Asked::Anybody, _))) => {
                 (self.asked, self.leader) = (None, Some(by.clone()));
-                self.raise(self.joined.keys().cloned().collect(), code::PMIX_GROUP_LEADER_SELECTED, by);
+                self.raise(
+                    self.joined.keys().cloned().collect(),
+                    code::PMIX_GROUP_LEADER_SELECTED,
+                    by,
+                );
             }
             _ => {}
         }
     }
 
     fn abort(&mut self, by: &Proc) {
-        self.fail(Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, format_args!("{by} has it aborted")));
+        self.fail(Failure::new(
+            code::PMIX_GROUP_CONSTRUCT_ABORT,
+            format_args!("{by} has it aborted"),
+        ));
     }
 
     fn fail(&mut self, failure: Failure) {
@@ -308,7 +371,12 @@ impl Forming {
 
     /// When there is something to be done about it at the latest.
     pub(super) fn due(&self) -> Time {
-        self.asked.iter().map(|(_, until)| *until).chain([self.deadline]).min().unwrap_or(self.deadline)
+        self.asked
+            .iter()
+            .map(|(_, until)| *until)
+            .chain([self.deadline])
+            .min()
+            .unwrap_or(self.deadline)
     }
 
     /// What has become of it, if it has come to an end.
@@ -340,7 +408,10 @@ impl Forming {
     }
 
     fn leading(&self) -> impl Iterator<Item = &Proc> {
-        self.joined.iter().filter(|(_, construct)| construct.role != Role::Member).map(|(proc, _)| proc)
+        self.joined
+            .iter()
+            .filter(|(_, construct)| construct.role != Role::Member)
+            .map(|(proc, _)| proc)
     }
 
     /// Those who called without being named or leading are not in it.
@@ -349,42 +420,63 @@ impl Forming {
     }
 
     fn inside(&self) -> impl Iterator<Item = (&Proc, &Arc<Construct>)> {
-        self.joined.iter().filter(|(proc, construct)| self.is_in(proc, construct))
+        self.joined
+            .iter()
+            .filter(|(proc, construct)| self.is_in(proc, construct))
     }
 
     fn formed(&self) -> Result<Formed, Failure> {
         if let Some(Method::Bootstrap(count)) = self.method
             && self.leading().count() + self.buried > count
         {
-            return Err(Failure::conflict(format_args!("more than {count} lead, which is how many there should be")));
+            return Err(Failure::conflict(format_args!(
+                "more than {count} lead, which is how many there should be"
+            )));
         }
         let named = match &self.method {
             // As it mostly is: nothing is put together anew.
-            Some(Method::Collective(named)) if self.inside().map(|(proc, _)| proc).eq(named) => named.clone(),
+            Some(Method::Collective(named)) if self.inside().map(|(proc, _)| proc).eq(named) => {
+                named.clone()
+            }
             _ => self.inside().map(|(proc, _)| proc.clone()).collect(),
         };
         let members = match &self.order {
             None => named.into(),
             Some(order) => {
                 // Who is not there any more has no place.
-                let kept: Vec<Proc> = order.iter().filter(|proc| named.holds(proc)).cloned().collect();
+                let kept: Vec<Proc> = order
+                    .iter()
+                    .filter(|proc| named.holds(proc))
+                    .cloned()
+                    .collect();
                 let is_whole = kept.len() == named.len();
                 let members = Members::new(kept);
                 if !is_whole || *members.named() != named {
-                    return Err(Failure::conflict("the order of members does not name each of them once"));
+                    return Err(Failure::conflict(
+                        "the order of members does not name each of them once",
+                    ));
                 }
                 members
             }
         };
-        let infos = self.inside().filter(|(_, construct)| !construct.infos.is_empty());
+        let infos = self
+            .inside()
+            .filter(|(_, construct)| !construct.infos.is_empty());
         let mut jobs: BTreeMap<&Nspace, &Arc<JobInfo>> = BTreeMap::new();
         for (_, construct) in self.inside() {
             jobs.extend(construct.job.iter().map(|job| (&job.nspace, job)));
         }
-        let is_whole = |job: &&Nspace| self.order.is_none() && !self.lost.keys().any(|lost| lost.nspace == **job);
+        let is_whole = |job: &&Nspace| {
+            self.order.is_none() && !self.lost.keys().any(|lost| lost.nspace == **job)
+        };
         Ok(Formed {
-            infos: infos.map(|(proc, construct)| (proc.clone(), construct.infos.clone())).collect(),
-            data: self.inside().filter_map(|(_, construct)| construct.data.clone()).collect(),
+            infos: infos
+                .map(|(proc, construct)| (proc.clone(), construct.infos.clone()))
+                .collect(),
+            data: self
+                .inside()
+                .filter_map(|(_, construct)| construct.data.clone())
+                .collect(),
             jobs: jobs.into_values().cloned().collect(),
             notifies: self.wishes.notify,
             whole_jobs: self.whole_jobs.iter().filter(is_whole).cloned().collect(),
@@ -400,7 +492,13 @@ impl Forming {
 
     /// Why it has taken too long: whoever was waited for is named.
     fn late(&self) -> Failure {
-        let mut awaited: Vec<String> = self.missing.iter().chain(&self.unknown).take(8).map(Proc::to_string).collect();
+        let mut awaited: Vec<String> = self
+            .missing
+            .iter()
+            .chain(&self.unknown)
+            .take(8)
+            .map(Proc::to_string)
+            .collect();
         let others = (self.missing.len() + self.unknown.len()).saturating_sub(awaited.len());
         if others > 0 {
             awaited.push(format!("{others} more"));
@@ -408,7 +506,10 @@ impl Forming {
         let reason = match &self.method {
             None => "nobody who leads has called".to_owned(),
             Some(Method::Bootstrap(count)) if awaited.is_empty() => {
-                format!("{} of {count} that lead have called", self.leading().count() + self.buried)
+                format!(
+                    "{} of {count} that lead have called",
+                    self.leading().count() + self.buried
+                )
             }
             Some(_) => format!("these have not called: {}", awaited.join(", ")),
         };
@@ -443,6 +544,12 @@ fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &Directory) -> bool 
 }
 
 /// Each proc that is meant; jobs that nobody knows stay as they are named.
-fn each<'a, T: FromIterator<Proc>>(named: impl IntoIterator<Item = &'a Proc>, directory: &Directory) -> T {
-    named.into_iter().flat_map(|proc| directory.procs(proc).unwrap_or_else(|| Meant::just(proc))).collect()
+fn each<'a, T: FromIterator<Proc>>(
+    named: impl IntoIterator<Item = &'a Proc>,
+    directory: &Directory,
+) -> T {
+    named
+        .into_iter()
+        .flat_map(|proc| directory.procs(proc).unwrap_or_else(|| Meant::just(proc)))
+        .collect()
 }

@@ -76,7 +76,11 @@ impl Latecomers {
 impl Party {
     fn holds(&self, proc: &Proc) -> bool {
         // Who is awaited has not called, and need not be looked for among all who have.
-        let has_not = !self.refused && self.awaited.as_ref().is_some_and(|awaited| awaited.has(proc));
+        let has_not = !self.refused
+            && self
+                .awaited
+                .as_ref()
+                .is_some_and(|awaited| awaited.has(proc));
         !has_not && self.held().any(|held| held.part.proc == *proc)
     }
 
@@ -95,19 +99,34 @@ impl Party {
 
     /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
     fn pass(&mut self) -> Vec<Part> {
-        let is_awaited = self.awaited.as_ref().is_some_and(|awaited| !awaited.is_empty());
+        let is_awaited = self
+            .awaited
+            .as_ref()
+            .is_some_and(|awaited| !awaited.is_empty());
         let whole = self.expired || self.disagrees || self.led || !is_awaited;
         let known = self.passed.len();
         if whole {
             self.passed.append(&mut self.waiting);
         } else {
-            self.passed.extend(self.waiting.extract_if(.., |held| !held.part.waits_for_others()));
+            self.passed.extend(
+                self.waiting
+                    .extract_if(.., |held| !held.part.waits_for_others()),
+            );
         }
-        self.passed.iter().skip(known).map(|held| held.part.clone()).collect()
+        self.passed
+            .iter()
+            .skip(known)
+            .map(|held| held.part.clone())
+            .collect()
     }
 
     fn brings(&self, key: &GroupKey, parts: Vec<Part>) -> Option<Contribution> {
-        let bring = |parts| Contribution { key: key.clone(), parts, deadline: self.deadline, left: None };
+        let bring = |parts| Contribution {
+            key: key.clone(),
+            parts,
+            deadline: self.deadline,
+            left: None,
+        };
         (!parts.is_empty()).then(|| bring(parts))
     }
 }
@@ -153,7 +172,9 @@ impl Lobby {
         deadline: Time,
         awaited: impl FnOnce(&Part) -> NamedProcs,
     ) {
-        let parties = self.parties.of_mut(Operation::of(part.construct.as_deref()));
+        let parties = self
+            .parties
+            .of_mut(Operation::of(part.construct.as_deref()));
         let party = match parties.get_mut(key) {
             Some(party) => party,
             None => parties.entry(key.clone()).or_default(),
@@ -174,25 +195,35 @@ impl Lobby {
         {
             match &party.named {
                 // Kept once, so that whoever compares them sees at a glance that they are the same.
-                Some(first) if first == named => Arc::make_mut(construct).role = Role::Leader(first.clone()),
+                Some(first) if first == named => {
+                    Arc::make_mut(construct).role = Role::Leader(first.clone())
+                }
                 Some(_) => party.disagrees = true,
                 None => party.named = Some(named.clone()),
             }
         }
-        party.led |= part.construct.as_ref().is_some_and(|construct| construct.wishes.leads);
+        party.led |= part
+            .construct
+            .as_ref()
+            .is_some_and(|construct| construct.wishes.leads);
         party.tick(&part.proc);
         party.waiting.push(Held { to, part });
     }
 
     /// Whether a proc waits for this.
     pub(super) fn holds(&self, key: &GroupKey, operation: Operation, proc: &Proc) -> bool {
-        self.parties.of(operation).get(key).is_some_and(|party| party.holds(proc))
+        self.parties
+            .of(operation)
+            .get(key)
+            .is_some_and(|party| party.holds(proc))
     }
 
     /// Whether somebody who waits for the same names the same.
     pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
         let party = self.parties.of(Operation::Construct).get(key);
-        party.and_then(|party| party.named.as_ref()).is_some_and(|first| first == named)
+        party
+            .and_then(|party| party.named.as_ref())
+            .is_some_and(|first| first == named)
     }
 
     /// A proc has ended and waits for nothing.
@@ -228,13 +259,23 @@ impl Lobby {
             let parts = party.pass();
             party.brings(key, parts)
         };
-        self.parties.0.iter_mut().flatten().filter_map(pass).collect()
+        self.parties
+            .0
+            .iter_mut()
+            .flatten()
+            .filter_map(pass)
+            .collect()
     }
 
     /// What the coordinator had, for the next one.
     pub(super) fn open(&self) -> Vec<Contribution> {
         let had = |party: &Party| party.passed.iter().map(|held| held.part.clone()).collect();
-        let open = self.parties.0.iter().flatten().filter_map(|(key, party)| party.brings(key, had(party)));
+        let open = self
+            .parties
+            .0
+            .iter()
+            .flatten()
+            .filter_map(|(key, party)| party.brings(key, had(party)));
         open.collect()
     }
 
@@ -247,11 +288,14 @@ impl Lobby {
         is_meant: impl Fn(&Part) -> bool,
     ) -> Vec<(RequestId, Part)> {
         let parties = self.parties.of_mut(operation);
-        let Some(party) = parties.get_mut(key) else { return Vec::new() };
+        let Some(party) = parties.get_mut(key) else {
+            return Vec::new();
+        };
         let meant = |held: &mut Held| is_meant(&held.part);
         let passed = party.passed.extract_if(.., meant);
         let answered = passed.chain(party.waiting.extract_if(.., meant));
-        let mut answered: Vec<(RequestId, Part)> = answered.map(|held| (held.to, held.part)).collect();
+        let mut answered: Vec<(RequestId, Part)> =
+            answered.map(|held| (held.to, held.part)).collect();
         if party.is_empty() {
             parties.remove(key);
         }
@@ -270,7 +314,9 @@ impl Lobby {
     pub(super) fn expire(&mut self, now: Time) {
         let is_over = |party: &&mut Party| party.deadline.is_some_and(|at| at <= now);
         let parties = self.parties.0.iter_mut().flat_map(BTreeMap::values_mut);
-        parties.filter(is_over).for_each(|party| party.expired = true);
+        parties
+            .filter(is_over)
+            .for_each(|party| party.expired = true);
     }
 
     /// When the next one's is, at the earliest.
@@ -291,7 +337,11 @@ impl Lobby {
         if matches!(whom.whom, Whom::Awaited(_)) {
             late.retain(|late| matches!(late.whom.whom, Whom::Concerned(_)));
         }
-        late.push(Late { until, failure, whom });
+        late.push(Late {
+            until,
+            failure,
+            whom,
+        });
         self.due.lower(until);
     }
 
@@ -308,8 +358,13 @@ impl Lobby {
         part: &Part,
         now: Time,
     ) -> Result<(), Failure> {
-        let Some(late) = self.late.of_mut(operation).get_mut(key) else { return Ok(()) };
-        match late.iter_mut().find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late)) {
+        let Some(late) = self.late.of_mut(operation).get_mut(key) else {
+            return Ok(());
+        };
+        match late
+            .iter_mut()
+            .find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late))
+        {
             Some(late) => Err(late.failure.clone()),
             None => Ok(()),
         }
@@ -323,9 +378,17 @@ impl Lobby {
                 !late.is_empty()
             });
         }
-        let parties = self.parties.0.iter().flat_map(BTreeMap::values).filter(|party| !party.expired);
+        let parties = self
+            .parties
+            .0
+            .iter()
+            .flat_map(BTreeMap::values)
+            .filter(|party| !party.expired);
         let late = self.late.0.iter().flat_map(BTreeMap::values).flatten();
-        self.due = parties.filter_map(|party| party.deadline).chain(late.map(|late| late.until)).collect();
+        self.due = parties
+            .filter_map(|party| party.deadline)
+            .chain(late.map(|late| late.until))
+            .collect();
     }
 
     /// Whether nothing is left.
@@ -346,7 +409,10 @@ mod tests {
     const BEGINNING: Time = Time(0);
 
     fn key() -> GroupKey {
-        GroupKey { uid: 1, name: GroupName::Called("group".into()) }
+        GroupKey {
+            uid: 1,
+            name: GroupName::Called("group".into()),
+        }
     }
 
     fn named(number: u32) -> NamedProcs {
@@ -359,11 +425,19 @@ mod tests {
 
     fn part(rank: u32, named: NamedProcs) -> Part {
         let construct = Some(Arc::new(Construct::of(Role::Leader(named))));
-        Part { proc: proc(rank), after: Instance::default(), construct, refusal: None }
+        Part {
+            proc: proc(rank),
+            after: Instance::default(),
+            construct,
+            refusal: None,
+        }
     }
 
     fn enter(lobby: &mut Lobby, part: Part, awaited: NamedProcs) {
-        let to = RequestId { peer: PeerId(u64::from(part.proc.rank.0)), tag: 101 };
+        let to = RequestId {
+            peer: PeerId(u64::from(part.proc.rank.0)),
+            tag: 101,
+        };
         lobby.enter(&key(), to, part, BEGINNING, |_| awaited);
     }
 
@@ -383,8 +457,19 @@ mod tests {
     fn whoever_has_called_is_known_awaited_or_not() {
         let mut lobby = Lobby::default();
         enter(&mut lobby, part(0, named(3)), named(3));
-        let refusal = Refusal { proc: proc(1), status: code::PMIX_ERR_NO_PERMISSIONS, reasons: Vec::new() };
-        enter(&mut lobby, Part { refusal: Some(Arc::new(refusal)), ..part(1, named(3)) }, named(3));
+        let refusal = Refusal {
+            proc: proc(1),
+            status: code::PMIX_ERR_NO_PERMISSIONS,
+            reasons: Vec::new(),
+        };
+        enter(
+            &mut lobby,
+            Part {
+                refusal: Some(Arc::new(refusal)),
+                ..part(1, named(3))
+            },
+            named(3),
+        );
         let holds = [0, 1, 2].map(|rank| lobby.holds(&key(), Operation::Construct, &proc(rank)));
         assert_eq!(holds, [true, true, false]);
     }

@@ -19,7 +19,10 @@ impl Default for Members {
 impl From<NamedProcs> for Members {
     /// These, in the order of procs.
     fn from(named: NamedProcs) -> Members {
-        Members { named, ordered: None }
+        Members {
+            named,
+            ordered: None,
+        }
     }
 }
 
@@ -58,7 +61,9 @@ impl Members {
 
     /// Their jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &Nspace> {
-        self.of_each_job().filter_map(<[Proc]>::first).map(|proc| &proc.nspace)
+        self.of_each_job()
+            .filter_map(<[Proc]>::first)
+            .map(|proc| &proc.nspace)
     }
 
     /// Those of each job.

@@ -1,7 +1,9 @@
 //! What servers tell each other of groups.
 use super::{Construct, GroupKey, Members, Refusal, Role, ServerId};
 use crate::Time;
-use peal_model::{Identity, Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, Value, code, key};
+use peal_model::{
+    Identity, Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, Value, code, key,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -30,7 +32,11 @@ pub enum Operation {
 impl Operation {
     /// Which one it is that this is brought to.
     pub(super) fn of(construct: Option<&Construct>) -> Operation {
-        if construct.is_some() { Operation::Construct } else { Operation::Destruct }
+        if construct.is_some() {
+            Operation::Construct
+        } else {
+            Operation::Destruct
+        }
     }
 }
 
@@ -177,7 +183,9 @@ pub struct Contribution {
 impl Contribution {
     /// As it is now.
     pub(super) fn with_time_left(self, now: Time) -> Contribution {
-        let left = self.deadline.map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));
+        let left = self
+            .deadline
+            .map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));
         Contribution { left, ..self }
     }
 }
@@ -209,7 +217,10 @@ impl Formed {
         }
         let mut named = Vec::new();
         for procs in self.members.of_each_job() {
-            match procs.first().filter(|proc| self.whole_jobs.contains(&proc.nspace)) {
+            match procs
+                .first()
+                .filter(|proc| self.whole_jobs.contains(&proc.nspace))
+            {
                 Some(proc) => named.push(Proc::all(proc.nspace.clone())),
                 None => named.extend_from_slice(procs),
             }
@@ -231,31 +242,53 @@ pub struct Failure {
 
 impl Failure {
     pub(super) fn new(status: Status, reason: impl fmt::Display) -> Failure {
-        Failure { status, reason: reason.to_string(), refusal: None }
+        Failure {
+            status,
+            reason: reason.to_string(),
+            refusal: None,
+        }
     }
 
     pub(super) fn exists(key: &GroupKey) -> Failure {
-        Failure::new(code::PMIX_ERR_EXISTS, format_args!("there is a group {:?}; destruct it first", key.name))
+        Failure::new(
+            code::PMIX_ERR_EXISTS,
+            format_args!("there is a group {:?}; destruct it first", key.name),
+        )
     }
 
     pub(super) fn unknown(key: &GroupKey) -> Failure {
-        Failure::new(code::PMIX_ERR_NOT_FOUND, format_args!("there is no group {:?} that the caller is in", key.name))
+        Failure::new(
+            code::PMIX_ERR_NOT_FOUND,
+            format_args!("there is no group {:?} that the caller is in", key.name),
+        )
     }
 
     pub(super) fn twice(key: &GroupKey) -> Failure {
-        Failure::new(code::PMIX_ERR_DUPLICATE_KEY, format_args!("the caller waits for group {:?} already", key.name))
+        Failure::new(
+            code::PMIX_ERR_DUPLICATE_KEY,
+            format_args!("the caller waits for group {:?} already", key.name),
+        )
     }
 
     pub(super) fn nobody(proc: &Proc) -> Failure {
-        Failure::new(code::PMIX_ERR_BAD_PARAM, format_args!("{proc} does not exist"))
+        Failure::new(
+            code::PMIX_ERR_BAD_PARAM,
+            format_args!("{proc} does not exist"),
+        )
     }
 
     pub(super) fn elsewhere(proc: &Proc) -> Failure {
-        Failure::new(code::PMIX_ERR_BAD_PARAM, format_args!("{proc} is not on this node, and pmix.grp.lcl is given"))
+        Failure::new(
+            code::PMIX_ERR_BAD_PARAM,
+            format_args!("{proc} is not on this node, and pmix.grp.lcl is given"),
+        )
     }
 
     pub(super) fn died(proc: &Proc) -> Failure {
-        Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, format_args!("{proc} has ended"))
+        Failure::new(
+            code::PMIX_GROUP_CONSTRUCT_ABORT,
+            format_args!("{proc} has ended"),
+        )
     }
 
     pub(super) fn conflict(what: impl fmt::Display) -> Failure {
@@ -338,9 +371,16 @@ pub struct Report {
 }
 
 /// What events of a group say: which, about whom, and who is concerned.
-pub(super) fn about<'a>(group: &GroupKey, proc: &Proc, procs: impl Iterator<Item = &'a Proc>) -> Vec<Info> {
+pub(super) fn about<'a>(
+    group: &GroupKey,
+    proc: &Proc,
+    procs: impl Iterator<Item = &'a Proc>,
+) -> Vec<Info> {
     vec![
-        Info::new(key::PMIX_GROUP_ID, Value::String(group.name.called().cloned())),
+        Info::new(
+            key::PMIX_GROUP_ID,
+            Value::String(group.name.called().cloned()),
+        ),
         Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
         Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(procs.cloned())),
     ]

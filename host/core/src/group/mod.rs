@@ -33,8 +33,8 @@ pub use call::{Call, Construct, Role, Wishes};
 pub use key::{GroupKey, GroupName};
 pub use members::Members;
 pub use message::{
-    Announced, Change, Contribution, Failure, Formed, Instance, JobFacts, Message, Operation, Outcome, Part, Report,
-    Saying, Upward, What,
+    Announced, Change, Contribution, Failure, Formed, Instance, JobFacts, Message, Operation,
+    Outcome, Part, Report, Saying, Upward, What,
 };
 pub use read::{Asked, GroupError, name, read, timeout};
 pub use refusal::Refusal;
@@ -74,7 +74,12 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         let seconds = Duration::from_secs;
-        Settings { timeout: seconds(300), decision: seconds(10), memory: seconds(60), max: 1024 }
+        Settings {
+            timeout: seconds(300),
+            decision: seconds(10),
+            memory: seconds(60),
+            max: 1024,
+        }
     }
 }
 
@@ -194,19 +199,44 @@ impl Groups {
     /// A proc of this server calls construct or destruct.
     pub fn call(&mut self, call: Call, now: Time) -> Vec<Step> {
         self.clock = self.clock.max(now);
-        let Call { to, key, proc, what, timeout, refusal } = call;
-        let part = Part { proc, after: self.seen, construct: what, refusal: refusal.map(Arc::new) };
+        let Call {
+            to,
+            key,
+            proc,
+            what,
+            timeout,
+            refusal,
+        } = call;
+        let part = Part {
+            proc,
+            after: self.seen,
+            construct: what,
+            refusal: refusal.map(Arc::new),
+        };
         if let Err(failure) = self.may_call(&key, &part, now) {
-            self.fail(&key, Operation::of(part.construct.as_deref()), vec![(to, part)], &failure);
+            self.fail(
+                &key,
+                Operation::of(part.construct.as_deref()),
+                vec![(to, part)],
+                &failure,
+            );
             return self.taken();
         }
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
         let operation = Operation::of(part.construct.as_deref());
-        let Groups { lobby, directory, known, me, .. } = self;
-        lobby.enter(&key, to, part, deadline, |part| match (part.names(), known.get(&key)) {
-            (Some(named), _) => directory.living_at(*me, named),
-            (None, Some(known)) => directory.living_at(*me, &known.left()),
-            (None, None) => NamedProcs::default(),
+        let Groups {
+            lobby,
+            directory,
+            known,
+            me,
+            ..
+        } = self;
+        lobby.enter(&key, to, part, deadline, |part| {
+            match (part.names(), known.get(&key)) {
+                (Some(named), _) => directory.living_at(*me, named),
+                (None, Some(known)) => directory.living_at(*me, &known.left()),
+                (None, None) => NamedProcs::default(),
+            }
         });
         let ready = self.lobby.ready(&key, operation);
         self.pass_on(ready, now);
@@ -215,15 +245,32 @@ impl Groups {
 
     /// A proc leaves a group.
     pub fn leave(&mut self, to: RequestId, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
-        let answer = if self.is_in(key, proc) { Answer::Done } else { Answer::Failed(Failure::unknown(key)) };
+        let answer = if self.is_in(key, proc) {
+            Answer::Done
+        } else {
+            Answer::Failed(Failure::unknown(key))
+        };
         self.answer(to, answer);
         self.part(key, proc, NamedProcs::default(), now)
     }
 
     /// The same for one that needs no answer, and has told these members by an event.
-    pub fn part(&mut self, key: &GroupKey, proc: &Proc, notified: NamedProcs, now: Time) -> Vec<Step> {
+    pub fn part(
+        &mut self,
+        key: &GroupKey,
+        proc: &Proc,
+        notified: NamedProcs,
+        now: Time,
+    ) -> Vec<Step> {
         if self.is_in(key, proc) {
-            self.up(Upward::Leave { key: key.clone(), proc: proc.clone(), notified }, now);
+            self.up(
+                Upward::Leave {
+                    key: key.clone(),
+                    proc: proc.clone(),
+                    notified,
+                },
+                now,
+            );
         }
         self.taken()
     }
@@ -234,21 +281,44 @@ impl Groups {
 
     /// A proc leaves in order: who is connected with it does not hear of its end.
     pub fn disconnect(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
-        let connected = self.known.iter().filter(|(key, known)| key.name.called().is_none() && known.has(proc));
+        let connected = self
+            .known
+            .iter()
+            .filter(|(key, known)| key.name.called().is_none() && known.has(proc));
         let keys: Vec<GroupKey> = connected.map(|(key, _)| key.clone()).collect();
         for key in keys {
-            self.up(Upward::Leave { key, proc: proc.clone(), notified: NamedProcs::default() }, now);
+            self.up(
+                Upward::Leave {
+                    key,
+                    proc: proc.clone(),
+                    notified: NamedProcs::default(),
+                },
+                now,
+            );
         }
         self.taken()
     }
 
     /// Procs have formed a group by themselves.
     pub fn announce(&mut self, key: &GroupKey, announced: Announced, now: Time) -> Vec<Step> {
-        let named = announced.members.iter().filter_map(|named| self.directory.procs(named)).flatten();
+        let named = announced
+            .members
+            .iter()
+            .filter_map(|named| self.directory.procs(named))
+            .flatten();
         let mut once = BTreeSet::new();
         let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
         if !self.known.contains_key(key) {
-            self.up(Upward::Announce { key: key.clone(), announced: Announced { members, ..announced } }, now);
+            self.up(
+                Upward::Announce {
+                    key: key.clone(),
+                    announced: Announced {
+                        members,
+                        ..announced
+                    },
+                },
+                now,
+            );
         }
         self.taken()
     }
@@ -260,7 +330,14 @@ impl Groups {
 
     /// A proc says what is to become of a construct in which somebody failed.
     pub fn say(&mut self, key: &GroupKey, by: &Proc, saying: Saying, now: Time) -> Vec<Step> {
-        self.up(Upward::Say { key: key.clone(), by: by.clone(), saying }, now);
+        self.up(
+            Upward::Say {
+                key: key.clone(),
+                by: by.clone(),
+                saying,
+            },
+            now,
+        );
         self.taken()
     }
 
@@ -283,7 +360,11 @@ impl Groups {
         self.pass_all_on(now);
         self.lobby.forget(now);
         let memory = self.settings.memory;
-        while let Some(first) = self.past.first_entry().filter(|first| first.get().0 + memory <= now) {
+        while let Some(first) = self
+            .past
+            .first_entry()
+            .filter(|first| first.get().0 + memory <= now)
+        {
             first.remove();
         }
         if self.coordinates() {
@@ -304,7 +385,9 @@ impl Groups {
 
     /// Who is in a group that has members here, in their order.
     pub fn members(&self, key: &GroupKey) -> Option<Vec<Proc>> {
-        self.known.get(key).map(|known| known.members().cloned().collect())
+        self.known
+            .get(key)
+            .map(|known| known.members().cloned().collect())
     }
 
     /// What is still there of anything, in words, for whoever wants to see that nothing is.
@@ -318,7 +401,10 @@ impl Groups {
             (self.takeover.is_some(), "a takeover"),
             (!self.watches.is_empty(), "somebody who watches"),
         ];
-        let left: Vec<&str> = left.into_iter().filter_map(|(is_left, what)| is_left.then_some(what)).collect();
+        let left: Vec<&str> = left
+            .into_iter()
+            .filter_map(|(is_left, what)| is_left.then_some(what))
+            .collect();
         (!left.is_empty()).then(|| left.join(", "))
     }
 
@@ -352,7 +438,13 @@ impl Groups {
             (None, Some(known)) if known.has(&part.proc) => Ok(()),
             (None, _) => Err(Failure::unknown(key)),
             // What the first of them names was looked at then.
-            (Some(_), None) if part.names().is_some_and(|named| self.lobby.is_named(key, named)) => Ok(()),
+            (Some(_), None)
+                if part
+                    .names()
+                    .is_some_and(|named| self.lobby.is_named(key, named)) =>
+            {
+                Ok(())
+            }
             (Some(construct), None) => self.makes_sense(construct),
         }
     }
@@ -399,8 +491,15 @@ impl Groups {
     }
 
     fn broadcast(&mut self, message: &Message) {
-        let others: Vec<ServerId> = self.servers.iter().copied().filter(|server| *server != self.me).collect();
-        others.into_iter().for_each(|other| self.send(other, message.clone()));
+        let others: Vec<ServerId> = self
+            .servers
+            .iter()
+            .copied()
+            .filter(|server| *server != self.me)
+            .collect();
+        others
+            .into_iter()
+            .for_each(|other| self.send(other, message.clone()));
     }
 
     fn answer(&mut self, to: RequestId, answer: Answer) {
@@ -412,8 +511,14 @@ impl Groups {
         while let Some((message, now)) = self.own.pop_front() {
             self.take(self.me, message, now);
         }
-        let past = self.past.first_key_value().map(|(_, (at, _))| *at + self.settings.memory);
-        self.due = [self.lobby.deadline(), self.board.deadline(), past].into_iter().flatten().min();
+        let past = self
+            .past
+            .first_key_value()
+            .map(|(_, (at, _))| *at + self.settings.memory);
+        self.due = [self.lobby.deadline(), self.board.deadline(), past]
+            .into_iter()
+            .flatten()
+            .min();
         std::mem::take(&mut self.steps)
     }
 }

@@ -60,9 +60,19 @@ pub struct Asked {
 
 /// Reads a request of `PMIx_Group_construct`.
 pub fn read(source: &Proc, procs: Vec<Proc>, directives: Vec<Info>) -> Result<Asked, GroupError> {
-    let mut asked = Asked { construct: Construct::of(Role::Member), timeout: None };
+    let mut asked = Asked {
+        construct: Construct::of(Role::Member),
+        timeout: None,
+    };
     let mut bootstrap = None;
-    let Construct { wishes, additions, order, infos, data, .. } = &mut asked.construct;
+    let Construct {
+        wishes,
+        additions,
+        order,
+        infos,
+        data,
+        ..
+    } = &mut asked.construct;
     for info in directives {
         match &info.key {
             name if *name == key::PMIX_GROUP_BOOTSTRAP => bootstrap = Some(count(&info)?),
@@ -85,10 +95,14 @@ pub fn read(source: &Proc, procs: Vec<Proc>, directives: Vec<Info>) -> Result<As
         }
     }
     asked.construct.role = match (bootstrap, procs) {
-        (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => Role::Bootstrap(count),
+        (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => {
+            Role::Bootstrap(count)
+        }
         (Some(_), _) => return Err(GroupError::BootstrapNames),
         (None, procs) if procs.is_empty() => Role::Member,
-        (None, procs) if procs.iter().any(|named| named.covers(source)) => Role::Leader(procs.into()),
+        (None, procs) if procs.iter().any(|named| named.covers(source)) => {
+            Role::Leader(procs.into())
+        }
         (None, _) => return Err(GroupError::NotNamed(source.clone())),
     };
     Ok(asked)
@@ -96,16 +110,24 @@ pub fn read(source: &Proc, procs: Vec<Proc>, directives: Vec<Info>) -> Result<As
 
 /// A group's name.
 pub fn name(group: Option<peal_model::Text>) -> Result<peal_model::Text, GroupError> {
-    group.filter(|name| (1..=LONGEST_NAME).contains(&name.as_bytes().len())).ok_or(GroupError::BadName)
+    group
+        .filter(|name| (1..=LONGEST_NAME).contains(&name.as_bytes().len()))
+        .ok_or(GroupError::BadName)
 }
 
 /// How long a call may take (`PMIX_TIMEOUT`); zero is no time of its own.
 pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
-    let given = directives.iter().rev().find(|info| info.key == key::PMIX_TIMEOUT);
+    let given = directives
+        .iter()
+        .rev()
+        .find(|info| info.key == key::PMIX_TIMEOUT);
     given.map_or(Ok(None), seconds)
 }
 
-fn flag_of<'a>(wishes: &'a mut Wishes, name: &peal_model::Key) -> Option<(&'a mut bool, &'static str)> {
+fn flag_of<'a>(
+    wishes: &'a mut Wishes,
+    name: &peal_model::Key,
+) -> Option<(&'a mut bool, &'static str)> {
     let flags = [
         (&mut wishes.context_id, key::PMIX_GROUP_ASSIGN_CONTEXT_ID),
         (&mut wishes.local_only, key::PMIX_GROUP_LOCAL_ONLY),
@@ -114,45 +136,80 @@ fn flag_of<'a>(wishes: &'a mut Wishes, name: &peal_model::Key) -> Option<(&'a mu
         (&mut wishes.notify, key::PMIX_GROUP_NOTIFY_TERMINATION),
         (&mut wishes.leads, key::PMIX_GROUP_LEADER),
     ];
-    flags.into_iter().find(|(_, key)| name == key).map(|(flag, key)| (flag, key.0))
+    flags
+        .into_iter()
+        .find(|(_, key)| name == key)
+        .map(|(flag, key)| (flag, key.0))
 }
 
 fn yes(info: &Info, key: &'static str) -> Result<bool, GroupError> {
-    info.value.as_bool().ok_or(GroupError::BadDirective { key, wanted: "a PMIX_BOOL" })
+    info.value.as_bool().ok_or(GroupError::BadDirective {
+        key,
+        wanted: "a PMIX_BOOL",
+    })
 }
 
 fn count(info: &Info) -> Result<usize, GroupError> {
-    let number = info.value.as_u64().filter(|number| *number > 0).and_then(|number| usize::try_from(number).ok());
+    let number = info
+        .value
+        .as_u64()
+        .filter(|number| *number > 0)
+        .and_then(|number| usize::try_from(number).ok());
     let wanted = "how many procs lead, a PMIX_SIZE of at least 1";
-    number.ok_or(GroupError::BadDirective { key: key::PMIX_GROUP_BOOTSTRAP.0, wanted })
+    number.ok_or(GroupError::BadDirective {
+        key: key::PMIX_GROUP_BOOTSTRAP.0,
+        wanted,
+    })
 }
 
 fn named(info: &Info, key: &'static str) -> Result<Vec<Proc>, GroupError> {
-    info.value.as_procs().ok_or(GroupError::BadDirective { key, wanted: "an array of procs" })
+    info.value.as_procs().ok_or(GroupError::BadDirective {
+        key,
+        wanted: "an array of procs",
+    })
 }
 
 fn seconds(info: &Info) -> Result<Option<Duration>, GroupError> {
     let wanted = "a number of seconds, a PMIX_INT of at least 0";
-    let seconds = info.value.as_u64().ok_or(GroupError::BadDirective { key: key::PMIX_TIMEOUT.0, wanted })?;
+    let seconds = info.value.as_u64().ok_or(GroupError::BadDirective {
+        key: key::PMIX_TIMEOUT.0,
+        wanted,
+    })?;
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
 /// What a proc says of itself; later releases put before it whose it is.
 fn own(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupError> {
     let wanted = "an array of infos";
-    let bad = || GroupError::BadDirective { key: key::PMIX_GROUP_INFO.0, wanted };
-    let Value::DataArray(array) = &info.value else { return Err(bad()) };
+    let bad = || GroupError::BadDirective {
+        key: key::PMIX_GROUP_INFO.0,
+        wanted,
+    };
+    let Value::DataArray(array) = &info.value else {
+        return Err(bad());
+    };
     let infos = array.as_infos().ok_or_else(bad)?;
-    let whose = |info: &&&Info| info.key == key::PMIX_PROCID && info.value == Value::Proc(source.clone());
+    let whose =
+        |info: &&&Info| info.key == key::PMIX_PROCID && info.value == Value::Proc(source.clone());
     let skipped = usize::from(infos.first().filter(whose).is_some());
     Ok(infos.into_iter().skip(skipped).cloned().collect())
 }
 
 /// What a proc of a later release has put and not committed: its name, the scope, values.
 fn put(source: &Proc, info: &Info) -> Option<RankData> {
-    let Value::DataArray(array) = &info.value else { return None };
+    let Value::DataArray(array) = &info.value else {
+        return None;
+    };
     let of_proc = |info: &&Info| info.key != key::PMIX_PROCID && info.key != key::PMIX_DATA_SCOPE;
     let kvals = array.as_infos()?.into_iter().filter(of_proc);
-    let kvals: Vec<Kval> = kvals.map(|info| Kval { key: info.key.clone(), value: info.value.clone() }).collect();
-    (!kvals.is_empty()).then(|| RankData { proc: source.clone(), kvals })
+    let kvals: Vec<Kval> = kvals
+        .map(|info| Kval {
+            key: info.key.clone(),
+            value: info.value.clone(),
+        })
+        .collect();
+    (!kvals.is_empty()).then(|| RankData {
+        proc: source.clone(),
+        kvals,
+    })
 }

@@ -24,22 +24,38 @@ pub struct Refusal {
 
 impl Refusal {
     pub(super) fn failure(self: &Arc<Refusal>) -> Failure {
-        let words: Vec<&str> = self.reasons.iter().filter_map(|info| info.value.as_str()).collect();
+        let words: Vec<&str> = self
+            .reasons
+            .iter()
+            .filter_map(|info| info.value.as_str())
+            .collect();
         let reason = format!("{} may not take part: {}", self.proc, words.join("; "));
-        Failure { status: self.status, reason, refusal: Some(self.clone()) }
+        Failure {
+            status: self.status,
+            reason,
+            refusal: Some(self.clone()),
+        }
     }
 
     /// What events say of it: answers have room for a status only.
     pub(super) fn told(&self, group: &GroupKey) -> Vec<Info> {
         let head = [
-            Info::new(key::PMIX_GROUP_ID, Value::String(group.name.called().cloned())),
-            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(self.proc.clone())),
+            Info::new(
+                key::PMIX_GROUP_ID,
+                Value::String(group.name.called().cloned()),
+            ),
+            Info::new(
+                key::PMIX_EVENT_AFFECTED_PROC,
+                Value::Proc(self.proc.clone()),
+            ),
             // It is for those who want to hear of it, and nothing that a program should die of.
             Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true)),
         ];
         // Nothing that a policy says takes the place of what this says.
-        let reasons =
-            self.reasons.iter().filter(|info| info.key == REASON || head.iter().all(|own| own.key != info.key));
+        let reasons = self
+            .reasons
+            .iter()
+            .filter(|info| info.key == REASON || head.iter().all(|own| own.key != info.key));
         head.iter().chain(reasons).cloned().collect()
     }
 }
@@ -47,18 +63,39 @@ impl Refusal {
 impl What {
     /// Whether it says that somebody may not take part.
     pub(super) fn is_refusal(&self) -> bool {
-        matches!(self, What::NotFormed { failure: Failure { refusal: Some(_), .. }, .. })
+        matches!(
+            self,
+            What::NotFormed {
+                failure: Failure {
+                    refusal: Some(_),
+                    ..
+                },
+                ..
+            }
+        )
     }
 
     /// Whether this answers a call that was made before it was decided. That somebody is refused is nothing to those who form another
     /// group of the same name without them; but who names nobody goes by the name alone.
     pub(super) fn answers(&self, part: &Part) -> bool {
-        let What::NotFormed { failure: Failure { refusal: Some(refusal), .. }, late, called } = self else {
+        let What::NotFormed {
+            failure:
+                Failure {
+                    refusal: Some(refusal),
+                    ..
+                },
+            late,
+            called,
+        } = self
+        else {
             return true;
         };
         called.contains(&part.proc)
             || late.as_ref().is_some_and(|late| late.contains(&part.proc))
-            || part.construct.as_ref().is_some_and(|construct| construct.counts_on(&refusal.proc))
+            || part
+                .construct
+                .as_ref()
+                .is_some_and(|construct| construct.counts_on(&refusal.proc))
     }
 }
 

@@ -16,19 +16,31 @@ pub(super) struct Roll {
 impl From<NamedProcs> for Roll {
     /// All of these.
     fn from(named: NamedProcs) -> Roll {
-        Roll { left: named.len(), ticked: Vec::new(), named }
+        Roll {
+            left: named.len(),
+            ticked: Vec::new(),
+            named,
+        }
     }
 }
 
 impl Roll {
     /// Whether somebody is named and not ticked off.
     pub(super) fn has(&self, proc: &Proc) -> bool {
-        self.named.place_of(proc).is_some_and(|place| !self.is_ticked(place))
+        self.named
+            .place_of(proc)
+            .is_some_and(|place| !self.is_ticked(place))
     }
 
     /// Ticks somebody off; whether they were on it.
     pub(super) fn tick(&mut self, proc: &Proc) -> bool {
-        let Some(place) = self.named.place_of(proc).filter(|place| !self.is_ticked(*place)) else { return false };
+        let Some(place) = self
+            .named
+            .place_of(proc)
+            .filter(|place| !self.is_ticked(*place))
+        else {
+            return false;
+        };
         let (word, bit) = (place / WORD, place % WORD);
         if word >= self.ticked.len() {
             self.ticked.resize(word + 1, 0);
@@ -42,7 +54,11 @@ impl Roll {
 
     /// Who is left, in the order of procs.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Proc> {
-        self.named.iter().enumerate().filter(|(place, _)| !self.is_ticked(*place)).map(|(_, proc)| proc)
+        self.named
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| !self.is_ticked(*place))
+            .map(|(_, proc)| proc)
     }
 
     /// Whether nobody is left.
@@ -51,7 +67,9 @@ impl Roll {
     }
 
     fn is_ticked(&self, place: usize) -> bool {
-        self.ticked.get(place / WORD).is_some_and(|word| word >> (place % WORD) & 1 == 1)
+        self.ticked
+            .get(place / WORD)
+            .is_some_and(|word| word >> (place % WORD) & 1 == 1)
     }
 }
 

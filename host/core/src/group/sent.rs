@@ -16,9 +16,16 @@ pub(super) struct SentDecisions {
 impl SentDecisions {
     /// Whether a server was told something that answers a call of its procs'.
     pub(super) fn answers(&self, server: ServerId, part: &Part) -> bool {
-        let last = self.each.get(&server).copied().unwrap_or_default().max(self.all);
+        let last = self
+            .each
+            .get(&server)
+            .copied()
+            .unwrap_or_default()
+            .max(self.all);
         let by_refusal = self.refusals.iter().any(|(_, servers, outcome)| {
-            let was_told = servers.as_ref().is_none_or(|servers| servers.contains(&server));
+            let was_told = servers
+                .as_ref()
+                .is_none_or(|servers| servers.contains(&server));
             was_told && part.after < outcome.instance && outcome.what.answers(part)
         });
         part.after < last || by_refusal

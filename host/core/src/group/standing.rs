@@ -22,7 +22,10 @@ impl Known {
 
     /// Who is left, in their order.
     pub(super) fn members(&self) -> impl Iterator<Item = &Proc> {
-        self.formed.members.iter().filter(|member| !self.gone.contains(member))
+        self.formed
+            .members
+            .iter()
+            .filter(|member| !self.gone.contains(member))
     }
 
     /// Who is left, whatever their order is.
@@ -31,13 +34,31 @@ impl Known {
         if self.gone.is_empty() {
             return named.clone();
         }
-        named.iter().filter(|member| !self.gone.contains(member)).cloned().collect()
+        named
+            .iter()
+            .filter(|member| !self.gone.contains(member))
+            .cloned()
+            .collect()
     }
 
     /// Who is left at a server.
-    pub(super) fn members_at(&self, server: ServerId, directory: &Directory) -> impl Iterator<Item = &Proc> {
-        let is_here = move |procs: &&[Proc]| procs.first().is_some_and(|proc| directory.is_at(&proc.nspace, server));
-        let here = self.formed.members.named().of_each_job().filter(is_here).flatten();
+    pub(super) fn members_at(
+        &self,
+        server: ServerId,
+        directory: &Directory,
+    ) -> impl Iterator<Item = &Proc> {
+        let is_here = move |procs: &&[Proc]| {
+            procs
+                .first()
+                .is_some_and(|proc| directory.is_at(&proc.nspace, server))
+        };
+        let here = self
+            .formed
+            .members
+            .named()
+            .of_each_job()
+            .filter(is_here)
+            .flatten();
         here.filter(|member| !self.gone.contains(member))
     }
 }
@@ -60,12 +81,18 @@ pub(super) struct Dissolving {
 
 impl Standing {
     pub(super) fn new(instance: Instance, members: NamedProcs) -> Standing {
-        Standing { instance, members: members.into(), dissolving: None }
+        Standing {
+            instance,
+            members: members.into(),
+            dissolving: None,
+        }
     }
 
     /// Whether all who are left have called for its end.
     pub(super) fn is_dissolved(&self) -> bool {
-        self.dissolving.as_ref().is_some_and(|dissolving| dissolving.missing.is_empty())
+        self.dissolving
+            .as_ref()
+            .is_some_and(|dissolving| dissolving.missing.is_empty())
     }
 
     /// Where its members are.

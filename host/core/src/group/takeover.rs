@@ -1,5 +1,8 @@
 //! A coordinator dies: the next one learns what everybody was told and waits for, and goes on from there.
-use super::{GroupKey, Groups, Instance, Message, Outcome, Report, ServerId, What, board::Board, standing::Standing};
+use super::{
+    GroupKey, Groups, Instance, Message, Outcome, Report, ServerId, What, board::Board,
+    standing::Standing,
+};
 use crate::Time;
 use peal_model::Proc;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +16,10 @@ pub(super) struct Takeover {
 impl Groups {
     /// A server says what it knows. We may not know yet that we are to coordinate.
     pub(super) fn reported(&mut self, from: ServerId, report: Report, now: Time) {
-        self.takeover.get_or_insert_default().reports.insert(from, report);
+        self.takeover
+            .get_or_insert_default()
+            .reports
+            .insert(from, report);
         self.take_over(now);
     }
 
@@ -26,9 +32,20 @@ impl Groups {
         let known = self.known.iter();
         let report = Report {
             jobs: jobs.collect(),
-            known: known.map(|(k, v)| (k.clone(), (v.instance, v.formed.clone(), v.gone.clone()))).collect(),
-            past: self.past.values().map(|(_, outcome)| outcome.clone()).collect(),
-            open: self.lobby.open().into_iter().map(|open| open.with_time_left(now)).collect(),
+            known: known
+                .map(|(k, v)| (k.clone(), (v.instance, v.formed.clone(), v.gone.clone())))
+                .collect(),
+            past: self
+                .past
+                .values()
+                .map(|(_, outcome)| outcome.clone())
+                .collect(),
+            open: self
+                .lobby
+                .open()
+                .into_iter()
+                .map(|open| open.with_time_left(now))
+                .collect(),
         };
         match self.coordinator() {
             me if me == self.me => self.reported(me, report, now),
@@ -39,14 +56,17 @@ impl Groups {
     /// Goes on from where the last coordinator was, once everybody who is left has said what they know.
     pub(super) fn take_over(&mut self, now: Time) {
         let all = self.coordinator() == self.me
-            && self
-                .takeover
-                .as_ref()
-                .is_some_and(|takeover| self.servers.iter().all(|server| takeover.reports.contains_key(server)));
+            && self.takeover.as_ref().is_some_and(|takeover| {
+                self.servers
+                    .iter()
+                    .all(|server| takeover.reports.contains_key(server))
+            });
         if !all {
             return;
         }
-        let Some(Takeover { mut reports }) = self.takeover.take() else { return };
+        let Some(Takeover { mut reports }) = self.takeover.take() else {
+            return;
+        };
         reports.retain(|server, _| self.servers.contains(server));
         self.board = Board::new(self.me);
         for (server, report) in &reports {
@@ -75,14 +95,29 @@ impl Groups {
 
     /// Servers that wait for something, or have a group, of which others were told more, are told the same; and all of them what
     /// was for all.
-    fn tell_again(&mut self, reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outcome>, now: Time) {
+    fn tell_again(
+        &mut self,
+        reports: &BTreeMap<ServerId, Report>,
+        past: &BTreeMap<Instance, Outcome>,
+        now: Time,
+    ) {
         for (server, report) in reports {
-            let concerned: BTreeSet<&GroupKey> =
-                report.open.iter().map(|open| &open.key).chain(report.known.keys()).collect();
-            let had: BTreeSet<Instance> = report.past.iter().map(|outcome| outcome.instance).collect();
-            let concerns = |outcome: &&Outcome| outcome.what.is_for_all() || concerned.contains(&outcome.key);
+            let concerned: BTreeSet<&GroupKey> = report
+                .open
+                .iter()
+                .map(|open| &open.key)
+                .chain(report.known.keys())
+                .collect();
+            let had: BTreeSet<Instance> =
+                report.past.iter().map(|outcome| outcome.instance).collect();
+            let concerns =
+                |outcome: &&Outcome| outcome.what.is_for_all() || concerned.contains(&outcome.key);
             for outcome in past.values().filter(concerns) {
-                self.board.tells(outcome, Some(&[*server].into()), now + self.settings.told_for());
+                self.board.tells(
+                    outcome,
+                    Some(&[*server].into()),
+                    now + self.settings.told_for(),
+                );
                 if !had.contains(&outcome.instance) {
                     self.hand(*server, Message::Down(outcome.clone()), now);
                 }
@@ -94,14 +129,22 @@ impl Groups {
 /// What was decided, in its order, by what any server knows.
 fn all_past(reports: &BTreeMap<ServerId, Report>) -> BTreeMap<Instance, Outcome> {
     let all = reports.values().flat_map(|report| &report.past);
-    all.map(|outcome| (outcome.instance, outcome.clone())).collect()
+    all.map(|outcome| (outcome.instance, outcome.clone()))
+        .collect()
 }
 
 /// The groups that there are: as whoever knows most of each has it, and what was decided since.
-fn standing(reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outcome>) -> BTreeMap<GroupKey, Standing> {
+fn standing(
+    reports: &BTreeMap<ServerId, Report>,
+    past: &BTreeMap<Instance, Outcome>,
+) -> BTreeMap<GroupKey, Standing> {
     let mut groups: BTreeMap<GroupKey, Standing> = BTreeMap::new();
     for (key, (instance, formed, gone)) in reports.values().flat_map(|report| &report.known) {
-        let left = formed.members.iter().filter(|member| !gone.contains(member)).cloned();
+        let left = formed
+            .members
+            .iter()
+            .filter(|member| !gone.contains(member))
+            .cloned();
         let known = Standing::new(*instance, left.collect());
         match groups.get(key) {
             Some(other) if other.instance >= known.instance => {}
@@ -109,16 +152,24 @@ fn standing(reports: &BTreeMap<ServerId, Report>, past: &BTreeMap<Instance, Outc
         }
     }
     for (instance, Outcome { key, what, .. }) in past {
-        if groups.get(key).is_some_and(|known| known.instance >= *instance) {
+        if groups
+            .get(key)
+            .is_some_and(|known| known.instance >= *instance)
+        {
             continue;
         }
         match what {
             What::Formed(formed) => {
-                groups.insert(key.clone(), Standing::new(*instance, formed.members.named().clone()));
+                groups.insert(
+                    key.clone(),
+                    Standing::new(*instance, formed.members.named().clone()),
+                );
             }
             What::NotFormed { .. } | What::Dissolved => drop(groups.remove(key)),
             What::NotDissolved(_) => {
-                groups.entry(key.clone()).and_modify(|known| known.instance = *instance);
+                groups
+                    .entry(key.clone())
+                    .and_modify(|known| known.instance = *instance);
             }
             What::Changed(proc, _) => {
                 groups.entry(key.clone()).and_modify(|known| {

@@ -42,7 +42,10 @@ impl Groups {
     /// Somebody here waits for these: whoever is lost of them at other servers is told of ([`Step::Lost`]).
     pub fn watch(&mut self, procs: &[Proc]) -> Vec<Step> {
         for proc in procs {
-            let home = self.directory.home(&proc.nspace).filter(|home| *home != self.me);
+            let home = self
+                .directory
+                .home(&proc.nspace)
+                .filter(|home| *home != self.me);
             if let Some(home) = home
                 && self.watches.watched.insert(proc.nspace.clone())
             {
@@ -54,16 +57,31 @@ impl Groups {
 
     /// A proc of this server has ended, or lost its connection, without having left in order.
     pub fn lost(&mut self, proc: &Proc) -> Vec<Step> {
-        let watchers = self.watches.watchers.get(&proc.nspace).cloned().unwrap_or_default();
-        watchers.into_iter().for_each(|server| self.send(server, Message::Lost(proc.clone())));
+        let watchers = self
+            .watches
+            .watchers
+            .get(&proc.nspace)
+            .cloned()
+            .unwrap_or_default();
+        watchers
+            .into_iter()
+            .for_each(|server| self.send(server, Message::Lost(proc.clone())));
         self.taken()
     }
 
     /// Procs of other servers are lost.
     pub(super) fn tell_lost(&mut self, procs: &[Proc]) {
-        for proc in procs.iter().filter(|proc| self.watches.watched.contains(&proc.nspace)) {
-            let Some(owner) = self.directory.owner(&proc.nspace) else { continue };
-            self.steps.push(Step::Lost { proc: proc.clone(), uid: owner.uid });
+        for proc in procs
+            .iter()
+            .filter(|proc| self.watches.watched.contains(&proc.nspace))
+        {
+            let Some(owner) = self.directory.owner(&proc.nspace) else {
+                continue;
+            };
+            self.steps.push(Step::Lost {
+                proc: proc.clone(),
+                uid: owner.uid,
+            });
         }
     }
 }

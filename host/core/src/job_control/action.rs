@@ -30,7 +30,9 @@ impl fmt::Display for JobAction {
             JobAction::Pause => f.write_str("pause"),
             JobAction::Resume => f.write_str("resume"),
             JobAction::Restart { checkpoint: None } => f.write_str("restart"),
-            JobAction::Restart { checkpoint: Some(checkpoint) } => write!(f, "restart from {checkpoint:?}"),
+            JobAction::Restart {
+                checkpoint: Some(checkpoint),
+            } => write!(f, "restart from {checkpoint:?}"),
         }
     }
 }

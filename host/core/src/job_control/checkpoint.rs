@@ -31,8 +31,18 @@ impl Checkpoint {
         has_ended: impl Fn(&Proc) -> bool,
         deadline: Time,
     ) -> (Checkpoint, Vec<Trigger>) {
-        let mut checkpoint = Checkpoint { name, deadline, waiting: procs, failed: Vec::new() };
-        let ended: Vec<Proc> = checkpoint.waiting.keys().filter(|proc| has_ended(proc)).cloned().collect();
+        let mut checkpoint = Checkpoint {
+            name,
+            deadline,
+            waiting: procs,
+            failed: Vec::new(),
+        };
+        let ended: Vec<Proc> = checkpoint
+            .waiting
+            .keys()
+            .filter(|proc| has_ended(proc))
+            .cloned()
+            .collect();
         ended.iter().for_each(|proc| checkpoint.lost(proc));
         let all: Vec<Proc> = checkpoint.waiting.keys().cloned().collect();
         let triggers = checkpoint.next_for(all.iter().map(|proc| (proc, None)));
@@ -41,13 +51,22 @@ impl Checkpoint {
 
     /// Procs could not be told in the way that was tried: how they are told next. Who has no other way has failed.
     pub(crate) fn could_not_be_told(&mut self, not_done: &[NotDone]) -> Vec<Trigger> {
-        self.next_for(not_done.iter().map(|not_done| (&not_done.proc, Some(not_done))))
+        self.next_for(
+            not_done
+                .iter()
+                .map(|not_done| (&not_done.proc, Some(not_done))),
+        )
     }
 
-    fn next_for<'a>(&mut self, procs: impl Iterator<Item = (&'a Proc, Option<&'a NotDone>)>) -> Vec<Trigger> {
+    fn next_for<'a>(
+        &mut self,
+        procs: impl Iterator<Item = (&'a Proc, Option<&'a NotDone>)>,
+    ) -> Vec<Trigger> {
         let mut told: BTreeMap<Method, Vec<Proc>> = BTreeMap::new();
         for (proc, why) in procs {
-            let Some(left) = self.waiting.get_mut(proc) else { continue };
+            let Some(left) = self.waiting.get_mut(proc) else {
+                continue;
+            };
             match left.pop_front() {
                 Some(method) => told.entry(method).or_default().push(proc.clone()),
                 None => {
@@ -56,7 +75,9 @@ impl Checkpoint {
                 }
             }
         }
-        told.into_iter().map(|(method, procs)| Trigger { method, procs }).collect()
+        told.into_iter()
+            .map(|(method, procs)| Trigger { method, procs })
+            .collect()
     }
 
     /// Whether this proc is still to make it.
@@ -68,7 +89,11 @@ impl Checkpoint {
     pub(crate) fn told_by(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
         if self.waiting.remove(proc).is_some() && status != code::PMIX_SUCCESS {
             let reason = reason.unwrap_or("it could not make it").to_owned();
-            self.failed.push(NotDone { proc: proc.clone(), status, reason });
+            self.failed.push(NotDone {
+                proc: proc.clone(),
+                status,
+                reason,
+            });
         }
     }
 
@@ -76,7 +101,11 @@ impl Checkpoint {
     pub(crate) fn lost(&mut self, proc: &Proc) {
         if self.waiting.remove(proc).is_some() {
             let reason = "it ended before it had made it".to_owned();
-            self.failed.push(NotDone { proc: proc.clone(), status: code::PMIX_ERR_NOT_FOUND, reason });
+            self.failed.push(NotDone {
+                proc: proc.clone(),
+                status: code::PMIX_ERR_NOT_FOUND,
+                reason,
+            });
         }
     }
 

@@ -66,14 +66,23 @@ impl Cleanup {
     /// Nothing is to be removed that is to be left, or is both a file and a directory.
     pub(super) fn contradicts_nothing(&self) -> Result<(), JobControlError> {
         let all = self.files.iter().chain(&self.directories);
-        let ignored = all.into_iter().find(|path| path.file_name().is_some_and(|name| self.ignored.contains(name)));
+        let ignored = all.into_iter().find(|path| {
+            path.file_name()
+                .is_some_and(|name| self.ignored.contains(name))
+        });
         let twice = self.files.intersection(&self.directories).next();
         let (path, why) = match (ignored, twice) {
-            (Some(path), _) => (path, "is to be removed, and its name is among those that are ignored"),
+            (Some(path), _) => (
+                path,
+                "is to be removed, and its name is among those that are ignored",
+            ),
             (None, Some(path)) => (path, "is to be removed as a file and as a directory"),
             (None, None) => return Ok(()),
         };
-        Err(JobControlError::ConflictingCleanup { path: path.to_string_lossy().into_owned(), why })
+        Err(JobControlError::ConflictingCleanup {
+            path: path.to_string_lossy().into_owned(),
+            why,
+        })
     }
 }
 
@@ -87,26 +96,39 @@ pub(super) fn add_paths(
                   one request registers at most 65536";
     let path = |word: &[u8]| {
         let path = Path::new(OsStr::from_bytes(word));
-        let is_plain = path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-        let fits = word.len() <= MAX_PATH && path.is_absolute() && is_plain && path.file_name().is_some();
+        let is_plain = path
+            .components()
+            .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+        let fits =
+            word.len() <= MAX_PATH && path.is_absolute() && is_plain && path.file_name().is_some();
         fits.then(|| path.to_path_buf())
     };
     add(paths, value, path).ok_or(JobControlError::BadDirective { key, wanted })
 }
 
 /// Adds the names of one directive to those of the directives before it. Commas separate names.
-pub(super) fn add_names(names: &mut BTreeSet<OsString>, value: &Value) -> Result<(), JobControlError> {
+pub(super) fn add_names(
+    names: &mut BTreeSet<OsString>,
+    value: &Value,
+) -> Result<(), JobControlError> {
     let wanted = "names of files, without a path and with commas between them, a PMIX_STRING; \
                   one request ignores at most 65536";
     let name = |word: &[u8]| {
         let is_name = !word.contains(&b'/') && word != b"." && word != b"..";
         is_name.then(|| OsStr::from_bytes(word).to_os_string())
     };
-    add(names, value, name).ok_or(JobControlError::BadDirective { key: key::PMIX_CLEANUP_IGNORE.0, wanted })
+    add(names, value, name).ok_or(JobControlError::BadDirective {
+        key: key::PMIX_CLEANUP_IGNORE.0,
+        wanted,
+    })
 }
 
 /// Adds each word of a value as `read` reads it; none if a word is wrong, there is none, or there are too many in all.
-fn add<T: Ord>(known: &mut BTreeSet<T>, value: &Value, read: impl Fn(&[u8]) -> Option<T>) -> Option<()> {
+fn add<T: Ord>(
+    known: &mut BTreeSet<T>,
+    value: &Value,
+    read: impl Fn(&[u8]) -> Option<T>,
+) -> Option<()> {
     for word in words(value)? {
         known.insert(read(word)?);
         if known.len() > MAX_PATHS {
@@ -118,7 +140,13 @@ fn add<T: Ord>(known: &mut BTreeSet<T>, value: &Value, read: impl Fn(&[u8]) -> O
 
 /// The words of a string, if there are any.
 fn words(value: &Value) -> Option<Vec<&[u8]>> {
-    let Value::String(Some(text)) = value else { return None };
-    let words: Vec<&[u8]> = text.as_bytes().split(|byte| *byte == b',').filter(|word| !word.is_empty()).collect();
+    let Value::String(Some(text)) = value else {
+        return None;
+    };
+    let words: Vec<&[u8]> = text
+        .as_bytes()
+        .split(|byte| *byte == b',')
+        .filter(|word| !word.is_empty())
+        .collect();
     Some(words).filter(|words| !words.is_empty())
 }

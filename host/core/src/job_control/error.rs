@@ -101,9 +101,15 @@ impl JobControlError {
             | JobControlError::NoProc(_)
             | JobControlError::Nobody
             | JobControlError::Nodes(_) => code::PMIX_ERR_BAD_PARAM,
-            JobControlError::ConflictingCleanup { .. } => code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES,
-            JobControlError::Unsupported(_) | JobControlError::NoMethod(_) => code::PMIX_ERR_NOT_SUPPORTED,
-            JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => code::PMIX_ERR_NOT_FOUND,
+            JobControlError::ConflictingCleanup { .. } => {
+                code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES
+            }
+            JobControlError::Unsupported(_) | JobControlError::NoMethod(_) => {
+                code::PMIX_ERR_NOT_SUPPORTED
+            }
+            JobControlError::UnknownTarget(_) | JobControlError::UnknownRequest(_) => {
+                code::PMIX_ERR_NOT_FOUND
+            }
             JobControlError::NotPreemptible(_) => code::PMIX_ERR_NO_PERMISSIONS,
             JobControlError::NameTaken(_) => code::PMIX_ERR_EXISTS,
             JobControlError::NotCancellable { .. } => code::PMIX_ERR_INVALID_OPERATION,

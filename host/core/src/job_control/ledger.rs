@@ -43,7 +43,10 @@ impl fmt::Display for Operation {
             Operation::Checkpoint(checkpoint) => write!(f, "checkpoint {checkpoint:?}"),
             Operation::Preempt(action) => write!(f, "preempt, then {action}"),
             Operation::Provision { nodes, image: None } => write!(f, "provision {nodes:?}"),
-            Operation::Provision { nodes, image: Some(image) } => write!(f, "provision {nodes:?} with {image:?}"),
+            Operation::Provision {
+                nodes,
+                image: Some(image),
+            } => write!(f, "provision {nodes:?} with {image:?}"),
         }
     }
 }
@@ -157,7 +160,9 @@ impl Entry {
     fn commitment(&self) -> Option<String> {
         match (&self.stage, &self.operation) {
             (Stage::Ended(_), _) => Some(format!("it is {}", self.state())),
-            (Stage::Running(Work::Host(_)), operation) => Some(format!("procs were already told to {operation}")),
+            (Stage::Running(Work::Host(_)), operation) => {
+                Some(format!("procs were already told to {operation}"))
+            }
             _ => None,
         }
     }
@@ -165,7 +170,9 @@ impl Entry {
     /// The checkpoint that is being made.
     pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
         match &self.stage {
-            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => Some(checkpoint),
+            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => {
+                Some(checkpoint)
+            }
             Stage::Accepted | Stage::Running(Work::Host(_)) | Stage::Ended(_) => None,
         }
     }
@@ -173,14 +180,18 @@ impl Entry {
     /// The same, to be taken further.
     pub(crate) fn checkpoint_mut(&mut self) -> Option<&mut Checkpoint> {
         match &mut self.stage {
-            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => Some(checkpoint),
+            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => {
+                Some(checkpoint)
+            }
             Stage::Accepted | Stage::Running(Work::Host(_)) | Stage::Ended(_) => None,
         }
     }
 
     /// Time has passed.
     pub(crate) fn expire(&mut self, now: Time) {
-        let Some(checkpoint) = self.checkpoint_mut() else { return };
+        let Some(checkpoint) = self.checkpoint_mut() else {
+            return;
+        };
         checkpoint.expire(now);
         let is_late = now >= checkpoint.deadline;
         if let Stage::Running(Work::Grace { unprepared, .. }) = &mut self.stage {
@@ -195,8 +206,14 @@ impl Entry {
 
     /// That it is not cancelled, and why.
     fn not_cancelled(&self, why: &str) -> Info {
-        let why = [Info::new(STATUS, Value::Status(code::PMIX_ERR_INVALID_OPERATION)), policy::reason(why)];
-        Info::new(REQUEST, Value::DataArray(DataArray::infos(self.infos().into_iter().chain(why))))
+        let why = [
+            Info::new(STATUS, Value::Status(code::PMIX_ERR_INVALID_OPERATION)),
+            policy::reason(why),
+        ];
+        Info::new(
+            REQUEST,
+            Value::DataArray(DataArray::infos(self.infos().into_iter().chain(why))),
+        )
     }
 
     /// As whoever may know of it is told.
@@ -246,7 +263,13 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// At most so many have not ended, and as many that have are remembered.
     pub(crate) fn new(max: usize) -> Ledger {
-        Ledger { entries: BTreeMap::new(), timed: BTreeSet::new(), open: 0, next: 0, max }
+        Ledger {
+            entries: BTreeMap::new(),
+            timed: BTreeSet::new(),
+            open: 0,
+            next: 0,
+            max,
+        }
     }
 
     /// Takes a request in, under its name or one that nobody else has; one user's requests leave room for others'.
@@ -278,7 +301,11 @@ impl Ledger {
 
     fn forget_oldest(&mut self) {
         if self.entries.len() - self.open > self.max {
-            let oldest = self.entries.iter().find(|(_, entry)| !entry.is_open()).map(|(id, _)| *id);
+            let oldest = self
+                .entries
+                .iter()
+                .find(|(_, entry)| !entry.is_open())
+                .map(|(id, _)| *id);
             oldest.and_then(|id| self.entries.remove(&id));
         }
     }
@@ -289,9 +316,14 @@ impl Ledger {
     }
 
     /// A request that has not ended, to be taken further by `change`.
-    pub(crate) fn change<T>(&mut self, id: ControlId, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+    pub(crate) fn change<T>(
+        &mut self,
+        id: ControlId,
+        change: impl FnOnce(&mut Entry) -> T,
+    ) -> Option<T> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.is_open())?;
-        self.timed.remove(&(entry.deadline().unwrap_or_default(), id));
+        self.timed
+            .remove(&(entry.deadline().unwrap_or_default(), id));
         let changed = change(entry);
         self.timed.extend(entry.deadline().map(|at| (at, id)));
         if !entry.is_open() {
@@ -303,8 +335,15 @@ impl Ledger {
 
     /// Sorts the requests that are meant into those that may be taken back and those that may not any more; one that is named must be
     /// of the first sort.
-    pub(crate) fn cancellable(&self, by: &Requestor, which: &Which) -> Result<Cancellation, JobControlError> {
-        let mut meant = self.entries.iter().filter(|(_, entry)| entry.is_meant(by, which));
+    pub(crate) fn cancellable(
+        &self,
+        by: &Requestor,
+        which: &Which,
+    ) -> Result<Cancellation, JobControlError> {
+        let mut meant = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.is_meant(by, which));
         let Which::Named(name) = which else {
             let mut sorted = Cancellation::default();
             for (id, entry) in meant.filter(|(_, entry)| entry.is_open()) {
@@ -316,22 +355,42 @@ impl Ledger {
             return Ok(sorted);
         };
         // A name may have been used before: the last of that name is meant.
-        let (id, entry) = meant.next_back().ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
+        let (id, entry) = meant
+            .next_back()
+            .ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
         match entry.commitment() {
-            Some(why) => Err(JobControlError::NotCancellable { name: name.clone(), why }),
-            None => Ok(Cancellation { free: vec![*id], committed: Vec::new() }),
+            Some(why) => Err(JobControlError::NotCancellable {
+                name: name.clone(),
+                why,
+            }),
+            None => Ok(Cancellation {
+                free: vec![*id],
+                committed: Vec::new(),
+            }),
         }
     }
 
     /// Those that wait for procs to make a checkpoint.
     pub(crate) fn awaiting(&self, proc: &Proc) -> Vec<ControlId> {
-        let awaits = |entry: &Entry| entry.checkpoint().is_some_and(|checkpoint| checkpoint.awaits(proc));
-        self.timed.iter().map(|(_, id)| *id).filter(|id| self.get(*id).is_some_and(awaits)).collect()
+        let awaits = |entry: &Entry| {
+            entry
+                .checkpoint()
+                .is_some_and(|checkpoint| checkpoint.awaits(proc))
+        };
+        self.timed
+            .iter()
+            .map(|(_, id)| *id)
+            .filter(|id| self.get(*id).is_some_and(awaits))
+            .collect()
     }
 
     /// Those whose time is over.
     pub(crate) fn late(&self, now: Time) -> Vec<ControlId> {
-        self.timed.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id).collect()
+        self.timed
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .map(|(_, id)| *id)
+            .collect()
     }
 
     /// When the next one's time is over.
@@ -341,9 +400,13 @@ impl Ledger {
 
     /// What somebody who runs as this may know: of the requests of this name, or of all.
     pub(crate) fn told(&self, identity: Identity, name: Option<&str>) -> Vec<Info> {
-        let theirs = |entry: &&Entry| identity.uid == 0 || entry.identity.is_some_and(|own| own.uid == identity.uid);
+        let theirs = |entry: &&Entry| {
+            identity.uid == 0 || entry.identity.is_some_and(|own| own.uid == identity.uid)
+        };
         let meant = |entry: &&Entry| name.is_none_or(|name| name == entry.name);
         let entries = self.entries.values().filter(theirs).filter(meant);
-        entries.map(|entry| Info::new(REQUEST, Value::DataArray(DataArray::infos(entry.infos())))).collect()
+        entries
+            .map(|entry| Info::new(REQUEST, Value::DataArray(DataArray::infos(entry.infos()))))
+            .collect()
     }
 }

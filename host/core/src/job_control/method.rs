@@ -51,14 +51,21 @@ pub(crate) struct Declared(BTreeMap<Nspace, BTreeMap<Rank, Declaration>>);
 impl Declared {
     /// Takes a proc's declaration.
     pub(crate) fn declare(&mut self, proc: &Proc, declaration: Declaration) {
-        let said = self.0.entry(proc.nspace.clone()).or_default().entry(proc.rank).or_default();
+        let said = self
+            .0
+            .entry(proc.nspace.clone())
+            .or_default()
+            .entry(proc.rank)
+            .or_default();
         said.preemptible = declaration.preemptible.or(said.preemptible);
         said.methods = declaration.methods.or(said.methods.take());
     }
 
     /// A proc is gone, with what it has declared.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) {
-        self.0.get_mut(&proc.nspace).and_then(|job| job.remove(&proc.rank));
+        self.0
+            .get_mut(&proc.nspace)
+            .and_then(|job| job.remove(&proc.rank));
     }
 
     /// A job is gone, with what its procs have declared.
@@ -70,16 +77,22 @@ impl Declared {
     /// of its job that has spoken.
     pub(crate) fn methods_of(&self, proc: &Proc) -> VecDeque<Method> {
         let job = self.0.get(&proc.nspace);
-        let own = job.and_then(|job| job.get(&proc.rank)).and_then(|said| said.methods.as_ref());
-        let methods = own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.methods.as_ref())));
+        let own = job
+            .and_then(|job| job.get(&proc.rank))
+            .and_then(|said| said.methods.as_ref());
+        let methods =
+            own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.methods.as_ref())));
         methods.into_iter().flatten().copied().collect()
     }
 
     /// Whether a proc may be preempted: by the same rule.
     pub(crate) fn may_be_preempted(&self, proc: &Proc) -> bool {
         let job = self.0.get(&proc.nspace);
-        let own = job.and_then(|job| job.get(&proc.rank)).and_then(|said| said.preemptible);
-        own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.preemptible))).unwrap_or_default()
+        let own = job
+            .and_then(|job| job.get(&proc.rank))
+            .and_then(|said| said.preemptible);
+        own.or_else(|| job.and_then(|job| job.values().find_map(|said| said.preemptible)))
+            .unwrap_or_default()
     }
 }
 
@@ -90,19 +103,28 @@ pub(super) fn methods(value: &Value) -> Result<Vec<Method>, JobControlError> {
         key: key::PMIX_JOB_CTRL_CHECKPOINT_METHOD.0,
         wanted: "an array of 1 to 16 infos, each pmix.jctrl.ckptev or pmix.jctrl.ckptsig",
     };
-    let Value::DataArray(array) = value else { return Err(wrong()) };
+    let Value::DataArray(array) = value else {
+        return Err(wrong());
+    };
     let infos = array.as_infos().ok_or_else(wrong)?;
     if infos.is_empty() || infos.len() > MAX_METHODS {
         return Err(wrong());
     }
-    infos.into_iter().map(method).collect::<Result<Option<Vec<Method>>, _>>()?.ok_or_else(wrong)
+    infos
+        .into_iter()
+        .map(method)
+        .collect::<Result<Option<Vec<Method>>, _>>()?
+        .ok_or_else(wrong)
 }
 
 fn method(info: &Info) -> Result<Option<Method>, JobControlError> {
     if info.key == key::PMIX_JOB_CTRL_CHECKPOINT_EVENT {
         event(&info.value).map(Some)
     } else if info.key == key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL {
-        Ok(Some(Method::Signal(signal(&info.value, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?)))
+        Ok(Some(Method::Signal(signal(
+            &info.value,
+            key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0,
+        )?)))
     } else {
         Ok(None)
     }
@@ -125,6 +147,11 @@ pub(super) fn event(value: &Value) -> Result<Method, JobControlError> {
 /// The number of a signal. A truth is none, though it could be converted: nobody means SIGHUP by it.
 pub(super) fn signal(value: &Value, key: &'static str) -> Result<u8, JobControlError> {
     let number = value.as_u64().filter(|_| !matches!(value, Value::Bool(_)));
-    let number = number.and_then(|number| u8::try_from(number).ok()).filter(|number| (1..=64).contains(number));
-    number.ok_or(JobControlError::BadDirective { key, wanted: "the number of a signal, a PMIX_INT from 1 to 64" })
+    let number = number
+        .and_then(|number| u8::try_from(number).ok())
+        .filter(|number| (1..=64).contains(number));
+    number.ok_or(JobControlError::BadDirective {
+        key,
+        wanted: "the number of a signal, a PMIX_INT from 1 to 64",
+    })
 }

@@ -32,7 +32,12 @@ pub(super) fn is_pattern(item: &str) -> bool {
 /// The names that an expression matches from their beginning to their end, each as often as it does. More than `most` are an error
 /// before they take memory.
 pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, PatternError> {
-    let parsed = ParserBuilder::new().unicode(false).utf8(true).nest_limit(16).build().parse(pattern);
+    let parsed = ParserBuilder::new()
+        .unicode(false)
+        .utf8(true)
+        .nest_limit(16)
+        .build()
+        .parse(pattern);
     names(&parsed.map_err(|_| PatternError::Malformed)?, most)
 }
 
@@ -64,7 +69,11 @@ fn names(of: &Hir, most: usize) -> Result<Vec<String>, PatternError> {
         }
         HirKind::Repetition(repetition) => repeated(repetition, most)?,
     };
-    if found.len() > most { Err(PatternError::TooMany) } else { Ok(found) }
+    if found.len() > most {
+        Err(PatternError::TooMany)
+    } else {
+        Ok(found)
+    }
 }
 
 fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, PatternError> {
@@ -90,7 +99,11 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
 }
 
 /// Each of some beginnings with each of some ends.
-fn joined(beginnings: &[String], ends: &[String], most: usize) -> Result<Vec<String>, PatternError> {
+fn joined(
+    beginnings: &[String],
+    ends: &[String],
+    most: usize,
+) -> Result<Vec<String>, PatternError> {
     if beginnings.len().saturating_mul(ends.len()) > most {
         return Err(PatternError::TooMany);
     }
@@ -98,20 +111,33 @@ fn joined(beginnings: &[String], ends: &[String], most: usize) -> Result<Vec<Str
     if length(beginnings) + length(ends) > super::nodes::MAX_NAME {
         return Err(PatternError::Malformed);
     }
-    Ok(beginnings.iter().flat_map(|begin| ends.iter().map(move |end| format!("{begin}{end}"))).collect())
+    Ok(beginnings
+        .iter()
+        .flat_map(|begin| ends.iter().map(move |end| format!("{begin}{end}")))
+        .collect())
 }
 
 fn characters(class: &Class, most: usize) -> Result<Vec<String>, PatternError> {
     let ranges: Vec<(u32, u32)> = match class {
-        Class::Unicode(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),
-        Class::Bytes(class) => class.iter().map(|range| (range.start().into(), range.end().into())).collect(),
+        Class::Unicode(class) => class
+            .iter()
+            .map(|range| (range.start().into(), range.end().into()))
+            .collect(),
+        Class::Bytes(class) => class
+            .iter()
+            .map(|range| (range.start().into(), range.end().into()))
+            .collect(),
     };
     let mut all = Vec::new();
     for character in ranges.into_iter().flat_map(|(first, last)| first..=last) {
         if all.len() >= most {
             return Err(PatternError::TooMany);
         }
-        all.push(char::from_u32(character).ok_or(PatternError::Malformed)?.to_string());
+        all.push(
+            char::from_u32(character)
+                .ok_or(PatternError::Malformed)?
+                .to_string(),
+        );
     }
     Ok(all)
 }

@@ -17,10 +17,14 @@ const COMPRESSED: &str = "blob:";
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodesError {
     /// A name is missing.
-    #[error("{0:?} names no node, or leaves one out between its commas; write names such as node[01-16],login1")]
+    #[error(
+        "{0:?} names no node, or leaves one out between its commas; write names such as node[01-16],login1"
+    )]
     Nameless(String),
     /// Brackets that do not fit.
-    #[error("a bracket of {0:?} is open, closed twice or within another; write it as in node[01-16]")]
+    #[error(
+        "a bracket of {0:?} is open, closed twice or within another; write it as in node[01-16]"
+    )]
     Bracket(String),
     /// Something in brackets that is no range.
     #[error(
@@ -62,7 +66,9 @@ pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
     let mut room = most;
     for item in items(text) {
         let names = match item.trim() {
-            item if form == Form::Written && node_pattern::is_pattern(item) => matched(item, room, most)?,
+            item if form == Form::Written && node_pattern::is_pattern(item) => {
+                matched(item, room, most)?
+            }
             item => names(item, form, room, most)?,
         };
         room = room.saturating_sub(names.len());
@@ -118,7 +124,9 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
     let mut names = vec![String::new()];
     let mut rest = item;
     while let Some((plain, behind)) = rest.split_once('[') {
-        let (ranges, after) = behind.split_once(']').ok_or_else(|| NodesError::Bracket(quoted(item)))?;
+        let (ranges, after) = behind
+            .split_once(']')
+            .ok_or_else(|| NodesError::Bracket(quoted(item)))?;
         if plain.contains(']') || ranges.contains('[') {
             return Err(NodesError::Bracket(quoted(item)));
         }
@@ -126,11 +134,18 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
         if names.len().saturating_mul(numbers.len()) > room {
             return Err(NodesError::TooMany { most });
         }
-        let with_each =
-            |name: &String| numbers.iter().map(|number| format!("{name}{plain}{number}")).collect::<Vec<_>>();
+        let with_each = |name: &String| {
+            numbers
+                .iter()
+                .map(|number| format!("{name}{plain}{number}"))
+                .collect::<Vec<_>>()
+        };
         names = names.iter().flat_map(with_each).collect();
         // What is too long is not made longer many times over.
-        checked(names.iter().map(String::len).max().unwrap_or_default(), plain)?;
+        checked(
+            names.iter().map(String::len).max().unwrap_or_default(),
+            plain,
+        )?;
         rest = after;
     }
     if rest.contains(']') {
@@ -140,22 +155,35 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
         return Err(NodesError::TooMany { most });
     }
     names.iter_mut().for_each(|name| name.push_str(rest));
-    checked(names.iter().map(String::len).max().unwrap_or_default(), rest)?;
+    checked(
+        names.iter().map(String::len).max().unwrap_or_default(),
+        rest,
+    )?;
     Ok(names)
 }
 
 /// Whether a part of a name, and the length that it has come to, are those of a node's.
 fn checked(len: usize, part: &str) -> Result<(), NodesError> {
-    let fits = |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
-    if len <= MAX_NAME && part.chars().all(fits) { Ok(()) } else { Err(NodesError::Name(quoted(part))) }
+    let fits =
+        |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
+    if len <= MAX_NAME && part.chars().all(fits) {
+        Ok(())
+    } else {
+        Err(NodesError::Name(quoted(part)))
+    }
 }
 
 /// The numbers of a pair of brackets, as they are written.
 fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesError> {
     let (given_width, ranges) = match ranges.split_once(':').filter(|_| form == Form::Generated) {
         Some((width, rest)) => {
-            let width = number(width).and_then(|width| usize::try_from(width).ok()).filter(|width| *width <= MAX_NAME);
-            (Some(width.ok_or_else(|| NodesError::Range(quoted(ranges)))?), rest)
+            let width = number(width)
+                .and_then(|width| usize::try_from(width).ok())
+                .filter(|width| *width <= MAX_NAME);
+            (
+                Some(width.ok_or_else(|| NodesError::Range(quoted(ranges)))?),
+                rest,
+            )
         }
         None => (None, ranges),
     };
@@ -163,9 +191,16 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
     for range in ranges.split(',') {
         let wrong = || NodesError::Range(quoted(range));
         let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (number(low).ok_or_else(wrong)?, number(high).ok_or_else(wrong)?);
+        let (first, last) = (
+            number(low).ok_or_else(wrong)?,
+            number(high).ok_or_else(wrong)?,
+        );
         let count = last.checked_sub(first).ok_or_else(wrong)?.saturating_add(1);
-        if usize::try_from(count).unwrap_or(usize::MAX).saturating_add(numbers.len()) > most {
+        if usize::try_from(count)
+            .unwrap_or(usize::MAX)
+            .saturating_add(numbers.len())
+            > most
+        {
             return Err(NodesError::TooMany { most });
         }
         let width = given_width.unwrap_or(low.len());
@@ -175,7 +210,8 @@ fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesEr
 }
 
 fn number(digits: &str) -> Option<u32> {
-    let is_number = (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number =
+        (1..=9).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }
 

@@ -27,7 +27,11 @@ pub(super) fn of(
 ) -> Result<CheckpointOrder, JobControlError> {
     let key = key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0;
     let time = |number: u64| Some(Duration::from_secs(number)).filter(|time| !time.is_zero());
-    let one = |number: u64| u8::try_from(number).ok().filter(|number| (1..=64).contains(number));
+    let one = |number: u64| {
+        u8::try_from(number)
+            .ok()
+            .filter(|number| (1..=64).contains(number))
+    };
     let (method, timeout) = match (numbers, event) {
         ([], event) => (event, timeout),
         ([seconds], Some(event)) => (Some(event), timeout.or(time(*seconds))),
@@ -45,5 +49,9 @@ pub(super) fn of(
             return Err(JobControlError::Several { first, second });
         }
     };
-    Ok(CheckpointOrder { checkpoint, method, timeout })
+    Ok(CheckpointOrder {
+        checkpoint,
+        method,
+        timeout,
+    })
 }

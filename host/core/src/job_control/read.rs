@@ -1,6 +1,7 @@
 //! Reads a job-control request whole, before anything happens to any proc.
 use super::{
-    CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError, Method, Subdirectories, Top,
+    CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError, Method,
+    Subdirectories, Top,
     cleanup::{add_names, add_paths},
     directive::{flag, last_act, mail, maybe_text, seconds, text},
     method, order,
@@ -97,7 +98,12 @@ pub fn read(
     }
     let targets = || meant(caller, targets, &ranks);
     let (name, mail) = (words.name.take(), words.mail.take());
-    Ok(Asked { name, wanted: words.wanted(targets)?, mail, directives })
+    Ok(Asked {
+        name,
+        wanted: words.wanted(targets)?,
+        mail,
+        directives,
+    })
 }
 
 /// What the directives say, one by one.
@@ -148,10 +154,11 @@ impl Words {
         } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT) {
             self.event = Some(method::event(&info.value)?);
         } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL) {
-            self.numbers.push(seconds(info, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?);
+            self.numbers
+                .push(seconds(info, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?);
         } else if is(key::PMIX_TIMEOUT) {
-            self.timeout =
-                Some(Duration::from_secs(seconds(info, key::PMIX_TIMEOUT.0)?)).filter(|time| !time.is_zero());
+            self.timeout = Some(Duration::from_secs(seconds(info, key::PMIX_TIMEOUT.0)?))
+                .filter(|time| !time.is_zero());
         } else if is(key::PMIX_JOB_CTRL_PROVISION_IMAGE) {
             self.image = Some(text(info, key::PMIX_JOB_CTRL_PROVISION_IMAGE)?);
         } else if is(GRACE) {
@@ -160,7 +167,10 @@ impl Words {
             self.mail = Some(mail(&info.value)?);
         } else if let Some(verb) = verb(info)? {
             return self.asks(verb);
-        } else if !self.cleanup.take(info)? && !is_known(info) && info.flags.contains(InfoFlags::REQUIRED) {
+        } else if !self.cleanup.take(info)?
+            && !is_known(info)
+            && info.flags.contains(InfoFlags::REQUIRED)
+        {
             return Err(JobControlError::Unsupported(info.key.clone()));
         }
         Ok(())
@@ -169,7 +179,10 @@ impl Words {
     fn asks(&mut self, (key, verb): (KeyName, Option<Verb>)) -> Result<(), JobControlError> {
         let Some(verb) = verb else { return Ok(()) };
         match &self.verb {
-            Some((first, other)) if *other != verb => Err(JobControlError::Several { first, second: key.0 }),
+            Some((first, other)) if *other != verb => Err(JobControlError::Several {
+                first,
+                second: key.0,
+            }),
             _ => {
                 self.verb = Some((key.0, verb));
                 Ok(())
@@ -178,56 +191,115 @@ impl Words {
     }
 
     /// What all of them come to.
-    fn wanted(self, targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>) -> Result<Wanted, JobControlError> {
+    fn wanted(
+        self,
+        targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
+    ) -> Result<Wanted, JobControlError> {
         self.each_where_it_belongs()?;
-        let Words { verb, declaration, cleanup, image, event, numbers, timeout, grace, .. } = self;
+        let Words {
+            verb,
+            declaration,
+            cleanup,
+            image,
+            event,
+            numbers,
+            timeout,
+            grace,
+            ..
+        } = self;
         Ok(match verb {
-            Some((_, Verb::Act(action))) => Wanted::Act { action, targets: targets()? },
+            Some((_, Verb::Act(action))) => Wanted::Act {
+                action,
+                targets: targets()?,
+            },
             Some((_, Verb::Checkpoint(checkpoint))) => {
                 let order = order::of(checkpoint, event, &numbers, timeout)?;
-                Wanted::Checkpoint { order, targets: targets()? }
+                Wanted::Checkpoint {
+                    order,
+                    targets: targets()?,
+                }
             }
-            Some((_, Verb::Preempt(action))) => Wanted::Preempt { action, grace, targets: targets()? },
+            Some((_, Verb::Preempt(action))) => Wanted::Preempt {
+                action,
+                grace,
+                targets: targets()?,
+            },
             Some((_, Verb::Provision(nodes))) => Wanted::Provision { nodes, image },
             Some((_, Verb::Cancel(which))) => Wanted::Cancel(which),
-            None if cleanup.is_asked_for() => Wanted::Declare { declaration, cleanup: Some(cleanup.of(targets()?)?) },
+            None if cleanup.is_asked_for() => Wanted::Declare {
+                declaration,
+                cleanup: Some(cleanup.of(targets()?)?),
+            },
             None if declaration.is_empty() => return Err(JobControlError::Nothing),
-            None => Wanted::Declare { declaration, cleanup: None },
+            None => Wanted::Declare {
+                declaration,
+                cleanup: None,
+            },
         })
     }
 
     /// Nothing is said that belongs to something else, and would be passed over.
     fn each_where_it_belongs(&self) -> Result<(), JobControlError> {
         let declared = [
-            (self.declaration.preemptible.is_some(), key::PMIX_JOB_CTRL_PREEMPTIBLE),
-            (self.declaration.methods.is_some(), key::PMIX_JOB_CTRL_CHECKPOINT_METHOD),
+            (
+                self.declaration.preemptible.is_some(),
+                key::PMIX_JOB_CTRL_PREEMPTIBLE,
+            ),
+            (
+                self.declaration.methods.is_some(),
+                key::PMIX_JOB_CTRL_CHECKPOINT_METHOD,
+            ),
             (!self.cleanup.files.is_empty(), key::PMIX_REGISTER_CLEANUP),
-            (!self.cleanup.directories.is_empty(), key::PMIX_REGISTER_CLEANUP_DIR),
+            (
+                !self.cleanup.directories.is_empty(),
+                key::PMIX_REGISTER_CLEANUP_DIR,
+            ),
         ];
-        if let (Some((first, _)), Some((_, second))) = (&self.verb, declared.iter().find(|(is_said, _)| *is_said)) {
-            return Err(JobControlError::Several { first, second: second.0 });
+        if let (Some((first, _)), Some((_, second))) =
+            (&self.verb, declared.iter().find(|(is_said, _)| *is_said))
+        {
+            return Err(JobControlError::Several {
+                first,
+                second: second.0,
+            });
         }
         let verb = self.verb.as_ref().map(|(_, verb)| verb);
         let checkpoints = matches!(verb, Some(Verb::Checkpoint(_)));
         for (is_said, key, belongs, wanted) in [
-            (self.event.is_some(), key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0, checkpoints, "pmix.jctrl.ckpt"),
-            (!self.numbers.is_empty(), key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0, checkpoints, "pmix.jctrl.ckpt"),
+            (
+                self.event.is_some(),
+                key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
+                checkpoints,
+                "pmix.jctrl.ckpt",
+            ),
+            (
+                !self.numbers.is_empty(),
+                key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0,
+                checkpoints,
+                "pmix.jctrl.ckpt",
+            ),
             (
                 self.image.is_some(),
                 key::PMIX_JOB_CTRL_PROVISION_IMAGE.0,
                 matches!(verb, Some(Verb::Provision(_))),
                 "pmix.jctrl.pvn",
             ),
-            (self.grace.is_some(), GRACE.0, matches!(verb, Some(Verb::Preempt(_))), PREEMPT.0),
+            (
+                self.grace.is_some(),
+                GRACE.0,
+                matches!(verb, Some(Verb::Preempt(_))),
+                PREEMPT.0,
+            ),
         ] {
             if is_said && !belongs {
                 return Err(JobControlError::Misplaced { key, wanted });
             }
         }
         match self.cleanup.how {
-            Some(key) if self.cleanup.directories.is_empty() => {
-                Err(JobControlError::Misplaced { key, wanted: "pmix.reg.cleanupdir" })
-            }
+            Some(key) if self.cleanup.directories.is_empty() => Err(JobControlError::Misplaced {
+                key,
+                wanted: "pmix.reg.cleanupdir",
+            }),
             _ => Ok(()),
         }
     }
@@ -244,7 +316,11 @@ impl Removal {
         if is(key::PMIX_REGISTER_CLEANUP) {
             add_paths(&mut self.files, &info.value, key::PMIX_REGISTER_CLEANUP.0)?;
         } else if is(key::PMIX_REGISTER_CLEANUP_DIR) {
-            add_paths(&mut self.directories, &info.value, key::PMIX_REGISTER_CLEANUP_DIR.0)?;
+            add_paths(
+                &mut self.directories,
+                &info.value,
+                key::PMIX_REGISTER_CLEANUP_DIR.0,
+            )?;
         } else if is(key::PMIX_CLEANUP_IGNORE) {
             add_names(&mut self.ignored, &info.value)?;
             self.how = Some(key::PMIX_CLEANUP_IGNORE.0);
@@ -272,8 +348,24 @@ impl Removal {
     }
 
     fn of(self, procs: Vec<Proc>) -> Result<Cleanup, JobControlError> {
-        let Removal { files, directories, depth, subdirectories, top, ignored, .. } = self;
-        let cleanup = Cleanup { procs, files, directories, depth, subdirectories, top, ignored };
+        let Removal {
+            files,
+            directories,
+            depth,
+            subdirectories,
+            top,
+            ignored,
+            ..
+        } = self;
+        let cleanup = Cleanup {
+            procs,
+            files,
+            directories,
+            depth,
+            subdirectories,
+            top,
+            ignored,
+        };
         cleanup.contradicts_nothing()?;
         Ok(cleanup)
     }
@@ -281,7 +373,9 @@ impl Removal {
 
 /// The action that a directive asks for; none if it says no to it.
 fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError> {
-    let act = |key: KeyName, action: JobAction| Ok(Some((key, flag(info, key)?.then_some(Verb::Act(action)))));
+    let act = |key: KeyName, action: JobAction| {
+        Ok(Some((key, flag(info, key)?.then_some(Verb::Act(action)))))
+    };
     let is = |key: KeyName| info.key == key;
     let (key, verb) = if is(key::PMIX_JOB_CTRL_PAUSE) {
         return act(key::PMIX_JOB_CTRL_PAUSE, JobAction::Pause);
@@ -293,10 +387,18 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
         return act(key::PMIX_JOB_CTRL_KILL, JobAction::Kill);
     } else if is(key::PMIX_JOB_CTRL_SIGNAL) {
         let key = key::PMIX_JOB_CTRL_SIGNAL;
-        (key, Verb::Act(JobAction::Signal(method::signal(&info.value, key.0)?)))
+        (
+            key,
+            Verb::Act(JobAction::Signal(method::signal(&info.value, key.0)?)),
+        )
     } else if is(key::PMIX_JOB_CTRL_RESTART) {
         let key = key::PMIX_JOB_CTRL_RESTART;
-        (key, Verb::Act(JobAction::Restart { checkpoint: maybe_text(info, key)? }))
+        (
+            key,
+            Verb::Act(JobAction::Restart {
+                checkpoint: maybe_text(info, key)?,
+            }),
+        )
     } else if is(key::PMIX_JOB_CTRL_CHECKPOINT) {
         let key = key::PMIX_JOB_CTRL_CHECKPOINT;
         (key, Verb::Checkpoint(text(info, key)?))
@@ -304,12 +406,26 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
         (PREEMPT, Verb::Preempt(last_act(info)?))
     } else if is(key::PMIX_JOB_CTRL_PROVISION) {
         let key = key::PMIX_JOB_CTRL_PROVISION;
-        let wanted = "a description of nodes such as node[01-16], a PMIX_STRING of at most 4096 bytes";
-        let nodes = info.value.as_str().filter(|nodes| !nodes.is_empty() && nodes.len() <= MAX_NODES);
-        (key, Verb::Provision(nodes.ok_or(JobControlError::BadDirective { key: key.0, wanted })?.to_owned()))
+        let wanted =
+            "a description of nodes such as node[01-16], a PMIX_STRING of at most 4096 bytes";
+        let nodes = info
+            .value
+            .as_str()
+            .filter(|nodes| !nodes.is_empty() && nodes.len() <= MAX_NODES);
+        (
+            key,
+            Verb::Provision(
+                nodes
+                    .ok_or(JobControlError::BadDirective { key: key.0, wanted })?
+                    .to_owned(),
+            ),
+        )
     } else if is(key::PMIX_JOB_CTRL_CANCEL) {
         let key = key::PMIX_JOB_CTRL_CANCEL;
-        (key, Verb::Cancel(maybe_text(info, key)?.map_or(Which::All, Which::Named)))
+        (
+            key,
+            Verb::Cancel(maybe_text(info, key)?.map_or(Which::All, Which::Named)),
+        )
     } else {
         return Ok(None);
     };
@@ -327,7 +443,10 @@ fn meant(
     named: &[Proc],
     ranks: &impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
 ) -> Result<Vec<Proc>, JobControlError> {
-    let own: Vec<Proc> = caller.map(|caller| Proc::all(caller.nspace.clone())).into_iter().collect();
+    let own: Vec<Proc> = caller
+        .map(|caller| Proc::all(caller.nspace.clone()))
+        .into_iter()
+        .collect();
     let named = if named.is_empty() { &own } else { named };
     if named.is_empty() {
         return Err(JobControlError::Nobody);

@@ -4,7 +4,9 @@
 //! keeps another job's requests from being logged, and no channel is left out that was asked for.
 use super::{CHANNELS, Origin, Takes, directives::Pair};
 use crate::Time;
-use peal_model::{Identity, Info, Infos, Key, KeyName, LogRequest, Nspace, Proc, Status, Value, code, key};
+use peal_model::{
+    Identity, Info, Infos, Key, KeyName, LogRequest, Nspace, Proc, Status, Value, code, key,
+};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -23,7 +25,10 @@ pub struct Aggregation {
 
 impl Default for Aggregation {
     fn default() -> Self {
-        Aggregation { window: Duration::from_secs(5), entries: 1024 }
+        Aggregation {
+            window: Duration::from_secs(5),
+            entries: 1024,
+        }
     }
 }
 
@@ -80,7 +85,11 @@ const DRESS: [KeyName; 5] = [
 impl Book {
     /// An empty book.
     pub fn new(settings: Aggregation) -> Book {
-        Book { settings, entries: BTreeMap::new(), closing: VecDeque::new() }
+        Book {
+            settings,
+            entries: BTreeMap::new(),
+            closing: VecDeque::new(),
+        }
     }
 
     /// Whether a request is like one that was logged lately: then it is counted, and its requester is told what that one was.
@@ -92,19 +101,38 @@ impl Book {
 
     /// Remembers a request that was logged, and returns what is to be logged of one that is forgotten for that. One of which
     /// nothing was written is not remembered: the next one like it is tried again.
-    pub fn logged(&mut self, likeness: Likeness, request: &LogRequest, status: Status, now: Time) -> Option<Tally> {
+    pub fn logged(
+        &mut self,
+        likeness: Likeness,
+        request: &LogRequest,
+        status: Status,
+        now: Time,
+    ) -> Option<Tally> {
         let Aggregation { window, entries } = self.settings;
         let written = matches!(status, code::PMIX_SUCCESS | code::PMIX_ERR_PARTIAL_SUCCESS);
         if !written || window.is_zero() || entries == 0 || self.entries.contains_key(&likeness) {
             return None;
         }
-        let told = if self.entries.len() >= entries { self.forget_first() } else { None };
+        let told = if self.entries.len() >= entries {
+            self.forget_first()
+        } else {
+            None
+        };
         let dress = DRESS.into_iter().filter_map(|key| {
-            let value = request.data.value_of(key).or_else(|| request.directives.value_of(key))?;
-            let is_small = matches!(value, Value::Undef | Value::Bool(_)) || value.as_u64().is_some();
+            let value = request
+                .data
+                .value_of(key)
+                .or_else(|| request.directives.value_of(key))?;
+            let is_small =
+                matches!(value, Value::Undef | Value::Bool(_)) || value.as_u64().is_some();
             is_small.then(|| Info::new(key, value.clone()))
         });
-        let entry = Entry { source: request.source.clone(), dress: dress.collect(), status, more: 0 };
+        let entry = Entry {
+            source: request.source.clone(),
+            dress: dress.collect(),
+            status,
+            more: 0,
+        };
         let likeness = Arc::new(likeness);
         self.closing.push_back((now + window, likeness.clone()));
         self.entries.insert(likeness, entry);
@@ -122,7 +150,8 @@ impl Book {
             match self.entries.get_mut(&likeness) {
                 Some(entry) if entry.more > 0 => {
                     let told = entry.tell(&likeness);
-                    self.closing.push_back((now + self.settings.window, likeness));
+                    self.closing
+                        .push_back((now + self.settings.window, likeness));
                     if told.is_some() {
                         return told;
                     }
@@ -135,7 +164,9 @@ impl Book {
 
     /// The same for all of them, whose time is over now.
     pub fn close_all(&mut self) -> Vec<Tally> {
-        std::iter::from_fn(|| (!self.closing.is_empty()).then(|| self.forget_first())).flatten().collect()
+        std::iter::from_fn(|| (!self.closing.is_empty()).then(|| self.forget_first()))
+            .flatten()
+            .collect()
     }
 
     /// Forgets the one whose time is over first.
@@ -149,15 +180,39 @@ impl Entry {
     /// What is to be logged of those that were not, on the channels that take a text: nobody wants a mail about mails.
     fn tell(&mut self, likeness: &Likeness) -> Option<Tally> {
         let more = std::mem::take(&mut self.more);
-        let Likeness { identity, pair, channels, origin, .. } = likeness;
-        let words = Value::string(&format!("{more} more of the same: {} / {}", pair.key, pair.value));
-        let takes_text =
-            |channel: &&Key| !CHANNELS.iter().any(|(_, key, takes)| *channel == key && !takes.contains(&Takes::Text));
-        let data: Vec<Info> =
-            channels.iter().filter(takes_text).map(|channel| Info::new(channel.clone(), words.clone())).collect();
+        let Likeness {
+            identity,
+            pair,
+            channels,
+            origin,
+            ..
+        } = likeness;
+        let words = Value::string(&format!(
+            "{more} more of the same: {} / {}",
+            pair.key, pair.value
+        ));
+        let takes_text = |channel: &&Key| {
+            !CHANNELS
+                .iter()
+                .any(|(_, key, takes)| *channel == key && !takes.contains(&Takes::Text))
+        };
+        let data: Vec<Info> = channels
+            .iter()
+            .filter(takes_text)
+            .map(|channel| Info::new(channel.clone(), words.clone()))
+            .collect();
         let (source, directives) = (self.source.clone(), self.dress.clone());
         let is_told = more > 0 && !data.is_empty();
-        let request = LogRequest { source, identity: *identity, timestamp: None, data, directives };
-        is_told.then_some(Tally { request, origin: *origin })
+        let request = LogRequest {
+            source,
+            identity: *identity,
+            timestamp: None,
+            data,
+            directives,
+        };
+        is_told.then_some(Tally {
+            request,
+            origin: *origin,
+        })
     }
 }

@@ -56,7 +56,10 @@ impl Directives {
             }
         }
         read.dated = generate || output;
-        read.pair = name.zip(value).filter(|_| aggregate).map(|(key, value)| Pair { key, value });
+        read.pair = name
+            .zip(value)
+            .filter(|_| aggregate)
+            .map(|(key, value)| Pair { key, value });
         Ok(read)
     }
 }
@@ -68,7 +71,9 @@ fn flag(info: &Info) -> Result<bool, Malformed> {
 
 fn text(info: &Info) -> Result<Text, Malformed> {
     match &info.value {
-        Value::String(Some(text)) if text.as_bytes().len() > MAX_PAIR_TEXT => Err(Malformed::Long(info.key.clone())),
+        Value::String(Some(text)) if text.as_bytes().len() > MAX_PAIR_TEXT => {
+            Err(Malformed::Long(info.key.clone()))
+        }
         Value::String(Some(text)) => Ok(text.clone()),
         _ => Err(wrong(info)),
     }

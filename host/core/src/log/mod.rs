@@ -13,7 +13,9 @@ pub use writer::{Arrival, AvailableChannels, Gateway, Origin, Writer};
 
 use book::{Aggregation, Likeness};
 use directives::{Directives, MAX_PAIR_TEXT, Pair};
-use peal_model::{IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Step, Value, code, key};
+use peal_model::{
+    IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Step, Value, code, key,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -51,8 +53,16 @@ pub const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
     ("global_syslog", key::PMIX_LOG_GLOBAL_SYSLOG, &[Takes::Text]),
     ("email", key::PMIX_LOG_EMAIL, &[Takes::Array]),
     // Headers and text of the Standard differ on these.
-    ("job_record", key::PMIX_LOG_JOB_RECORD, &[Takes::Text, Takes::Flag]),
-    ("global_datastore", key::PMIX_LOG_GLOBAL_DATASTORE, &[Takes::Text, Takes::Flag]),
+    (
+        "job_record",
+        key::PMIX_LOG_JOB_RECORD,
+        &[Takes::Text, Takes::Flag],
+    ),
+    (
+        "global_datastore",
+        key::PMIX_LOG_GLOBAL_DATASTORE,
+        &[Takes::Text, Takes::Flag],
+    ),
 ];
 
 /// What a request may give to a channel of the Standard's.
@@ -220,44 +230,85 @@ pub fn route(
     if request.data.is_empty() {
         return Err(Malformed::Empty);
     }
-    let Directives { once, dated, timestamp, pair } = Directives::read(&request)?;
-    let timestamp = request.timestamp.or(timestamp).or(dated.then_some(arrival.at));
+    let Directives {
+        once,
+        dated,
+        timestamp,
+        pair,
+    } = Directives::read(&request)?;
+    let timestamp = request
+        .timestamp
+        .or(timestamp)
+        .or(dated.then_some(arrival.at));
     if timestamp != request.timestamp {
         Arc::make_mut(&mut request).timestamp = timestamp;
     }
     let of_modules = available.of_modules.clone();
     let plan = |(channel, need): (Key, Need)| {
         let attempts = arrival.attempts(&channel, &of_modules);
-        Planned { channel, need, attempts }
+        Planned {
+            channel,
+            need,
+            attempts,
+        }
     };
     let (data, waiting) = match &arrival.chosen {
         // What the site of that server requires is known there.
-        Some(channel) => (DataSelection::All, [plan((channel.clone(), Need::Optional))].into()),
+        Some(channel) => (
+            DataSelection::All,
+            [plan((channel.clone(), Need::Optional))].into(),
+        ),
         None => {
             let mut chosen = named(&request.data, &of_modules)?;
             if chosen.is_empty() {
                 let order = settings.order.iter().map(|(channel, _)| channel);
-                let is_ordered = |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
+                let is_ordered =
+                    |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
                 // The host's channels are streams for people: what is bytes alone, as the help messages of Open MPI, goes to modules
                 // or nowhere.
-                let is_readable = request
-                    .data
-                    .iter()
-                    .any(|info| !matches!(info.value, Value::ByteObject(_) | Value::CompressedByteObject(_)));
+                let is_readable = request.data.iter().any(|info| {
+                    !matches!(
+                        info.value,
+                        Value::ByteObject(_) | Value::CompressedByteObject(_)
+                    )
+                });
                 let takes = |channel: &&Key| is_readable || of_modules.contains(channel);
-                let rest = arrival.all(available).filter(|channel| !is_ordered(channel)).filter(takes);
-                chosen = order.chain(rest).map(|channel| (channel.clone(), Need::Optional)).collect();
+                let rest = arrival
+                    .all(available)
+                    .filter(|channel| !is_ordered(channel))
+                    .filter(takes);
+                chosen = order
+                    .chain(rest)
+                    .map(|channel| (channel.clone(), Need::Optional))
+                    .collect();
             }
             for (channel, need) in &mut chosen {
-                if settings.order.iter().any(|(known, mark)| known == channel && *mark == Need::Required) {
+                if settings
+                    .order
+                    .iter()
+                    .any(|(known, mark)| known == channel && *mark == Need::Required)
+                {
                     *need = Need::Required;
                 }
             }
-            (DataSelection::OfChannel, chosen.into_iter().map(plan).collect())
+            (
+                DataSelection::OfChannel,
+                chosen.into_iter().map(plan).collect(),
+            )
         }
     };
     let (once, origin) = (once.unwrap_or(settings.once), arrival.origin);
-    Ok(LogRun { request, of_modules, data, waiting, once, pair, origin, tried: Vec::new(), steps: Arc::default() })
+    Ok(LogRun {
+        request,
+        of_modules,
+        data,
+        waiting,
+        once,
+        pair,
+        origin,
+        tried: Vec::new(),
+        steps: Arc::default(),
+    })
 }
 
 /// The channels that data name, each once, in their order. One is required if any of its infos is flagged so.
@@ -279,8 +330,15 @@ fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, Need)>, Malforme
                 continue;
             }
         }
-        let need = if info.flags.contains(InfoFlags::REQUIRED) { Need::Required } else { Need::Optional };
-        match places.get(&info.key).and_then(|place| named.get_mut(*place)) {
+        let need = if info.flags.contains(InfoFlags::REQUIRED) {
+            Need::Required
+        } else {
+            Need::Optional
+        };
+        match places
+            .get(&info.key)
+            .and_then(|place| named.get_mut(*place))
+        {
             Some((_, Need::Required)) => {}
             Some((_, known)) => *known = need,
             None if places.len() == MAX_CHANNELS => return Err(Malformed::TooMany),
@@ -295,23 +353,39 @@ fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, Need)>, Malforme
 
 /// Whether a key of data names a channel: one that is known, or one that only the host can know.
 fn is_channel(key: &Key, of_modules: &[Key]) -> bool {
-    of_modules.contains(key) || (key.as_str().starts_with(PREFIX) && !ATTRIBUTES.iter().any(|known| key == known))
+    of_modules.contains(key)
+        || (key.as_str().starts_with(PREFIX) && !ATTRIBUTES.iter().any(|known| key == known))
 }
 
 impl LogRun {
     /// By what it is told, before any channel is tried, whether the like of it was logged already.
     pub fn likeness(&self) -> Option<Likeness> {
         let pair = self.pair.clone()?;
-        let LogRequest { source, identity, .. } = &*self.request;
+        let LogRequest {
+            source, identity, ..
+        } = &*self.request;
         let job = source.as_ref().map(|source| source.nspace.clone());
-        let channels = self.waiting.iter().map(|planned| planned.channel.clone()).collect();
-        Some(Likeness { job, identity: *identity, pair, channels, origin: self.origin })
+        let channels = self
+            .waiting
+            .iter()
+            .map(|planned| planned.channel.clone())
+            .collect();
+        Some(Likeness {
+            job,
+            identity: *identity,
+            pair,
+            channels,
+            origin: self.origin,
+        })
     }
 
     /// The channels that may be tried, by all names under which their writers are asked for them.
     pub fn channels(&self) -> BTreeSet<Key> {
         let names = |planned: &Planned| {
-            let asked = planned.attempts.iter().map(|attempt| attempt.channel.clone());
+            let asked = planned
+                .attempts
+                .iter()
+                .map(|attempt| attempt.channel.clone());
             asked.chain([planned.channel.clone()]).collect::<Vec<_>>()
         };
         self.waiting.iter().flat_map(names).collect()
@@ -319,31 +393,70 @@ impl LogRun {
 
     /// Goes on to the next channel, or to the end.
     pub fn advance(mut self) -> NextChannel {
-        while let Some(Planned { channel, need, attempts: mut then }) = self.waiting.pop_front() {
-            let enough = self.once && self.tried.iter().any(|(_, outcome)| *outcome == Outcome::Written);
+        while let Some(Planned {
+            channel,
+            need,
+            attempts: mut then,
+        }) = self.waiting.pop_front()
+        {
+            let enough = self.once
+                && self
+                    .tried
+                    .iter()
+                    .any(|(_, outcome)| *outcome == Outcome::Written);
             if need != Need::Required && enough {
                 continue;
             }
             match then.pop_front() {
-                Some(attempt) => return NextChannel::Try(PendingChannel { run: self, channel, need, attempt, then }),
-                None => self.record(channel, (need, Outcome::Missing), code::PMIX_ERR_NOT_AVAILABLE, Vec::new()),
+                Some(attempt) => {
+                    return NextChannel::Try(PendingChannel {
+                        run: self,
+                        channel,
+                        need,
+                        attempt,
+                        then,
+                    });
+                }
+                None => self.record(
+                    channel,
+                    (need, Outcome::Missing),
+                    code::PMIX_ERR_NOT_AVAILABLE,
+                    Vec::new(),
+                ),
             }
         }
         let status = self.status();
-        NextChannel::Done(Logged { status, steps: Arc::unwrap_or_clone(self.steps) })
+        NextChannel::Done(Logged {
+            status,
+            steps: Arc::unwrap_or_clone(self.steps),
+        })
     }
 
     fn record(&mut self, channel: Key, tried: (Need, Outcome), status: Status, infos: Vec<Info>) {
         self.tried.push(tried);
-        Arc::make_mut(&mut self.steps).push(Step { name: channel.as_str().into(), status, infos });
+        Arc::make_mut(&mut self.steps).push(Step {
+            name: channel.as_str().into(),
+            status,
+            infos,
+        });
     }
 
     fn status(&self) -> Status {
-        let good = self.tried.iter().filter(|(_, outcome)| *outcome == Outcome::Written).count();
-        let is_short = |(need, outcome): &(Need, Outcome)| *need == Need::Required && *outcome != Outcome::Written;
+        let good = self
+            .tried
+            .iter()
+            .filter(|(_, outcome)| *outcome == Outcome::Written)
+            .count();
+        let is_short = |(need, outcome): &(Need, Outcome)| {
+            *need == Need::Required && *outcome != Outcome::Written
+        };
         if self.tried.iter().any(is_short) {
             code::PMIX_ERR_OPERATION_FAILED
-        } else if self.tried.iter().all(|(_, outcome)| *outcome == Outcome::Missing) {
+        } else if self
+            .tried
+            .iter()
+            .all(|(_, outcome)| *outcome == Outcome::Missing)
+        {
             code::PMIX_ERR_NOT_AVAILABLE
         } else if good == 0 {
             code::PMIX_ERR_OPERATION_FAILED
@@ -368,21 +481,48 @@ impl PendingChannel {
 
     /// The request as this channel sees it: its data without what is for other channels, which others write.
     pub fn request(&self) -> Arc<LogRequest> {
-        let LogRun { request, of_modules, data, .. } = &self.run;
+        let LogRun {
+            request,
+            of_modules,
+            data,
+            ..
+        } = &self.run;
         let is_for_it = |info: &&Info| {
-            *data == DataSelection::All || info.key == self.channel || !is_channel(&info.key, of_modules)
+            *data == DataSelection::All
+                || info.key == self.channel
+                || !is_channel(&info.key, of_modules)
         };
-        if self.attempt.channel == self.channel && request.data.iter().all(|info| is_for_it(&info)) {
+        if self.attempt.channel == self.channel && request.data.iter().all(|info| is_for_it(&info))
+        {
             return request.clone();
         }
         let seen = |info: &Info| {
-            let key = if info.key == self.channel { &self.attempt.channel } else { &info.key };
-            Info { key: key.clone(), ..info.clone() }
+            let key = if info.key == self.channel {
+                &self.attempt.channel
+            } else {
+                &info.key
+            };
+            Info {
+                key: key.clone(),
+                ..info.clone()
+            }
         };
         let data: Vec<Info> = request.data.iter().filter(is_for_it).map(seen).collect();
-        let LogRequest { source, identity, timestamp, directives, .. } = &**request;
+        let LogRequest {
+            source,
+            identity,
+            timestamp,
+            directives,
+            ..
+        } = &**request;
         let (source, identity, timestamp) = (source.clone(), *identity, *timestamp);
-        Arc::new(LogRequest { source, identity, timestamp, data, directives: directives.clone() })
+        Arc::new(LogRequest {
+            source,
+            identity,
+            timestamp,
+            data,
+            directives: directives.clone(),
+        })
     }
 
     /// Where the request came from.
@@ -397,10 +537,20 @@ impl PendingChannel {
 
     /// Records what became of it, unless somebody else may know the channel.
     pub fn finish(self, status: Status, infos: Vec<Info>) -> LogRun {
-        let PendingChannel { mut run, channel, need, attempt, then } = self;
+        let PendingChannel {
+            mut run,
+            channel,
+            need,
+            attempt,
+            then,
+        } = self;
         let outcome = Outcome::of(attempt.writer, status);
         if outcome == Outcome::Missing && !then.is_empty() {
-            run.waiting.push_front(Planned { channel, need, attempts: then });
+            run.waiting.push_front(Planned {
+                channel,
+                need,
+                attempts: then,
+            });
         } else {
             run.record(channel, (need, outcome), status, infos);
         }

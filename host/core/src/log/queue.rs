@@ -22,7 +22,12 @@ pub struct QueueLimits {
 
 impl Default for QueueLimits {
     fn default() -> Self {
-        QueueLimits { requests: 4096, bytes: 64 << 20, user_requests: 1024, user_bytes: 16 << 20 }
+        QueueLimits {
+            requests: 4096,
+            bytes: 64 << 20,
+            user_requests: 1024,
+            user_bytes: 16 << 20,
+        }
     }
 }
 
@@ -116,7 +121,12 @@ impl<T> LogQueue<T> {
 
     /// Checks that there is room for one more request of a user.
     pub fn check(&self, user: LogUser, bytes: usize) -> Result<(), QueueLimit> {
-        let QueueLimits { requests, bytes: all, user_requests, user_bytes } = self.limits;
+        let QueueLimits {
+            requests,
+            bytes: all,
+            user_requests,
+            user_bytes,
+        } = self.limits;
         let share = self.users.get(&user).copied().unwrap_or_default();
         if share.requests >= user_requests {
             Err(QueueLimit::UserRequests)
@@ -148,14 +158,26 @@ impl<T> LogQueue<T> {
         share.requests += 1;
         share.bytes += bytes;
         self.bytes += bytes;
-        self.requests.insert(ticket, QueuedRequest { user, channels, bytes, blocked, item: Some(item) });
+        self.requests.insert(
+            ticket,
+            QueuedRequest {
+                user,
+                channels,
+                bytes,
+                blocked,
+                item: Some(item),
+            },
+        );
     }
 
     /// Takes the next request that may begin. It keeps its room until it is finished.
     pub fn begin(&mut self) -> Option<BegunRequest<T>> {
         loop {
             let ticket = self.ready.pop_front()?;
-            let item = self.requests.get_mut(&ticket).and_then(|request| request.item.take());
+            let item = self
+                .requests
+                .get_mut(&ticket)
+                .and_then(|request| request.item.take());
             if let Some(item) = item {
                 return Some(BegunRequest { ticket, item });
             }
@@ -164,7 +186,15 @@ impl<T> LogQueue<T> {
 
     /// Removes a request that has begun.
     pub fn finish(&mut self, ticket: Ticket) {
-        let Some(QueuedRequest { user, channels, bytes, .. }) = self.requests.remove(&ticket) else { return };
+        let Some(QueuedRequest {
+            user,
+            channels,
+            bytes,
+            ..
+        }) = self.requests.remove(&ticket)
+        else {
+            return;
+        };
         self.bytes -= bytes;
         if let Some(share) = self.users.get_mut(&user) {
             share.requests -= 1;
@@ -175,7 +205,9 @@ impl<T> LogQueue<T> {
         }
         for channel in channels {
             let place = (user, channel);
-            let Some(lane) = self.lanes.get_mut(&place) else { continue };
+            let Some(lane) = self.lanes.get_mut(&place) else {
+                continue;
+            };
             lane.pop_front_if(|first| *first == ticket);
             let Some(front) = lane.front().copied() else {
                 self.lanes.remove(&place);
@@ -206,7 +238,12 @@ mod tests {
     use super::*;
     use proptest::{collection, prelude::*};
 
-    const LIMITS: QueueLimits = QueueLimits { requests: 9, bytes: 60, user_requests: 4, user_bytes: 30 };
+    const LIMITS: QueueLimits = QueueLimits {
+        requests: 9,
+        bytes: 60,
+        user_requests: 4,
+        user_bytes: 30,
+    };
 
     fn channel(at: u8) -> Key {
         Key::new(&format!("pmix.log.{at}")).unwrap()
@@ -214,7 +251,11 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        Push { user: LogUser, bytes: usize, channels: BTreeSet<u8> },
+        Push {
+            user: LogUser,
+            bytes: usize,
+            channels: BTreeSet<u8>,
+        },
         Begin,
         Finish(prop::sample::Index),
     }
@@ -241,7 +282,9 @@ mod tests {
 
     fn may_begin(list: &[Modelled], at: usize) -> bool {
         let request = &list[at];
-        let blocks = |other: &Modelled| other.user == request.user && !other.channels.is_disjoint(&request.channels);
+        let blocks = |other: &Modelled| {
+            other.user == request.user && !other.channels.is_disjoint(&request.channels)
+        };
         request.ticket.is_none() && !list[..at].iter().any(blocks)
     }
 
@@ -303,7 +346,13 @@ mod tests {
         }
         queue.push(Some(2), 1, [channel(0)].into(), 100);
         queue.push(Some(1), 1, [channel(1)].into(), 101);
-        let begun: Vec<i32> = std::iter::from_fn(|| queue.begin()).map(|begun| begun.item).collect();
-        assert_eq!(begun, [0, 100, 101], "the first of each user on each channel");
+        let begun: Vec<i32> = std::iter::from_fn(|| queue.begin())
+            .map(|begun| begun.item)
+            .collect();
+        assert_eq!(
+            begun,
+            [0, 100, 101],
+            "the first of each user on each channel"
+        );
     }
 }

@@ -84,16 +84,30 @@ impl Origin {
 impl Arrival {
     /// The channels that a request means which names none, the modules' first.
     pub fn all<'a>(&self, available: &'a AvailableChannels) -> impl Iterator<Item = &'a Key> {
-        let AvailableChannels { of_modules, of_host } = available;
-        let of_host = if self.may_ask_host() { of_host.as_slice() } else { &[] };
-        of_modules.iter().chain(of_host.iter().filter(|channel| !of_modules.contains(channel)))
+        let AvailableChannels {
+            of_modules,
+            of_host,
+        } = available;
+        let of_host = if self.may_ask_host() {
+            of_host.as_slice()
+        } else {
+            &[]
+        };
+        of_modules.iter().chain(
+            of_host
+                .iter()
+                .filter(|channel| !of_modules.contains(channel)),
+        )
     }
 
     /// The ways to write to a channel. Each is tried where those before it do not know the channel.
     ///
     /// `PMIX_LOG_SYSLOG` is the global syslog where there is one, here, at a gateway or in the host environment, and else the local one.
     pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
-        let (global, local) = (Key::from(key::PMIX_LOG_GLOBAL_SYSLOG), Key::from(key::PMIX_LOG_LOCAL_SYSLOG));
+        let (global, local) = (
+            Key::from(key::PMIX_LOG_GLOBAL_SYSLOG),
+            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
+        );
         let of = |channel: &Key| self.direct_attempts(channel, modules);
         let attempts = if *channel != key::PMIX_LOG_SYSLOG {
             of(channel)
@@ -101,7 +115,9 @@ impl Arrival {
             match (modules.contains(channel), modules.contains(&global)) {
                 // A module that is both finds the global one itself.
                 (true, true) => of(channel),
-                (false, _) if modules.contains(&local) => [of(&global), of(channel), of(&local)].concat(),
+                (false, _) if modules.contains(&local) => {
+                    [of(&global), of(channel), of(&local)].concat()
+                }
                 _ => [of(&global), of(channel)].concat(),
             }
         };
@@ -113,8 +129,15 @@ impl Arrival {
         let is_served = modules.contains(channel);
         let appears_there = !is_served || OF_GATEWAYS.iter().any(|key| channel == key);
         let gateway = (self.has_gateway() && appears_there).then_some(Writer::Gateway);
-        let last = if is_served { Some(Writer::Module) } else { self.may_ask_host().then_some(Writer::Host) };
-        let attempt = |writer| Attempt { writer, channel: channel.clone() };
+        let last = if is_served {
+            Some(Writer::Module)
+        } else {
+            self.may_ask_host().then_some(Writer::Host)
+        };
+        let attempt = |writer| Attempt {
+            writer,
+            channel: channel.clone(),
+        };
         gateway.into_iter().chain(last).map(attempt).collect()
     }
 
@@ -135,23 +158,59 @@ mod tests {
 
     #[test]
     fn what_came_from_above_never_goes_there_and_what_came_from_beside_goes_to_no_third() {
-        let offered = [Key::from(key::PMIX_LOG_STDOUT), Key::from(key::PMIX_LOG_LOCAL_SYSLOG)];
+        let offered = [
+            Key::from(key::PMIX_LOG_STDOUT),
+            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
+        ];
         let (module, gateway, host) = (Writer::Module, Writer::Gateway, Writer::Host);
         for (origin, elsewhere, stdout, syslog, email) in [
             (Client, NotElsewhere, vec![module], vec![module], vec![host]),
-            (Client, Elsewhere, vec![gateway, module], vec![module], vec![gateway, host]),
-            (OtherServer, NotElsewhere, vec![module], vec![module], vec![host]),
-            (OtherServer, Elsewhere, vec![module], vec![module], vec![host]),
+            (
+                Client,
+                Elsewhere,
+                vec![gateway, module],
+                vec![module],
+                vec![gateway, host],
+            ),
+            (
+                OtherServer,
+                NotElsewhere,
+                vec![module],
+                vec![module],
+                vec![host],
+            ),
+            (
+                OtherServer,
+                Elsewhere,
+                vec![module],
+                vec![module],
+                vec![host],
+            ),
             (Host, NotElsewhere, vec![module], vec![module], vec![]),
-            (Host, Elsewhere, vec![gateway, module], vec![module], vec![gateway]),
+            (
+                Host,
+                Elsewhere,
+                vec![gateway, module],
+                vec![module],
+                vec![gateway],
+            ),
             (OtherHost, NotElsewhere, vec![module], vec![module], vec![]),
             (OtherHost, Elsewhere, vec![module], vec![module], vec![]),
         ] {
-            let arrival = Arrival { origin, gateway: elsewhere, ..Arrival::default() };
-            for (channel, wanted) in
-                [(key::PMIX_LOG_STDOUT, stdout), (key::PMIX_LOG_LOCAL_SYSLOG, syslog), (key::PMIX_LOG_EMAIL, email)]
-            {
-                let asked = arrival.attempts(&channel.into(), &offered).into_iter().map(|attempt| attempt.writer);
+            let arrival = Arrival {
+                origin,
+                gateway: elsewhere,
+                ..Arrival::default()
+            };
+            for (channel, wanted) in [
+                (key::PMIX_LOG_STDOUT, stdout),
+                (key::PMIX_LOG_LOCAL_SYSLOG, syslog),
+                (key::PMIX_LOG_EMAIL, email),
+            ] {
+                let asked = arrival
+                    .attempts(&channel.into(), &offered)
+                    .into_iter()
+                    .map(|attempt| attempt.writer);
                 assert_eq!(asked.collect::<Vec<_>>(), wanted, "{arrival:?} {channel:?}");
             }
         }
@@ -159,20 +218,38 @@ mod tests {
 
     #[test]
     fn syslog_is_global_wherever_there_is_one_and_else_local() {
-        let [syslog, global, local] =
-            [key::PMIX_LOG_SYSLOG, key::PMIX_LOG_GLOBAL_SYSLOG, key::PMIX_LOG_LOCAL_SYSLOG].map(Key::from);
+        let [syslog, global, local] = [
+            key::PMIX_LOG_SYSLOG,
+            key::PMIX_LOG_GLOBAL_SYSLOG,
+            key::PMIX_LOG_LOCAL_SYSLOG,
+        ]
+        .map(Key::from);
         let attempts = |gateway, modules: &[&Key]| -> Vec<(Writer, Key)> {
             let modules: Vec<Key> = modules.iter().map(|key| (*key).clone()).collect();
-            let arrival = Arrival { gateway, ..Arrival::default() };
-            arrival.attempts(&syslog, &modules).into_iter().map(|attempt| (attempt.writer, attempt.channel)).collect()
+            let arrival = Arrival {
+                gateway,
+                ..Arrival::default()
+            };
+            arrival
+                .attempts(&syslog, &modules)
+                .into_iter()
+                .map(|attempt| (attempt.writer, attempt.channel))
+                .collect()
         };
         let of = |writer, channel: &Key| (writer, channel.clone());
-        assert_eq!(attempts(Elsewhere, &[&syslog, &global, &local]), [of(Writer::Module, &syslog)]);
+        assert_eq!(
+            attempts(Elsewhere, &[&syslog, &global, &local]),
+            [of(Writer::Module, &syslog)]
+        );
         let beyond = [of(Writer::Gateway, &global), of(Writer::Host, &global)];
         let one_module = [&beyond[..], &[of(Writer::Module, &syslog)]].concat();
         assert_eq!(attempts(Elsewhere, &[&syslog, &local]), one_module);
         assert_eq!(attempts(NotElsewhere, &[&syslog, &local]), one_module[1..]);
-        let local_alone = [of(Writer::Host, &global), of(Writer::Host, &syslog), of(Writer::Module, &local)];
+        let local_alone = [
+            of(Writer::Host, &global),
+            of(Writer::Host, &syslog),
+            of(Writer::Module, &local),
+        ];
         assert_eq!(attempts(NotElsewhere, &[&local]), local_alone);
         let global_alone = [of(Writer::Module, &global), of(Writer::Host, &syslog)];
         assert_eq!(attempts(NotElsewhere, &[&global]), global_alone);

@@ -41,7 +41,11 @@ pub(crate) enum Due {
     /// Look at a file again.
     Look(WatchId),
     /// Take a sample.
-    Measure { watch: WatchId, usage: Arc<Usage>, requester: Proc },
+    Measure {
+        watch: WatchId,
+        usage: Arc<Usage>,
+        requester: Proc,
+    },
 }
 
 /// What becomes of a sample.
@@ -120,29 +124,81 @@ impl Book {
     }
 
     /// Enters a watch of somebody who runs as that user. Heartbeats are counted from the next [`Book::tick`], which is due at once.
-    pub(crate) fn begin(&mut self, requester: &Proc, uid: u32, beginning: Beginning) -> Result<WatchId, MonitorError> {
+    pub(crate) fn begin(
+        &mut self,
+        requester: &Proc,
+        uid: u32,
+        beginning: Beginning,
+    ) -> Result<WatchId, MonitorError> {
         let (id, of_file) = match &beginning {
-            Beginning::Watch(watch, _) => (watch.id.clone(), matches!(watch.signs, Signs::File { .. })),
+            Beginning::Watch(watch, _) => {
+                (watch.id.clone(), matches!(watch.signs, Signs::File { .. }))
+            }
             Beginning::Usage(sampling, _) => (sampling.id.clone(), false),
         };
         self.admit(requester, uid, id.as_ref(), of_file)?;
         self.next += 1;
         let number = WatchId(self.next);
         let kind = match beginning {
-            Beginning::Watch(Watch { signs: Signs::Heartbeats { time, drops }, alert, .. }, _) => {
+            Beginning::Watch(
+                Watch {
+                    signs: Signs::Heartbeats { time, drops },
+                    alert,
+                    ..
+                },
+                _,
+            ) => {
                 self.fresh.push(number);
-                Kind::Beats(Beats { time, drops, alert, since: Time::default() })
+                Kind::Beats(Beats {
+                    time,
+                    drops,
+                    alert,
+                    since: Time::default(),
+                })
             }
-            Beginning::Watch(Watch { signs: Signs::File { traces, check, drops, .. }, alert, .. }, to) => {
-                Kind::File(File::new(traces, (check, drops), alert, to))
-            }
-            Beginning::Usage(Sampling { usage, rate, update, .. }, to) => {
-                Kind::Usage(Rate { usage, rate, update, first: Some(to), sampling: Sample::UnderWay })
-            }
+            Beginning::Watch(
+                Watch {
+                    signs:
+                        Signs::File {
+                            traces,
+                            check,
+                            drops,
+                            ..
+                        },
+                    alert,
+                    ..
+                },
+                to,
+            ) => Kind::File(File::new(traces, (check, drops), alert, to)),
+            Beginning::Usage(
+                Sampling {
+                    usage,
+                    rate,
+                    update,
+                    ..
+                },
+                to,
+            ) => Kind::Usage(Rate {
+                usage,
+                rate,
+                update,
+                first: Some(to),
+                sampling: Sample::UnderWay,
+            }),
         };
-        let entry = Entry { requester: requester.clone(), uid, id, kind, due: None };
+        let entry = Entry {
+            requester: requester.clone(),
+            uid,
+            id,
+            kind,
+            due: None,
+        };
         self.entries.insert(number, entry);
-        self.procs.entry(requester.clone()).or_default().watches.insert(number);
+        self.procs
+            .entry(requester.clone())
+            .or_default()
+            .watches
+            .insert(number);
         let held = self.users.entry(uid).or_default();
         held.watches += 1;
         held.files += usize::from(of_file);
@@ -150,7 +206,13 @@ impl Book {
         Ok(number)
     }
 
-    fn admit(&self, requester: &Proc, uid: u32, id: Option<&String>, of_file: bool) -> Result<(), MonitorError> {
+    fn admit(
+        &self,
+        requester: &Proc,
+        uid: u32,
+        id: Option<&String>,
+        of_file: bool,
+    ) -> Result<(), MonitorError> {
         let own = self.procs.get(requester).map_or(0, |own| own.watches.len());
         let user = self.users.get(&uid);
         let (of_user, files_of_user) = user.map_or((0, 0), |held| (held.watches, held.files));
@@ -162,7 +224,11 @@ impl Book {
             ("the server".to_owned(), self.entries.len(), all),
         ];
         let of_files = [
-            (format!("{name}, with files,"), files_of_user, files.div_ceil(2)),
+            (
+                format!("{name}, with files,"),
+                files_of_user,
+                files.div_ceil(2),
+            ),
             ("the server, with files,".to_owned(), self.files, files),
         ];
         let of_files = of_files.into_iter().filter(|_| of_file);
@@ -172,23 +238,37 @@ impl Book {
             }
         }
         match id.filter(|id| self.named(requester, id).is_some()) {
-            Some(id) => Err(MonitorError::IdTaken { requester: requester.clone(), id: id.clone() }),
+            Some(id) => Err(MonitorError::IdTaken {
+                requester: requester.clone(),
+                id: id.clone(),
+            }),
             None => Ok(()),
         }
     }
 
     fn named(&self, requester: &Proc, id: &str) -> Option<WatchId> {
         let own = self.procs.get(requester)?;
-        let is = |watch: &&WatchId| self.entries.get(watch).is_some_and(|entry| entry.id.as_deref() == Some(id));
+        let is = |watch: &&WatchId| {
+            self.entries
+                .get(watch)
+                .is_some_and(|entry| entry.id.as_deref() == Some(id))
+        };
         own.watches.iter().find(is).copied()
     }
 
     /// A proc showed at a time that it lives; of a clone that may be told late. What was told of its silence waits for the next.
     pub(crate) fn beat(&mut self, proc: &Proc, at: Time) {
-        let Some(own) = self.procs.get_mut(proc) else { return };
+        let Some(own) = self.procs.get_mut(proc) else {
+            return;
+        };
         own.last = own.last.max(Some(at));
         for watch in mem::take(&mut own.silent) {
-            if let Some(Entry { kind: Kind::Beats(beats), due, .. }) = self.entries.get_mut(&watch) {
+            if let Some(Entry {
+                kind: Kind::Beats(beats),
+                due,
+                ..
+            }) = self.entries.get_mut(&watch)
+            {
                 let at = beats.deadline(own.last);
                 *due = Some(at);
                 self.queue.insert((at, watch));
@@ -207,18 +287,26 @@ impl Book {
     pub(crate) fn beats_due(&self, now: Time) -> impl Iterator<Item = &Proc> {
         let due = self.queue.range(..=(now, WatchId(u64::MAX)));
         let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
-        entries.filter(|entry| matches!(entry.kind, Kind::Beats(_))).map(|entry| &entry.requester)
+        entries
+            .filter(|entry| matches!(entry.kind, Kind::Beats(_)))
+            .map(|entry| &entry.requester)
     }
 
     /// Whether somebody was told that a proc is silent, and it has not shown since that it lives.
     pub(crate) fn is_silent(&self, proc: &Proc) -> bool {
-        self.procs.get(proc).is_some_and(|own| !own.silent.is_empty())
+        self.procs
+            .get(proc)
+            .is_some_and(|own| !own.silent.is_empty())
     }
 
     /// When [`Book::tick`] has something to do next; at once, if something has begun.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let first = self.queue.first().map(|(at, _)| *at);
-        if self.fresh.is_empty() && self.beating.is_empty() { first } else { Some(Time::default()) }
+        if self.fresh.is_empty() && self.beating.is_empty() {
+            first
+        } else {
+            Some(Time::default())
+        }
     }
 
     /// What time it is, and what follows.
@@ -238,7 +326,9 @@ impl Book {
     }
 
     fn start(&mut self, watch: WatchId, now: Time) {
-        let Some(entry) = self.entries.get_mut(&watch) else { return };
+        let Some(entry) = self.entries.get_mut(&watch) else {
+            return;
+        };
         let at = match &mut entry.kind {
             Kind::Beats(beats) => {
                 beats.since = now;
@@ -264,21 +354,37 @@ impl Book {
                     (Some(later), None)
                 } else {
                     own.silent.push(watch);
-                    (None, Some(Due::Alert { requester: requester(), alert: beats.alert.clone() }))
+                    (
+                        None,
+                        Some(Due::Alert {
+                            requester: requester(),
+                            alert: beats.alert.clone(),
+                        }),
+                    )
                 }
             }
             Kind::File(file) => {
                 let due = match file.go() {
                     Going::Now => Some(Due::Look(watch)),
                     Going::Nobody => None,
-                    Going::Alert(alert) => Some(Due::Alert { requester: requester(), alert }),
+                    Going::Alert(alert) => Some(Due::Alert {
+                        requester: requester(),
+                        alert,
+                    }),
                 };
                 (Some(next(at, file.check, now)), due)
             }
             Kind::Usage(usage) => {
                 let free = mem::replace(&mut usage.sampling, Sample::UnderWay) == Sample::Taken;
-                let measure = || Due::Measure { watch, usage: usage.usage.clone(), requester: requester() };
-                (usage.rate.map(|rate| next(at, rate, now)), free.then(measure))
+                let measure = || Due::Measure {
+                    watch,
+                    usage: usage.usage.clone(),
+                    requester: requester(),
+                };
+                (
+                    usage.rate.map(|rate| next(at, rate, now)),
+                    free.then(measure),
+                )
             }
         };
         entry.due = again;
@@ -288,8 +394,16 @@ impl Book {
 
     /// A file was opened, or not: whom to tell. It is looked at from now on.
     pub(crate) fn opened(&mut self, watch: WatchId, seen: Option<Seen>) -> Option<RequestId> {
-        let Some(Entry { kind: Kind::File(file), .. }) = self.entries.get_mut(&watch) else { return None };
-        let Look::First(to) = file.look else { return None };
+        let Some(Entry {
+            kind: Kind::File(file),
+            ..
+        }) = self.entries.get_mut(&watch)
+        else {
+            return None;
+        };
+        let Look::First(to) = file.look else {
+            return None;
+        };
         (file.look, file.seen) = (Look::None, seen);
         match seen {
             Some(_) => self.fresh.push(watch),
@@ -299,9 +413,15 @@ impl Book {
     }
 
     /// A file was looked at: the alert, if there is to be one.
-    pub(crate) fn looked(&mut self, watch: WatchId, seen: Option<Seen>) -> Option<(Proc, Arc<Event>)> {
+    pub(crate) fn looked(
+        &mut self,
+        watch: WatchId,
+        seen: Option<Seen>,
+    ) -> Option<(Proc, Arc<Event>)> {
         let entry = self.entries.get_mut(&watch)?;
-        let Kind::File(file) = &mut entry.kind else { return None };
+        let Kind::File(file) = &mut entry.kind else {
+            return None;
+        };
         let alert = file.looked(seen)?;
         Some((entry.requester.clone(), alert))
     }
@@ -309,11 +429,16 @@ impl Book {
     /// A sample was taken, or none could be: who is told. One that is taken once, or could not be the first time, ends.
     pub(crate) fn measured(&mut self, watch: WatchId, outcome: Result<(), ()>) -> Option<Measured> {
         let entry = self.entries.get_mut(&watch)?;
-        let Kind::Usage(usage) = &mut entry.kind else { return None };
+        let Kind::Usage(usage) = &mut entry.kind else {
+            return None;
+        };
         usage.sampling = Sample::Taken;
         let Some(to) = usage.first.take() else {
             let update = usage.update.clone();
-            return Some(Measured::Update { requester: entry.requester.clone(), update });
+            return Some(Measured::Update {
+                requester: entry.requester.clone(),
+                update,
+            });
         };
         if usage.rate.is_some() && outcome.is_ok() {
             self.fresh.push(watch);
@@ -324,11 +449,18 @@ impl Book {
     }
 
     /// Ends what a proc wants ended.
-    pub(crate) fn cancel(&mut self, requester: &Proc, which: &Cancelled) -> Result<(), MonitorError> {
+    pub(crate) fn cancel(
+        &mut self,
+        requester: &Proc,
+        which: &Cancelled,
+    ) -> Result<(), MonitorError> {
         match which {
             Cancelled::All => self.end_proc(requester),
             Cancelled::One(id) => {
-                let unknown = || MonitorError::UnknownId { requester: requester.clone(), id: id.clone() };
+                let unknown = || MonitorError::UnknownId {
+                    requester: requester.clone(),
+                    id: id.clone(),
+                };
                 let watch = self.named(requester, id).ok_or_else(unknown)?;
                 self.end(watch);
             }
@@ -338,14 +470,22 @@ impl Book {
 
     /// A proc has ended, and with it all that it wanted watched.
     pub(crate) fn end_proc(&mut self, proc: &Proc) {
-        let watches = self.procs.get(proc).map(|own| own.watches.clone()).unwrap_or_default();
+        let watches = self
+            .procs
+            .get(proc)
+            .map(|own| own.watches.clone())
+            .unwrap_or_default();
         watches.into_iter().for_each(|watch| self.end(watch));
     }
 
     /// The same of all procs of a namespace.
     pub(crate) fn end_job(&mut self, nspace: &Nspace) {
         let first = Proc::new(nspace.clone(), peal_model::Rank(0));
-        let procs = self.procs.range(first..).map(|(proc, _)| proc).take_while(|proc| proc.nspace == *nspace);
+        let procs = self
+            .procs
+            .range(first..)
+            .map(|(proc, _)| proc)
+            .take_while(|proc| proc.nspace == *nspace);
         let procs: Vec<Proc> = procs.cloned().collect();
         procs.iter().for_each(|proc| self.end_proc(proc));
     }
@@ -356,7 +496,16 @@ impl Book {
     }
 
     fn end(&mut self, watch: WatchId) {
-        let Some(Entry { requester, uid, kind, due, .. }) = self.entries.remove(&watch) else { return };
+        let Some(Entry {
+            requester,
+            uid,
+            kind,
+            due,
+            ..
+        }) = self.entries.remove(&watch)
+        else {
+            return;
+        };
         if let Some(at) = due {
             self.queue.remove(&(at, watch));
         }
@@ -377,10 +526,17 @@ impl Book {
         }
         self.files -= usize::from(of_file);
         let waiting = match kind {
-            Kind::File(File { look: Look::First(to), .. }) => Some(to),
+            Kind::File(File {
+                look: Look::First(to),
+                ..
+            }) => Some(to),
             Kind::Usage(Rate { first, .. }) => first,
             Kind::File(_) | Kind::Beats(_) => None,
         };
-        self.ended.push(Ended { watch, of_file, waiting });
+        self.ended.push(Ended {
+            watch,
+            of_file,
+            waiting,
+        });
     }
 }

@@ -37,7 +37,11 @@ pub(super) struct Beats {
 impl Beats {
     /// When its proc counts as silent if it does not beat any more.
     pub(super) fn deadline(&self, last: Option<Time>) -> Time {
-        silence::until(last.unwrap_or_default().max(self.since), self.time, self.drops)
+        silence::until(
+            last.unwrap_or_default().max(self.since),
+            self.time,
+            self.drops,
+        )
     }
 
     /// Whether whoever looks now, and wanted to look `at` a time, was away for so long that nothing can be told. If so, until
@@ -76,8 +80,21 @@ pub(super) enum Look {
 }
 
 impl File {
-    pub(super) fn new(traces: Traces, (check, drops): (Duration, u32), alert: Arc<Event>, to: RequestId) -> File {
-        File { traces, check, drops, alert, seen: None, missed: 0, look: Look::First(to) }
+    pub(super) fn new(
+        traces: Traces,
+        (check, drops): (Duration, u32),
+        alert: Arc<Event>,
+        to: RequestId,
+    ) -> File {
+        File {
+            traces,
+            check,
+            drops,
+            alert,
+            seen: None,
+            missed: 0,
+            look: Look::First(to),
+        }
     }
 
     /// It is time for a look: whether somebody has to go.
@@ -91,7 +108,11 @@ impl File {
             // What hangs shows no life either.
             Look::Out | Look::Overdue => {
                 self.look = Look::Overdue;
-                if self.miss() { Going::Alert(self.alert.clone()) } else { Going::Nobody }
+                if self.miss() {
+                    Going::Alert(self.alert.clone())
+                } else {
+                    Going::Nobody
+                }
             }
         }
     }

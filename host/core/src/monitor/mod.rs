@@ -75,7 +75,10 @@ pub enum Signs {
 
 /// Which changes of a file count: any of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a directive of its own, and all combinations make sense")]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a directive of its own, and all combinations make sense"
+)]
 pub struct Traces {
     /// It has grown (`PMIX_MONITOR_FILE_SIZE`).
     pub size: bool,
@@ -163,7 +166,9 @@ pub enum MonitorError {
     #[error("the event to be raised would be too large; name fewer procs in pmix.evrange")]
     TooLarge,
     /// The requester uses this id already.
-    #[error("{requester} has a monitor {id:?}; give another pmix.monitor.id, or cancel that one first")]
+    #[error(
+        "{requester} has a monitor {id:?}; give another pmix.monitor.id, or cancel that one first"
+    )]
     IdTaken {
         /// Who asks.
         requester: Proc,
@@ -203,9 +208,13 @@ impl MonitorError {
     /// The status that tells a program of it.
     pub fn status(&self) -> Status {
         match self {
-            MonitorError::UnknownKind(_) | MonitorError::Unsupported(_) => code::PMIX_ERR_NOT_SUPPORTED,
+            MonitorError::UnknownKind(_) | MonitorError::Unsupported(_) => {
+                code::PMIX_ERR_NOT_SUPPORTED
+            }
             MonitorError::IdTaken { .. } => code::PMIX_ERR_EXISTS,
-            MonitorError::UnknownId { .. } | MonitorError::UnknownTarget(_) => code::PMIX_ERR_NOT_FOUND,
+            MonitorError::UnknownId { .. } | MonitorError::UnknownTarget(_) => {
+                code::PMIX_ERR_NOT_FOUND
+            }
             MonitorError::TooMany { .. } | MonitorError::TooLarge => code::PMIX_ERR_OUT_OF_RESOURCE,
             MonitorError::BadValue { .. }
             | MonitorError::Missing { .. }

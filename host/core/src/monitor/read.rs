@@ -1,7 +1,11 @@
 //! Reading a request whole, before anything happens.
-use super::{Cancelled, Monitor, MonitorError, Sampling, Signs, Traces, Usage, UsageOf, Watch, named};
+use super::{
+    Cancelled, Monitor, MonitorError, Sampling, Signs, Traces, Usage, UsageOf, Watch, named,
+};
 use crate::targets;
-use peal_model::{Event, Info, InfoFlags, Infos, KeyName, Nspace, Proc, Range, Rank, Status, Value, code, key};
+use peal_model::{
+    Event, Info, InfoFlags, Infos, KeyName, Nspace, Proc, Range, Rank, Status, Value, code, key,
+};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -22,20 +26,41 @@ const LONGEST_PATH: usize = 4096;
 
 /// The directives of monitoring, each with those that it goes with; who is to be watched is the requester, whatever it says.
 const DIRECTIVES: [(KeyName, &[KeyName]); 15] = [
-    (key::PMIX_MONITOR_HEARTBEAT_TIME, &[key::PMIX_MONITOR_HEARTBEAT]),
-    (key::PMIX_MONITOR_HEARTBEAT_DROPS, &[key::PMIX_MONITOR_HEARTBEAT]),
+    (
+        key::PMIX_MONITOR_HEARTBEAT_TIME,
+        &[key::PMIX_MONITOR_HEARTBEAT],
+    ),
+    (
+        key::PMIX_MONITOR_HEARTBEAT_DROPS,
+        &[key::PMIX_MONITOR_HEARTBEAT],
+    ),
     (key::PMIX_MONITOR_FILE_SIZE, &[key::PMIX_MONITOR_FILE]),
     (key::PMIX_MONITOR_FILE_ACCESS, &[key::PMIX_MONITOR_FILE]),
     (key::PMIX_MONITOR_FILE_MODIFY, &[key::PMIX_MONITOR_FILE]),
     (key::PMIX_MONITOR_FILE_CHECK_TIME, &[key::PMIX_MONITOR_FILE]),
     (key::PMIX_MONITOR_FILE_DROPS, &[key::PMIX_MONITOR_FILE]),
-    (key::PMIX_MONITOR_APP_CONTROL, &[key::PMIX_MONITOR_HEARTBEAT, key::PMIX_MONITOR_FILE]),
+    (
+        key::PMIX_MONITOR_APP_CONTROL,
+        &[key::PMIX_MONITOR_HEARTBEAT, key::PMIX_MONITOR_FILE],
+    ),
     (key::PMIX_MONITOR_RESOURCE_RATE, &USAGES),
-    (key::PMIX_MONITOR_TARGET_PROCS, &[key::PMIX_MONITOR_PROC_RESOURCE_USAGE]),
-    (key::PMIX_MONITOR_TARGET_PIDS, &[key::PMIX_MONITOR_PROC_RESOURCE_USAGE]),
+    (
+        key::PMIX_MONITOR_TARGET_PROCS,
+        &[key::PMIX_MONITOR_PROC_RESOURCE_USAGE],
+    ),
+    (
+        key::PMIX_MONITOR_TARGET_PIDS,
+        &[key::PMIX_MONITOR_PROC_RESOURCE_USAGE],
+    ),
     (key::PMIX_MONITOR_TARGET_NODES, &USAGES),
-    (key::PMIX_MONITOR_TARGET_DISKS, &[key::PMIX_MONITOR_DISK_RESOURCE_USAGE]),
-    (key::PMIX_MONITOR_TARGET_NETS, &[key::PMIX_MONITOR_NET_RESOURCE_USAGE]),
+    (
+        key::PMIX_MONITOR_TARGET_DISKS,
+        &[key::PMIX_MONITOR_DISK_RESOURCE_USAGE],
+    ),
+    (
+        key::PMIX_MONITOR_TARGET_NETS,
+        &[key::PMIX_MONITOR_NET_RESOURCE_USAGE],
+    ),
     (key::PMIX_MONITOR_LOCAL_ONLY, &USAGES),
 ];
 
@@ -47,7 +72,11 @@ const USAGES: [KeyName; 4] = [
 ];
 
 /// Directives that go with all that is watched.
-const COMMON: [KeyName; 3] = [key::PMIX_MONITOR_ID, key::PMIX_RANGE, key::PMIX_EVENT_CUSTOM_RANGE];
+const COMMON: [KeyName; 3] = [
+    key::PMIX_MONITOR_ID,
+    key::PMIX_RANGE,
+    key::PMIX_EVENT_CUSTOM_RANGE,
+];
 
 /// Reads a request of `requester`, which names the event to be raised by `error`; `ranks` are those of a job, if it is known, and
 /// `jobs` those of the requester's user.
@@ -69,11 +98,21 @@ pub fn read(
     }
     if is(key::PMIX_MONITOR_HEARTBEAT) {
         fits(key::PMIX_MONITOR_HEARTBEAT, directives)?;
-        return watch(requester, heartbeats(&monitor.value, directives)?, error, directives);
+        return watch(
+            requester,
+            heartbeats(&monitor.value, directives)?,
+            error,
+            directives,
+        );
     }
     if is(key::PMIX_MONITOR_FILE) {
         fits(key::PMIX_MONITOR_FILE, directives)?;
-        return watch(requester, file(&monitor.value, directives)?, error, directives);
+        return watch(
+            requester,
+            file(&monitor.value, directives)?,
+            error,
+            directives,
+        );
     }
     let kind = USAGES.into_iter().find(|usage| is(*usage));
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
@@ -87,35 +126,64 @@ pub fn read(
     let id = id(directives)?;
     let (range, mut infos) = range(directives, Range::Custom)?;
     if range == Range::Custom && infos.is_empty() {
-        infos.push(Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs([requester.clone()])));
+        infos.push(Info::new(
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            Value::procs([requester.clone()]),
+        ));
     }
     infos.extend(named(id.as_ref()));
     // Who was not there need not know what was used then.
     infos.push(Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)));
     let code = raised(error, code::PMIX_MONITOR_RESUSAGE_UPDATE)?;
-    let update = Arc::new(Event { code, source: None, range, infos });
+    let update = Arc::new(Event {
+        code,
+        source: None,
+        range,
+        infos,
+    });
     let rate = seconds(directives, key::PMIX_MONITOR_RESOURCE_RATE)?;
-    Ok(Monitor::Usage(Sampling { id, usage: Arc::new(usage), rate, update }))
+    Ok(Monitor::Usage(Sampling {
+        id,
+        usage: Arc::new(usage),
+        rate,
+        update,
+    }))
 }
 
 /// The source of the alert is the silent proc, as OpenPMIx has it. [`crate::audience::BY_SERVER`] has that proc hear it, too.
-fn watch(requester: &Proc, signs: Signs, error: Status, directives: &[Info]) -> Result<Monitor, MonitorError> {
+fn watch(
+    requester: &Proc,
+    signs: Signs,
+    error: Status,
+    directives: &[Info],
+) -> Result<Monitor, MonitorError> {
     let id = id(directives)?;
     let (range, targets) = range(directives, Range::Namespace)?;
     let usual = match &signs {
         Signs::Heartbeats { .. } => code::PMIX_MONITOR_HEARTBEAT_ALERT,
         Signs::File { .. } => code::PMIX_MONITOR_FILE_ALERT,
     };
-    let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(requester.clone()))];
+    let mut infos = vec![Info::new(
+        key::PMIX_EVENT_AFFECTED_PROC,
+        Value::Proc(requester.clone()),
+    )];
     infos.extend(named(id.as_ref()));
     if truth(directives, key::PMIX_MONITOR_APP_CONTROL)? {
         infos.push(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true)));
     }
     if let Signs::File { path, .. } = &signs {
-        infos.push(Info::new(key::PMIX_MONITOR_FILE, Value::String(Some(path_text(path)))));
+        infos.push(Info::new(
+            key::PMIX_MONITOR_FILE,
+            Value::String(Some(path_text(path))),
+        ));
     }
     infos.extend(targets);
-    let alert = Arc::new(Event { code: raised(error, usual)?, source: Some(requester.clone()), range, infos });
+    let alert = Arc::new(Event {
+        code: raised(error, usual)?,
+        source: Some(requester.clone()),
+        range,
+        infos,
+    });
     Ok(Monitor::Watch(Watch { id, signs, alert }))
 }
 
@@ -142,23 +210,44 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
         let fits = known.map(|(_, kinds)| kinds.contains(&kind));
         let common = COMMON.iter().any(|key| info.key == *key) && kind != key::PMIX_MONITOR_CANCEL;
         match (known, fits, common) {
-            (Some((key, _)), Some(false), _) => return Err(MonitorError::Stray { key: key.0, kind: kind.0 }),
+            (Some((key, _)), Some(false), _) => {
+                return Err(MonitorError::Stray {
+                    key: key.0,
+                    kind: kind.0,
+                });
+            }
             (None, _, false) if info.flags.contains(InfoFlags::REQUIRED) || changes_whom(info) => {
                 return Err(MonitorError::Unsupported(info.key.clone()));
             }
             _ => {}
         }
         // What is to be watched is said in one place. Of what others may mean by their keys nothing is known.
-        let kinds = [key::PMIX_MONITOR_HEARTBEAT, key::PMIX_MONITOR_FILE, key::PMIX_MONITOR_CANCEL].into_iter();
+        let kinds = [
+            key::PMIX_MONITOR_HEARTBEAT,
+            key::PMIX_MONITOR_FILE,
+            key::PMIX_MONITOR_CANCEL,
+        ]
+        .into_iter();
         if let Some(other) = kinds.chain(USAGES).find(|other| info.key == *other) {
-            return Err(MonitorError::Stray { key: other.0, kind: kind.0 });
+            return Err(MonitorError::Stray {
+                key: other.0,
+                kind: kind.0,
+            });
         }
         // More than one list of targets makes one.
-        let lists = [key::PMIX_MONITOR_TARGET_PROCS, key::PMIX_MONITOR_TARGET_PIDS, key::PMIX_MONITOR_TARGET_NODES];
-        let once = known.map(|(key, _)| *key).filter(|key| !lists.contains(key));
+        let lists = [
+            key::PMIX_MONITOR_TARGET_PROCS,
+            key::PMIX_MONITOR_TARGET_PIDS,
+            key::PMIX_MONITOR_TARGET_NODES,
+        ];
+        let once = known
+            .map(|(key, _)| *key)
+            .filter(|key| !lists.contains(key));
         let once = once.or_else(|| COMMON.into_iter().find(|key| info.key == *key));
         if let Some(key) = once
-            && directives.iter().any(|other| other.key == key && other.value != info.value)
+            && directives
+                .iter()
+                .any(|other| other.key == key && other.value != info.value)
         {
             return Err(MonitorError::Twice(key.0));
         }
@@ -174,37 +263,60 @@ fn changes_whom(info: &Info) -> bool {
 /// The header says a boolean, the RFC says nothing (which libraries pack as a pointer).
 fn heartbeats(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
     if *value != Value::Pointer && value.as_bool() != Some(true) {
-        return Err(bad(key::PMIX_MONITOR_HEARTBEAT, value, "a PMIX_BOOL that is true, or nothing"));
+        return Err(bad(
+            key::PMIX_MONITOR_HEARTBEAT,
+            value,
+            "a PMIX_BOOL that is true, or nothing",
+        ));
     }
-    let time = seconds(directives, key::PMIX_MONITOR_HEARTBEAT_TIME)?.ok_or(MonitorError::Missing {
-        kind: key::PMIX_MONITOR_HEARTBEAT.0,
-        wanted: "pmix.monitor.btime, the seconds after which a heartbeat is due",
-    })?;
-    Ok(Signs::Heartbeats { time, drops: number(directives, key::PMIX_MONITOR_HEARTBEAT_DROPS)?.unwrap_or(0) })
+    let time =
+        seconds(directives, key::PMIX_MONITOR_HEARTBEAT_TIME)?.ok_or(MonitorError::Missing {
+            kind: key::PMIX_MONITOR_HEARTBEAT.0,
+            wanted: "pmix.monitor.btime, the seconds after which a heartbeat is due",
+        })?;
+    Ok(Signs::Heartbeats {
+        time,
+        drops: number(directives, key::PMIX_MONITOR_HEARTBEAT_DROPS)?.unwrap_or(0),
+    })
 }
 
 fn file(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
-    let text = if let Value::String(Some(text)) = value { text.as_bytes() } else { &[] };
+    let text = if let Value::String(Some(text)) = value {
+        text.as_bytes()
+    } else {
+        &[]
+    };
     let path = PathBuf::from(OsStr::from_bytes(text));
     let names_a_file = path.is_absolute() && path.file_name().is_some() && !text.ends_with(b"/");
     if !names_a_file || text.len() > LONGEST_PATH {
-        return Err(bad(key::PMIX_MONITOR_FILE, value, "a PMIX_STRING, the absolute path of a file"));
+        return Err(bad(
+            key::PMIX_MONITOR_FILE,
+            value,
+            "a PMIX_STRING, the absolute path of a file",
+        ));
     }
     let kind = key::PMIX_MONITOR_FILE.0;
-    let check = seconds(directives, key::PMIX_MONITOR_FILE_CHECK_TIME)?
-        .ok_or(MonitorError::Missing { kind, wanted: "pmix.monitor.ftime, the seconds between two looks at it" })?;
+    let check =
+        seconds(directives, key::PMIX_MONITOR_FILE_CHECK_TIME)?.ok_or(MonitorError::Missing {
+            kind,
+            wanted: "pmix.monitor.ftime, the seconds between two looks at it",
+        })?;
     let traces = Traces {
         size: truth(directives, key::PMIX_MONITOR_FILE_SIZE)?,
         access: trace(directives, key::PMIX_MONITOR_FILE_ACCESS)?,
         modify: trace(directives, key::PMIX_MONITOR_FILE_MODIFY)?,
     };
     if traces == Traces::default() {
-        let wanted =
-            "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
+        let wanted = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
         return Err(MonitorError::Missing { kind, wanted });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
-    Ok(Signs::File { path, traces, check, drops })
+    Ok(Signs::File {
+        path,
+        traces,
+        check,
+        drops,
+    })
 }
 
 fn cancelled(value: &Value) -> Result<Cancelled, MonitorError> {
@@ -212,7 +324,11 @@ fn cancelled(value: &Value) -> Result<Cancelled, MonitorError> {
         Value::Undef | Value::Pointer | Value::String(None) => Ok(Cancelled::All),
         value => match value.as_str() {
             Some(id) => Ok(Cancelled::One(id.to_owned())),
-            None => Err(bad(key::PMIX_MONITOR_CANCEL, value, "a PMIX_STRING, the id of a monitor, or nothing for all")),
+            None => Err(bad(
+                key::PMIX_MONITOR_CANCEL,
+                value,
+                "a PMIX_STRING, the id of a monitor, or nothing for all",
+            )),
         },
     }
 }
@@ -227,16 +343,28 @@ fn whose(
         return Ok(UsageOf::Node);
     }
     if kind == key::PMIX_MONITOR_DISK_RESOURCE_USAGE {
-        return Ok(UsageOf::Disks(names(directives, key::PMIX_MONITOR_TARGET_DISKS)?));
+        return Ok(UsageOf::Disks(names(
+            directives,
+            key::PMIX_MONITOR_TARGET_DISKS,
+        )?));
     }
     if kind == key::PMIX_MONITOR_NET_RESOURCE_USAGE {
-        return Ok(UsageOf::Networks(names(directives, key::PMIX_MONITOR_TARGET_NETS)?));
+        return Ok(UsageOf::Networks(names(
+            directives,
+            key::PMIX_MONITOR_TARGET_NETS,
+        )?));
     }
     let (mut named, mut pids) = (Vec::new(), BTreeSet::new());
     for info in directives {
         if info.key == key::PMIX_MONITOR_TARGET_PROCS {
             let procs = info.value.as_procs();
-            let wrong = || bad(key::PMIX_MONITOR_TARGET_PROCS, &info.value, "an array of PMIX_PROC");
+            let wrong = || {
+                bad(
+                    key::PMIX_MONITOR_TARGET_PROCS,
+                    &info.value,
+                    "an array of PMIX_PROC",
+                )
+            };
             named.extend(procs.ok_or_else(wrong)?);
         } else if info.key == key::PMIX_MONITOR_TARGET_PIDS {
             pids.extend(processes(&info.value)?);
@@ -248,9 +376,15 @@ fn whose(
     let procs = targets::single(&named, ranks)?;
     let found = procs.len() + pids.len();
     if found > MOST_PROCS {
-        return Err(MonitorError::TooManyProcs { found, max: MOST_PROCS });
+        return Err(MonitorError::TooManyProcs {
+            found,
+            max: MOST_PROCS,
+        });
     }
-    Ok(UsageOf::Procs { procs: procs.into_iter().collect(), pids })
+    Ok(UsageOf::Procs {
+        procs: procs.into_iter().collect(),
+        pids,
+    })
 }
 
 fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
@@ -258,9 +392,19 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
         Value::NodePid(process) => Some(process.pid),
         number => number.as_u32(),
     };
-    let all = if let Value::DataArray(array) = value { array.items() } else { std::slice::from_ref(value) };
+    let all = if let Value::DataArray(array) = value {
+        array.items()
+    } else {
+        std::slice::from_ref(value)
+    };
     let pids: Option<BTreeSet<u32>> = all.iter().map(pid).collect();
-    pids.ok_or_else(|| bad(key::PMIX_MONITOR_TARGET_PIDS, value, "an array of PMIX_NODE_PID"))
+    pids.ok_or_else(|| {
+        bad(
+            key::PMIX_MONITOR_TARGET_PIDS,
+            value,
+            "an array of PMIX_NODE_PID",
+        )
+    })
 }
 
 /// The attributes that are wanted; the values beside them mean nothing.
@@ -271,15 +415,28 @@ fn fields(kind: KeyName, value: &Value) -> Result<BTreeSet<peal_model::Key>, Mon
         Value::DataArray(array) => array.as_infos(),
         _ => None,
     };
-    let infos =
-        infos.ok_or_else(|| bad(kind, value, "an array of PMIX_INFO whose keys are wanted, or nothing for all"))?;
+    let infos = infos.ok_or_else(|| {
+        bad(
+            kind,
+            value,
+            "an array of PMIX_INFO whose keys are wanted, or nothing for all",
+        )
+    })?;
     Ok(infos.into_iter().map(|info| info.key.clone()).collect())
 }
 
 fn names(directives: &[Info], key: KeyName) -> Result<BTreeSet<String>, MonitorError> {
     let mut names = BTreeSet::new();
-    for value in directives.iter().filter(|info| info.key == key).map(|info| &info.value) {
-        let items = if let Value::DataArray(array) = value { array.items() } else { std::slice::from_ref(value) };
+    for value in directives
+        .iter()
+        .filter(|info| info.key == key)
+        .map(|info| &info.value)
+    {
+        let items = if let Value::DataArray(array) = value {
+            array.items()
+        } else {
+            std::slice::from_ref(value)
+        };
         let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
         let texts = texts.ok_or_else(|| bad(key, value, "an array of PMIX_STRING"))?;
         names.extend(texts.into_iter().map(str::to_owned));
@@ -288,25 +445,41 @@ fn names(directives: &[Info], key: KeyName) -> Result<BTreeSet<String>, MonitorE
 }
 
 fn id(directives: &[Info]) -> Result<Option<String>, MonitorError> {
-    let Some(value) = directives.value_of(key::PMIX_MONITOR_ID) else { return Ok(None) };
-    let id = value.as_str().filter(|id| (1..=LONGEST_ID).contains(&id.len()));
-    let wrong = || bad(key::PMIX_MONITOR_ID, value, "a PMIX_STRING of 1 to 256 bytes");
+    let Some(value) = directives.value_of(key::PMIX_MONITOR_ID) else {
+        return Ok(None);
+    };
+    let id = value
+        .as_str()
+        .filter(|id| (1..=LONGEST_ID).contains(&id.len()));
+    let wrong = || {
+        bad(
+            key::PMIX_MONITOR_ID,
+            value,
+            "a PMIX_STRING of 1 to 256 bytes",
+        )
+    };
     id.map(|id| Some(id.to_owned())).ok_or_else(wrong)
 }
 
 /// Whom the event is for, and what it has to carry for that.
 fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), MonitorError> {
-    let targets = directives.iter().find(|info| info.key == key::PMIX_EVENT_CUSTOM_RANGE);
+    let targets = directives
+        .iter()
+        .find(|info| info.key == key::PMIX_EVENT_CUSTOM_RANGE);
     let range = match directives.value_of(key::PMIX_RANGE) {
         None if targets.is_some() => Range::Custom,
         None => default,
-        Some(value) => value.as_range().ok_or_else(|| bad(key::PMIX_RANGE, value, "a PMIX_DATA_RANGE"))?,
+        Some(value) => value
+            .as_range()
+            .ok_or_else(|| bad(key::PMIX_RANGE, value, "a PMIX_DATA_RANGE"))?,
     };
     match (range, targets) {
         (Range::Undef | Range::ProcLocal, _) => Err(MonitorError::BadRange),
-        (Range::Custom, Some(targets)) if targets.value.as_procs().is_none() => {
-            Err(bad(key::PMIX_EVENT_CUSTOM_RANGE, &targets.value, "a PMIX_PROC or an array of them"))
-        }
+        (Range::Custom, Some(targets)) if targets.value.as_procs().is_none() => Err(bad(
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            &targets.value,
+            "a PMIX_PROC or an array of them",
+        )),
         (Range::Custom, Some(targets)) => Ok((range, vec![targets.clone()])),
         (Range::Custom, None) if default == Range::Custom => Ok((range, Vec::new())),
         (Range::Custom, None) | (_, Some(_)) => Err(MonitorError::BadRange),
@@ -315,20 +488,33 @@ fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), Moni
 }
 
 fn seconds(directives: &[Info], key: KeyName) -> Result<Option<Duration>, MonitorError> {
-    let Some(value) = directives.value_of(key) else { return Ok(None) };
+    let Some(value) = directives.value_of(key) else {
+        return Ok(None);
+    };
     let seconds = value.as_u32().filter(|seconds| *seconds > 0);
     let wrong = || bad(key, value, "a PMIX_UINT32, in seconds, at least 1");
-    Ok(Some(Duration::from_secs(u64::from(seconds.ok_or_else(wrong)?))))
+    Ok(Some(Duration::from_secs(u64::from(
+        seconds.ok_or_else(wrong)?,
+    ))))
 }
 
 fn number(directives: &[Info], key: KeyName) -> Result<Option<u32>, MonitorError> {
-    let Some(value) = directives.value_of(key) else { return Ok(None) };
-    value.as_u32().map(Some).ok_or_else(|| bad(key, value, "a PMIX_UINT32"))
+    let Some(value) = directives.value_of(key) else {
+        return Ok(None);
+    };
+    value
+        .as_u32()
+        .map(Some)
+        .ok_or_else(|| bad(key, value, "a PMIX_UINT32"))
 }
 
 fn truth(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
-    let Some(value) = directives.value_of(key) else { return Ok(false) };
-    value.as_bool().ok_or_else(|| bad(key, value, "a PMIX_BOOL"))
+    let Some(value) = directives.value_of(key) else {
+        return Ok(false);
+    };
+    value
+        .as_bool()
+        .ok_or_else(|| bad(key, value, "a PMIX_BOOL"))
 }
 
 /// The RFC and later headers say a string, of which nobody says what is in it; libraries send a boolean.
@@ -336,10 +522,16 @@ fn trace(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
     match directives.value_of(key) {
         None => Ok(false),
         Some(Value::String(_)) => Ok(true),
-        Some(value) => value.as_bool().ok_or_else(|| bad(key, value, "a PMIX_BOOL or a PMIX_STRING")),
+        Some(value) => value
+            .as_bool()
+            .ok_or_else(|| bad(key, value, "a PMIX_BOOL or a PMIX_STRING")),
     }
 }
 
 fn bad(key: KeyName, value: &Value, wanted: &'static str) -> MonitorError {
-    MonitorError::BadValue { key: key.0, found: value.to_string(), wanted }
+    MonitorError::BadValue {
+        key: key.0,
+        found: value.to_string(),
+        wanted,
+    }
 }

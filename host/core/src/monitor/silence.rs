@@ -24,8 +24,20 @@ mod tests {
     #[test]
     fn it_is_in_the_middle_of_the_window() {
         let (time, last) = (Duration::from_secs(5), Time(1000));
-        assert_eq!(until(last, time, 0), Time(1000 + 7500), "between 5 and 10 seconds");
-        assert_eq!(until(last, time, 2), Time(1000 + 17_500), "between 15 and 20 seconds");
-        assert_eq!(until(last, Duration::from_secs(u64::from(u32::MAX)), u32::MAX), Time(u64::MAX), "that is for ever");
+        assert_eq!(
+            until(last, time, 0),
+            Time(1000 + 7500),
+            "between 5 and 10 seconds"
+        );
+        assert_eq!(
+            until(last, time, 2),
+            Time(1000 + 17_500),
+            "between 15 and 20 seconds"
+        );
+        assert_eq!(
+            until(last, Duration::from_secs(u64::from(u32::MAX)), u32::MAX),
+            Time(u64::MAX),
+            "that is for ever"
+        );
     }
 }

@@ -8,9 +8,16 @@ use peal_model::{Nspace, Range, Rank};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const LIMITS: Limits = Limits { each: 8, all: 100_000, files: 100 };
+const LIMITS: Limits = Limits {
+    each: 8,
+    all: 100_000,
+    files: 100,
+};
 const UID: u32 = 1000;
-const TO: RequestId = RequestId { peer: PeerId(1), tag: 1 };
+const TO: RequestId = RequestId {
+    peer: PeerId(1),
+    tag: 1,
+};
 
 fn proc(rank: u32) -> Proc {
     Proc::new(Nspace::new("job").unwrap(), Rank(rank))
@@ -26,13 +33,35 @@ fn event() -> Arc<Event> {
 }
 
 fn beating(id: Option<&str>, seconds: u64, drops: u32) -> Beginning {
-    let signs = Signs::Heartbeats { time: Duration::from_secs(seconds), drops };
-    Beginning::Watch(Watch { id: id.map(str::to_owned), signs, alert: event() }, TO)
+    let signs = Signs::Heartbeats {
+        time: Duration::from_secs(seconds),
+        drops,
+    };
+    Beginning::Watch(
+        Watch {
+            id: id.map(str::to_owned),
+            signs,
+            alert: event(),
+        },
+        TO,
+    )
 }
 
 fn filing(check: u64, drops: u32, traces: Traces) -> Beginning {
-    let signs = Signs::File { path: "/file".into(), traces, check: Duration::from_secs(check), drops };
-    Beginning::Watch(Watch { id: None, signs, alert: event() }, TO)
+    let signs = Signs::File {
+        path: "/file".into(),
+        traces,
+        check: Duration::from_secs(check),
+        drops,
+    };
+    Beginning::Watch(
+        Watch {
+            id: None,
+            signs,
+            alert: event(),
+        },
+        TO,
+    )
 }
 
 /// The last beats of procs that the book has not been told yet.
@@ -43,7 +72,12 @@ fn run(book: &mut Book, noted: &mut Noted, start: Time, end: Time, told: &mut Ve
     while let Some(at) = book.deadline().filter(|at| *at <= end) {
         let at = at.max(start);
         let due: Vec<Proc> = book.beats_due(at).cloned().collect();
-        due.iter().for_each(|proc| noted.remove(proc).into_iter().for_each(|beat| book.beat(proc, beat)));
+        due.iter().for_each(|proc| {
+            noted
+                .remove(proc)
+                .into_iter()
+                .for_each(|beat| book.beat(proc, beat))
+        });
         for due in book.tick(at) {
             if let Due::Alert { requester, .. } = due {
                 told.push((requester, at));
@@ -57,7 +91,10 @@ struct Dice(u64);
 
 impl Dice {
     fn throw(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
@@ -72,13 +109,20 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
     let mut expected = Vec::new();
     let procs: Vec<Proc> = (0..PROCS).map(proc).collect();
     for rank in 0..PROCS {
-        let (time, drops) = (300 * (1 + dice.throw(10)), u32::try_from(dice.throw(3)).unwrap());
-        book.begin(&procs[rank as usize], UID, beating(None, time, drops)).unwrap();
+        let (time, drops) = (
+            300 * (1 + dice.throw(10)),
+            u32::try_from(dice.throw(3)).unwrap(),
+        );
+        book.begin(&procs[rank as usize], UID, beating(None, time, drops))
+            .unwrap();
         let mut last = 0;
         // Each beats in time, and every now and then not at all for a while.
         while last < DAY {
-            let pause =
-                if dice.throw(50) == 0 { dice.throw(10 * time) * 1000 } else { 900 * time + dice.throw(200 * time) };
+            let pause = if dice.throw(50) == 0 {
+                dice.throw(10 * time) * 1000
+            } else {
+                900 * time + dice.throw(200 * time)
+            };
             let at = last + pause;
             let silent = last + time * 500 * (2 * u64::from(drops) + 3);
             if silent < at && silent < DAY {
@@ -92,10 +136,15 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
     assert_eq!(book.tick(Time(0)), []);
     for (at, ranks) in beats.range(..DAY) {
         run(&mut book, &mut noted, Time(0), Time(at - 1), &mut told);
-        ranks.iter().for_each(|rank| book.beat(&procs[*rank as usize], Time(*at)));
+        ranks
+            .iter()
+            .for_each(|rank| book.beat(&procs[*rank as usize], Time(*at)));
     }
     run(&mut book, &mut noted, Time(0), Time(DAY - 1), &mut told);
-    let mut told: Vec<(u64, u32)> = told.into_iter().map(|(proc, at)| (at.0, proc.rank.0)).collect();
+    let mut told: Vec<(u64, u32)> = told
+        .into_iter()
+        .map(|(proc, at)| (at.0, proc.rank.0))
+        .collect();
     told.sort_unstable();
     expected.sort_unstable();
     assert!(expected.len() > 10_000, "{}", expected.len());
@@ -104,9 +153,20 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Begin { rank: u32, id: Option<u8>, seconds: u64, drops: u32 },
-    Beat { rank: u32, noted: bool },
-    Cancel { rank: u32, id: Option<u8> },
+    Begin {
+        rank: u32,
+        id: Option<u8>,
+        seconds: u64,
+        drops: u32,
+    },
+    Beat {
+        rank: u32,
+        noted: bool,
+    },
+    Cancel {
+        rank: u32,
+        id: Option<u8>,
+    },
     End(u32),
     Wait(u64),
 }
@@ -235,15 +295,27 @@ fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
     // What was sent in the meantime has not been read yet.
     assert_eq!(book.tick(Time(60_000)), []);
     assert_eq!(book.deadline(), Some(Time(65_000)));
-    let alert = Due::Alert { requester: proc(0), alert: event() };
+    let alert = Due::Alert {
+        requester: proc(0),
+        alert: event(),
+    };
     assert_eq!(book.tick(Time(65_100)), [alert]);
     assert_eq!(book.deadline(), None);
 }
 
 #[test]
 fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go() {
-    let traces = Traces { size: true, ..Traces::default() };
-    let size = |size| Some(Seen { size, accessed: 0, modified: 0 });
+    let traces = Traces {
+        size: true,
+        ..Traces::default()
+    };
+    let size = |size| {
+        Some(Seen {
+            size,
+            accessed: 0,
+            modified: 0,
+        })
+    };
     let mut book = Book::new(LIMITS);
     let watch = book.begin(&proc(0), UID, filing(1, 1, traces)).unwrap();
     book.opened(watch, size(5)).unwrap();
@@ -251,7 +323,13 @@ fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go
     let looks = |book: &mut Book, at| book.tick(Time(at)).len();
     assert_eq!(looks(&mut book, 1000), 1, "somebody goes");
     assert_eq!(book.tick(Time(2000)), [], "and is waited for: one miss");
-    assert_eq!(book.tick(Time(3000)), [Due::Alert { requester: proc(0), alert: event() }]);
+    assert_eq!(
+        book.tick(Time(3000)),
+        [Due::Alert {
+            requester: proc(0),
+            alert: event()
+        }]
+    );
     assert_eq!(book.tick(Time(4000)), [], "once");
     assert!(book.looked(watch, size(5)).is_none());
     for (at, seen, told) in [
@@ -273,48 +351,114 @@ fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go
 
 #[test]
 fn there_are_bounds_for_each_proc_each_user_and_all() {
-    let mut book = Book::new(Limits { each: 2, all: 6, files: 2 });
-    let begin =
-        |book: &mut Book, rank, uid, beginning| book.begin(&proc(rank), uid, beginning).map_err(|e| e.to_string());
+    let mut book = Book::new(Limits {
+        each: 2,
+        all: 6,
+        files: 2,
+    });
+    let begin = |book: &mut Book, rank, uid, beginning| {
+        book.begin(&proc(rank), uid, beginning)
+            .map_err(|e| e.to_string())
+    };
     let bare = || beating(None, 1, 0);
-    let file = || filing(1, 0, Traces { size: true, ..Traces::default() });
+    let file = || {
+        filing(
+            1,
+            0,
+            Traces {
+                size: true,
+                ..Traces::default()
+            },
+        )
+    };
     begin(&mut book, 0, 1, file()).unwrap();
-    assert_eq!(begin(&mut book, 0, 1, file()).unwrap_err(), "user 1, with files, has 1 monitors, more are not allowed");
+    assert_eq!(
+        begin(&mut book, 0, 1, file()).unwrap_err(),
+        "user 1, with files, has 1 monitors, more are not allowed"
+    );
     begin(&mut book, 0, 1, bare()).unwrap();
-    assert_eq!(begin(&mut book, 0, 1, bare()).unwrap_err(), "job:0 has 2 monitors, more are not allowed");
+    assert_eq!(
+        begin(&mut book, 0, 1, bare()).unwrap_err(),
+        "job:0 has 2 monitors, more are not allowed"
+    );
     begin(&mut book, 1, 1, bare()).unwrap();
-    assert_eq!(begin(&mut book, 1, 1, bare()).unwrap_err(), "user 1 has 3 monitors, more are not allowed");
+    assert_eq!(
+        begin(&mut book, 1, 1, bare()).unwrap_err(),
+        "user 1 has 3 monitors, more are not allowed"
+    );
     for rank in [2, 2, 3] {
         begin(&mut book, rank, 2, bare()).unwrap();
     }
-    assert_eq!(begin(&mut book, 4, 3, bare()).unwrap_err(), "the server has 6 monitors, more are not allowed");
+    assert_eq!(
+        begin(&mut book, 4, 3, bare()).unwrap_err(),
+        "the server has 6 monitors, more are not allowed"
+    );
     // What has ended counts no more, and what was waited for is given up.
     book.end_job(&Nspace::new("job").unwrap());
     let ended = book.take_ended();
-    assert_eq!(ended.iter().filter(|ended| ended.of_file && ended.waiting == Some(TO)).count(), 1);
-    assert_eq!((ended.len(), book.len(), book.tick(Time(5000))), (6, 0, Vec::new()));
+    assert_eq!(
+        ended
+            .iter()
+            .filter(|ended| ended.of_file && ended.waiting == Some(TO))
+            .count(),
+        1
+    );
+    assert_eq!(
+        (ended.len(), book.len(), book.tick(Time(5000))),
+        (6, 0, Vec::new())
+    );
     begin(&mut book, 0, 1, file()).unwrap();
 }
 
 #[test]
 fn samples_come_at_their_rate_and_never_two_at_once() {
-    let usage = Arc::new(Usage { of: UsageOf::Node, fields: BTreeSet::new(), nodes: BTreeSet::new() });
+    let usage = Arc::new(Usage {
+        of: UsageOf::Node,
+        fields: BTreeSet::new(),
+        nodes: BTreeSet::new(),
+    });
     let sampling = |rate: Option<u64>| {
         let rate = rate.map(Duration::from_secs);
-        Beginning::Usage(Sampling { id: None, usage: usage.clone(), rate, update: event() }, TO)
+        Beginning::Usage(
+            Sampling {
+                id: None,
+                usage: usage.clone(),
+                rate,
+                update: event(),
+            },
+            TO,
+        )
     };
     let mut book = Book::new(LIMITS);
     let once = book.begin(&proc(0), UID, sampling(None)).unwrap();
-    assert!(matches!(book.measured(once, Ok(())), Some(Measured::Answer(TO))));
+    assert!(matches!(
+        book.measured(once, Ok(())),
+        Some(Measured::Answer(TO))
+    ));
     let failed = book.begin(&proc(0), UID, sampling(Some(2))).unwrap();
-    assert!(matches!(book.measured(failed, Err(())), Some(Measured::Answer(TO))));
+    assert!(matches!(
+        book.measured(failed, Err(())),
+        Some(Measured::Answer(TO))
+    ));
     assert_eq!((book.len(), book.deadline()), (0, None));
     let watch = book.begin(&proc(0), UID, sampling(Some(2))).unwrap();
-    assert!(matches!(book.measured(watch, Ok(())), Some(Measured::Answer(TO))));
+    assert!(matches!(
+        book.measured(watch, Ok(())),
+        Some(Measured::Answer(TO))
+    ));
     assert_eq!(book.tick(Time(1000)), []);
-    let due = || [Due::Measure { watch, usage: usage.clone(), requester: proc(0) }];
+    let due = || {
+        [Due::Measure {
+            watch,
+            usage: usage.clone(),
+            requester: proc(0),
+        }]
+    };
     assert_eq!(book.tick(Time(3000)), due());
     assert_eq!(book.tick(Time(5000)), [], "the one before is not there yet");
-    assert!(matches!(book.measured(watch, Err(())), Some(Measured::Update { .. })));
+    assert!(matches!(
+        book.measured(watch, Err(())),
+        Some(Measured::Update { .. })
+    ));
     assert_eq!(book.tick(Time(7000)), due());
 }

@@ -35,7 +35,9 @@ impl Extent {
             Range::Undef | Range::Session => Extent::Session,
             Range::Global => Extent::Global,
             Range::Custom => {
-                let procs = infos.value_of(key::PMIX_EVENT_CUSTOM_RANGE).and_then(Value::as_procs);
+                let procs = infos
+                    .value_of(key::PMIX_EVENT_CUSTOM_RANGE)
+                    .and_then(Value::as_procs);
                 Extent::Custom(procs.ok_or(code::PMIX_ERR_BAD_PARAM)?)
             }
         })

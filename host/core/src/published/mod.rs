@@ -21,7 +21,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { items: 4096, bytes: 64 << 20, waits: 4096 }
+        Limits {
+            items: 4096,
+            bytes: 64 << 20,
+            waits: 4096,
+        }
     }
 }
 
@@ -67,7 +71,10 @@ pub struct Published {
 impl Published {
     /// Nothing yet.
     pub fn new(limits: Limits) -> Published {
-        Published { limits, ..Published::default() }
+        Published {
+            limits,
+            ..Published::default()
+        }
     }
 
     /// Publishes what is data among the infos: all of it or nothing. Within one range a key is there once. Returns the lookups that
@@ -115,7 +122,9 @@ impl Published {
     pub fn unpublish(&mut self, by: &Party, keys: &[Text]) -> Result<(), Status> {
         let keys = keys_of(keys)?;
         if let Some(shelf) = self.shelves.get_mut(&by.uid) {
-            shelf.withdraw(|key, item| item.by == by.proc && (keys.is_empty() || keys.contains(key)));
+            shelf.withdraw(|key, item| {
+                item.by == by.proc && (keys.is_empty() || keys.contains(key))
+            });
         }
         self.tidy(by.uid);
         Ok(())

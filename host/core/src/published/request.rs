@@ -5,7 +5,11 @@ use peal_model::{Info, Infos, Key, KeyName, Persistence, Proc, Status, Text, Val
 use std::{collections::BTreeSet, time::Duration};
 
 /// Who else may see data is said in lists of users and groups, which this store knows none of.
-const ACCESS: [KeyName; 3] = [key::PMIX_ACCESS_PERMISSIONS, key::PMIX_ACCESS_USERIDS, key::PMIX_ACCESS_GRPIDS];
+const ACCESS: [KeyName; 3] = [
+    key::PMIX_ACCESS_PERMISSIONS,
+    key::PMIX_ACCESS_USERIDS,
+    key::PMIX_ACCESS_GRPIDS,
+];
 
 /// What keys of the Standard begin with.
 const RESERVED: &str = "pmix.";
@@ -32,8 +36,19 @@ impl Publication {
                 .filter(|persistence| *persistence != Persistence::Invalid)
                 .ok_or(code::PMIX_ERR_BAD_PARAM)?,
         };
-        let data: Vec<Info> = infos.into_iter().filter(|info| !info.key.as_str().starts_with(RESERVED)).collect();
-        if data.is_empty() { Err(code::PMIX_ERR_BAD_PARAM) } else { Ok(Publication { extent, persistence, data }) }
+        let data: Vec<Info> = infos
+            .into_iter()
+            .filter(|info| !info.key.as_str().starts_with(RESERVED))
+            .collect();
+        if data.is_empty() {
+            Err(code::PMIX_ERR_BAD_PARAM)
+        } else {
+            Ok(Publication {
+                extent,
+                persistence,
+                data,
+            })
+        }
     }
 }
 
@@ -56,18 +71,29 @@ impl Lookup {
         let wanted = match infos.value_of(key::PMIX_WAIT) {
             None | Some(Value::Bool(false)) => 0,
             Some(Value::Bool(true)) => keys.len(),
-            Some(value) => match value.as_u64().and_then(|wanted| usize::try_from(wanted).ok()) {
+            Some(value) => match value
+                .as_u64()
+                .and_then(|wanted| usize::try_from(wanted).ok())
+            {
                 Some(0) => keys.len(),
                 Some(wanted) => wanted.min(keys.len()),
                 None => return Err(code::PMIX_ERR_BAD_PARAM),
             },
         };
-        Ok(Lookup { keys, extent: Extent::read(by, infos)?, wanted, timeout: timeout(infos)? })
+        Ok(Lookup {
+            keys,
+            extent: Extent::read(by, infos)?,
+            wanted,
+            timeout: timeout(infos)?,
+        })
     }
 }
 
 /// Keys as a list of them has them.
 pub(super) fn keys_of(texts: &[Text]) -> Result<BTreeSet<Key>, Status> {
     let key = |text: &Text| Key::new(text.as_str()?).ok();
-    texts.iter().map(|text| key(text).ok_or(code::PMIX_ERR_BAD_PARAM)).collect()
+    texts
+        .iter()
+        .map(|text| key(text).ok_or(code::PMIX_ERR_BAD_PARAM))
+        .collect()
 }

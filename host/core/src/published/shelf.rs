@@ -24,7 +24,10 @@ impl Item {
 
     /// What is to be read once waits no longer than its job for that.
     pub(super) fn ends_with_its_job(&self) -> bool {
-        matches!(self.persistence, Persistence::Proc | Persistence::App | Persistence::FirstRead)
+        matches!(
+            self.persistence,
+            Persistence::Proc | Persistence::App | Persistence::FirstRead
+        )
     }
 
     pub(super) fn ends_with_its_session(&self) -> bool {
@@ -52,21 +55,36 @@ impl Shelf {
         publication: Publication,
         limits: &Limits,
     ) -> Result<Vec<Ready>, Status> {
-        let Publication { extent, persistence, data } = publication;
+        let Publication {
+            extent,
+            persistence,
+            data,
+        } = publication;
         let mut new = BTreeSet::new();
-        if data.iter().any(|info| self.has(&info.key, &extent) || !new.insert(&info.key)) {
+        if data
+            .iter()
+            .any(|info| self.has(&info.key, &extent) || !new.insert(&info.key))
+        {
             return Err(code::PMIX_ERR_DUPLICATE_KEY);
         }
         let count = self.all().count().saturating_add(data.len());
         let there: usize = self.all().map(|item| item.bytes).sum();
-        let bytes = data.iter().fold(there, |bytes, info| bytes.saturating_add(Size::of_info(info).bytes));
+        let bytes = data.iter().fold(there, |bytes, info| {
+            bytes.saturating_add(Size::of_info(info).bytes)
+        });
         if count > limits.items || bytes > limits.bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         for info in data {
             let bytes = Size::of_info(&info).bytes;
             let Info { key, value, .. } = info;
-            let item = Item { by: by.clone(), extent: extent.clone(), persistence, value, bytes };
+            let item = Item {
+                by: by.clone(),
+                extent: extent.clone(),
+                persistence,
+                value,
+                bytes,
+            };
             self.items.entry(key).or_default().push(item);
         }
         Ok(self.ready())
@@ -76,18 +94,32 @@ impl Shelf {
     pub(super) fn find(&mut self, by: &Proc, lookup: &Lookup) -> Option<Vec<Pdata>> {
         let place = |key: &Key| {
             let items = self.items.get(key)?;
-            items.iter().position(|item| item.extent.admits(by) && lookup.extent.admits(&item.by))
+            items
+                .iter()
+                .position(|item| item.extent.admits(by) && lookup.extent.admits(&item.by))
         };
-        let places: Vec<(&Key, usize)> = lookup.keys.iter().filter_map(|key| Some((key, place(key)?))).collect();
+        let places: Vec<(&Key, usize)> = lookup
+            .keys
+            .iter()
+            .filter_map(|key| Some((key, place(key)?)))
+            .collect();
         if places.len() < lookup.wanted {
             return None;
         }
-        Some(places.into_iter().filter_map(|(key, at)| self.read(key, at)).collect())
+        Some(
+            places
+                .into_iter()
+                .filter_map(|(key, at)| self.read(key, at))
+                .collect(),
+        )
     }
 
     /// How many keys are waited for.
     pub(super) fn awaited(&self) -> usize {
-        self.waiting.values().map(|(_, lookup)| lookup.keys.len()).sum()
+        self.waiting
+            .values()
+            .map(|(_, lookup)| lookup.keys.len())
+            .sum()
     }
 
     pub(super) fn wait(&mut self, id: WaitId, by: Proc, lookup: Lookup) {
@@ -126,7 +158,11 @@ impl Shelf {
     fn read(&mut self, key: &Key, at: usize) -> Option<Pdata> {
         let items = self.items.get_mut(key)?;
         let item = items.get(at)?;
-        let read = Pdata { proc: item.by.clone(), key: key.clone(), value: item.value.clone() };
+        let read = Pdata {
+            proc: item.by.clone(),
+            key: key.clone(),
+            value: item.value.clone(),
+        };
         if item.persistence == Persistence::FirstRead {
             items.remove(at);
             if items.is_empty() {
@@ -137,7 +173,9 @@ impl Shelf {
     }
 
     fn has(&self, key: &Key, extent: &Extent) -> bool {
-        self.items.get(key).is_some_and(|items| items.iter().any(|item| item.extent == *extent))
+        self.items
+            .get(key)
+            .is_some_and(|items| items.iter().any(|item| item.extent == *extent))
     }
 
     fn all(&self) -> impl Iterator<Item = &Item> {

@@ -15,7 +15,12 @@ pub(super) struct CodeCounts {
 impl CodeCounts {
     /// No events; as many codes as this are counted apart.
     pub(super) fn new(max_codes: usize) -> CodeCounts {
-        CodeCounts { max_codes, total: 0, by_code: BTreeMap::new(), others: 0 }
+        CodeCounts {
+            max_codes,
+            total: 0,
+            by_code: BTreeMap::new(),
+            others: 0,
+        }
     }
 
     /// Counts one of this code.
@@ -31,20 +36,43 @@ impl CodeCounts {
     /// The number of events of these codes (none: all) at most, without those of codes that were heard before: `hears` says
     /// so of a code, or of all. An event without a count for its code may be of any that has none.
     pub(super) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
-        let asked: BTreeSet<Status> = codes.iter().copied().filter(|code| !hears(Some(*code))).collect();
+        let asked: BTreeSet<Status> = codes
+            .iter()
+            .copied()
+            .filter(|code| !hears(Some(*code)))
+            .collect();
         let (counted, others) = if codes.is_empty() {
-            let counted = self.by_code.iter().filter(|(code, _)| !hears(Some(**code))).map(|(_, count)| count).sum();
+            let counted = self
+                .by_code
+                .iter()
+                .filter(|(code, _)| !hears(Some(**code)))
+                .map(|(_, count)| count)
+                .sum();
             (counted, !hears(None))
         } else {
-            let counted = asked.iter().filter_map(|code| self.by_code.get(code)).sum::<u64>();
-            (counted, asked.iter().any(|code| !self.by_code.contains_key(code)))
+            let counted = asked
+                .iter()
+                .filter_map(|code| self.by_code.get(code))
+                .sum::<u64>();
+            (
+                counted,
+                asked.iter().any(|code| !self.by_code.contains_key(code)),
+            )
         };
-        if others { counted + self.others } else { counted }
+        if others {
+            counted + self.others
+        } else {
+            counted
+        }
     }
 
     /// Takes out the events of the codes that are heard, and those of codes without a count, and returns their number.
     pub(super) fn take(&mut self, hears: impl Fn(Status) -> bool) -> u64 {
-        let counted: u64 = self.by_code.extract_if(.., |code, _| hears(*code)).map(|(_, count)| count).sum();
+        let counted: u64 = self
+            .by_code
+            .extract_if(.., |code, _| hears(*code))
+            .map(|(_, count)| count)
+            .sum();
         let taken = counted + std::mem::take(&mut self.others);
         self.total = self.total.saturating_sub(taken);
         taken
@@ -65,9 +93,19 @@ mod tests {
             counts.count(Status(0));
         }
         let never = |_: Option<Status>| false;
-        assert_eq!((counts.total, counts.by_code.len(), counts.others), (2400, MAX_CODES, 176));
-        assert_eq!(counts.missed(&[Status(0), Status(0), Status(-1)], never), 1202);
-        assert_eq!(counts.missed(&[Status(-1), Status(-1199)], never), 177, "as many as it may be");
+        assert_eq!(
+            (counts.total, counts.by_code.len(), counts.others),
+            (2400, MAX_CODES, 176)
+        );
+        assert_eq!(
+            counts.missed(&[Status(0), Status(0), Status(-1)], never),
+            1202
+        );
+        assert_eq!(
+            counts.missed(&[Status(-1), Status(-1199)], never),
+            177,
+            "as many as it may be"
+        );
         assert_eq!(counts.missed(&[], never), 2400);
         assert_eq!(counts.missed(&[], |code| code == Some(Status(0))), 1199);
         assert_eq!(counts.missed(&[], |_| true), 0);
@@ -76,8 +114,14 @@ mod tests {
     #[test]
     fn taken_events_are_not_counted_again() {
         let mut counts = CodeCounts::new(2);
-        [-1, -1, -2, -3].into_iter().for_each(|code| counts.count(Status(code)));
-        assert_eq!(counts.take(|code| code == Status(-1)), 3, "the third code has no count of its own");
+        [-1, -1, -2, -3]
+            .into_iter()
+            .for_each(|code| counts.count(Status(code)));
+        assert_eq!(
+            counts.take(|code| code == Status(-1)),
+            3,
+            "the third code has no count of its own"
+        );
         assert_eq!((counts.take(|_| true), counts.total), (1, 0));
     }
 }

@@ -9,19 +9,27 @@ pub(crate) struct Intervals(BTreeMap<Seq, Seq>);
 impl Intervals {
     /// Adds a number; whether it is new.
     pub(crate) fn insert(&mut self, at: Seq) -> bool {
-        let before = self.0.range(..=at).next_back().map(|(first, last)| (*first, *last));
+        let before = self
+            .0
+            .range(..=at)
+            .next_back()
+            .map(|(first, last)| (*first, *last));
         if before.is_some_and(|(_, last)| last >= at) {
             return false;
         }
         let last = self.0.remove(&at.next()).unwrap_or(at);
-        let first = before.filter(|(_, last)| last.precedes(at)).map_or(at, |(first, _)| first);
+        let first = before
+            .filter(|(_, last)| last.precedes(at))
+            .map_or(at, |(first, _)| first);
         self.0.insert(first, last);
         true
     }
 
     /// Takes a number out; whether it was there.
     pub(crate) fn remove(&mut self, at: Seq) -> bool {
-        let Some((first, last)) = self.around(at) else { return false };
+        let Some((first, last)) = self.around(at) else {
+            return false;
+        };
         if last > at {
             self.0.insert(at.next(), last);
         }
@@ -41,7 +49,11 @@ impl Intervals {
 
     /// The least number that is not below this one.
     pub(crate) fn next_from(&self, at: Seq) -> Option<Seq> {
-        if self.contains(at) { Some(at) } else { self.0.range(at..).next().map(|(first, _)| *first) }
+        if self.contains(at) {
+            Some(at)
+        } else {
+            self.0.range(at..).next().map(|(first, _)| *first)
+        }
     }
 
     /// Its intervals, from first to last each, in order.

@@ -127,7 +127,11 @@ impl Retained {
 
     /// Keeps an event for those who need it, if there are any.
     pub(crate) fn keep(&mut self, event: Arc<Event>, head: Head, reach: Reach, audience: Audience) {
-        let Audience { told, mut late, mut owed } = audience;
+        let Audience {
+            told,
+            mut late,
+            mut owed,
+        } = audience;
         let at = self.next;
         self.next = at.next();
         let stays = !event.is_do_not_cache();
@@ -143,11 +147,21 @@ impl Retained {
             return;
         }
         let bytes = u32::try_from(Size::of_event(&event).bytes).unwrap_or(u32::MAX);
-        self.kept.insert(at, Kept { head, bytes, owner: SpillOwner::of(reach.user()), content: Some(event) });
-        self.demand.add(at, u32::try_from(demand).unwrap_or(u32::MAX));
+        self.kept.insert(
+            at,
+            Kept {
+                head,
+                bytes,
+                owner: SpillOwner::of(reach.user()),
+                content: Some(event),
+            },
+        );
+        self.demand
+            .add(at, u32::try_from(demand).unwrap_or(u32::MAX));
         let mut sets: BTreeMap<u32, u32> = BTreeMap::new();
         for (proc, uid) in owed {
-            self.users.add(self.owed.entry(proc).or_insert_with(|| Set::of(uid)), at);
+            self.users
+                .add(self.owed.entry(proc).or_insert_with(|| Set::of(uid)), at);
             *sets.entry(uid).or_default() += 1;
         }
         for peer in late.into_keys() {
@@ -156,7 +170,8 @@ impl Retained {
                 *sets.entry(reader.held.uid).or_default() += 1;
             }
         }
-        sets.into_iter().for_each(|(uid, count)| self.users.count(uid, at, count));
+        sets.into_iter()
+            .for_each(|(uid, count)| self.users.count(uid, at, count));
         if rings {
             self.ring.push(at, Ringed { reach, told, bytes });
             self.eject();
@@ -167,19 +182,35 @@ impl Retained {
 
     /// Passes over those for whose users there is no room, as nobody can be made to wait for it here. Procs to which an event about
     /// their job is lost are told later.
-    fn limit(&mut self, owed: &mut Vec<(Proc, u32)>, late: &mut BTreeMap<PeerId, Proc>, head: &Head) {
+    fn limit(
+        &mut self,
+        owed: &mut Vec<(Proc, u32)>,
+        late: &mut BTreeMap<PeerId, Proc>,
+        head: &Head,
+    ) {
         let Limits { index, .. } = self.limits;
         let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
         // One user's backlog leaves room for the others.
         let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
         // A proc that is owed an event may have a connection that is catching up.
-        let mut lost_to: BTreeSet<Proc> =
-            owed.extract_if(.., |(_, uid)| !has_room(*uid)).map(|(proc, _)| proc).collect();
-        let is_passed_over = |peer: &PeerId| self.readers.get(peer).is_none_or(|reader| !has_room(reader.held.uid));
-        lost_to.extend(late.extract_if(.., |peer, _| is_passed_over(peer)).map(|(_, proc)| proc));
+        let mut lost_to: BTreeSet<Proc> = owed
+            .extract_if(.., |(_, uid)| !has_room(*uid))
+            .map(|(proc, _)| proc)
+            .collect();
+        let is_passed_over = |peer: &PeerId| {
+            self.readers
+                .get(peer)
+                .is_none_or(|reader| !has_room(reader.held.uid))
+        };
+        lost_to.extend(
+            late.extract_if(.., |peer, _| is_passed_over(peer))
+                .map(|(_, proc)| proc),
+        );
         self.lost += u64::from(owed.len() + late.len() < wanted);
         if head.class == Class::JobSpecific {
-            lost_to.iter().for_each(|proc| self.count_lost(proc, head.code));
+            lost_to
+                .iter()
+                .for_each(|proc| self.count_lost(proc, head.code));
         }
     }
 
@@ -187,13 +218,19 @@ impl Retained {
     fn count_lost(&mut self, proc: &Proc, code: Status) {
         match self.lost_to.get_mut(proc) {
             Some(counts) => counts.count(code),
-            None => self.lost_to.entry(proc.clone()).or_insert_with(|| CodeCounts::new(MAX_LOST_CODES)).count(code),
+            None => self
+                .lost_to
+                .entry(proc.clone())
+                .or_insert_with(|| CodeCounts::new(MAX_LOST_CODES))
+                .count(code),
         }
     }
 
     /// The number of events of the codes that it hears that were lost to a proc at most; the proc is told once.
     pub(crate) fn take_lost(&mut self, proc: &Proc, hears: impl Fn(Status) -> bool) -> u64 {
-        let Some(counts) = self.lost_to.get_mut(proc) else { return 0 };
+        let Some(counts) = self.lost_to.get_mut(proc) else {
+            return 0;
+        };
         let taken = counts.take(hears);
         if counts.total == 0 {
             self.lost_to.remove(proc);
@@ -209,7 +246,9 @@ impl Retained {
     /// Lets the oldest events in the ring make room.
     fn eject(&mut self) {
         while let Some(at) = self.ring.overflow() {
-            let Some(Kept { head, bytes, .. }) = self.kept.get(&at) else { continue };
+            let Some(Kept { head, bytes, .. }) = self.kept.get(&at) else {
+                continue;
+            };
             let bytes = *bytes;
             self.ring.ejected.count(head.code);
             if self.demand.at(at) > 1 {
@@ -230,13 +269,22 @@ impl Retained {
         if self.bytes <= self.limits.memory {
             return;
         }
-        let Some(kept) = self.kept.get_mut(&at) else { return };
-        let Some(event) = kept.content.take() else { return };
+        let Some(kept) = self.kept.get_mut(&at) else {
+            return;
+        };
+        let Some(event) = kept.content.take() else {
+            return;
+        };
         self.bytes -= bytes as usize;
         self.spilled += 1;
         let share = self.limits.user_spill;
         let charge = |uid| self.spilled_bytes.replace(uid, 0, bytes as usize, share);
-        if kept.owner.uid().map(charge).is_none_or(|charged| charged.is_ok()) {
+        if kept
+            .owner
+            .uid()
+            .map(charge)
+            .is_none_or(|charged| charged.is_ok())
+        {
             self.chores.push(Chore::Spill(at, event));
         } else {
             // It cannot be had again: each who needs it comes to that, and is told.
@@ -260,7 +308,9 @@ impl Retained {
                     }
                 }
             }
-            let Some((first, last)) = stored else { continue };
+            let Some((first, last)) = stored else {
+                continue;
+            };
             match self.chores.last_mut() {
                 // A row of single ones is one order.
                 Some(Chore::Forget(_, end)) if end.precedes(first) => *end = last,
@@ -287,7 +337,9 @@ impl Retained {
 
     /// A connection does not want an event, whatever its proc may.
     pub(crate) fn pass_by(&mut self, peer: PeerId, at: Seq) {
-        let Some(reader) = self.readers.get_mut(&peer) else { return };
+        let Some(reader) = self.readers.get_mut(&peer) else {
+            return;
+        };
         if self.users.remove(&mut reader.held, at) {
             self.release(at, at);
         }
@@ -296,7 +348,12 @@ impl Retained {
     /// The contents of an event could not be had again.
     pub(crate) fn lose(&mut self, peer: PeerId, proc: &Proc, at: Seq) {
         self.lost += 1;
-        if let Some(Head { code, class: Class::JobSpecific, .. }) = self.kept.get(&at).map(|kept| kept.head) {
+        if let Some(Head {
+            code,
+            class: Class::JobSpecific,
+            ..
+        }) = self.kept.get(&at).map(|kept| kept.head)
+        {
             self.count_lost(proc, code);
         }
         self.settle(peer, proc, at);
@@ -314,8 +371,16 @@ impl Retained {
     pub(crate) fn free_job(&mut self, nspace: &Nspace) {
         let first = || Proc::new(nspace.clone(), Rank(0))..;
         let of_job = |proc: &&Proc| proc.nspace == *nspace;
-        let owed = self.owed.range(first()).map(|(proc, _)| proc).take_while(of_job);
-        let lost_to = self.lost_to.range(first()).map(|(proc, _)| proc).take_while(of_job);
+        let owed = self
+            .owed
+            .range(first())
+            .map(|(proc, _)| proc)
+            .take_while(of_job);
+        let lost_to = self
+            .lost_to
+            .range(first())
+            .map(|(proc, _)| proc)
+            .take_while(of_job);
         let theirs: BTreeSet<Proc> = owed.chain(lost_to).cloned().collect();
         theirs.iter().for_each(|proc| self.free_proc(proc));
     }
@@ -328,7 +393,9 @@ impl Retained {
 
     fn let_go(&mut self, set: &Set) {
         self.users.drop_set(set);
-        set.members.iter().for_each(|(first, last)| self.release(first, last));
+        set.members
+            .iter()
+            .for_each(|(first, last)| self.release(first, last));
     }
 
     /// How many events of these codes (none: all) the ring ejected, at most, beside those that were heard already.

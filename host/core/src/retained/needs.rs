@@ -13,7 +13,10 @@ pub(super) struct Set {
 
 impl Set {
     pub(super) fn of(uid: u32) -> Set {
-        Set { uid, members: Intervals::default() }
+        Set {
+            uid,
+            members: Intervals::default(),
+        }
     }
 }
 
@@ -61,15 +64,23 @@ impl Users {
 
     /// A set is gone.
     pub(super) fn drop_set(&mut self, set: &Set) {
-        let Some(needs) = self.0.get_mut(&set.uid) else { return };
+        let Some(needs) = self.0.get_mut(&set.uid) else {
+            return;
+        };
         needs.pieces = needs.pieces.saturating_sub(set.members.pieces());
-        set.members.iter().for_each(|(first, last)| self.release(set.uid, first, last));
+        set.members
+            .iter()
+            .for_each(|(first, last)| self.release(set.uid, first, last));
     }
 
     fn release(&mut self, uid: u32, first: Seq, last: Seq) {
-        let Some(needs) = self.0.get_mut(&uid) else { return };
+        let Some(needs) = self.0.get_mut(&uid) else {
+            return;
+        };
         for (first, last) in needs.tally.subtract(first, last) {
-            let gone = usize::try_from(last.0 - first.0).unwrap_or(usize::MAX).saturating_add(1);
+            let gone = usize::try_from(last.0 - first.0)
+                .unwrap_or(usize::MAX)
+                .saturating_add(1);
             needs.events = needs.events.saturating_sub(gone);
         }
         if needs.events == 0 {
@@ -79,7 +90,9 @@ impl Users {
 
     /// The memory that it takes to know what a user needs, in bytes, with a record of so many bytes for each event.
     pub(super) fn bytes_of(&self, uid: u32, record: usize) -> usize {
-        self.0.get(&uid).map_or(0, |needs| needs.events * record + needs.index_bytes())
+        self.0
+            .get(&uid)
+            .map_or(0, |needs| needs.events * record + needs.index_bytes())
     }
 
     /// The memory that it takes to know what all users need, in bytes, without records of the events.

@@ -62,7 +62,12 @@ impl Retained {
         if self.is_behind(peer) {
             return false;
         }
-        let reader = Reader { cursor: self.next, waits: Waits::ForRoom, held: Set::of(uid), missed: 0 };
+        let reader = Reader {
+            cursor: self.next,
+            waits: Waits::ForRoom,
+            held: Set::of(uid),
+            missed: 0,
+        };
         self.readers.insert(peer, reader);
         true
     }
@@ -93,22 +98,38 @@ impl Retained {
 
     /// What a connection that is catching up waits for; from now on it waits for room.
     pub(crate) fn take_waits(&mut self, peer: PeerId) -> Option<Waits> {
-        self.readers.get_mut(&peer).map(|reader| mem::replace(&mut reader.waits, Waits::ForRoom))
+        self.readers
+            .get_mut(&peer)
+            .map(|reader| mem::replace(&mut reader.waits, Waits::ForRoom))
     }
 
     /// The first event from here on that may be for this connection of this proc.
     pub(crate) fn next_for(&self, peer: PeerId, proc: &Proc, from: Seq) -> Option<Next> {
-        let owed = self.owed.get(proc).and_then(|owed| owed.members.next_from(from));
-        let held = self.readers.get(&peer).and_then(|reader| reader.held.members.next_from(from));
+        let owed = self
+            .owed
+            .get(proc)
+            .and_then(|owed| owed.members.next_from(from));
+        let held = self
+            .readers
+            .get(&peer)
+            .and_then(|reader| reader.held.members.next_from(from));
         let entitled = owed.into_iter().chain(held).min();
-        let at = entitled.into_iter().chain(self.ring.next_from(from)).min()?;
+        let at = entitled
+            .into_iter()
+            .chain(self.ring.next_from(from))
+            .min()?;
         let Kept { head, bytes, .. } = self.kept.get(&at)?;
         let claim = match self.ring.get(at) {
             _ if entitled == Some(at) => Claim::Entitled,
             Some(ringed) if !ringed.told.contains(&peer) => Claim::Ring(ringed.reach),
             _ => Claim::Told,
         };
-        Some(Next { at, head: *head, bytes: *bytes, claim })
+        Some(Next {
+            at,
+            head: *head,
+            bytes: *bytes,
+            claim,
+        })
     }
 
     /// The contents of an event, unless they are spilled.
@@ -118,6 +139,8 @@ impl Retained {
 
     /// How many events of the environment a connection may have missed that it was not told of; it is told once.
     pub(crate) fn take_missed(&mut self, peer: PeerId) -> u64 {
-        self.readers.get_mut(&peer).map_or(0, |reader| mem::take(&mut reader.missed))
+        self.readers
+            .get_mut(&peer)
+            .map_or(0, |reader| mem::take(&mut reader.missed))
     }
 }

@@ -27,7 +27,13 @@ pub(super) struct Ringed {
 impl Ring {
     /// A ring of so many events that take so many bytes.
     pub(super) fn new(capacity: usize, max_bytes: usize) -> Ring {
-        Ring { events: BTreeMap::new(), capacity, max_bytes, bytes: 0, ejected: CodeCounts::new(MAX_CODES) }
+        Ring {
+            events: BTreeMap::new(),
+            capacity,
+            max_bytes,
+            bytes: 0,
+            ejected: CodeCounts::new(MAX_CODES),
+        }
     }
 
     /// Whether it takes any events.

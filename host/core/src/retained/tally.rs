@@ -27,7 +27,10 @@ impl Tally {
 
     /// The count of this number.
     pub(crate) fn at(&self, at: Seq) -> u32 {
-        self.0.range(..=at).next_back().map_or(0, |(_, count)| *count)
+        self.0
+            .range(..=at)
+            .next_back()
+            .map_or(0, |(_, count)| *count)
     }
 
     fn shift(&mut self, first: Seq, last: Seq, to: impl Fn(u32) -> u32) -> Vec<(Seq, Seq)> {
@@ -59,7 +62,11 @@ impl Tally {
 
     /// Lets no row begin here that is like the one before it.
     fn merge(&mut self, at: Seq) {
-        let before = self.0.range(..at).next_back().map_or(0, |(_, count)| *count);
+        let before = self
+            .0
+            .range(..at)
+            .next_back()
+            .map_or(0, |(_, count)| *count);
         if self.0.get(&at) == Some(&before) {
             self.0.remove(&at);
         }

@@ -1,14 +1,19 @@
 //! What a server wants done: by whoever steps it, and by the host environment.
 #[cfg(doc)]
 use super::Server;
-use super::{Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, Purpose, PutRefusal, RequestId, Seq};
+use super::{
+    Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, Purpose, PutRefusal,
+    RequestId, Seq,
+};
 use crate::{
     group::{Message, ServerId},
     job_control::{Cleanup, ControlId, JobControl, Operation},
     monitor::{Usage, WatchId},
     reach::Reach,
 };
-use peal_model::{Event, Identity, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status};
+use peal_model::{
+    Event, Identity, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status,
+};
 use std::{path::PathBuf, sync::Arc};
 
 /// What is to be done.

@@ -5,7 +5,9 @@ use crate::{
     group::{Call, Construct, GroupKey, GroupName, Role},
     reach::Reach,
 };
-use peal_model::{Event, Info, JobInfo, NamedProcs, Proc, Range, Reply, Status, Target, Value, code, key};
+use peal_model::{
+    Event, Info, JobInfo, NamedProcs, Proc, Range, Reply, Status, Target, Value, code, key,
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What whoever wants to connect with a proc that has ended is told.
@@ -22,7 +24,10 @@ impl Server {
         infos: &[Info],
     ) -> Vec<Action> {
         let procs = NamedProcs::from(procs);
-        if procs.iter().any(|proc| self.groups.is_elsewhere(&proc.nspace)) {
+        if procs
+            .iter()
+            .any(|proc| self.groups.is_elsewhere(&proc.nspace))
+        {
             return self.connect_across(purpose, by, source, procs, infos);
         }
         let full = || self.assemblages.count(&source) >= self.settings.max_fences;
@@ -33,7 +38,16 @@ impl Server {
             return vec![reply(by.to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let deadline = timeout(infos).map(|after| by.at + after);
-        self.meet(purpose, procs, Arrival { proc: source, request: by.to, collect: Collect::Nothing, deadline })
+        self.meet(
+            purpose,
+            procs,
+            Arrival {
+                proc: source,
+                request: by.to,
+                collect: Collect::Nothing,
+                deadline,
+            },
+        )
     }
 
     /// The same with procs of other servers among them. They meet as a group does that is no group to them: it is decided in one place,
@@ -67,32 +81,72 @@ impl Server {
             }
             Purpose::Disconnect | Purpose::Fence => None,
         };
-        let key = GroupKey { uid, name: GroupName::Connected(procs) };
-        let steps = self.groups.call(Call { to, key, proc, what, timeout: timeout(infos), refusal: None }, at);
+        let key = GroupKey {
+            uid,
+            name: GroupName::Connected(procs),
+        };
+        let steps = self.groups.call(
+            Call {
+                to,
+                key,
+                proc,
+                what,
+                timeout: timeout(infos),
+                refusal: None,
+            },
+            at,
+        );
         self.stepped(steps)
     }
 
     /// Procs that somebody wants to connect with, with their owners, wherever they are.
     pub(super) fn connectable(&self, procs: &[Proc]) -> Vec<Target> {
-        let owner = |proc: &Proc| self.identity(proc).or_else(|| self.groups.owner_elsewhere(&proc.nspace));
-        procs.iter().map(|proc| Target { proc: proc.clone(), owner: owner(proc) }).collect()
+        let owner = |proc: &Proc| {
+            self.identity(proc)
+                .or_else(|| self.groups.owner_elsewhere(&proc.nspace))
+        };
+        procs
+            .iter()
+            .map(|proc| Target {
+                proc: proc.clone(),
+                owner: owner(proc),
+            })
+            .collect()
     }
 
     /// All have called it: from now on they are connected, unless one of them is gone.
     pub(super) fn connected(&mut self, finished: Finished, status: Status) -> Vec<Action> {
-        let Finished { procs, arrived, waiting, .. } = finished;
-        let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS { UNCONNECTABLE } else { status };
+        let Finished {
+            procs,
+            arrived,
+            waiting,
+            ..
+        } = finished;
+        let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
+            UNCONNECTABLE
+        } else {
+            status
+        };
         if !status.is_success() {
             return waiting.into_iter().map(|to| reply(to, status)).collect();
         }
         let jobs: BTreeSet<_> = procs.iter().map(|proc| proc.nspace.clone()).collect();
-        let known: Vec<Arc<JobInfo>> =
-            jobs.iter().filter_map(|nspace| self.jobs.get(nspace)).map(|job| job.info.clone()).collect();
+        let known: Vec<Arc<JobInfo>> = jobs
+            .iter()
+            .filter_map(|nspace| self.jobs.get(nspace))
+            .map(|job| job.info.clone())
+            .collect();
         self.assemblages.connect(procs, arrived);
         let answer = |to: RequestId| {
             let own = self.proc_of(to.peer).map(|proc| &proc.nspace);
             let others = known.iter().filter(|job| Some(&job.nspace) != own);
-            Action::Reply { to, reply: Reply::Connected { status, jobs: others.map(|job| (**job).clone()).collect() } }
+            Action::Reply {
+                to,
+                reply: Reply::Connected {
+                    status,
+                    jobs: others.map(|job| (**job).clone()).collect(),
+                },
+            }
         };
         waiting.into_iter().map(answer).collect()
     }
@@ -100,20 +154,35 @@ impl Server {
     /// All who are still there have called it: they are connected no more. Who has ended was not any more.
     pub(super) fn parted(&mut self, finished: Finished, status: Status) -> Vec<Action> {
         self.assemblages.disconnect(&finished.procs);
-        let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS { code::PMIX_SUCCESS } else { status };
-        finished.waiting.into_iter().map(|to| reply(to, status)).collect()
+        let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
+            code::PMIX_SUCCESS
+        } else {
+            status
+        };
+        finished
+            .waiting
+            .into_iter()
+            .map(|to| reply(to, status))
+            .collect()
     }
 
     /// A proc has ended: nobody can connect with it any more.
     pub(super) fn unconnectable(&mut self, proc: &Proc) -> Vec<Action> {
-        self.fences.unconnectable(proc).into_iter().map(|to| reply(to, UNCONNECTABLE)).collect()
+        self.fences
+            .unconnectable(proc)
+            .into_iter()
+            .map(|to| reply(to, UNCONNECTABLE))
+            .collect()
     }
 
     /// A proc has ended without having left in order: procs of other jobs that are connected with it are told. Those of its own job
     /// are, by the host.
     pub(super) fn tell_connected(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
         let others = self.assemblages.leave(proc);
-        let others: Vec<Proc> = others.into_iter().filter(|other| other.nspace != proc.nspace).collect();
+        let others: Vec<Proc> = others
+            .into_iter()
+            .filter(|other| other.nspace != proc.nspace)
+            .collect();
         if others.is_empty() {
             return Vec::new();
         }
@@ -122,6 +191,14 @@ impl Server {
             Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(others)),
         ];
         let code = code::PMIX_ERR_PROC_TERM_WO_SYNC;
-        self.deliver_here(&Arc::new(Event { code, source: None, range: Range::Custom, infos }), reach)
+        self.deliver_here(
+            &Arc::new(Event {
+                code,
+                source: None,
+                range: Range::Custom,
+                infos,
+            }),
+            reach,
+        )
     }
 }

@@ -11,27 +11,43 @@ use crate::{
     put_values::SoughtValue,
 };
 use peal_model::{
-    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, Reply, SharedData, Status, Text, code, key, rank,
+    Commit, Info, Infos, JobInfo, Key, NamedProcs, Nspace, Proc, Rank, Reply, SharedData, Status,
+    Text, code, key, rank,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 impl Server {
-    pub(super) fn commit(&mut self, to: RequestId, source: &Proc, commits: Vec<Commit>) -> Vec<Action> {
+    pub(super) fn commit(
+        &mut self,
+        to: RequestId,
+        source: &Proc,
+        commits: Vec<Commit>,
+    ) -> Vec<Action> {
         let share = self.put_share(source);
         match self.modex.commit(source, share, commits) {
             Err(refusal) => {
-                vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE), Action::PutRefused { proc: source.clone(), refusal }]
+                vec![
+                    reply(to, code::PMIX_ERR_OUT_OF_RESOURCE),
+                    Action::PutRefused {
+                        proc: source.clone(),
+                        refusal,
+                    },
+                ]
             }
-            Ok(waiting) => {
-                std::iter::once(reply(to, code::PMIX_SUCCESS)).chain(self.answer_gets(source, waiting)).collect()
-            }
+            Ok(waiting) => std::iter::once(reply(to, code::PMIX_SUCCESS))
+                .chain(self.answer_gets(source, waiting))
+                .collect(),
         }
     }
 
     /// The user who is charged for what a proc puts, and that user's share.
     pub(super) fn put_share(&self, proc: &Proc) -> PutShare {
         let uid = self.uid_of(proc);
-        let max_bytes = if self.is_bounded(uid) { self.settings.max_put_bytes_per_user } else { usize::MAX };
+        let max_bytes = if self.is_bounded(uid) {
+            self.settings.max_put_bytes_per_user
+        } else {
+            usize::MAX
+        };
         PutShare { uid, max_bytes }
     }
 
@@ -47,7 +63,13 @@ impl Server {
         }
         let info = self.info_of(of, &of.nspace);
         let data = info.map(|info| self.modex.answer(of, || job::values_of(&info, of)));
-        waiting.into_iter().map(|to| Action::Reply { to, reply: found(data.clone()) }).collect()
+        waiting
+            .into_iter()
+            .map(|to| Action::Reply {
+                to,
+                reply: found(data.clone()),
+            })
+            .collect()
     }
 
     pub(super) fn fence(
@@ -63,13 +85,31 @@ impl Server {
         } else {
             self.named_by(&source, procs)
         };
-        let collect = if infos.is_true(key::PMIX_COLLECT_DATA) { Collect::Data } else { Collect::Nothing };
+        let collect = if infos.is_true(key::PMIX_COLLECT_DATA) {
+            Collect::Data
+        } else {
+            Collect::Nothing
+        };
         let deadline = timeout(infos).map(|after| now + after);
-        self.meet(Purpose::Fence, procs, Arrival { proc: source, request: to, collect, deadline })
+        self.meet(
+            Purpose::Fence,
+            procs,
+            Arrival {
+                proc: source,
+                request: to,
+                collect,
+                deadline,
+            },
+        )
     }
 
     /// Somebody waits for these procs.
-    pub(super) fn meet(&mut self, purpose: Purpose, procs: NamedProcs, arrival: Arrival) -> Vec<Action> {
+    pub(super) fn meet(
+        &mut self,
+        purpose: Purpose,
+        procs: NamedProcs,
+        arrival: Arrival,
+    ) -> Vec<Action> {
         let (source, to) = (&arrival.proc, arrival.request);
         if self.fences.is_busy(source) {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
@@ -78,7 +118,10 @@ impl Server {
         let id = match self.fences.awaiting(purpose, &procs, source) {
             Some(id) => id,
             None => match self.participants(source, procs, purpose) {
-                Ok(Participants { attendance: Attendance::Partial, .. }) if purpose == Purpose::Connect => {
+                Ok(Participants {
+                    attendance: Attendance::Partial,
+                    ..
+                }) if purpose == Purpose::Connect => {
                     return vec![reply(to, UNCONNECTABLE)];
                 }
                 Ok(participants) => self.fences.start(purpose, participants),
@@ -86,13 +129,21 @@ impl Server {
             },
         };
         let complete = self.fences.arrive(id, arrival);
-        complete.into_iter().map(|complete| self.gather(complete)).collect()
+        complete
+            .into_iter()
+            .map(|complete| self.gather(complete))
+            .collect()
     }
 
     /// The procs of this server that a set names and that can still arrive, and whether some cannot. One that has finalized can while
     /// its process lives. A fence that names a job or rank nobody knows could never end; jobs of others are nobody's. Those of other
     /// servers are named by who is in a group with them.
-    fn participants(&self, source: &Proc, procs: NamedProcs, purpose: Purpose) -> Result<Participants, Status> {
+    fn participants(
+        &self,
+        source: &Proc,
+        procs: NamedProcs,
+        purpose: Purpose,
+    ) -> Result<Participants, Status> {
         let mut expected = BTreeSet::new();
         let mut attendance = Attendance::Full;
         for named in &procs {
@@ -100,12 +151,18 @@ impl Server {
                 continue;
             }
             let is_job = self.jobs.contains_key(&named.nspace);
-            if !is_job && named.nspace == source.nspace && self.tools.identity(&source.nspace).is_some() {
+            if !is_job
+                && named.nspace == source.nspace
+                && self.tools.identity(&source.nspace).is_some()
+            {
                 // Whoever nobody started is alone.
                 expected.insert(source.clone());
                 continue;
             }
-            let job = self.jobs.get(&named.nspace).filter(|_| self.may_see(source, &named.nspace));
+            let job = self
+                .jobs
+                .get(&named.nspace)
+                .filter(|_| self.may_see(source, &named.nspace));
             let job = job.ok_or(code::PMIX_ERR_INVALID_NAMESPACE)?;
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
             for (rank, life) in ranks {
@@ -124,22 +181,40 @@ impl Server {
         if !expected.contains(source) {
             return Err(code::PMIX_ERR_BAD_PARAM);
         }
-        Ok(Participants { procs, expected, attendance })
+        Ok(Participants {
+            procs,
+            expected,
+            attendance,
+        })
     }
 
     pub(super) fn gather(&self, complete: LocallyComplete) -> Action {
         let data = match complete.collect {
-            Collect::Data => complete.arrived.iter().filter_map(|proc| self.modex.for_others(proc)).collect(),
+            Collect::Data => complete
+                .arrived
+                .iter()
+                .filter_map(|proc| self.modex.for_others(proc))
+                .collect(),
             Collect::Nothing => Vec::new(),
         };
-        let brought = Brought { data, attendance: complete.attendance };
-        Action::Gather { id: complete.id, purpose: complete.purpose, procs: complete.procs, brought }
+        let brought = Brought {
+            data,
+            attendance: complete.attendance,
+        };
+        Action::Gather {
+            id: complete.id,
+            purpose: complete.purpose,
+            procs: complete.procs,
+            brought,
+        }
     }
 
     /// All servers have arrived at a fence, or gathering failed: what the others handed round is stored, and everybody who
     /// waits is answered.
     pub fn gathered(&mut self, id: FenceId, outcome: Result<Brought, Status>) -> Vec<Action> {
-        let Some(finished) = self.fences.finish(id) else { return Vec::new() };
+        let Some(finished) = self.fences.finish(id) else {
+            return Vec::new();
+        };
         let status = match outcome {
             Err(status) => status,
             Ok(Brought { data, attendance }) => {
@@ -152,7 +227,12 @@ impl Server {
         };
         match finished.purpose {
             // The last that came, for which all others waited, is let go first, and so has a start of them where they meet again.
-            Purpose::Fence => finished.waiting.into_iter().rev().map(|to| reply(to, status)).collect(),
+            Purpose::Fence => finished
+                .waiting
+                .into_iter()
+                .rev()
+                .map(|to| reply(to, status))
+                .collect(),
             Purpose::Connect => self.connected(finished, status),
             Purpose::Disconnect => self.parted(finished, status),
         }
@@ -166,24 +246,38 @@ impl Server {
         infos: &[Info],
         now: Time,
     ) -> Vec<Action> {
-        let key = match key.as_ref().map(|text| text.as_str().and_then(|text| Key::new(text).ok())) {
+        let key = match key
+            .as_ref()
+            .map(|text| text.as_str().and_then(|text| Key::new(text).ok()))
+        {
             Some(None) => return vec![reply(to, code::PMIX_ERR_BAD_PARAM)],
             Some(Some(key)) => Some(key),
             None => None,
         };
         if let Some(said) = self.group_value(source, &proc, key.as_ref(), infos) {
-            return vec![Action::Reply { to, reply: found([said.into()]) }];
+            return vec![Action::Reply {
+                to,
+                reply: found([said.into()]),
+            }];
         }
         let sought = key.map(|key| SoughtValue::new(key, infos));
         if let Some(info) = self.info_of(source, &proc.nspace)
             && let Some(data) = self.known_data(&info, &proc, sought.as_ref())
         {
-            return vec![Action::Reply { to, reply: found(data) }];
+            return vec![Action::Reply {
+                to,
+                reply: found(data),
+            }];
         }
         let now_or_never = infos.is_true(key::PMIX_IMMEDIATE) || infos.is_true(key::PMIX_OPTIONAL);
         // Reserved keys are the host's alone. What it has not said by now, nobody will.
-        let may_come = self.may_put(&proc) && !sought.as_ref().is_some_and(|sought| sought.key.is_reserved());
-        let hidden = sought.as_ref().is_some_and(|sought| self.modex.hides(&proc, sought));
+        let may_come = self.may_put(&proc)
+            && !sought
+                .as_ref()
+                .is_some_and(|sought| sought.key.is_reserved());
+        let hidden = sought
+            .as_ref()
+            .is_some_and(|sought| self.modex.hides(&proc, sought));
         if now_or_never || !may_come || hidden {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
         }
@@ -199,7 +293,9 @@ impl Server {
     pub(super) fn may_put(&self, proc: &Proc) -> bool {
         let lives = |life: Life| matches!(life, Life::Expected | Life::Connected(_));
         match self.jobs.get(&proc.nspace) {
-            Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => job.procs.values().copied().any(lives),
+            Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => {
+                job.procs.values().copied().any(lives)
+            }
             _ => self.life(proc).is_some_and(lives),
         }
     }
@@ -207,41 +303,62 @@ impl Server {
     /// What the host said of a job of this server, or of one of which somebody in a group with the requester is.
     pub(super) fn info_of(&self, source: &Proc, nspace: &Nspace) -> Option<Arc<JobInfo>> {
         let job = self.jobs.get(nspace).map(|job| &job.info);
-        job.or_else(|| self.groups.shared_job(source, nspace)).cloned()
+        job.or_else(|| self.groups.shared_job(source, nspace))
+            .cloned()
     }
 
     /// All that is known of a proc (or job), if what is asked for is among it, or for no key anything that it put. No rank means
     /// whichever proc has it.
-    fn known_data(&mut self, info: &JobInfo, proc: &Proc, sought: Option<&SoughtValue>) -> Option<Vec<SharedData>> {
+    fn known_data(
+        &mut self,
+        info: &JobInfo,
+        proc: &Proc,
+        sought: Option<&SoughtValue>,
+    ) -> Option<Vec<SharedData>> {
         let found = if proc.rank == rank::PMIX_RANK_UNDEF {
             job::procs_of(info).find(|proc| self.modex.has(proc, sought))
         } else {
             let knows = match sought {
-                Some(sought) => self.modex.has(proc, Some(sought)) || job::says(info, proc, &sought.key),
+                Some(sought) => {
+                    self.modex.has(proc, Some(sought)) || job::says(info, proc, &sought.key)
+                }
                 // What the host said of a proc the requester has already.
                 None => self.modex.has(proc, None) || !proc.rank.is_valid(),
             };
             knows.then(|| proc.clone())
         };
         if let Some(proc) = found {
-            return Some(vec![self.modex.answer(&proc, || job::values_of(info, &proc))]);
+            return Some(vec![
+                self.modex.answer(&proc, || job::values_of(info, &proc)),
+            ]);
         }
         // A client of 4.2 asks so for what the host said of a proc of another job.
-        let of_ranks = proc.rank == rank::PMIX_RANK_WILDCARD && job::says_of_ranks(info, &sought?.key);
+        let of_ranks =
+            proc.rank == rank::PMIX_RANK_WILDCARD && job::says_of_ranks(info, &sought?.key);
         of_ranks.then(|| job::all_values(info).map(SharedData::from).collect())
     }
 }
 
 fn ranks_of(job: &Job, named: Rank) -> Option<Vec<(Rank, Life)>> {
-    let all = || job.procs.iter().map(|(rank, life)| (*rank, *life)).collect();
+    let all = || {
+        job.procs
+            .iter()
+            .map(|(rank, life)| (*rank, *life))
+            .collect()
+    };
     match named {
-        rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => Some(all()),
+        rank::PMIX_RANK_WILDCARD | rank::PMIX_RANK_LOCAL_PEERS | rank::PMIX_RANK_LOCAL_NODE => {
+            Some(all())
+        }
         one => job.procs.get(&one).map(|life| vec![(one, *life)]),
     }
 }
 
 fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
-    Reply::Data { status: code::PMIX_SUCCESS, ranks: data.into_iter().collect() }
+    Reply::Data {
+        status: code::PMIX_SUCCESS,
+        ranks: data.into_iter().collect(),
+    }
 }
 
 /// The time-out of a request that was checked when it came ([`Server::request`]).

@@ -46,7 +46,11 @@ pub(super) struct Wish {
 
 impl Want {
     fn of(code: &Status) -> Want {
-        if *code == Status::DEFAULT_HANDLER { Want::All } else { Want::Code(*code) }
+        if *code == Status::DEFAULT_HANDLER {
+            Want::All
+        } else {
+            Want::Code(*code)
+        }
     }
 
     /// How a deregistration names it.
@@ -61,7 +65,8 @@ impl Want {
 impl Wish {
     fn wants(&self) -> impl Iterator<Item = Want> {
         let all = self.codes.is_empty().then_some(Want::All);
-        all.into_iter().chain(self.codes.iter().copied().map(Want::Code))
+        all.into_iter()
+            .chain(self.codes.iter().copied().map(Want::Code))
     }
 }
 
@@ -106,12 +111,22 @@ impl Demand {
     pub(super) fn want(&mut self, wish: Wish) -> Granted {
         let (id, peer) = (DemandId(self.next), wish.to.peer);
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
-        let covers_all = self.asked.get(&Want::All).is_some_and(|all| all.progress == Progress::Standing);
+        let covers_all = self
+            .asked
+            .get(&Want::All)
+            .is_some_and(|all| all.progress == Progress::Standing);
         for want in wish.wants() {
             let asked = self.asked.entry(want).or_insert_with(|| {
-                let progress = if covers_all { Progress::Covered } else { Progress::Asked(id) };
+                let progress = if covers_all {
+                    Progress::Covered
+                } else {
+                    Progress::Asked(id)
+                };
                 new.extend((!covers_all).then_some(want));
-                Asked { progress, by: BTreeSet::new() }
+                Asked {
+                    progress,
+                    by: BTreeSet::new(),
+                }
             });
             asked.by.insert(peer);
             if let Progress::Asked(id) = asked.progress {
@@ -131,7 +146,11 @@ impl Demand {
 
     /// The host has answered. Which wishes need wait no more and, where it refused, which are refused; then what nobody wants
     /// any more.
-    pub(super) fn answered(&mut self, id: DemandId, is_standing: bool) -> (Vec<Wish>, Vec<DemandChange>) {
+    pub(super) fn answered(
+        &mut self,
+        id: DemandId,
+        is_standing: bool,
+    ) -> (Vec<Wish>, Vec<DemandChange>) {
         let mut unwanted = Vec::new();
         let theirs = |asked: &Asked| asked.progress == Progress::Asked(id);
         if is_standing {
@@ -141,12 +160,15 @@ impl Demand {
                     unwanted.push(*want);
                 }
             }
-            unwanted.iter().for_each(|want| drop(self.asked.remove(want)));
+            unwanted
+                .iter()
+                .for_each(|want| drop(self.asked.remove(want)));
         } else {
             self.asked.retain(|_, asked| !theirs(asked));
         }
-        let settled =
-            self.waiting.extract_if(.., |waiting| waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing));
+        let settled = self.waiting.extract_if(.., |waiting| {
+            waiting.on.remove(&id) && (waiting.on.is_empty() || !is_standing)
+        });
         let wishes = settled.map(|waiting| waiting.wish).collect();
         (wishes, self.given_back(&unwanted))
     }
@@ -158,24 +180,41 @@ impl Demand {
 
     /// How many codes and filters of a connection wait.
     pub(super) fn waiting_of(&self, peer: PeerId) -> usize {
-        let theirs = self.waiting.iter().filter(|waiting| waiting.wish.to.peer == peer);
-        theirs.map(|waiting| waiting.wish.codes.len() + waiting.wish.affected.len() + 1).sum()
+        let theirs = self
+            .waiting
+            .iter()
+            .filter(|waiting| waiting.wish.to.peer == peer);
+        theirs
+            .map(|waiting| waiting.wish.codes.len() + waiting.wish.affected.len() + 1)
+            .sum()
     }
 
     /// A connection wants these codes no more (`Status::DEFAULT_HANDLER`: all codes). Whose wishes for nothing else need wait no
     /// more, and what nobody wants any more.
-    pub(super) fn forget(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> (Vec<RequestId>, Vec<DemandChange>) {
-        let of_peer = self
-            .waiting
-            .extract_if(.., |waiting| waiting.wish.to.peer == peer && strike(&mut waiting.wish.codes, codes));
+    pub(super) fn forget(
+        &mut self,
+        peer: PeerId,
+        codes: &BTreeSet<Status>,
+    ) -> (Vec<RequestId>, Vec<DemandChange>) {
+        let of_peer = self.waiting.extract_if(.., |waiting| {
+            waiting.wish.to.peer == peer && strike(&mut waiting.wish.codes, codes)
+        });
         let idle = of_peer.map(|waiting| waiting.wish.to).collect();
-        let unwanted: Vec<Want> = codes.iter().map(Want::of).filter(|want| self.leave(peer, *want)).collect();
+        let unwanted: Vec<Want> = codes
+            .iter()
+            .map(Want::of)
+            .filter(|want| self.leave(peer, *want))
+            .collect();
         (idle, self.given_back(&unwanted))
     }
 
     /// A wish of a connection was refused: of its codes, those go that the connection neither has (`keeps`) nor waits for
     /// besides. What nobody wants any more.
-    pub(super) fn give_up(&mut self, wish: &Wish, keeps: impl Fn(Status) -> bool) -> Vec<DemandChange> {
+    pub(super) fn give_up(
+        &mut self,
+        wish: &Wish,
+        keeps: impl Fn(Status) -> bool,
+    ) -> Vec<DemandChange> {
         let peer = wish.to.peer;
         let others: BTreeSet<Want> = self
             .waiting
@@ -183,9 +222,14 @@ impl Demand {
             .filter(|other| other.wish.to.peer == peer)
             .flat_map(|other| other.wish.wants())
             .collect();
-        let gone = wish.wants().filter(|want| !others.contains(want) && !keeps(want.code()));
+        let gone = wish
+            .wants()
+            .filter(|want| !others.contains(want) && !keeps(want.code()));
         let gone: Vec<Want> = gone.collect();
-        let unwanted: Vec<Want> = gone.into_iter().filter(|want| self.leave(peer, *want)).collect();
+        let unwanted: Vec<Want> = gone
+            .into_iter()
+            .filter(|want| self.leave(peer, *want))
+            .collect();
         self.given_back(&unwanted)
     }
 
@@ -193,13 +237,18 @@ impl Demand {
     pub(super) fn part(&mut self, peer: PeerId) -> Vec<DemandChange> {
         self.waiting.retain(|waiting| waiting.wish.to.peer != peer);
         let wants: Vec<Want> = self.asked.keys().copied().collect();
-        let unwanted: Vec<Want> = wants.into_iter().filter(|want| self.leave(peer, *want)).collect();
+        let unwanted: Vec<Want> = wants
+            .into_iter()
+            .filter(|want| self.leave(peer, *want))
+            .collect();
         self.given_back(&unwanted)
     }
 
     /// Whether that was the last one, and the host is to be told.
     fn leave(&mut self, peer: PeerId, want: Want) -> bool {
-        let Some(asked) = self.asked.get_mut(&want) else { return false };
+        let Some(asked) = self.asked.get_mut(&want) else {
+            return false;
+        };
         let is_last = asked.by.remove(&peer) && asked.by.is_empty();
         let progress = asked.progress;
         // While the host has not answered it cannot be told to forget.
@@ -224,7 +273,11 @@ impl Demand {
     fn ask_for_covered(&mut self) -> Option<DemandChange> {
         let id = DemandId(self.next);
         let mut uncovered = Vec::new();
-        for (want, asked) in self.asked.iter_mut().filter(|(_, asked)| asked.progress == Progress::Covered) {
+        for (want, asked) in self
+            .asked
+            .iter_mut()
+            .filter(|(_, asked)| asked.progress == Progress::Covered)
+        {
             asked.progress = Progress::Asked(id);
             uncovered.push(*want);
         }
@@ -246,5 +299,14 @@ pub(super) fn strike(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool 
 }
 
 fn codes(wants: &[Want]) -> Codes {
-    wants.iter().filter_map(|want| if let Want::Code(code) = want { Some(*code) } else { None }).collect()
+    wants
+        .iter()
+        .filter_map(|want| {
+            if let Want::Code(code) = want {
+                Some(*code)
+            } else {
+                None
+            }
+        })
+        .collect()
 }

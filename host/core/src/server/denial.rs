@@ -30,7 +30,15 @@ pub struct Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Denial { hook, requester, identity, by, status, reasons, .. } = self;
+        let Denial {
+            hook,
+            requester,
+            identity,
+            by,
+            status,
+            reasons,
+            ..
+        } = self;
         write!(f, "{by} denies {hook} to ")?;
         match requester {
             // Tools choose their names.
@@ -42,10 +50,12 @@ impl fmt::Display for Denial {
             None => f.write_str(" of nobody known")?,
         }
         write!(f, ": {status}")?;
-        reasons.iter().try_for_each(|info| match info.value.as_str() {
-            Some(words) => write!(f, ", {words:?}"),
-            None => write!(f, ", {info}"),
-        })
+        reasons
+            .iter()
+            .try_for_each(|info| match info.value.as_str() {
+                Some(words) => write!(f, ", {words:?}"),
+                None => write!(f, ", {info}"),
+            })
     }
 }
 
@@ -63,13 +73,29 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    pub(super) fn new(hook: Hook, requester: Option<Proc>, identity: Option<Identity>, refusal: Refusal) -> Asker {
-        Asker { hook, requester, identity, refusal, targets: Vec::new(), decision: None }
+    pub(super) fn new(
+        hook: Hook,
+        requester: Option<Proc>,
+        identity: Option<Identity>,
+        refusal: Refusal,
+    ) -> Asker {
+        Asker {
+            hook,
+            requester,
+            identity,
+            refusal,
+            targets: Vec::new(),
+            decision: None,
+        }
     }
 
     /// The same of a request about these.
     pub(super) fn about(self, targets: &[Target]) -> Asker {
-        let targets = targets.iter().take(MOST_TARGETS).map(|target| target.proc.clone()).collect();
+        let targets = targets
+            .iter()
+            .take(MOST_TARGETS)
+            .map(|target| target.proc.clone())
+            .collect();
         Asker { targets, ..self }
     }
 
@@ -93,17 +119,53 @@ pub(super) enum Refusal {
 
 /// Tells whoever asked, as far as there is somebody to be told.
 pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
-    let Verdict::Denied { by, status, reasons } = verdict else { return Vec::new() };
-    let Asker { hook, requester, identity, refusal, targets, decision } = asker;
+    let Verdict::Denied {
+        by,
+        status,
+        reasons,
+    } = verdict
+    else {
+        return Vec::new();
+    };
+    let Asker {
+        hook,
+        requester,
+        identity,
+        refusal,
+        targets,
+        decision,
+    } = asker;
     let answer = match refusal {
-        Refusal::Infos(to) => Some(Action::Reply { to, reply: Reply::Infos { status, infos: reasons.clone() } }),
-        Refusal::Spawned(to) => {
-            Some(Action::Reply { to, reply: Reply::Spawned { status, nspace: None, kvals: Vec::new() } })
-        }
+        Refusal::Infos(to) => Some(Action::Reply {
+            to,
+            reply: Reply::Infos {
+                status,
+                infos: reasons.clone(),
+            },
+        }),
+        Refusal::Spawned(to) => Some(Action::Reply {
+            to,
+            reply: Reply::Spawned {
+                status,
+                nspace: None,
+                kvals: Vec::new(),
+            },
+        }),
         Refusal::Status(to) => Some(reply(to, status)),
         Refusal::Silent => None,
     };
-    let denial = Denial { hook, requester, identity, targets, decision, by, status, reasons };
+    let denial = Denial {
+        hook,
+        requester,
+        identity,
+        targets,
+        decision,
+        by,
+        status,
+        reasons,
+    };
     // It is on record before the requester is told.
-    std::iter::once(Action::Denied(denial)).chain(answer).collect()
+    std::iter::once(Action::Denied(denial))
+        .chain(answer)
+        .collect()
 }

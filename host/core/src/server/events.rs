@@ -13,7 +13,9 @@ use crate::{
     reach::Reach,
     retained::Audience,
 };
-use peal_model::{Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key, rank};
+use peal_model::{
+    Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key, rank,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -45,34 +47,60 @@ pub enum Raiser {
 }
 
 impl Server {
-    pub(super) fn register(&mut self, to: RequestId, codes: Vec<Status>, infos: &[Info]) -> Vec<Action> {
+    pub(super) fn register(
+        &mut self,
+        to: RequestId,
+        codes: Vec<Status>,
+        infos: &[Info],
+    ) -> Vec<Action> {
         // A policy may have taken so long that the client has left.
-        let Some(peer) = self.peers.get(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+        let Some(peer) = self
+            .peers
+            .get(&to.peer)
+            .filter(|peer| peer.standing == Standing::Active)
+        else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
-        let filters = [key::PMIX_EVENT_AFFECTED_PROC, key::PMIX_EVENT_AFFECTED_PROCS];
-        let affected = filters.iter().filter_map(|key| infos.value_of(*key)).filter_map(|value| value.as_procs());
+        let filters = [
+            key::PMIX_EVENT_AFFECTED_PROC,
+            key::PMIX_EVENT_AFFECTED_PROCS,
+        ];
+        let affected = filters
+            .iter()
+            .filter_map(|key| infos.value_of(*key))
+            .filter_map(|value| value.as_procs());
         let affected: Vec<Proc> = affected.flatten().collect();
         let taken = peer.interests.len() + self.demand.waiting_of(to.peer);
-        if taken + codes.len() + affected.len() >= self.settings.max_registrations || affected.len() > MAX_FILTER {
+        if taken + codes.len() + affected.len() >= self.settings.max_registrations
+            || affected.len() > MAX_FILTER
+        {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         // The registrations of `libpmix` say nothing of classes and want both.
-        let wish = Wish { to, codes, levels: Levels::of(infos, Levels::Both), affected };
+        let wish = Wish {
+            to,
+            codes,
+            levels: Levels::of(infos, Levels::Both),
+            affected,
+        };
         if !wish.levels.include(Class::Environment) {
             return self.registered(wish);
         }
         match self.demand.want(wish) {
             Granted::Now(wish) => self.registered(wish),
             Granted::Later(None) => Vec::new(),
-            Granted::Later(Some((id, codes))) => vec![Action::Host(Upcall::RegisterEvents { id, codes })],
+            Granted::Later(Some((id, codes))) => {
+                vec![Action::Host(Upcall::RegisterEvents { id, codes })]
+            }
         }
     }
 
     /// The host environment's answer to an [`Upcall::RegisterEvents`]: whoever waited for it is registered, or told why not. A
     /// host that offers no events of its own (`PMIX_ERR_NOT_SUPPORTED`) is not in the way of those of others.
     pub fn host_registered(&mut self, id: DemandId, answer: Result<(), Status>) -> Vec<Action> {
-        let refusal = answer.err().filter(|status| *status != code::PMIX_ERR_NOT_SUPPORTED);
+        let refusal = answer
+            .err()
+            .filter(|status| *status != code::PMIX_ERR_NOT_SUPPORTED);
         let (wishes, unwanted) = self.demand.answered(id, refusal.is_none());
         let mut actions: Vec<Action> = given_back(unwanted).collect();
         for wish in wishes {
@@ -80,7 +108,9 @@ impl Server {
                 None => actions.extend(self.registered(wish)),
                 Some(status) => {
                     let interests = self.peers.get(&wish.to.peer).map(|peer| &peer.interests);
-                    let keeps = |code| interests.is_some_and(|interests| interests.asks_for_environment(code));
+                    let keeps = |code| {
+                        interests.is_some_and(|interests| interests.asks_for_environment(code))
+                    };
                     actions.extend(given_back(self.demand.give_up(&wish, keeps)));
                     actions.push(reply(wish.to, status));
                 }
@@ -91,12 +121,23 @@ impl Server {
 
     /// A registration stands: it is acknowledged, then comes what happened before.
     fn registered(&mut self, wish: Wish) -> Vec<Action> {
-        let Wish { to, codes, levels, affected } = wish;
-        let Some(peer) = self.peers.get_mut(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+        let Wish {
+            to,
+            codes,
+            levels,
+            affected,
+        } = wish;
+        let Some(peer) = self
+            .peers
+            .get_mut(&to.peer)
+            .filter(|peer| peer.standing == Standing::Active)
+        else {
             return Vec::new();
         };
         let missed = if levels.include(Class::Environment) {
-            self.retained.missed(&codes, |code| peer.interests.hears(Class::Environment, code))
+            self.retained.missed(&codes, |code| {
+                peer.interests.hears(Class::Environment, code)
+            })
         } else {
             0
         };
@@ -116,7 +157,10 @@ impl Server {
         // Whoever takes back what it has not been granted yet need not wait for that.
         let undecided = self.strike_held(peer, &codes);
         let (idle, unwanted) = self.demand.forget(peer, &codes);
-        let answers = undecided.into_iter().chain(idle).map(|to| reply(to, code::PMIX_SUCCESS));
+        let answers = undecided
+            .into_iter()
+            .chain(idle)
+            .map(|to| reply(to, code::PMIX_SUCCESS));
         answers.chain(given_back(unwanted)).collect()
     }
 
@@ -134,39 +178,70 @@ impl Server {
     /// A client sent what is no request, so that this status says what is wrong: an event for nobody but the host (RFC 0002,
     /// "RM-Host Registrations").
     pub fn violated(&mut self, peer: PeerId, status: Status) -> Vec<Action> {
-        let Some(peer) = self.peers.get(&peer) else { return Vec::new() };
+        let Some(peer) = self.peers.get(&peer) else {
+            return Vec::new();
+        };
         let infos = vec![Info::new(key::PMIX_PROCID, Value::Proc(peer.proc.clone()))];
-        let event = Arc::new(Event { code: status, source: None, range: Range::Rm, infos });
+        let event = Arc::new(Event {
+            code: status,
+            source: None,
+            range: Range::Rm,
+            infos,
+        });
         self.tell_host(event, self.settings.allowance)
     }
 
     /// Tells the host of an event that is aimed at it, if it registered for that.
     fn tell_host(&self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
         let is_heard = self.host.want(&event);
-        if is_heard { vec![Action::Host(Upcall::Notify { event, allowance })] } else { Vec::new() }
+        if is_heard {
+            vec![Action::Host(Upcall::Notify { event, allowance })]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Refuses an event for the resource manager where the host has not registered for it, as OpenPMIx does without a host.
     fn check_host_hears(&self, event: &Event) -> Result<(), Status> {
         let is_lost = event.range == Range::Rm && !self.host.want(event);
-        if is_lost { Err(code::PMIX_ERR_NOT_SUPPORTED) } else { Ok(()) }
+        if is_lost {
+            Err(code::PMIX_ERR_NOT_SUPPORTED)
+        } else {
+            Ok(())
+        }
     }
 
     /// Refuses a client's event that nobody can ever hear: no target of its list is a proc of a job, or a tool, that it may
     /// reach. One that has ended counts, since its end may not be known to the client.
     fn check_targets_exist(&self, event: &Event, reach: Reach) -> Result<(), Status> {
-        let Some(targets) = event.custom_targets().filter(|_| self.groups.is_alone()) else { return Ok(()) };
+        let Some(targets) = event.custom_targets().filter(|_| self.groups.is_alone()) else {
+            return Ok(());
+        };
         let is_there = |target: &Proc| {
             let job = self.jobs.get(&target.nspace).filter(|job| {
-                let has_rank = target.rank == rank::PMIX_RANK_WILDCARD || job.procs.contains_key(&target.rank);
+                let has_rank =
+                    target.rank == rank::PMIX_RANK_WILDCARD || job.procs.contains_key(&target.rank);
                 has_rank && reach.includes(Some(job.spec.identity.uid))
             });
-            job.is_some() || self.tools.identity(&target.nspace).is_some_and(|tool| reach.includes(Some(tool.uid)))
+            job.is_some()
+                || self
+                    .tools
+                    .identity(&target.nspace)
+                    .is_some_and(|tool| reach.includes(Some(tool.uid)))
         };
-        if targets.iter().any(is_there) { Ok(()) } else { Err(code::PMIX_ERR_NOT_FOUND) }
+        if targets.iter().any(is_there) {
+            Ok(())
+        } else {
+            Err(code::PMIX_ERR_NOT_FOUND)
+        }
     }
 
-    pub(super) fn client_notifies(&mut self, to: RequestId, mut event: Event, now: Time) -> Vec<Action> {
+    pub(super) fn client_notifies(
+        &mut self,
+        to: RequestId,
+        mut event: Event,
+        now: Time,
+    ) -> Vec<Action> {
         self.name_members(&mut event);
         match self.check(&mut event) {
             Err(status) => vec![reply(to, status)],
@@ -180,24 +255,44 @@ impl Server {
     }
 
     /// Raises an event of a hosted handler, with what it was allowed by the event before it.
-    pub fn raise(&mut self, mut event: Event, raiser: Raiser, allowance: Allowance) -> Result<Vec<Action>, Status> {
+    pub fn raise(
+        &mut self,
+        mut event: Event,
+        raiser: Raiser,
+        allowance: Allowance,
+    ) -> Result<Vec<Action>, Status> {
         self.check(&mut event)?;
         self.check_host_hears(&event)?;
         Ok(match raiser {
-            Raiser::Tenant(identity) => self.enter_event(Raising::Handler(allowance), event, Some(identity)),
+            Raiser::Tenant(identity) => {
+                self.enter_event(Raising::Handler(allowance), event, Some(identity))
+            }
             Raiser::Site => {
-                let reach = Reach::of(event.source.as_ref().and_then(|source| self.identity(source)));
+                let reach = Reach::of(
+                    event
+                        .source
+                        .as_ref()
+                        .and_then(|source| self.identity(source)),
+                );
                 self.spread(Arc::new(event), reach, allowance)
             }
         })
     }
 
     /// An event that may be raised, and reach these.
-    pub(super) fn permitted(&mut self, raising: Raising, event: Event, reach: Reach) -> Vec<Action> {
+    pub(super) fn permitted(
+        &mut self,
+        raising: Raising,
+        event: Event,
+        reach: Reach,
+    ) -> Vec<Action> {
         let event = Arc::new(event);
         match raising {
             Raising::Client(to, at) => {
-                let heard = || self.check_host_hears(&event).and_then(|()| self.check_targets_exist(&event, reach));
+                let heard = || {
+                    self.check_host_hears(&event)
+                        .and_then(|()| self.check_targets_exist(&event, reach))
+                };
                 if !is_acted_on(event.code)
                     && let Err(status) = heard()
                 {
@@ -206,7 +301,9 @@ impl Server {
                 // Those who hear it first: the raiser only waits for us, they wait for news.
                 let mut actions = self.spread(event.clone(), reach, self.settings.allowance);
                 actions.push(reply(to, code::PMIX_SUCCESS));
-                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) = (event.code, &event.source) {
+                if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
+                    (event.code, &event.source)
+                {
                     actions.extend(self.checkpointed(proc, &event.infos));
                 }
                 actions.extend(self.group_event(&event, at));
@@ -217,41 +314,70 @@ impl Server {
     }
 
     /// An event that another server distributed: it is for the procs and chains here, and goes no further.
-    pub fn distributed(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
+    pub fn distributed(
+        &mut self,
+        event: Arc<Event>,
+        reach: Reach,
+        allowance: Allowance,
+    ) -> Vec<Action> {
         self.spread_here(event, reach, allowance)
     }
 
     /// Takes from an event what nobody may say of his own, and checks the rest.
     pub(super) fn check(&self, event: &mut Event) -> Result<(), Status> {
-        event.infos.retain(|info| info.key != INTERNAL_NOTIFY && info.key != BY_SERVER);
+        event
+            .infos
+            .retain(|info| info.key != INTERNAL_NOTIFY && info.key != BY_SERVER);
         if Size::of_event(event).bytes > self.settings.max_event_bytes {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         contradicts_nothing(event)
     }
 
-    pub(super) fn spread(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
+    pub(super) fn spread(
+        &mut self,
+        event: Arc<Event>,
+        reach: Reach,
+        allowance: Allowance,
+    ) -> Vec<Action> {
         if event.range == Range::Rm {
             return self.tell_host(event, allowance);
         }
         let mut actions = self.spread_here(event.clone(), reach, allowance);
         if audience::leaves_node(&event) {
-            actions.push(Action::Distribute { event, reach, allowance });
+            actions.push(Action::Distribute {
+                event,
+                reach,
+                allowance,
+            });
         }
         actions
     }
 
-    fn spread_here(&mut self, event: Arc<Event>, reach: Reach, allowance: Allowance) -> Vec<Action> {
+    fn spread_here(
+        &mut self,
+        event: Arc<Event>,
+        reach: Reach,
+        allowance: Allowance,
+    ) -> Vec<Action> {
         let mut actions = self.deliver_here(&event, reach);
-        actions.push(Action::Chain { event, reach, allowance });
+        actions.push(Action::Chain {
+            event,
+            reach,
+            allowance,
+        });
         actions
     }
 
     /// That a proc has ended without having left in order, for those of its user who registered for that by its code: whoever invites others to a group
     /// waits for that. Modules and everybody else hear of ends by other events.
     pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
-        let event =
-            Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Session, infos: end_of(proc) };
+        let event = Event {
+            code: code::PMIX_PROC_TERMINATED,
+            source: None,
+            range: Range::Session,
+            infos: end_of(proc),
+        };
         self.deliver_here(&Arc::new(event), reach)
     }
 
@@ -261,13 +387,23 @@ impl Server {
         let mut actions = Vec::new();
         for proc in invited
             .iter()
-            .filter(|proc| matches!(self.life(proc), Some(Life::Finalized | Life::Terminated | Life::Lost)))
+            .filter(|proc| {
+                matches!(
+                    self.life(proc),
+                    Some(Life::Finalized | Life::Terminated | Life::Lost)
+                )
+            })
             .cloned()
             .collect::<Vec<_>>()
         {
             let leader = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(leader.clone()));
             let infos = [end_of(&proc), vec![leader]].concat();
-            let event = Event { code: code::PMIX_PROC_TERMINATED, source: None, range: Range::Custom, infos };
+            let event = Event {
+                code: code::PMIX_PROC_TERMINATED,
+                source: None,
+                range: Range::Custom,
+                infos,
+            };
             actions.extend(self.deliver_here(&Arc::new(event), reach));
         }
         actions
@@ -281,8 +417,12 @@ impl Server {
                 && peer.interests.cover(&head, &aim)
                 && aim.is_meant_for(event, &peer.proc)
         };
-        let (late, told): (BTreeSet<PeerId>, BTreeSet<PeerId>) =
-            self.peers.iter().filter(hears).map(|(id, _)| *id).partition(|id| self.retained.is_behind(*id));
+        let (late, told): (BTreeSet<PeerId>, BTreeSet<PeerId>) = self
+            .peers
+            .iter()
+            .filter(hears)
+            .map(|(id, _)| *id)
+            .partition(|id| self.retained.is_behind(*id));
         let owed = match head.class {
             Class::JobSpecific => self.targets_beside(event, &aim, reach, &told),
             Class::Environment => Vec::new(),
@@ -293,32 +433,56 @@ impl Server {
             let event = self.with_lost(*id, head.class, delivered.clone());
             actions.push(Action::Deliver { peer: *id, event });
         }
-        let late = late.into_iter().filter_map(|id| Some((id, self.peers.get(&id)?.proc.clone()))).collect();
-        self.retained.keep(delivered, head, reach, Audience { told, late, owed });
+        let late = late
+            .into_iter()
+            .filter_map(|id| Some((id, self.peers.get(&id)?.proc.clone())))
+            .collect();
+        self.retained
+            .keep(delivered, head, reach, Audience { told, late, owed });
         self.settled(actions)
     }
 
     /// An event that a connection is told of, with how many about its proc's job were lost to it before, if any were.
     fn with_lost(&mut self, id: PeerId, class: Class, event: Arc<Event>) -> Arc<Event> {
-        let Some(peer) = self.peers.get(&id).filter(|_| class == Class::JobSpecific && self.retained.has_lost()) else {
+        let Some(peer) = self
+            .peers
+            .get(&id)
+            .filter(|_| class == Class::JobSpecific && self.retained.has_lost())
+        else {
             return event;
         };
-        let lost = self.retained.take_lost(&peer.proc, |code| peer.interests.hears(class, Some(code)));
+        let lost = self
+            .retained
+            .take_lost(&peer.proc, |code| peer.interests.hears(class, Some(code)));
         missing(event, lost)
     }
 
     /// The procs that an event is meant for and that may yet register, without those of the connections that are told.
-    fn targets_beside(&self, event: &Event, aim: &Aim, reach: Reach, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
-        let told_procs: BTreeSet<&Proc> =
-            told.iter().filter_map(|id| self.peers.get(id)).map(|peer| &peer.proc).collect();
-        let reached =
-            |job: &&Job| reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace);
+    fn targets_beside(
+        &self,
+        event: &Event,
+        aim: &Aim,
+        reach: Reach,
+        told: &BTreeSet<PeerId>,
+    ) -> Vec<(Proc, u32)> {
+        let told_procs: BTreeSet<&Proc> = told
+            .iter()
+            .filter_map(|id| self.peers.get(id))
+            .map(|peer| &peer.proc)
+            .collect();
+        let reached = |job: &&Job| {
+            reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace)
+        };
         let mut targets = self.named_tools(event, aim, told);
         targets.retain(|(_, uid)| reach.includes(Some(*uid)));
         for job in self.jobs.values().filter(reached) {
-            let alive = job.procs.iter().filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
+            let alive = job
+                .procs
+                .iter()
+                .filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
             let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
-            let beside = procs.filter(|proc| !told_procs.contains(proc) && aim.is_meant_for(event, proc));
+            let beside =
+                procs.filter(|proc| !told_procs.contains(proc) && aim.is_meant_for(event, proc));
             targets.extend(beside.map(|proc| (proc, job.spec.identity.uid)));
         }
         targets
@@ -363,7 +527,9 @@ fn marked(event: &Arc<Event>) -> Arc<Event> {
         return event.clone();
     }
     let mut marked = (**event).clone();
-    marked.infos.push(Info::new(INTERNAL_NOTIFY, Value::Bool(true)));
+    marked
+        .infos
+        .push(Info::new(INTERNAL_NOTIFY, Value::Bool(true)));
     Arc::new(marked)
 }
 

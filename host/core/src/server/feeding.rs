@@ -32,7 +32,10 @@ impl Batch {
         if !mem::take(&mut self.is_fresh) && (self.events == 0 || self.bytes < bytes) {
             return false;
         }
-        (self.events, self.bytes) = (self.events.saturating_sub(1), self.bytes.saturating_sub(bytes));
+        (self.events, self.bytes) = (
+            self.events.saturating_sub(1),
+            self.bytes.saturating_sub(bytes),
+        );
         true
     }
 
@@ -58,9 +61,17 @@ impl Server {
     /// delivered, until calls of [`Server::resume`] have brought it to the end of them: nobody who reads slowly loses events.
     /// Follows an [`Action::Pause`], unless the connection is catching up already or is heard no more.
     pub fn behind(&mut self, peer: PeerId) -> Vec<Action> {
-        let uid = self.peers.get(&peer).filter(|peer| peer.standing == Standing::Active).map(|peer| peer.identity.uid);
+        let uid = self
+            .peers
+            .get(&peer)
+            .filter(|peer| peer.standing == Standing::Active)
+            .map(|peer| peer.identity.uid);
         let is_new = uid.is_some_and(|uid| self.retained.fall_behind(peer, uid));
-        if is_new { vec![Action::Pause { peer }] } else { Vec::new() }
+        if is_new {
+            vec![Action::Pause { peer }]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Everything before an [`Action::Pause`] has been written, or nearly: the next batch follows. One call answers one
@@ -84,7 +95,8 @@ impl Server {
     pub fn recalled(&mut self, peer: PeerId, contents: Vec<(Seq, Option<Event>)>) -> Vec<Action> {
         match self.retained.take_waits(peer) {
             Some(Waits::ForContents(asked)) => {
-                let mut found: BTreeMap<Seq, Option<Arc<Event>>> = asked.into_iter().map(|at| (at, None)).collect();
+                let mut found: BTreeMap<Seq, Option<Arc<Event>>> =
+                    asked.into_iter().map(|at| (at, None)).collect();
                 for (at, content) in contents {
                     found.insert(at, content.map(Arc::new));
                 }
@@ -95,11 +107,28 @@ impl Server {
     }
 
     /// The next batch for a connection, with what was recalled for it.
-    pub(super) fn feed(&mut self, id: PeerId, recalled: BTreeMap<Seq, Option<Arc<Event>>>) -> Vec<Action> {
-        let (Some(peer), Some(cursor)) = (self.peers.get(&id), self.retained.cursor(id)) else { return Vec::new() };
+    pub(super) fn feed(
+        &mut self,
+        id: PeerId,
+        recalled: BTreeMap<Seq, Option<Arc<Event>>>,
+    ) -> Vec<Action> {
+        let (Some(peer), Some(cursor)) = (self.peers.get(&id), self.retained.cursor(id)) else {
+            return Vec::new();
+        };
         let (events, bytes) = (self.settings.event_batch, self.settings.event_batch_bytes);
-        let batch = Batch { events, bytes, looks: 0, is_fresh: true };
-        let mut feeding = Feeding { id, peer, log: &mut self.retained, batch, recalled };
+        let batch = Batch {
+            events,
+            bytes,
+            looks: 0,
+            is_fresh: true,
+        };
+        let mut feeding = Feeding {
+            id,
+            peer,
+            log: &mut self.retained,
+            batch,
+            recalled,
+        };
         let (events, ended) = feeding.go_on(cursor);
         let ended = match ended {
             // It is fetched when what comes before it has been written.
@@ -111,10 +140,17 @@ impl Server {
             Ended::Full(next) => Some((next, Waits::ForRoom, Action::Pause { peer: id })),
             Ended::Spilled(next) => {
                 let events = feeding.spilled_from(next);
-                Some((next, Waits::ForContents(events.clone()), Action::Recall { peer: id, events }))
+                Some((
+                    next,
+                    Waits::ForContents(events.clone()),
+                    Action::Recall { peer: id, events },
+                ))
             }
         };
-        let mut actions: Vec<Action> = events.into_iter().map(|event| Action::Deliver { peer: id, event }).collect();
+        let mut actions: Vec<Action> = events
+            .into_iter()
+            .map(|event| Action::Deliver { peer: id, event })
+            .collect();
         match end {
             None => self.retained.arrive(id),
             Some((next, waits, action)) => {
@@ -127,10 +163,15 @@ impl Server {
 
     /// These actions, and then what is to be done about spilled events, and where watches have ended.
     pub(super) fn settled(&mut self, mut actions: Vec<Action>) -> Vec<Action> {
-        actions.extend(self.retained.take_chores().into_iter().map(|chore| match chore {
-            Chore::Spill(at, event) => Action::Spill { at, event },
-            Chore::Forget(first, last) => Action::Forget { first, last },
-        }));
+        actions.extend(
+            self.retained
+                .take_chores()
+                .into_iter()
+                .map(|chore| match chore {
+                    Chore::Spill(at, event) => Action::Spill { at, event },
+                    Chore::Forget(first, last) => Action::Forget { first, last },
+                }),
+        );
         actions.extend(self.watches_ended());
         actions
     }
@@ -209,7 +250,11 @@ impl Feeding<'_> {
             Claim::Ring(reach) => reach.includes(Some(self.peer.identity.uid)),
             Claim::Told => false,
         };
-        if reaches { self.peer.interests.coverage(&next.head) } else { Coverage::Uncovered }
+        if reaches {
+            self.peer.interests.coverage(&next.head)
+        } else {
+            Coverage::Uncovered
+        }
     }
 
     /// The rest of the question, which takes the event itself.
@@ -225,10 +270,14 @@ impl Feeding<'_> {
 
     /// The event, with how many others of its class were missed and not told of yet.
     fn told_what_it_missed(&mut self, head: &Head, event: Arc<Event>) -> Arc<Event> {
-        let Peer { proc, interests, .. } = self.peer;
+        let Peer {
+            proc, interests, ..
+        } = self.peer;
         let missed = match head.class {
             Class::Environment => self.log.take_missed(self.id),
-            Class::JobSpecific => self.log.take_lost(proc, |code| interests.hears(head.class, Some(code))),
+            Class::JobSpecific => self
+                .log
+                .take_lost(proc, |code| interests.hears(head.class, Some(code))),
         };
         missing(event, missed)
     }
@@ -240,6 +289,8 @@ pub(super) fn missing(event: Arc<Event>, missed: u64) -> Arc<Event> {
         return event;
     }
     let mut event = Arc::unwrap_or_clone(event);
-    event.infos.push(Info::new(EVENTS_MISSED, Value::Uint64(missed)));
+    event
+        .infos
+        .push(Info::new(EVENTS_MISSED, Value::Uint64(missed)));
     Arc::new(event)
 }

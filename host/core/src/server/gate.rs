@@ -20,8 +20,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest, Proc, Request,
-    Status, Target, UnixGroup, Value, key,
+    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest,
+    Proc, Request, Status, Target, UnixGroup, Value, key,
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -72,21 +72,45 @@ impl Server {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
-                let own = self.jobs.values().filter(|job| job.spec.identity.uid == identity.uid);
+                let own = self
+                    .jobs
+                    .values()
+                    .filter(|job| job.spec.identity.uid == identity.uid);
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };
         let (hook, matter) = (Hook::Connection, Matter::Connection(kind));
         let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
-        let request = PolicyRequest { groups, peer: Some(peer), infos, ..question };
+        let request = PolicyRequest {
+            groups,
+            peer: Some(peer),
+            infos,
+            ..question
+        };
         if self.gate.policed.contains(&hook) {
-            let load = GateLoad { uid: Some(identity.uid), bytes: bytes_of(&request) };
+            let load = GateLoad {
+                uid: Some(identity.uid),
+                bytes: bytes_of(&request),
+            };
             if self.is_full(hook, load)
-                && let Verdict::Denied { by, status, reasons } = Verdict::overload()
+                && let Verdict::Denied {
+                    by,
+                    status,
+                    reasons,
+                } = Verdict::overload()
             {
                 let (requester, identity, targets) = (request.requester, request.identity, about);
                 let decision = None;
-                return Entrance::Shut(Denial { hook, requester, identity, targets, decision, by, status, reasons });
+                return Entrance::Shut(Denial {
+                    hook,
+                    requester,
+                    identity,
+                    targets,
+                    decision,
+                    by,
+                    status,
+                    reasons,
+                });
             }
             let id = self.gate.number();
             self.gate.add(load);
@@ -100,9 +124,22 @@ impl Server {
         }
         match policy::by_default(default, &request) {
             Verdict::Granted { .. } => Entrance::Open,
-            Verdict::Denied { by, status, reasons } => {
+            Verdict::Denied {
+                by,
+                status,
+                reasons,
+            } => {
                 let (requester, identity, targets) = (request.requester, request.identity, about);
-                Entrance::Shut(Denial { hook, requester, identity, targets, decision: None, by, status, reasons })
+                Entrance::Shut(Denial {
+                    hook,
+                    requester,
+                    identity,
+                    targets,
+                    decision: None,
+                    by,
+                    status,
+                    reasons,
+                })
             }
         }
     }
@@ -116,7 +153,11 @@ impl Server {
 
     /// True if one more decision would be too many, or too many for its user. Policies that only look on keep nobody waiting.
     fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
-        let Settings { max_decisions, max_decision_bytes, .. } = &self.settings;
+        let Settings {
+            max_decisions,
+            max_decision_bytes,
+            ..
+        } = &self.settings;
         // One user's flood leaves room for the others.
         let own = self.gate.by_user.get(&uid).copied().unwrap_or_default();
         let full = self.gate.awaited() >= *max_decisions
@@ -134,53 +175,146 @@ impl Server {
         request: Request,
         now: Time,
     ) -> Vec<Action> {
-        let by = By { to, requester: Some(source.clone()), identity: self.identity_of(to.peer), at: now };
+        let by = By {
+            to,
+            requester: Some(source.clone()),
+            identity: self.identity_of(to.peer),
+            at: now,
+        };
         self.enter_as(source, by, named, request)
     }
 
     /// The same for what is asked by somebody to policies and as `source` to the host environment.
-    pub(super) fn enter_as(&mut self, source: Proc, by: By, named: Named, request: Request) -> Vec<Action> {
+    pub(super) fn enter_as(
+        &mut self,
+        source: Proc,
+        by: By,
+        named: Named,
+        request: Request,
+    ) -> Vec<Action> {
         let to = by.to;
         let Named { hook, procs, users } = named;
         let refusal = match request {
-            Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => Refusal::Infos(to),
+            Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => {
+                Refusal::Infos(to)
+            }
             _ => Refusal::Status(to),
         };
         let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = Asker::new(hook, Some(source.clone()), identity, refusal);
         if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
-            let matter = if hook == Hook::Monitor { Matter::Monitor } else { Matter::JobControl };
+            let matter = if hook == Hook::Monitor {
+                Matter::Monitor
+            } else {
+                Matter::JobControl
+            };
             let question = self.question(matter, requester, identity, &procs);
             let (infos, directives, what) = match request {
-                Request::JobControl { targets, directives } => {
+                Request::JobControl {
+                    targets,
+                    directives,
+                } => {
                     let operation = self.operation(&by, &targets, &directives);
-                    (Vec::new(), directives, Waiting::Control { by, targets, operation })
+                    (
+                        Vec::new(),
+                        directives,
+                        Waiting::Control {
+                            by,
+                            targets,
+                            operation,
+                        },
+                    )
                 }
-                Request::Monitor { monitor, error, directives } => {
-                    (vec![monitor.clone()], directives, Waiting::Monitor { to, source, monitor, error })
-                }
+                Request::Monitor {
+                    monitor,
+                    error,
+                    directives,
+                } => (
+                    vec![monitor.clone()],
+                    directives,
+                    Waiting::Monitor {
+                        to,
+                        source,
+                        monitor,
+                        error,
+                    },
+                ),
                 // What an abort of others comes to.
-                request => (Vec::new(), vec![terminate()], Waiting::Abort { to, source, request }),
+                request => (
+                    Vec::new(),
+                    vec![terminate()],
+                    Waiting::Abort {
+                        to,
+                        source,
+                        request,
+                    },
+                ),
             };
             let groups = self.groups_of(to.peer);
-            return self.ask(PolicyRequest { groups, infos, directives, ..question }, asker, what);
+            return self.ask(
+                PolicyRequest {
+                    groups,
+                    infos,
+                    directives,
+                    ..question
+                },
+                asker,
+                what,
+            );
         }
-        let targets = if hook == Hook::Group { self.connectable(&procs) } else { self.targets(&procs) };
-        let what = What::Others { hook, users: &users };
-        let case = Case { requester: requester.as_ref(), identity, server: self.server(), targets: &targets, what };
+        let targets = if hook == Hook::Group {
+            self.connectable(&procs)
+        } else {
+            self.targets(&procs)
+        };
+        let what = What::Others {
+            hook,
+            users: &users,
+        };
+        let case = Case {
+            requester: requester.as_ref(),
+            identity,
+            server: self.server(),
+            targets: &targets,
+            what,
+        };
         match defaults::decide(self.settings.defaults.of(hook), &case) {
             Err(refused) => {
-                if let Request::JobControl { targets, directives } = &request {
-                    self.control_denied(&by, self.operation(&by, targets, directives), targets, &refused.to_string());
+                if let Request::JobControl {
+                    targets,
+                    directives,
+                } = &request
+                {
+                    self.control_denied(
+                        &by,
+                        self.operation(&by, targets, directives),
+                        targets,
+                        &refused.to_string(),
+                    );
                 }
                 deny(asker.about(&targets), refused.into())
             }
             Ok(()) => match request {
-                Request::JobControl { targets, directives } => self.control(by, &targets, directives),
-                Request::Monitor { monitor, error, directives } => self.monitor(to, source, monitor, error, directives),
-                Request::Connect { procs, infos } => self.connect(Purpose::Connect, by, source, procs, &infos),
-                Request::Disconnect { procs, infos } => self.connect(Purpose::Disconnect, by, source, procs, &infos),
-                request => vec![Action::Host(Upcall::Request { to, source, request })],
+                Request::JobControl {
+                    targets,
+                    directives,
+                } => self.control(by, &targets, directives),
+                Request::Monitor {
+                    monitor,
+                    error,
+                    directives,
+                } => self.monitor(to, source, monitor, error, directives),
+                Request::Connect { procs, infos } => {
+                    self.connect(Purpose::Connect, by, source, procs, &infos)
+                }
+                Request::Disconnect { procs, infos } => {
+                    self.connect(Purpose::Disconnect, by, source, procs, &infos)
+                }
+                request => vec![Action::Host(Upcall::Request {
+                    to,
+                    source,
+                    request,
+                })],
             },
         }
     }
@@ -189,8 +323,16 @@ impl Server {
     pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
         let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
         let question = self.question(Matter::Log, requester.clone(), identity, &[]);
-        let (infos, directives) = (mem::take(&mut request.data), mem::take(&mut request.directives));
-        let asked = PolicyRequest { groups: self.groups_of(to.peer), infos, directives, ..question };
+        let (infos, directives) = (
+            mem::take(&mut request.data),
+            mem::take(&mut request.directives),
+        );
+        let asked = PolicyRequest {
+            groups: self.groups_of(to.peer),
+            infos,
+            directives,
+            ..question
+        };
         let asker = Asker::new(hook, requester, identity, Refusal::Status(to));
         self.judge(asked, asker, Waiting::Log { to, request })
     }
@@ -202,14 +344,21 @@ impl Server {
         mut event: Event,
         identity: Option<Identity>,
     ) -> Vec<Action> {
-        let matter = Matter::Event { code: event.code, range: event.range };
+        let matter = Matter::Event {
+            code: event.code,
+            range: event.range,
+        };
         let targets = event.custom_targets().unwrap_or_default();
         let question = self.question(matter, event.source.clone(), identity, &targets);
         let (refusal, groups) = match raising {
             Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
             Raising::Handler(_) => (Refusal::Silent, Arc::default()),
         };
-        let request = PolicyRequest { groups, infos: mem::take(&mut event.infos), ..question };
+        let request = PolicyRequest {
+            groups,
+            infos: mem::take(&mut event.infos),
+            ..question
+        };
         let asker = Asker::new(Hook::Event, event.source.clone(), identity, refusal);
         self.judge(request, asker, Waiting::Event { raising, event })
     }
@@ -228,45 +377,100 @@ impl Server {
         }
         let identity = self.identity_of(to.peer);
         let question = self.question(Matter::Registration, Some(source.clone()), identity, &[]);
-        let request = PolicyRequest { groups: self.groups_of(to.peer), codes: codes.clone(), directives, ..question };
+        let request = PolicyRequest {
+            groups: self.groups_of(to.peer),
+            codes: codes.clone(),
+            directives,
+            ..question
+        };
         let asker = Asker::new(hook, Some(source), identity, Refusal::Status(to));
         self.ask(request, asker, Waiting::Registration { to, codes })
     }
 
     /// Has this decided by the policies of its hook or, where there are none, by the default.
-    pub(super) fn judge(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
+    pub(super) fn judge(
+        &mut self,
+        request: PolicyRequest,
+        asker: Asker,
+        what: Waiting,
+    ) -> Vec<Action> {
         if self.gate.policed.contains(&asker.hook) {
             return self.ask(request, asker, what);
         }
         let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
         let asker = asker.about(&request.targets);
-        self.conclude(Held { asker, bytes: 0, what }, verdict)
+        self.conclude(
+            Held {
+                asker,
+                bytes: 0,
+                what,
+            },
+            verdict,
+        )
     }
 
-    pub(super) fn ask(&mut self, request: PolicyRequest, asker: Asker, what: Waiting) -> Vec<Action> {
+    pub(super) fn ask(
+        &mut self,
+        request: PolicyRequest,
+        asker: Asker,
+        what: Waiting,
+    ) -> Vec<Action> {
         let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
-        if self.is_full(asker.hook, GateLoad { uid: asker.uid(), bytes }) {
+        if self.is_full(
+            asker.hook,
+            GateLoad {
+                uid: asker.uid(),
+                bytes,
+            },
+        ) {
             return self.denied(asker, what, Verdict::overload());
         }
         let id = self.gate.number();
-        self.gate.hold(id, Held { asker: Asker { decision: Some(id), ..asker }, bytes, what });
-        vec![Action::Decide { id, request: Arc::new(request) }]
+        self.gate.hold(
+            id,
+            Held {
+                asker: Asker {
+                    decision: Some(id),
+                    ..asker
+                },
+                bytes,
+                what,
+            },
+        );
+        vec![Action::Decide {
+            id,
+            request: Arc::new(request),
+        }]
     }
 
     /// The policies have decided on an [`Action::Decide`]: what was held goes on, or its requester is told why not. It makes
     /// no difference whether the requester is still there, as for anything else that was asked before it left.
     pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
-        let Some(held) = self.gate.release(id) else { return Vec::new() };
+        let Some(held) = self.gate.release(id) else {
+            return Vec::new();
+        };
         self.conclude(held, verdict)
     }
 
     /// A job takes this name from whoever had it: what they wait for is denied, lest it be done in the job's name.
     pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let of_them = |held: &Held| held.asker.requester.as_ref().is_some_and(|proc| proc.nspace == *nspace);
-        let theirs: Vec<DecisionId> =
-            self.gate.held.iter().filter(|(_, held)| of_them(held)).map(|(id, _)| *id).collect();
+        let of_them = |held: &Held| {
+            held.asker
+                .requester
+                .as_ref()
+                .is_some_and(|proc| proc.nspace == *nspace)
+        };
+        let theirs: Vec<DecisionId> = self
+            .gate
+            .held
+            .iter()
+            .filter(|(_, held)| of_them(held))
+            .map(|(id, _)| *id)
+            .collect();
         let denied = theirs.into_iter().filter_map(|id| self.gate.release(id));
-        denied.flat_map(|held| deny(held.asker, Verdict::evicted())).collect()
+        denied
+            .flat_map(|held| deny(held.asker, Verdict::evicted()))
+            .collect()
     }
 
     /// A connection takes back codes whose registration is not decided yet. Which of these have nothing left to be decided.
@@ -286,16 +490,30 @@ impl Server {
 
     /// A connection is heard no more: it is registered for nothing, whatever is decided.
     pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
-        let theirs = |held: &Held| matches!(&held.what, Waiting::Registration { to, .. } if to.peer == peer);
-        let theirs: Vec<DecisionId> =
-            self.gate.held.iter().filter(|(_, held)| theirs(held)).map(|(id, _)| *id).collect();
-        theirs.into_iter().for_each(|id| drop(self.gate.release(id)));
+        let theirs =
+            |held: &Held| matches!(&held.what, Waiting::Registration { to, .. } if to.peer == peer);
+        let theirs: Vec<DecisionId> = self
+            .gate
+            .held
+            .iter()
+            .filter(|(_, held)| theirs(held))
+            .map(|(id, _)| *id)
+            .collect();
+        theirs
+            .into_iter()
+            .for_each(|id| drop(self.gate.release(id)));
     }
 
     fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {
         let Held { asker, what, .. } = held;
         let (by, amended, range, data, answer) = match verdict {
-            Verdict::Granted { by, amended, range, data, answer } => (by, amended, range, data, answer),
+            Verdict::Granted {
+                by,
+                amended,
+                range,
+                data,
+                answer,
+            } => (by, amended, range, data, answer),
             verdict @ Verdict::Denied { .. } => {
                 let mut ended = self.control_is_denied(&what, &verdict);
                 ended.extend(self.denied(asker, what, verdict));
@@ -305,20 +523,48 @@ impl Server {
         match what {
             Waiting::Control { by, targets, .. } => self.control(by, &targets, amended),
             Waiting::Provision(id) => self.provided(id, answer),
-            Waiting::Abort { to, source, request } => vec![Action::Host(Upcall::Request { to, source, request })],
-            Waiting::Monitor { to, source, monitor, error } => self.monitor(to, source, monitor, error, amended),
+            Waiting::Abort {
+                to,
+                source,
+                request,
+            } => vec![Action::Host(Upcall::Request {
+                to,
+                source,
+                request,
+            })],
+            Waiting::Monitor {
+                to,
+                source,
+                monitor,
+                error,
+            } => self.monitor(to, source, monitor, error, amended),
             Waiting::Registration { to, codes } => self.register(to, codes, &amended),
             Waiting::Log { to, mut request } => {
                 (request.data, request.directives) = (data.unwrap_or_default(), amended);
-                vec![Action::Log { to: Some(to), request: Arc::new(request) }]
+                vec![Action::Log {
+                    to: Some(to),
+                    request: Arc::new(request),
+                }]
             }
             Waiting::Event { raising, mut event } => {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
                 // What a policy made of it must be an event still.
                 if let Err(status) = self.check(&mut event) {
-                    let reasons = vec![policy::reason("as amended, it is no event that could be raised")];
-                    return deny(Asker { decision: None, ..asker }, Verdict::Denied { by, status, reasons });
+                    let reasons = vec![policy::reason(
+                        "as amended, it is no event that could be raised",
+                    )];
+                    return deny(
+                        Asker {
+                            decision: None,
+                            ..asker
+                        },
+                        Verdict::Denied {
+                            by,
+                            status,
+                            reasons,
+                        },
+                    );
                 }
                 let reach = match (by, self.settings.defaults.of(Hook::Event)) {
                     (DecidedBy::Default, HookDefault::BuiltIn) => Reach::of(asker.identity),
@@ -329,16 +575,32 @@ impl Server {
             Waiting::Group(asked) => self.grouped(asked, amended),
             Waiting::Spawn(spawning) => vec![spawning.granted(amended)],
             // Its infos were decided about before.
-            Waiting::Invitation { raising, event, reach } => self.permitted(raising, event, reach),
+            Waiting::Invitation {
+                raising,
+                event,
+                reach,
+            } => self.permitted(raising, event, reach),
         }
     }
 
     /// What was to be done to procs or nodes is denied, and on record as that.
     fn control_is_denied(&mut self, what: &Waiting, verdict: &Verdict) -> Vec<Action> {
-        let Verdict::Denied { reasons, status, .. } = verdict else { return Vec::new() };
+        let Verdict::Denied {
+            reasons, status, ..
+        } = verdict
+        else {
+            return Vec::new();
+        };
         match what {
-            Waiting::Control { by, targets, operation } => {
-                let words: Vec<&str> = reasons.iter().filter_map(|info| info.value.as_str()).collect();
+            Waiting::Control {
+                by,
+                targets,
+                operation,
+            } => {
+                let words: Vec<&str> = reasons
+                    .iter()
+                    .filter_map(|info| info.value.as_str())
+                    .collect();
                 self.control_denied(by, operation.clone(), targets, &words.join("; "));
                 Vec::new()
             }
@@ -373,7 +635,13 @@ impl Server {
     }
 
     pub(super) fn targets(&self, procs: &[Proc]) -> Vec<Target> {
-        procs.iter().map(|proc| Target { proc: proc.clone(), owner: self.identity(proc) }).collect()
+        procs
+            .iter()
+            .map(|proc| Target {
+                proc: proc.clone(),
+                owner: self.identity(proc),
+            })
+            .collect()
     }
 
     pub(super) fn server(&self) -> Identity {
@@ -382,7 +650,10 @@ impl Server {
 
     /// In which groups a client's process was when it was let in.
     pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
-        self.peers.get(&peer).map(|peer| peer.groups.clone()).unwrap_or_default()
+        self.peers
+            .get(&peer)
+            .map(|peer| peer.groups.clone())
+            .unwrap_or_default()
     }
 
     /// As whom a client runs.
@@ -392,7 +663,10 @@ impl Server {
 }
 
 /// A user that the kernel gives to nobody.
-const NOBODY: Identity = Identity { uid: u32::MAX, gid: u32::MAX };
+const NOBODY: Identity = Identity {
+    uid: u32::MAX,
+    gid: u32::MAX,
+};
 
 fn terminate() -> Info {
     Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))

@@ -14,7 +14,8 @@ use crate::{
     reach::Reach,
 };
 use peal_model::{
-    Event, GroupKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Request, Status, Text, Value, code, key,
+    Event, GroupKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Request, Status,
+    Text, Value, code, key,
 };
 use std::sync::Arc;
 
@@ -29,17 +30,43 @@ pub(super) struct Asked {
 
 impl Server {
     /// A construct or destruct: goes on, is held until its policies have decided, or is refused.
-    pub(super) fn enter_group(&mut self, to: RequestId, source: Proc, request: Request, at: Time) -> Vec<Action> {
+    pub(super) fn enter_group(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        request: Request,
+        at: Time,
+    ) -> Vec<Action> {
         let identity = self.identity_of(to.peer);
         let requester = Some(source.clone());
         let asker = Asker::new(Hook::Group, requester, identity, Refusal::Status(to));
         if self.gate.policed.contains(&Hook::Group) {
-            let Some((kind, name, procs)) = self.about_group(&source, &request) else { return Vec::new() };
-            let asked = Asked { to, source, request, at };
-            let question = self.question(Matter::Group(kind), asker.requester.clone(), identity, &procs);
-            let (group_name, directives) = (name.as_ref().map(Text::to_string), directives(&asked.request).to_vec());
+            let Some((kind, name, procs)) = self.about_group(&source, &request) else {
+                return Vec::new();
+            };
+            let asked = Asked {
+                to,
+                source,
+                request,
+                at,
+            };
+            let question = self.question(
+                Matter::Group(kind),
+                asker.requester.clone(),
+                identity,
+                &procs,
+            );
+            let (group_name, directives) = (
+                name.as_ref().map(Text::to_string),
+                directives(&asked.request).to_vec(),
+            );
             let groups = self.groups_of(to.peer);
-            let question = PolicyRequest { groups, group_name, directives, ..question };
+            let question = PolicyRequest {
+                groups,
+                group_name,
+                directives,
+                ..question
+            };
             return self.ask(question, asker, Waiting::Group(asked));
         }
         // Whose a job is holds for all of its procs, and whoever is in a group of the user's is the user's.
@@ -47,7 +74,12 @@ impl Server {
             Ok(()) => self.group(to, source, request, at),
             Err(verdict) => self.denied(
                 asker.about(&self.targets(&jobs_named(&request))),
-                Waiting::Group(Asked { to, source, request, at }),
+                Waiting::Group(Asked {
+                    to,
+                    source,
+                    request,
+                    at,
+                }),
                 verdict,
             ),
         }
@@ -61,7 +93,9 @@ impl Server {
         reach: Reach,
         identity: Option<Identity>,
     ) -> Vec<Action> {
-        let Some(kind) = kind_of(&event) else { return self.permitted(raising, event, reach) };
+        let Some(kind) = kind_of(&event) else {
+            return self.permitted(raising, event, reach);
+        };
         let procs = named_in(&event);
         let (refusal, groups) = match raising {
             Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
@@ -69,26 +103,53 @@ impl Server {
         };
         let asker = Asker::new(Hook::Group, event.source.clone(), identity, refusal);
         if self.gate.policed.contains(&Hook::Group) {
-            let question = self.question(Matter::Group(kind), event.source.clone(), identity, &procs);
+            let question =
+                self.question(Matter::Group(kind), event.source.clone(), identity, &procs);
             let group_name = match event.infos.value_of(key::PMIX_GROUP_ID) {
                 Some(Value::String(Some(name))) => Some(name.to_string()),
                 _ => None,
             };
-            let question = PolicyRequest { groups, group_name, directives: event.infos.clone(), ..question };
-            return self.ask(question, asker, Waiting::Invitation { raising, event, reach });
+            let question = PolicyRequest {
+                groups,
+                group_name,
+                directives: event.infos.clone(),
+                ..question
+            };
+            return self.ask(
+                question,
+                asker,
+                Waiting::Invitation {
+                    raising,
+                    event,
+                    reach,
+                },
+            );
         }
         match self.group_by_default(&asker, &procs) {
             Ok(()) => self.permitted(raising, event, reach),
-            Err(verdict) => {
-                self.denied(asker.about(&self.targets(&procs)), Waiting::Invitation { raising, event, reach }, verdict)
-            }
+            Err(verdict) => self.denied(
+                asker.about(&self.targets(&procs)),
+                Waiting::Invitation {
+                    raising,
+                    event,
+                    reach,
+                },
+                verdict,
+            ),
         }
     }
 
     /// A construct or destruct was granted, with these directives.
     pub(super) fn grouped(&mut self, asked: Asked, amended: Vec<Info>) -> Vec<Action> {
-        let Asked { to, source, mut request, at } = asked;
-        if let Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } = &mut request {
+        let Asked {
+            to,
+            source,
+            mut request,
+            at,
+        } = asked;
+        if let Request::GroupConstruct { directives, .. }
+        | Request::GroupDestruct { directives, .. } = &mut request
+        {
             *directives = amended;
         }
         self.group(to, source, request, at)
@@ -96,16 +157,40 @@ impl Server {
 
     /// Something is denied: whoever asked is told, and those who wait for it in a group.
     pub(super) fn denied(&mut self, asker: Asker, what: Waiting, verdict: Verdict) -> Vec<Action> {
-        let Verdict::Denied { status, reasons, .. } = &verdict else { return Vec::new() };
+        let Verdict::Denied {
+            status, reasons, ..
+        } = &verdict
+        else {
+            return Vec::new();
+        };
         match what {
-            Waiting::Group(Asked { to, source, request, at }) => {
-                let refusal = group::Refusal { proc: source, status: *status, reasons: reasons.clone() };
+            Waiting::Group(Asked {
+                to,
+                source,
+                request,
+                at,
+            }) => {
+                let refusal = group::Refusal {
+                    proc: source,
+                    status: *status,
+                    reasons: reasons.clone(),
+                };
                 // It is on record before anybody is told.
-                let mut actions = deny(Asker { refusal: Refusal::Silent, ..asker }, verdict);
+                let mut actions = deny(
+                    Asker {
+                        refusal: Refusal::Silent,
+                        ..asker
+                    },
+                    verdict,
+                );
                 actions.extend(self.refuse_group(to, request, refusal, at));
                 actions
             }
-            Waiting::Invitation { raising, mut event, reach } => {
+            Waiting::Invitation {
+                raising,
+                mut event,
+                reach,
+            } => {
                 event.infos.extend(reasons.iter().cloned());
                 let mut actions = deny(asker, verdict);
                 if let Some(code) = instead_of(event.code) {
@@ -113,7 +198,11 @@ impl Server {
                         Raising::Client(..) => self.settings.allowance,
                         Raising::Handler(allowance) => allowance,
                     };
-                    actions.extend(self.spread(Arc::new(Event { code, ..event }), reach, allowance));
+                    actions.extend(self.spread(
+                        Arc::new(Event { code, ..event }),
+                        reach,
+                        allowance,
+                    ));
                 }
                 actions
             }
@@ -124,25 +213,54 @@ impl Server {
     /// What holds for groups where no policy decides.
     fn group_by_default(&self, asker: &Asker, procs: &[Proc]) -> Result<(), Verdict> {
         let targets = self.targets(procs);
-        let (requester, identity, server) = (asker.requester.as_ref(), asker.identity, self.server());
-        let case = Case { requester, identity, server, targets: &targets, what: What::Group };
-        Ok(defaults::decide(self.settings.defaults.of(Hook::Group), &case)?)
+        let (requester, identity, server) =
+            (asker.requester.as_ref(), asker.identity, self.server());
+        let case = Case {
+            requester,
+            identity,
+            server,
+            targets: &targets,
+            what: What::Group,
+        };
+        Ok(defaults::decide(
+            self.settings.defaults.of(Hook::Group),
+            &case,
+        )?)
     }
 
     /// What a construct or destruct is about: which group, and whom it names or has as members.
-    fn about_group(&self, source: &Proc, request: &Request) -> Option<(GroupKind, Option<Text>, Vec<Proc>)> {
+    fn about_group(
+        &self,
+        source: &Proc,
+        request: &Request,
+    ) -> Option<(GroupKind, Option<Text>, Vec<Proc>)> {
         match request {
-            Request::GroupConstruct { group, procs, directives } => {
-                let added = directives.iter().filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+            Request::GroupConstruct {
+                group,
+                procs,
+                directives,
+            } => {
+                let added = directives
+                    .iter()
+                    .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
                 let added = added.filter_map(|info| info.value.as_procs()).flatten();
                 let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
                 Some((GroupKind::Construct, group.clone(), procs))
             }
             // Not every release says whom its group has.
             Request::GroupDestruct { group, members, .. } => {
-                let key = |name: &Text| GroupKey { uid: self.uid_of(source), name: GroupName::Called(name.clone()) };
-                let known = group.as_ref().and_then(|name| self.groups.members(&key(name)));
-                Some((GroupKind::Destruct, group.clone(), known.unwrap_or_else(|| members.clone())))
+                let key = |name: &Text| GroupKey {
+                    uid: self.uid_of(source),
+                    name: GroupName::Called(name.clone()),
+                };
+                let known = group
+                    .as_ref()
+                    .and_then(|name| self.groups.members(&key(name)));
+                Some((
+                    GroupKind::Destruct,
+                    group.clone(),
+                    known.unwrap_or_else(|| members.clone()),
+                ))
             }
             _ => None,
         }
@@ -152,9 +270,16 @@ impl Server {
 /// A proc of each job that a construct or destruct names.
 fn jobs_named(request: &Request) -> Vec<Proc> {
     match request {
-        Request::GroupConstruct { procs, directives, .. } => {
-            let added = directives.iter().filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
-            let added: Vec<Proc> = added.filter_map(|info| info.value.as_procs()).flatten().collect();
+        Request::GroupConstruct {
+            procs, directives, ..
+        } => {
+            let added = directives
+                .iter()
+                .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+            let added: Vec<Proc> = added
+                .filter_map(|info| info.value.as_procs())
+                .flatten()
+                .collect();
             each_job(procs).chain(each_job(&added)).cloned().collect()
         }
         Request::GroupDestruct { members, .. } => each_job(members).cloned().collect(),
@@ -164,15 +289,22 @@ fn jobs_named(request: &Request) -> Vec<Proc> {
 
 fn directives(request: &Request) -> &[Info] {
     match request {
-        Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => directives,
+        Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => {
+            directives
+        }
         _ => &[],
     }
 }
 
 /// Whom an event about a group names: who is in it by its own word, or whom it is for.
 pub(super) fn named_in(event: &Event) -> Vec<Proc> {
-    let members = event.infos.value_of(key::PMIX_GROUP_MEMBERSHIP).and_then(Value::as_procs);
-    members.or_else(|| event.custom_targets()).unwrap_or_default()
+    let members = event
+        .infos
+        .value_of(key::PMIX_GROUP_MEMBERSHIP)
+        .and_then(Value::as_procs);
+    members
+        .or_else(|| event.custom_targets())
+        .unwrap_or_default()
 }
 
 /// Returns true where the end of a construct, which an event announces, is a success. Only some releases give the status.

@@ -8,15 +8,16 @@ use crate::{
     Time,
     audience::{self, Aim},
     group::{
-        self, Announced, Answer, Call, Formed, GroupError, GroupKey, GroupName, Groups, Message, Refusal, Saying,
-        ServerId, Step,
+        self, Announced, Answer, Call, Formed, GroupError, GroupKey, GroupName, Groups, Message,
+        Refusal, Saying, ServerId, Step,
     },
     policy,
     reach::Reach,
 };
 use peal_model::{
-    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, JobInfo, KeyName, Kval, NamedProcs,
-    Nspace, Proc, Query, Range, RankData, Reply, Request, Scope, Text, Value, code, key, rank,
+    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, JobInfo, KeyName,
+    Kval, NamedProcs, Nspace, Proc, Query, Range, RankData, Reply, Request, Scope, Text, Value,
+    code, key, rank,
 };
 use std::sync::Arc;
 
@@ -37,12 +38,22 @@ impl GroupStatus {
     /// All of it, for a query.
     fn told(&self) -> Info {
         let infos = [
-            Some(Info::new(key::PMIX_GROUP_ID, Value::String(Some(self.name.clone())))),
+            Some(Info::new(
+                key::PMIX_GROUP_ID,
+                Value::String(Some(self.name.clone())),
+            )),
             Some(Info::new(key::PMIX_USERID, Value::Uint32(self.uid))),
-            self.context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))),
-            Some(Info::new(key::PMIX_GROUP_MEMBERSHIP, Value::procs(self.members.iter().cloned()))),
+            self.context_id
+                .map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))),
+            Some(Info::new(
+                key::PMIX_GROUP_MEMBERSHIP,
+                Value::procs(self.members.iter().cloned()),
+            )),
         ];
-        Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(infos.into_iter().flatten())))
+        Info::new(
+            key::PMIX_GROUP_INFO,
+            Value::DataArray(DataArray::infos(infos.into_iter().flatten())),
+        )
     }
 }
 
@@ -63,7 +74,13 @@ impl Server {
     }
 
     /// A request about a group that may be made.
-    pub(super) fn group(&mut self, to: RequestId, source: Proc, request: Request, now: Time) -> Vec<Action> {
+    pub(super) fn group(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        request: Request,
+        now: Time,
+    ) -> Vec<Action> {
         match self.group_call(to, source, request, None, now) {
             Ok(steps) => self.stepped(steps),
             Err(error) => vec![reply(to, error.status())],
@@ -71,7 +88,13 @@ impl Server {
     }
 
     /// The same for one that may not be made: whoever takes part is told.
-    pub(super) fn refuse_group(&mut self, to: RequestId, request: Request, refusal: Refusal, now: Time) -> Vec<Action> {
+    pub(super) fn refuse_group(
+        &mut self,
+        to: RequestId,
+        request: Request,
+        refusal: Refusal,
+        now: Time,
+    ) -> Vec<Action> {
         let status = refusal.status;
         match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
             Ok(steps) => self.stepped(steps),
@@ -89,46 +112,85 @@ impl Server {
         now: Time,
     ) -> Result<Vec<Step>, GroupError> {
         let key = |server: &Server, name| {
-            Ok(GroupKey { uid: server.uid_of(&proc), name: GroupName::Called(group::name(name)?) })
+            Ok(GroupKey {
+                uid: server.uid_of(&proc),
+                name: GroupName::Called(group::name(name)?),
+            })
         };
         let (key, what, timeout) = match request {
-            Request::GroupConstruct { group, procs, directives } => {
+            Request::GroupConstruct {
+                group,
+                procs,
+                directives,
+            } => {
                 let key = key(self, group)?;
                 let procs = self.members_named(key.uid, procs);
-                let group::Asked { mut construct, timeout } = group::read(&proc, procs, directives)?;
+                let group::Asked {
+                    mut construct,
+                    timeout,
+                } = group::read(&proc, procs, directives)?;
                 self.brings(&proc, &mut construct)?;
                 (key, Some(Arc::new(construct)), timeout)
             }
-            Request::GroupDestruct { group, directives, .. } => (key(self, group)?, None, group::timeout(&directives)?),
+            Request::GroupDestruct {
+                group, directives, ..
+            } => (key(self, group)?, None, group::timeout(&directives)?),
             Request::GroupLeave { group, .. } => {
                 let key = key(self, group)?;
                 return Ok(self.groups.leave(to, &key, &proc, now));
             }
             _ => return Ok(Vec::new()),
         };
-        Ok(self.groups.call(Call { to, key, proc, what, timeout, refusal }, now))
+        Ok(self.groups.call(
+            Call {
+                to,
+                key,
+                proc,
+                what,
+                timeout,
+                refusal,
+            },
+            now,
+        ))
     }
 
     /// What a proc has put for others, and its job: those at other servers will know it. What it has not committed yet is committed with that.
-    pub(super) fn brings(&mut self, proc: &Proc, construct: &mut group::Construct) -> Result<(), GroupError> {
+    pub(super) fn brings(
+        &mut self,
+        proc: &Proc,
+        construct: &mut group::Construct,
+    ) -> Result<(), GroupError> {
         construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
         if let Some(RankData { kvals, .. }) = construct.data.take() {
             // Nobody here waits for what is for others.
-            let commit = Commit { scope: Scope::Remote, kvals };
+            let commit = Commit {
+                scope: Scope::Remote,
+                kvals,
+            };
             let share = self.put_share(proc);
-            self.modex.commit(proc, share, vec![commit]).map_err(|_| GroupError::TooMuch)?;
+            self.modex
+                .commit(proc, share, vec![commit])
+                .map_err(|_| GroupError::TooMuch)?;
         }
-        construct.data = if self.groups.is_alone() { None } else { self.modex.for_others(proc) };
+        construct.data = if self.groups.is_alone() {
+            None
+        } else {
+            self.modex.for_others(proc)
+        };
         Ok(())
     }
 
     /// An event that procs raise to form a group by themselves, or to say what becomes of one in which somebody failed.
     pub(super) fn group_event(&mut self, event: &Event, now: Time) -> Vec<Action> {
-        let (Some(source), Some(Value::String(Some(name)))) = (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
+        let (Some(source), Some(Value::String(Some(name)))) =
+            (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
         else {
             return Vec::new();
         };
-        let key = GroupKey { uid: self.uid_of(source), name: GroupName::Called(name.clone()) };
+        let key = GroupKey {
+            uid: self.uid_of(source),
+            name: GroupName::Called(name.clone()),
+        };
         let steps = match event.code {
             code::PMIX_GROUP_INVITED => {
                 let invited = named_in(event);
@@ -138,11 +200,23 @@ impl Server {
             }
             code::PMIX_GROUP_CONSTRUCT_COMPLETE if !is_formed(event) => return Vec::new(),
             code::PMIX_GROUP_CONSTRUCT_COMPLETE => {
-                let context_id = event.infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64);
-                self.groups.announce(&key, Announced { members: named_in(event), context_id }, now)
+                let context_id = event
+                    .infos
+                    .value_of(key::PMIX_GROUP_CONTEXT_ID)
+                    .and_then(Value::as_u64);
+                self.groups.announce(
+                    &key,
+                    Announced {
+                        members: named_in(event),
+                        context_id,
+                    },
+                    now,
+                )
             }
             code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
-            code::PMIX_GROUP_MEMBERSHIP_UPDATE => self.groups.say(&key, source, Saying::Continue, now),
+            code::PMIX_GROUP_MEMBERSHIP_UPDATE => {
+                self.groups.say(&key, source, Saying::Continue, now)
+            }
             code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),
             code::PMIX_GROUP_LEFT => {
                 let notified = self.members_reached(event, &key);
@@ -156,21 +230,36 @@ impl Server {
     /// Members of a group that an event of one of them reaches.
     fn members_reached(&self, event: &Event, key: &GroupKey) -> NamedProcs {
         let aim = Aim::of(event);
-        let arrives = |member: &Proc| audience::leaves_node(event) || self.jobs.contains_key(&member.nspace);
+        let arrives =
+            |member: &Proc| audience::leaves_node(event) || self.jobs.contains_key(&member.nspace);
         let members = self.groups.members(key).unwrap_or_default().into_iter();
-        members.filter(|member| aim.is_meant_for(event, member) && arrives(member)).collect()
+        members
+            .filter(|member| aim.is_meant_for(event, member) && arrives(member))
+            .collect()
     }
 
     /// Who invites others to a group asks for its number by a request for job control that names nobody
     /// (`PMIX_GROUP_ASSIGN_CONTEXT_ID`), since no server forms it.
     pub(super) fn asks_for_context_id(request: &Request) -> bool {
-        let Request::JobControl { targets, directives } = request else { return false };
+        let Request::JobControl {
+            targets,
+            directives,
+        } = request
+        else {
+            return false;
+        };
         targets.is_empty() && directives.is_true(key::PMIX_GROUP_ASSIGN_CONTEXT_ID)
     }
 
     pub(super) fn allot_context_id(&mut self, to: RequestId) -> Vec<Action> {
-        let number = Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(self.groups.context_id()));
-        let reply = Reply::Infos { status: code::PMIX_SUCCESS, infos: vec![number] };
+        let number = Info::new(
+            key::PMIX_GROUP_CONTEXT_ID,
+            Value::Size(self.groups.context_id()),
+        );
+        let reply = Reply::Infos {
+            status: code::PMIX_SUCCESS,
+            infos: vec![number],
+        };
         vec![Action::Reply { to, reply }]
     }
 
@@ -180,12 +269,23 @@ impl Server {
         if !each_job(&procs).any(is_group) {
             return procs;
         }
-        procs.into_iter().flat_map(|proc| if is_group(&proc) { self.of_group(uid, proc) } else { vec![proc] }).collect()
+        procs
+            .into_iter()
+            .flat_map(|proc| {
+                if is_group(&proc) {
+                    self.of_group(uid, proc)
+                } else {
+                    vec![proc]
+                }
+            })
+            .collect()
     }
 
     /// The same for procs that one of a user's procs names.
     pub(super) fn named_by<T: FromIterator<Proc>>(&self, source: &Proc, procs: Vec<Proc>) -> T {
-        self.members_named(self.uid_of(source), procs).into_iter().collect()
+        self.members_named(self.uid_of(source), procs)
+            .into_iter()
+            .collect()
     }
 
     /// A request in which members stand for the groups that it names among procs.
@@ -203,10 +303,15 @@ impl Server {
     /// The same for those whom an event is meant for.
     pub(super) fn name_members(&self, event: &mut Event) {
         let Some(source) = &event.source else { return };
-        let targets = event.infos.iter_mut().filter(|info| info.key == key::PMIX_EVENT_CUSTOM_RANGE);
+        let targets = event
+            .infos
+            .iter_mut()
+            .filter(|info| info.key == key::PMIX_EVENT_CUSTOM_RANGE);
         for info in targets {
             if let Some(procs) = info.value.as_procs()
-                && procs.iter().any(|proc| !self.jobs.contains_key(&proc.nspace))
+                && procs
+                    .iter()
+                    .any(|proc| !self.jobs.contains_key(&proc.nspace))
             {
                 info.value = Value::procs(self.named_by::<Vec<Proc>>(source, procs));
             }
@@ -214,12 +319,17 @@ impl Server {
     }
 
     fn of_group(&self, uid: u32, proc: Proc) -> Vec<Proc> {
-        let key = GroupKey { uid, name: GroupName::Called(Text::from(proc.nspace.as_str())) };
+        let key = GroupKey {
+            uid,
+            name: GroupName::Called(Text::from(proc.nspace.as_str())),
+        };
         match (self.groups.members(&key), proc.rank) {
             (Some(members), rank::PMIX_RANK_WILDCARD) => members,
             // A rank in a group is a place among its members.
             (Some(members), rank) => {
-                let member = usize::try_from(rank.0).ok().and_then(|place| members.get(place).cloned());
+                let member = usize::try_from(rank.0)
+                    .ok()
+                    .and_then(|place| members.get(place).cloned());
                 vec![member.unwrap_or(proc)]
             }
             (None, _) => vec![proc],
@@ -234,28 +344,46 @@ impl Server {
         key: Option<&peal_model::Key>,
         infos: &[Info],
     ) -> Option<RankData> {
-        let context_id = infos.value_of(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64)?;
+        let context_id = infos
+            .value_of(key::PMIX_GROUP_CONTEXT_ID)
+            .and_then(Value::as_u64)?;
         let said = self.groups.said(source, proc, context_id)?;
         let qualifier = Info {
             key: key::PMIX_GROUP_CONTEXT_ID.into(),
             value: Value::Size(context_id),
             flags: InfoFlags::QUALIFIER,
         };
-        let meant = said.iter().filter(|info| key.is_none_or(|key| info.key == *key));
+        let meant = said
+            .iter()
+            .filter(|info| key.is_none_or(|key| info.key == *key));
         let qualified = |info: &Info| {
             let both = [info.clone(), qualifier.clone()];
-            Kval::new(key::PMIX_QUALIFIED_VALUE, Value::DataArray(DataArray::infos(both)))
+            Kval::new(
+                key::PMIX_QUALIFIED_VALUE,
+                Value::DataArray(DataArray::infos(both)),
+            )
         };
         let kvals: Vec<Kval> = meant.map(qualified).collect();
-        (!kvals.is_empty()).then(|| RankData { proc: proc.clone(), kvals })
+        (!kvals.is_empty()).then(|| RankData {
+            proc: proc.clone(),
+            kvals,
+        })
     }
 
     /// The groups of a user, and who is in each.
     pub fn groups_of_user(&self, uid: u32) -> Vec<GroupStatus> {
-        let theirs = self.groups.known().filter(|(key, _)| key.uid == uid || uid == 0);
+        let theirs = self
+            .groups
+            .known()
+            .filter(|(key, _)| key.uid == uid || uid == 0);
         let status = |(key, formed): (&GroupKey, &Arc<Formed>)| {
             let (name, context_id) = (key.name.called()?.clone(), formed.context_id);
-            Some(GroupStatus { uid: key.uid, name, context_id, members: self.groups.members(key)? })
+            Some(GroupStatus {
+                uid: key.uid,
+                name,
+                context_id,
+                members: self.groups.members(key)?,
+            })
         };
         theirs.filter_map(status).collect()
     }
@@ -265,20 +393,35 @@ impl Server {
         let groups = self.groups_of_user(identity.uid);
         let mut told = Vec::new();
         for query in queries {
-            let meant = query.qualifiers.value_of(key::PMIX_GROUP_ID).and_then(Value::as_str).map(Text::from);
+            let meant = query
+                .qualifiers
+                .value_of(key::PMIX_GROUP_ID)
+                .and_then(Value::as_str)
+                .map(Text::from);
             for asked in query.keys.iter().flatten() {
                 let is = |key: KeyName| asked.as_bytes() == key.0.as_bytes();
                 if is(key::PMIX_QUERY_NUM_GROUPS) {
-                    told.push(Info::new(key::PMIX_QUERY_NUM_GROUPS, Value::Size(groups.len() as u64)));
+                    told.push(Info::new(
+                        key::PMIX_QUERY_NUM_GROUPS,
+                        Value::Size(groups.len() as u64),
+                    ));
                 } else if is(key::PMIX_QUERY_GROUP_NAMES) {
                     let names = groups.iter().map(|group| group.name.clone());
                     let names = DataArray::strings(names);
-                    told.push(Info::new(key::PMIX_QUERY_GROUP_NAMES, Value::DataArray(names)));
+                    told.push(Info::new(
+                        key::PMIX_QUERY_GROUP_NAMES,
+                        Value::DataArray(names),
+                    ));
                 } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP) && meant.is_none() {
                     let all = groups.iter().map(GroupStatus::told);
-                    told.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, Value::DataArray(DataArray::infos(all))));
+                    told.push(Info::new(
+                        key::PMIX_QUERY_GROUP_MEMBERSHIP,
+                        Value::DataArray(DataArray::infos(all)),
+                    ));
                 } else if is(key::PMIX_QUERY_GROUP_MEMBERSHIP)
-                    && let Some(group) = groups.iter().find(|group| Some(&group.name) == meant.as_ref())
+                    && let Some(group) = groups
+                        .iter()
+                        .find(|group| Some(&group.name) == meant.as_ref())
                 {
                     let members = Value::procs(group.members.iter().cloned());
                     told.push(Info::new(key::PMIX_QUERY_GROUP_MEMBERSHIP, members));
@@ -289,11 +432,15 @@ impl Server {
     }
 
     pub(super) fn uid_of(&self, proc: &Proc) -> u32 {
-        self.identity(proc).map_or(u32::MAX, |identity| identity.uid)
+        self.identity(proc)
+            .map_or(u32::MAX, |identity| identity.uid)
     }
 
     /// Does to the groups what follows from what became of procs.
-    pub(super) fn with_groups(&mut self, what: impl FnOnce(&mut Groups) -> Vec<Step>) -> Vec<Action> {
+    pub(super) fn with_groups(
+        &mut self,
+        what: impl FnOnce(&mut Groups) -> Vec<Step>,
+    ) -> Vec<Action> {
         let steps = what(&mut self.groups);
         self.stepped(steps)
     }
@@ -303,24 +450,38 @@ impl Server {
         for step in steps {
             match step {
                 Step::Send { to, message } => actions.push(Action::Group { to, message }),
-                Step::Answer { to, answer } => actions.push(self.group_answer(to, answer, &mut told)),
+                Step::Answer { to, answer } => {
+                    actions.push(self.group_answer(to, answer, &mut told))
+                }
                 Step::Learn(formed) => {
                     let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
-                    let data: Vec<RankData> = formed.data.iter().filter(elsewhere).cloned().collect();
+                    let data: Vec<RankData> =
+                        formed.data.iter().filter(elsewhere).cloned().collect();
                     data.into_iter().for_each(|data| self.modex.learn(data));
-                    let here = |procs: &&[Proc]| procs.first().is_some_and(|proc| self.jobs.contains_key(&proc.nspace));
+                    let here = |procs: &&[Proc]| {
+                        procs
+                            .first()
+                            .is_some_and(|proc| self.jobs.contains_key(&proc.nspace))
+                    };
                     let here: Vec<&[Proc]> = formed.members.of_each_job().filter(here).collect();
                     for member in here.into_iter().flatten() {
                         let waiting = self.modex.share(member);
                         actions.extend(self.answer_gets(member, waiting));
                     }
                 }
-                Step::Lost { proc, uid } => actions.extend(self.tell_of_end(&proc, Reach::User(uid))),
+                Step::Lost { proc, uid } => {
+                    actions.extend(self.tell_of_end(&proc, Reach::User(uid)))
+                }
                 Step::Forget(jobs) => jobs.iter().for_each(|nspace| self.modex.drop_job(nspace)),
                 Step::Tell { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
                     let infos = [vec![targets], infos].concat();
-                    let event = Event { code, source: None, range: Range::Custom, infos };
+                    let event = Event {
+                        code,
+                        source: None,
+                        range: Range::Custom,
+                        infos,
+                    };
                     actions.extend(self.notify(event).unwrap_or_default());
                 }
             }
@@ -334,18 +495,35 @@ impl Server {
             Answer::NotConnected(status) => Reply::Status(status),
             Answer::Connected(formed) => {
                 let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
-                Reply::Connected { status: code::PMIX_SUCCESS, jobs: jobs_for(own, &formed) }
+                Reply::Connected {
+                    status: code::PMIX_SUCCESS,
+                    jobs: jobs_for(own, &formed),
+                }
             }
             Answer::Failed(group::Failure { status, reason, .. }) => {
                 let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
-                Reply::Group(GroupResult { status, members, context_id: None, jobs, infos }.into())
+                Reply::Group(
+                    GroupResult {
+                        status,
+                        members,
+                        context_id: None,
+                        jobs,
+                        infos,
+                    }
+                    .into(),
+                )
             }
             Answer::Formed(formed) => {
                 let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
-                let same = |told: &&Told| Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own;
+                let same =
+                    |told: &&Told| Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own;
                 let result = told.as_ref().filter(same).map(|told| told.result.clone());
                 let result = result.unwrap_or_else(|| Arc::new(formed_for(own, &formed)));
-                *told = Some(Told { formed, own: own.cloned(), result: result.clone() });
+                *told = Some(Told {
+                    formed,
+                    own: own.cloned(),
+                    result: result.clone(),
+                });
                 Reply::Group(result)
             }
         };
@@ -365,7 +543,10 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
     let infos = formed.infos.iter().map(|(proc, said)| {
         let whose = Info::new(key::PMIX_PROCID, Value::Proc(proc.clone()));
         let all = [vec![whose], said.clone()].concat();
-        Info::new(key::PMIX_GROUP_INFO, Value::DataArray(DataArray::infos(all)))
+        Info::new(
+            key::PMIX_GROUP_INFO,
+            Value::DataArray(DataArray::infos(all)),
+        )
     });
     GroupResult {
         status: code::PMIX_SUCCESS,
@@ -377,11 +558,18 @@ fn formed_for(own: Option<&Nspace>, formed: &Formed) -> GroupResult {
 }
 
 fn jobs_for(own: Option<&Nspace>, formed: &Formed) -> Vec<JobInfo> {
-    formed.jobs.iter().filter(|job| Some(&job.nspace) != own).map(|job| (**job).clone()).collect()
+    formed
+        .jobs
+        .iter()
+        .filter(|job| Some(&job.nspace) != own)
+        .map(|job| (**job).clone())
+        .collect()
 }
 
 /// One of the procs of each job that is named, or several where they do not stand together: what is asked about jobs need not be asked of
 /// every proc.
 pub(super) fn each_job(procs: &[Proc]) -> impl Iterator<Item = &Proc> {
-    procs.chunk_by(|one, other| one.nspace == other.nspace).filter_map(<[Proc]>::first)
+    procs
+        .chunk_by(|one, other| one.nspace == other.nspace)
+        .filter_map(<[Proc]>::first)
 }

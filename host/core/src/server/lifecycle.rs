@@ -8,19 +8,39 @@ use crate::{
     job::Life,
     reach::Reach,
 };
-use peal_model::{Event, Identity, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, Value, code, key, rank};
+use peal_model::{
+    Event, Identity, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, Value, code, key,
+    rank,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Server {
     /// Lets a proc connect, or says why not. The first connection of a proc is told to the host environment.
-    pub fn admit(&mut self, proc: &Proc, claimed: Identity) -> Result<(PeerId, Vec<Action>), Refusal> {
+    pub fn admit(
+        &mut self,
+        proc: &Proc,
+        claimed: Identity,
+    ) -> Result<(PeerId, Vec<Action>), Refusal> {
         let max = self.settings.max_clones;
-        let job = self.jobs.get_mut(&proc.nspace).ok_or_else(|| Refusal::UnknownNspace(proc.nspace.clone()))?;
+        let job = self
+            .jobs
+            .get_mut(&proc.nspace)
+            .ok_or_else(|| Refusal::UnknownNspace(proc.nspace.clone()))?;
         let size = job.spec.size();
-        let life = job.procs.get_mut(&proc.rank).ok_or_else(|| Refusal::UnknownRank { proc: proc.clone(), size })?;
+        let life = job
+            .procs
+            .get_mut(&proc.rank)
+            .ok_or_else(|| Refusal::UnknownRank {
+                proc: proc.clone(),
+                size,
+            })?;
         let wanted = job.spec.identity;
         if claimed != wanted {
-            return Err(Refusal::WrongUser { proc: proc.clone(), wanted, found: claimed });
+            return Err(Refusal::WrongUser {
+                proc: proc.clone(),
+                wanted,
+                found: claimed,
+            });
         }
         let (mut actions, mut returned) = (Vec::new(), false);
         *life = match *life {
@@ -34,7 +54,12 @@ impl Server {
                 returned = true;
                 Life::Connected(1)
             }
-            Life::Connected(n) if n >= max => return Err(Refusal::TooManyClones { proc: proc.clone(), max }),
+            Life::Connected(n) if n >= max => {
+                return Err(Refusal::TooManyClones {
+                    proc: proc.clone(),
+                    max,
+                });
+            }
             Life::Connected(n) => Life::Connected(n + 1),
             Life::Lost => return Err(Refusal::Ended(proc.clone())),
         };
@@ -50,9 +75,22 @@ impl Server {
         let id = PeerId(self.next_peer);
         let (standing, interests) = (Standing::Active, Interests::default());
         // One name for all of a job, so that those who name each other by it are compared at a glance.
-        let nspace = self.jobs.get(&proc.nspace).map_or(&proc.nspace, |job| &job.spec.nspace).clone();
+        let nspace = self
+            .jobs
+            .get(&proc.nspace)
+            .map_or(&proc.nspace, |job| &job.spec.nspace)
+            .clone();
         let proc = Proc::new(nspace, proc.rank);
-        self.peers.insert(id, Peer { proc, identity, groups: Arc::default(), standing, interests });
+        self.peers.insert(
+            id,
+            Peer {
+                proc,
+                identity,
+                groups: Arc::default(),
+                standing,
+                interests,
+            },
+        );
         id
     }
 
@@ -75,21 +113,31 @@ impl Server {
 
     /// The connections that count for a proc or tool.
     pub fn connections_of(&self, proc: &Proc) -> Vec<PeerId> {
-        let theirs = self.peers.iter().filter(|(_, peer)| peer.proc == *proc && peer.standing == Standing::Active);
+        let theirs = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.proc == *proc && peer.standing == Standing::Active);
         theirs.map(|(id, _)| *id).collect()
     }
 
     pub(super) fn job_data(&mut self, to: RequestId, source: &Proc) -> Vec<Action> {
         let job = self.jobs.get(&source.nspace).map(|job| job.info.clone());
         match job.or_else(|| self.tool_data(&source.nspace).map(Arc::new)) {
-            Some(info) => vec![Action::Reply { to, reply: Reply::JobData(info) }],
+            Some(info) => vec![Action::Reply {
+                to,
+                reply: Reply::JobData(info),
+            }],
             None => vec![reply(to, code::PMIX_ERR_NOT_FOUND)],
         }
     }
 
     pub(super) fn finalize(&mut self, to: RequestId, source: Proc, now: Time) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
-        if self.peers.get(&to.peer).is_none_or(|peer| peer.standing == Standing::Left) {
+        if self
+            .peers
+            .get(&to.peer)
+            .is_none_or(|peer| peer.standing == Standing::Left)
+        {
             return actions;
         }
         actions.extend(self.dismiss(to.peer));
@@ -106,7 +154,9 @@ impl Server {
     /// A connection is closed. Its registrations, held gets and reference counts go with it; a proc that had not left in
     /// order becomes an event.
     pub fn disconnected(&mut self, peer: PeerId, now: Time) -> Vec<Action> {
-        let Some(gone) = self.peers.remove(&peer) else { return Vec::new() };
+        let Some(gone) = self.peers.remove(&peer) else {
+            return Vec::new();
+        };
         let mut actions = self.unregister(peer);
         self.modex.forget(peer);
         self.fences.forget(peer);
@@ -120,7 +170,9 @@ impl Server {
 
     /// The host environment has started these ranks of a job, each as this process (`PMIX_PROC_PID`).
     pub fn procs_started(&mut self, nspace: &Nspace, pids: &BTreeMap<Rank, u32>) {
-        let Some(job) = self.jobs.get_mut(nspace) else { return };
+        let Some(job) = self.jobs.get_mut(nspace) else {
+            return;
+        };
         for (rank, pid) in pids {
             job.started(*rank, *pid);
             self.modex.host_says_more(&Proc::new(nspace.clone(), *rank));
@@ -130,8 +182,16 @@ impl Server {
     /// The host environment says that a proc's process has ended, and whether that was abnormal: then the code says how, and
     /// the hosted chains are consulted about what is to become of the job ([`Action::Consult`]).
     /// What may still hold a connection of its (a process that it had started) does not make it live on.
-    pub fn proc_ended(&mut self, proc: &Proc, abnormal: Option<(Status, Vec<Info>)>, now: Time) -> Vec<Action> {
-        let life = self.jobs.get_mut(&proc.nspace).and_then(|job| job.procs.get_mut(&proc.rank));
+    pub fn proc_ended(
+        &mut self,
+        proc: &Proc,
+        abnormal: Option<(Status, Vec<Info>)>,
+        now: Time,
+    ) -> Vec<Action> {
+        let life = self
+            .jobs
+            .get_mut(&proc.nspace)
+            .and_then(|job| job.procs.get_mut(&proc.rank));
         let mut actions = match life {
             Some(life @ Life::Expected) => {
                 *life = Life::Lost;
@@ -151,9 +211,17 @@ impl Server {
         };
         self.drop_values_of_ended(&proc.nspace);
         if let Some((code, more)) = abnormal {
-            let mut infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone()))];
+            let mut infos = vec![Info::new(
+                key::PMIX_EVENT_AFFECTED_PROC,
+                Value::Proc(proc.clone()),
+            )];
             infos.extend(more);
-            let event = Event { code, source: None, range: Range::Namespace, infos };
+            let event = Event {
+                code,
+                source: None,
+                range: Range::Namespace,
+                infos,
+            };
             let spread = self.spread(Arc::new(event), Reach::Everybody, self.settings.allowance);
             actions.extend(spread.into_iter().map(|action| consulting(proc, action)));
         }
@@ -163,13 +231,30 @@ impl Server {
     /// The host environment starts a proc again as who it was, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`). Whoever
     /// was connected as that proc is heard no more, and no event tells of their end; what it had put is dropped, and the fences
     /// in which it has a part fail with `PMIX_ERR_PROC_RESTART`: the new one knows nothing of them.
-    pub fn proc_restarts(&mut self, proc: &Proc, checkpoint: Option<&str>, now: Time) -> Vec<Action> {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return Vec::new() };
-        let Some(life) = job.procs.get_mut(&proc.rank) else { return Vec::new() };
+    pub fn proc_restarts(
+        &mut self,
+        proc: &Proc,
+        checkpoint: Option<&str>,
+        now: Time,
+    ) -> Vec<Action> {
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else {
+            return Vec::new();
+        };
+        let Some(life) = job.procs.get_mut(&proc.rank) else {
+            return Vec::new();
+        };
         *life = Life::Expected;
         job.restarts(proc.rank, checkpoint);
-        let theirs: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| peer.proc == *proc).map(|(id, _)| *id).collect();
-        let mut actions: Vec<Action> = theirs.into_iter().flat_map(|peer| self.dismiss(peer)).collect();
+        let theirs: Vec<PeerId> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.proc == *proc)
+            .map(|(id, _)| *id)
+            .collect();
+        let mut actions: Vec<Action> = theirs
+            .into_iter()
+            .flat_map(|peer| self.dismiss(peer))
+            .collect();
         self.retained.free_proc(proc);
         self.modex.drop_proc(proc);
         self.monitors.end_proc(proc);
@@ -177,12 +262,22 @@ impl Server {
         self.declared.drop_proc(proc);
         actions.extend(self.checkpoint_lost(proc));
         // Its groups are those of who it was.
-        let begins_anew =
-            |groups: &mut Groups| [groups.disconnect(proc, now), groups.ended(proc, now), groups.back(proc)].concat();
+        let begins_anew = |groups: &mut Groups| {
+            [
+                groups.disconnect(proc, now),
+                groups.ended(proc, now),
+                groups.back(proc),
+            ]
+            .concat()
+        };
         actions.extend(self.with_groups(begins_anew));
         self.assemblages.leave(proc);
         let waiting = self.fences.drop_proc(proc);
-        actions.extend(waiting.into_iter().map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)));
+        actions.extend(
+            waiting
+                .into_iter()
+                .map(|to| reply(to, code::PMIX_ERR_PROC_RESTART)),
+        );
         self.settled(actions)
     }
 
@@ -208,15 +303,23 @@ impl Server {
     /// finalized and initializes again.
     fn drop_values_of_ended(&mut self, nspace: &Nspace) {
         let has_ended = |life: &Life| matches!(life, Life::Terminated | Life::Lost);
-        if self.jobs.get(nspace).is_some_and(|job| job.procs.values().all(has_ended)) {
+        if self
+            .jobs
+            .get(nspace)
+            .is_some_and(|job| job.procs.values().all(has_ended))
+        {
             self.modex.drop_job(nspace);
         }
     }
 
     /// Counts a connection of a proc out. Whether it was the last one.
     fn leave(&mut self, proc: &Proc, after: Life) -> bool {
-        let Some(job) = self.jobs.get_mut(&proc.nspace) else { return false };
-        let Some(life) = job.procs.get_mut(&proc.rank) else { return false };
+        let Some(job) = self.jobs.get_mut(&proc.nspace) else {
+            return false;
+        };
+        let Some(life) = job.procs.get_mut(&proc.rank) else {
+            return false;
+        };
         match *life {
             Life::Connected(n) if n > 1 => {
                 *life = Life::Connected(n - 1);
@@ -239,7 +342,10 @@ impl Server {
         if !self.may_put(&anybody) {
             unanswered.extend(self.modex.give_up(&anybody));
         }
-        let mut actions: Vec<Action> = unanswered.into_iter().map(|to| reply(to, code::PMIX_ERR_NOT_FOUND)).collect();
+        let mut actions: Vec<Action> = unanswered
+            .into_iter()
+            .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
+            .collect();
         actions.extend(self.unconnectable(proc));
         let may_return = self.life(proc) == Some(Life::Finalized);
         actions.extend(self.gather_complete(|fences| match may_return {
@@ -252,15 +358,30 @@ impl Server {
     }
 
     /// Gathers the fences that a change completes.
-    fn gather_complete(&mut self, complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>) -> Vec<Action> {
-        complete(&mut self.fences).into_iter().map(|complete| self.gather(complete)).collect()
+    fn gather_complete(
+        &mut self,
+        complete: impl FnOnce(&mut Fences) -> Vec<LocallyComplete>,
+    ) -> Vec<Action> {
+        complete(&mut self.fences)
+            .into_iter()
+            .map(|complete| self.gather(complete))
+            .collect()
     }
 }
 
 /// Of what makes an event known, the way through the chains is also a question to them.
 fn consulting(about: &Proc, action: Action) -> Action {
     match action {
-        Action::Chain { event, reach, allowance } => Action::Consult { about: about.clone(), event, reach, allowance },
+        Action::Chain {
+            event,
+            reach,
+            allowance,
+        } => Action::Consult {
+            about: about.clone(),
+            event,
+            reach,
+            allowance,
+        },
         other => other,
     }
 }

@@ -18,6 +18,15 @@ impl Server {
         }
         let timestamp = Some(timestamp).filter(|seconds| *seconds > 0);
         let identity = self.identity_of(to.peer);
-        self.permit_log(to, LogRequest { source: Some(source), identity, timestamp, data, directives })
+        self.permit_log(
+            to,
+            LogRequest {
+                source: Some(source),
+                identity,
+                timestamp,
+                data,
+                directives,
+            },
+        )
     }
 }

@@ -23,7 +23,10 @@ impl Losses {
 
     fn add(&mut self, proc: &Proc, due: Time) {
         self.due.get_or_insert(due);
-        self.by_job.entry(proc.nspace.clone()).or_default().push(proc.clone());
+        self.by_job
+            .entry(proc.nspace.clone())
+            .or_default()
+            .push(proc.clone());
     }
 
     pub(super) fn take_job(&mut self, nspace: &Nspace) -> Vec<Proc> {
@@ -45,13 +48,19 @@ impl Server {
 
     /// What is due of what was lost.
     pub(super) fn told_losses(&mut self, now: Time) -> Vec<Action> {
-        if self.losses.due.is_some_and(|due| due <= now) { self.tell_losses() } else { Vec::new() }
+        if self.losses.due.is_some_and(|due| due <= now) {
+            self.tell_losses()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Tells of all losses that were not told of yet, as before a server ends.
     pub fn tell_losses(&mut self) -> Vec<Action> {
         let lost = mem::take(&mut self.losses).by_job;
-        lost.into_values().flat_map(|procs| self.lost_together(&procs)).collect()
+        lost.into_values()
+            .flat_map(|procs| self.lost_together(&procs))
+            .collect()
     }
 
     /// The same of one job, before it is removed: nobody would know then whose it was.
@@ -64,7 +73,11 @@ impl Server {
     fn lost_together(&self, procs: &[Proc]) -> Vec<Action> {
         let tell = |procs: &[Proc]| {
             let reach = Reach::of(procs.first().and_then(|proc| self.identity(proc)));
-            Action::Chain { event: Arc::new(lost_connections(procs)), reach, allowance: self.settings.allowance }
+            Action::Chain {
+                event: Arc::new(lost_connections(procs)),
+                reach,
+                allowance: self.settings.allowance,
+            }
         };
         procs.chunks(TOGETHER).map(tell).collect()
     }
@@ -73,8 +86,22 @@ impl Server {
 /// One proc is the source of its own loss, as in the C library's server; of several none is.
 fn lost_connections(procs: &[Proc]) -> Event {
     let (source, affected) = match procs {
-        [one] => (Some(one.clone()), Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(one.clone()))),
-        many => (None, Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs(many.iter().cloned()))),
+        [one] => (
+            Some(one.clone()),
+            Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(one.clone())),
+        ),
+        many => (
+            None,
+            Info::new(
+                key::PMIX_EVENT_AFFECTED_PROCS,
+                Value::procs(many.iter().cloned()),
+            ),
+        ),
     };
-    Event { code: code::PMIX_ERR_LOST_CONNECTION, source, range: Range::Namespace, infos: vec![affected] }
+    Event {
+        code: code::PMIX_ERR_LOST_CONNECTION,
+        source,
+        range: Range::Namespace,
+        infos: vec![affected],
+    }
 }

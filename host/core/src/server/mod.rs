@@ -198,7 +198,13 @@ impl Server {
     pub fn add_job(&mut self, spec: JobSpec) -> Vec<Action> {
         let mut actions = self.evict(&spec.nspace);
         self.retained.free_job(&spec.nspace);
-        let (nspace, facts) = (spec.nspace.clone(), JobFacts { size: spec.size(), owner: spec.identity });
+        let (nspace, facts) = (
+            spec.nspace.clone(),
+            JobFacts {
+                size: spec.size(),
+                owner: spec.identity,
+            },
+        );
         self.jobs.insert(nspace.clone(), Job::new(spec));
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.settled(actions)
@@ -217,18 +223,37 @@ impl Server {
             .map(|rank| Proc::new(nspace.clone(), rank))
             .collect();
         let undefined = self.delete_process_sets(nspace);
-        let given_up: Vec<Action> = procs.iter().flat_map(|proc| self.checkpoint_lost(proc)).collect();
+        let given_up: Vec<Action> = procs
+            .iter()
+            .flat_map(|proc| self.checkpoint_lost(proc))
+            .collect();
         self.monitors.end_job(nspace);
         self.jobs.remove(nspace);
         self.modex.drop_job(nspace);
         self.assemblages.drop_job(nspace);
-        let theirs = self.peers.iter().filter(|(_, peer)| peer.proc.nspace == *nspace).map(|(id, _)| *id);
-        let given_back: Vec<Action> =
-            theirs.collect::<Vec<_>>().into_iter().flat_map(|peer| self.dismiss(peer)).collect();
+        let theirs = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.proc.nspace == *nspace)
+            .map(|(id, _)| *id);
+        let given_back: Vec<Action> = theirs
+            .collect::<Vec<_>>()
+            .into_iter()
+            .flat_map(|peer| self.dismiss(peer))
+            .collect();
         self.retained.free_job(nspace);
-        let waiting = self.modex.give_up_job(nspace).into_iter().chain(self.fences.drop_job(nspace));
+        let waiting = self
+            .modex
+            .give_up_job(nspace)
+            .into_iter()
+            .chain(self.fences.drop_job(nspace));
         let answers = waiting.map(|to| reply(to, code::PMIX_ERR_INVALID_NAMESPACE));
-        let mut actions: Vec<Action> = given_up.into_iter().chain(answers).chain(given_back).chain(undefined).collect();
+        let mut actions: Vec<Action> = given_up
+            .into_iter()
+            .chain(answers)
+            .chain(given_back)
+            .chain(undefined)
+            .collect();
         actions.extend(self.with_groups(|groups| groups.job_removed(nspace)));
         self.settled(actions)
     }
@@ -294,7 +319,9 @@ impl Server {
 
     /// Takes a request of a client.
     pub fn request(&mut self, to: RequestId, request: Request, now: Time) -> Vec<Action> {
-        let Some(peer) = self.peers.get(&to.peer) else { return Vec::new() };
+        let Some(peer) = self.peers.get(&to.peer) else {
+            return Vec::new();
+        };
         if peer.standing == Standing::Left && request != Request::Finalize {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
@@ -321,21 +348,40 @@ impl Server {
             Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
             request if Server::asks_for_context_id(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
-            Request::Notify { code, range, infos } => {
-                self.client_notifies(to, Event { code, source: Some(source), range, infos }, now)
+            Request::Notify { code, range, infos } => self.client_notifies(
+                to,
+                Event {
+                    code,
+                    source: Some(source),
+                    range,
+                    infos,
+                },
+                now,
+            ),
+            Request::RegisterEvents { codes, infos } => {
+                self.enter_registration(to, source, codes, infos)
             }
-            Request::RegisterEvents { codes, infos } => self.enter_registration(to, source, codes, infos),
             Request::DeregisterEvents { codes } => self.deregister(to.peer, codes),
             Request::RefreshCache { proc } => self.refresh(to, &source, &proc),
-            Request::ResolvePeers { node, nspace } => self.resolve_peers(to, &source, node.as_ref(), nspace.as_ref()),
+            Request::ResolvePeers { node, nspace } => {
+                self.resolve_peers(to, &source, node.as_ref(), nspace.as_ref())
+            }
             Request::ResolveNode { nspace } => self.resolve_nodes(to, &source, nspace.as_ref()),
             Request::Spawn { infos, apps } => self.enter_spawn(to, source, infos, apps),
-            Request::Log { timestamp, data, directives } => self.log(to, source, timestamp, data, directives),
+            Request::Log {
+                timestamp,
+                data,
+                directives,
+            } => self.log(to, source, timestamp, data, directives),
             request => {
                 let request = self.naming_members(&source, request);
                 match named::by(&request, &source) {
                     Some(named) => self.enter(to, source, named, request, now),
-                    None => vec![Action::Host(Upcall::Request { to, source, request })],
+                    None => vec![Action::Host(Upcall::Request {
+                        to,
+                        source,
+                        request,
+                    })],
                 }
             }
         }
@@ -345,13 +391,21 @@ impl Server {
     /// requester as it is; a requester that is gone gets nothing.
     pub fn answer(&mut self, to: RequestId, reply: Reply) -> Vec<Action> {
         let somebody = to.peer == PeerId::MODULES || self.peers.contains_key(&to.peer);
-        if somebody { vec![Action::Reply { to, reply }] } else { Vec::new() }
+        if somebody {
+            vec![Action::Reply { to, reply }]
+        } else {
+            Vec::new()
+        }
     }
 
     /// Time has passed: what was held too long is answered with a time-out, losses are told of, and so is who is
     /// silent.
     pub fn tick(&mut self, now: Time) -> Vec<Action> {
-        let late = self.modex.expire(now).into_iter().chain(self.fences.expire(now));
+        let late = self
+            .modex
+            .expire(now)
+            .into_iter()
+            .chain(self.fences.expire(now));
         let mut actions: Vec<Action> = late.map(|to| reply(to, code::PMIX_ERR_TIMEOUT)).collect();
         actions.extend(self.told_losses(now));
         actions.extend(self.expire_controls(now));
@@ -362,9 +416,17 @@ impl Server {
 
     /// When [`Server::tick`] has something to do next.
     pub fn deadline(&self) -> Option<Time> {
-        let held = [self.modex.deadline(), self.fences.deadline(), self.losses.deadline()];
+        let held = [
+            self.modex.deadline(),
+            self.fences.deadline(),
+            self.losses.deadline(),
+        ];
         held.into_iter()
-            .chain([self.ledger.deadline(), self.monitors.deadline(), self.groups.deadline()])
+            .chain([
+                self.ledger.deadline(),
+                self.monitors.deadline(),
+                self.groups.deadline(),
+            ])
             .flatten()
             .min()
     }
@@ -372,5 +434,8 @@ impl Server {
 
 /// An answer that is only a status.
 fn reply(to: RequestId, status: Status) -> Action {
-    Action::Reply { to, reply: Reply::Status(status) }
+    Action::Reply {
+        to,
+        reply: Reply::Status(status),
+    }
 }

@@ -40,17 +40,37 @@ impl Server {
         directives: Vec<Info>,
     ) -> Vec<Action> {
         if self.settings.monitoring == Monitoring::Host {
-            let request = Request::Monitor { monitor, error, directives };
-            return vec![Action::Host(Upcall::Request { to, source, request })];
+            let request = Request::Monitor {
+                monitor,
+                error,
+                directives,
+            };
+            return vec![Action::Host(Upcall::Request {
+                to,
+                source,
+                request,
+            })];
         }
         // A policy may have taken so long that the client has left.
-        let Some(peer) = self.peers.get(&to.peer).filter(|peer| peer.standing == Standing::Active) else {
+        let Some(peer) = self
+            .peers
+            .get(&to.peer)
+            .filter(|peer| peer.standing == Standing::Active)
+        else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
         let identity = peer.identity;
-        let ranks = |nspace: &Nspace| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect());
+        let ranks = |nspace: &Nspace| {
+            self.jobs
+                .get(nspace)
+                .map(|job| job.procs.keys().copied().collect())
+        };
         let own = || {
-            let jobs = self.jobs.values().map(|job| &job.spec).filter(|spec| spec.identity.uid == identity.uid);
+            let jobs = self
+                .jobs
+                .values()
+                .map(|job| &job.spec)
+                .filter(|spec| spec.identity.uid == identity.uid);
             jobs.map(|spec| spec.nspace.clone()).collect()
         };
         let read = monitor::read(&source, &monitor, error, &directives, ranks, own);
@@ -79,17 +99,33 @@ impl Server {
                 let event = Arc::make_mut(&mut watch.alert);
                 self.check(event).map_err(wrong)?;
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
-                let path = if let Signs::File { path, .. } = &watch.signs { Some(path.clone()) } else { None };
-                let watch = self.monitors.begin(source, uid, Beginning::Watch(watch, to))?;
+                let path = if let Signs::File { path, .. } = &watch.signs {
+                    Some(path.clone())
+                } else {
+                    None
+                };
+                let watch = self
+                    .monitors
+                    .begin(source, uid, Beginning::Watch(watch, to))?;
                 if let Some(path) = path {
-                    return Ok(vec![Action::File { watch, look: FileLook::Open { path, identity } }]);
+                    return Ok(vec![Action::File {
+                        watch,
+                        look: FileLook::Open { path, identity },
+                    }]);
                 }
             }
             Monitor::Usage(mut sampling) => {
-                self.check(Arc::make_mut(&mut sampling.update)).map_err(wrong)?;
+                self.check(Arc::make_mut(&mut sampling.update))
+                    .map_err(wrong)?;
                 let usage = sampling.usage.clone();
-                let watch = self.monitors.begin(source, uid, Beginning::Usage(sampling, to))?;
-                return Ok(vec![Action::Measure { watch, usage, identity }]);
+                let watch = self
+                    .monitors
+                    .begin(source, uid, Beginning::Usage(sampling, to))?;
+                return Ok(vec![Action::Measure {
+                    watch,
+                    usage,
+                    identity,
+                }]);
             }
         }
         Ok(vec![reply(to, code::PMIX_SUCCESS)])
@@ -98,7 +134,11 @@ impl Server {
     /// A client showed at a time that it lives. That may be told late, but before a [`Server::tick`] that looks at its proc's
     /// heartbeats ([`Server::beats_due`]), and at once if that counts as silent ([`Server::is_silent`]).
     pub fn beat(&mut self, peer: PeerId, at: Time) {
-        if let Some(peer) = self.peers.get(&peer).filter(|peer| peer.standing == Standing::Active) {
+        if let Some(peer) = self
+            .peers
+            .get(&peer)
+            .filter(|peer| peer.standing == Standing::Active)
+        {
             self.monitors.beat(&peer.proc, at);
         }
     }
@@ -121,7 +161,10 @@ impl Server {
         };
         let Some(to) = self.monitors.opened(watch, seen) else {
             // Whoever wanted it has left.
-            return vec![Action::File { watch, look: FileLook::Close }];
+            return vec![Action::File {
+                watch,
+                look: FileLook::Close,
+            }];
         };
         let mut actions = match refused {
             None => self.answer(to, Reply::Status(code::PMIX_SUCCESS)),
@@ -134,16 +177,24 @@ impl Server {
     /// A file was looked at ([`FileLook::Again`]); nothing, if nothing can be seen of it any more.
     pub fn file_looked_at(&mut self, watch: WatchId, seen: Option<Seen>) -> Vec<Action> {
         let alert = self.monitors.looked(watch, seen);
-        alert.map(|(requester, alert)| self.alert(&requester, alert)).unwrap_or_default()
+        alert
+            .map(|(requester, alert)| self.alert(&requester, alert))
+            .unwrap_or_default()
     }
 
     /// What is used was looked up ([`Action::Measure`]): the requester is told.
     pub fn measured(&mut self, watch: WatchId, found: UsageFound) -> Vec<Action> {
-        let measured = self.monitors.measured(watch, found.as_ref().map(drop).map_err(drop));
+        let measured = self
+            .monitors
+            .measured(watch, found.as_ref().map(drop).map_err(drop));
         let mut actions = match (measured, found) {
-            (Some(Measured::Answer(to)), Ok(infos)) => {
-                self.answer(to, Reply::Infos { status: code::PMIX_SUCCESS, infos })
-            }
+            (Some(Measured::Answer(to)), Ok(infos)) => self.answer(
+                to,
+                Reply::Infos {
+                    status: code::PMIX_SUCCESS,
+                    infos,
+                },
+            ),
             (Some(Measured::Answer(to)), Err((status, why))) => self.answer(to, told(status, why)),
             (Some(Measured::Update { requester, update }), Ok(infos)) => {
                 let mut update = Event::clone(&update);
@@ -170,10 +221,24 @@ impl Server {
     fn is_due(&mut self, due: Due) -> Vec<Action> {
         match due {
             Due::Alert { requester, alert } => self.alert(&requester, alert),
-            Due::Look(watch) => vec![Action::File { watch, look: FileLook::Again }],
-            Due::Measure { watch, usage, requester } => {
+            Due::Look(watch) => vec![Action::File {
+                watch,
+                look: FileLook::Again,
+            }],
+            Due::Measure {
+                watch,
+                usage,
+                requester,
+            } => {
                 let identity = self.identity(&requester);
-                identity.map(|identity| Action::Measure { watch, usage, identity }).into_iter().collect()
+                identity
+                    .map(|identity| Action::Measure {
+                        watch,
+                        usage,
+                        identity,
+                    })
+                    .into_iter()
+                    .collect()
             }
         }
     }
@@ -181,10 +246,17 @@ impl Server {
     /// An event of the server's, for nobody but the user of whoever asked for it: nothing more was granted. The host environment
     /// hears it if it registered for its code, so that it can respond to it.
     fn alert(&mut self, requester: &Proc, alert: Arc<Event>) -> Vec<Action> {
-        let Some(identity) = self.identity(requester) else { return Vec::new() };
+        let Some(identity) = self.identity(requester) else {
+            return Vec::new();
+        };
         let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
         let allowance = self.settings.allowance;
-        let told = || Action::Host(Upcall::Notify { event: alert.clone(), allowance });
+        let told = || {
+            Action::Host(Upcall::Notify {
+                event: alert.clone(),
+                allowance,
+            })
+        };
         let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
         actions.extend(self.spread(alert, Reach::User(identity.uid), allowance));
         actions
@@ -194,12 +266,21 @@ impl Server {
     pub(super) fn watches_ended(&mut self) -> Vec<Action> {
         let ended = self.monitors.take_ended();
         let mut actions = Vec::new();
-        for Ended { watch, of_file, waiting } in ended {
+        for Ended {
+            watch,
+            of_file,
+            waiting,
+        } in ended
+        {
             if of_file {
-                actions.push(Action::File { watch, look: FileLook::Close });
+                actions.push(Action::File {
+                    watch,
+                    look: FileLook::Close,
+                });
             }
             if let Some(to) = waiting {
-                actions.extend(self.answer(to, told(code::PMIX_ERR_JOB_CANCELED, "it was cancelled")));
+                actions
+                    .extend(self.answer(to, told(code::PMIX_ERR_JOB_CANCELED, "it was cancelled")));
             }
         }
         actions
@@ -208,13 +289,23 @@ impl Server {
 
 /// What is wrong with an event that cannot be raised.
 fn wrong(status: Status) -> MonitorError {
-    if status == code::PMIX_ERR_OUT_OF_RESOURCE { MonitorError::TooLarge } else { MonitorError::BadRange }
+    if status == code::PMIX_ERR_OUT_OF_RESOURCE {
+        MonitorError::TooLarge
+    } else {
+        MonitorError::BadRange
+    }
 }
 
 fn told(status: Status, why: impl std::fmt::Display) -> Reply {
-    Reply::Infos { status, infos: vec![policy::reason(why)] }
+    Reply::Infos {
+        status,
+        infos: vec![policy::reason(why)],
+    }
 }
 
 fn refusal(to: RequestId, status: Status, why: &MonitorError) -> Action {
-    Action::Reply { to, reply: told(status, why) }
+    Action::Reply {
+        to,
+        reply: told(status, why),
+    }
 }

@@ -14,11 +14,19 @@ pub(super) struct Named {
 
 impl Named {
     fn procs(hook: Hook, procs: Vec<Proc>) -> Option<Named> {
-        Some(Named { hook, procs, users: Vec::new() })
+        Some(Named {
+            hook,
+            procs,
+            users: Vec::new(),
+        })
     }
 
     fn users(hook: Hook, users: Vec<u32>) -> Option<Named> {
-        Some(Named { hook, procs: Vec::new(), users })
+        Some(Named {
+            hook,
+            procs: Vec::new(),
+            users,
+        })
     }
 }
 
@@ -31,14 +39,29 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
         }
         Request::JobControl { targets, .. } => Named::procs(Hook::JobControl, targets.clone()),
         // A proc may abort its own job.
-        Request::Abort { targets, .. } if targets.iter().all(|target| target.nspace == source.nspace) => None,
+        Request::Abort { targets, .. }
+            if targets.iter().all(|target| target.nspace == source.nspace) =>
+        {
+            None
+        }
         Request::Abort { targets, .. } => Named::procs(Hook::JobControl, targets.clone()),
-        Request::Monitor { monitor, directives, .. } => {
-            let watched = [monitor].into_iter().chain(directives).filter_map(|info| info.value.as_procs());
+        Request::Monitor {
+            monitor,
+            directives,
+            ..
+        } => {
+            let watched = [monitor]
+                .into_iter()
+                .chain(directives)
+                .filter_map(|info| info.value.as_procs());
             Named::procs(Hook::Monitor, watched.flatten().collect())
         }
-        Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => Named::procs(Hook::Group, procs.clone()),
-        Request::Query { queries } => Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect()),
+        Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => {
+            Named::procs(Hook::Group, procs.clone())
+        }
+        Request::Query { queries } => {
+            Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect())
+        }
         Request::IofPull { sources: procs, .. } | Request::IofPush { targets: procs, .. } => {
             Named::procs(Hook::Query, procs.clone())
         }
@@ -53,10 +76,16 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
 fn asked_about(query: &Query) -> Vec<Proc> {
     let job = |info: &Info| match &info.value {
         Value::Nspace(nspace) => Some(Proc::all(nspace.clone())),
-        value if info.key == key::PMIX_NSPACE => Some(Proc::all(Nspace::new(value.as_str()?).ok()?)),
+        value if info.key == key::PMIX_NSPACE => {
+            Some(Proc::all(Nspace::new(value.as_str()?).ok()?))
+        }
         _ => None,
     };
-    let procs = |info: &Info| info.value.as_procs().unwrap_or_else(|| job(info).into_iter().collect());
+    let procs = |info: &Info| {
+        info.value
+            .as_procs()
+            .unwrap_or_else(|| job(info).into_iter().collect())
+    };
     query.qualifiers.iter().flat_map(procs).collect()
 }
 

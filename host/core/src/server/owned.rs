@@ -40,12 +40,35 @@ impl Server {
         directives: Vec<Info>,
         now: Time,
     ) -> Vec<Action> {
-        let Some(Actor { requester, source, identity }) = self.actor(owner) else { return Vec::new() };
+        let Some(Actor {
+            requester,
+            source,
+            identity,
+        }) = self.actor(owner)
+        else {
+            return Vec::new();
+        };
         let to = answer_to(number);
-        let by = By { to, requester, identity: Some(identity), at: now };
-        let procs = if targets.is_empty() { vec![Proc::all(source.nspace.clone())] } else { targets.clone() };
-        let named = Named { hook: Hook::JobControl, procs, users: Vec::new() };
-        let request = Request::JobControl { targets, directives };
+        let by = By {
+            to,
+            requester,
+            identity: Some(identity),
+            at: now,
+        };
+        let procs = if targets.is_empty() {
+            vec![Proc::all(source.nspace.clone())]
+        } else {
+            targets.clone()
+        };
+        let named = Named {
+            hook: Hook::JobControl,
+            procs,
+            users: Vec::new(),
+        };
+        let request = Request::JobControl {
+            targets,
+            directives,
+        };
         self.enter_as(source, by, named, request)
     }
 
@@ -57,16 +80,36 @@ impl Server {
         mut data: Vec<Info>,
         mut directives: Vec<Info>,
     ) -> Vec<Action> {
-        let Some(Actor { requester, identity, .. }) = self.actor(owner) else { return Vec::new() };
+        let Some(Actor {
+            requester,
+            identity,
+            ..
+        }) = self.actor(owner)
+        else {
+            return Vec::new();
+        };
         let mut about = None;
         for infos in [&mut data, &mut directives] {
             for info in infos.extract_if(.., |info| info.key == key::PMIX_LOG_SOURCE) {
-                about = info.value.as_procs().and_then(|procs| procs.into_iter().next()).or(about);
+                about = info
+                    .value
+                    .as_procs()
+                    .and_then(|procs| procs.into_iter().next())
+                    .or(about);
             }
         }
         let about = about.filter(|proc| self.is_of(owner, proc));
         let (source, identity) = (about.or(requester), Some(identity));
-        self.permit_log(answer_to(number), LogRequest { source, identity, timestamp: None, data, directives })
+        self.permit_log(
+            answer_to(number),
+            LogRequest {
+                source,
+                identity,
+                timestamp: None,
+                data,
+                directives,
+            },
+        )
     }
 
     /// As whom this owner's modules act; nobody for a tenant without a job.
@@ -74,7 +117,13 @@ impl Server {
         let identity = match owner {
             Owner::Site => self.server(),
             Owner::User(uid) => {
-                let gid = self.jobs.values().find(|job| job.spec.identity.uid == *uid)?.spec.identity.gid;
+                let gid = self
+                    .jobs
+                    .values()
+                    .find(|job| job.spec.identity.uid == *uid)?
+                    .spec
+                    .identity
+                    .gid;
                 Identity { uid: *uid, gid }
             }
             Owner::Namespace(nspace) => {
@@ -84,14 +133,21 @@ impl Server {
         };
         let requester = owner.speaks_as();
         let site = || Some(Proc::new(Nspace::new(SITE).ok()?, rank::PMIX_RANK_UNDEF));
-        Some(Actor { source: requester.clone().or_else(site)?, requester, identity })
+        Some(Actor {
+            source: requester.clone().or_else(site)?,
+            requester,
+            identity,
+        })
     }
 
     /// Whether a proc is of an owner's; all are the site's.
     fn is_of(&self, owner: &Owner, proc: &Proc) -> bool {
         match owner {
             Owner::Site => true,
-            Owner::User(uid) => self.jobs.get(&proc.nspace).is_some_and(|job| job.spec.identity.uid == *uid),
+            Owner::User(uid) => self
+                .jobs
+                .get(&proc.nspace)
+                .is_some_and(|job| job.spec.identity.uid == *uid),
             Owner::Namespace(nspace) => proc.nspace == *nspace,
         }
     }
@@ -100,5 +156,8 @@ impl Server {
 /// Where answers to modules go. Numbers beyond what a tag holds are told apart as well as the trace needs.
 fn answer_to(number: u64) -> RequestId {
     let tag = u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX);
-    RequestId { peer: PeerId::MODULES, tag }
+    RequestId {
+        peer: PeerId::MODULES,
+        tag,
+    }
 }

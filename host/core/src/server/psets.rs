@@ -4,15 +4,25 @@ use crate::{
     psets::{Pset, PsetError},
     reach::Reach,
 };
-use peal_model::{Event, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, Value, code, key};
+use peal_model::{
+    Event, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, Value, code,
+    key,
+};
 use std::sync::Arc;
 
 impl Server {
     /// The host gives these procs a name. Procs of their user hear of that.
-    pub fn define_process_set(&mut self, name: Text, members: Vec<Proc>) -> Result<Vec<Action>, PsetError> {
+    pub fn define_process_set(
+        &mut self,
+        name: Text,
+        members: Vec<Proc>,
+    ) -> Result<Vec<Action>, PsetError> {
         let mut owner = None;
         for proc in &members {
-            let unknown = || PsetError::Unknown { name: name.clone(), proc: proc.clone() };
+            let unknown = || PsetError::Unknown {
+                name: name.clone(),
+                proc: proc.clone(),
+            };
             self.life(proc).ok_or_else(unknown)?;
             let uid = self.uid_of(proc);
             if *owner.get_or_insert(uid) != uid {
@@ -28,7 +38,10 @@ impl Server {
                 self.modex.host_says_more(proc);
             }
         }
-        let members = Info::new(key::PMIX_PSET_MEMBERS, Value::procs(pset.members.iter().cloned()));
+        let members = Info::new(
+            key::PMIX_PSET_MEMBERS,
+            Value::procs(pset.members.iter().cloned()),
+        );
         Ok(self.tell_of_set(uid, code::PMIX_PROCESS_SET_DEFINE, pset, vec![members]))
     }
 
@@ -36,7 +49,9 @@ impl Server {
     pub(super) fn delete_process_sets(&mut self, nspace: &Nspace) -> Vec<Action> {
         let gone = self.psets.drop_job(nspace);
         gone.into_iter()
-            .flat_map(|(uid, pset)| self.tell_of_set(uid, code::PMIX_PROCESS_SET_DELETE, pset, Vec::new()))
+            .flat_map(|(uid, pset)| {
+                self.tell_of_set(uid, code::PMIX_PROCESS_SET_DELETE, pset, Vec::new())
+            })
             .collect()
     }
 
@@ -46,7 +61,12 @@ impl Server {
             Info::new(key::PMIX_PSET_NAME, Value::String(Some(pset.name))),
         ];
         infos.extend(more);
-        let event = Event { code, source: None, range: Range::Local, infos };
+        let event = Event {
+            code,
+            source: None,
+            range: Range::Local,
+            infos,
+        };
         self.spread(Arc::new(event), Reach::User(uid), self.settings.allowance)
     }
 
@@ -55,14 +75,24 @@ impl Server {
         let sets: Vec<&Pset> = self.psets.of(identity.uid).collect();
         let mut told = Vec::new();
         for query in queries {
-            let meant = query.qualifiers.value_of(key::PMIX_PSET_NAME).and_then(Value::as_str);
+            let meant = query
+                .qualifiers
+                .value_of(key::PMIX_PSET_NAME)
+                .and_then(Value::as_str);
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
                 let is = |key: KeyName| asked == key.0;
                 if is(key::PMIX_QUERY_NUM_PSETS) {
-                    told.push(Info::new(key::PMIX_QUERY_NUM_PSETS, Value::Size(sets.len() as u64)));
+                    told.push(Info::new(
+                        key::PMIX_QUERY_NUM_PSETS,
+                        Value::Size(sets.len() as u64),
+                    ));
                 } else if is(key::PMIX_QUERY_PSET_NAMES) {
-                    let names: Vec<&str> = sets.iter().filter_map(|set| set.name.as_str()).collect();
-                    told.push(Info::new(key::PMIX_QUERY_PSET_NAMES, Value::string(&names.join(","))));
+                    let names: Vec<&str> =
+                        sets.iter().filter_map(|set| set.name.as_str()).collect();
+                    told.push(Info::new(
+                        key::PMIX_QUERY_PSET_NAMES,
+                        Value::string(&names.join(",")),
+                    ));
                 } else if is(key::PMIX_QUERY_PSET_MEMBERSHIP)
                     && let Some(set) = sets.iter().find(|set| set.name.as_str() == meant)
                 {

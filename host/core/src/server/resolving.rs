@@ -10,9 +10,21 @@ impl Server {
         if !self.may_see(source, &proc.nspace) {
             return vec![reply(to, code::PMIX_ERR_NO_PERMISSIONS)];
         }
-        let Some(info) = self.info_of(source, &proc.nspace) else { return vec![reply(to, code::PMIX_ERR_NOT_FOUND)] };
-        let kvals = self.modex.answer(proc, || job::values_of(&info, proc)).into_inner().kvals;
-        vec![Action::Reply { to, reply: Reply::Kvals { status: code::PMIX_SUCCESS, kvals } }]
+        let Some(info) = self.info_of(source, &proc.nspace) else {
+            return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
+        };
+        let kvals = self
+            .modex
+            .answer(proc, || job::values_of(&info, proc))
+            .into_inner()
+            .kvals;
+        vec![Action::Reply {
+            to,
+            reply: Reply::Kvals {
+                status: code::PMIX_SUCCESS,
+                kvals,
+            },
+        }]
     }
 
     /// The procs of a job, or of all, that are on a node, or on ours.
@@ -23,30 +35,63 @@ impl Server {
         node: Option<&Text>,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
-        let is_there = |job: &&Job| node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes());
+        let is_there =
+            |job: &&Job| node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes());
         let jobs = self.seen(source, nspace).filter(is_there);
-        let procs: Vec<Proc> =
-            jobs.flat_map(|job| job.spec.ranks().map(|rank| Proc::new(job.spec.nspace.clone(), rank))).collect();
+        let procs: Vec<Proc> = jobs
+            .flat_map(|job| {
+                job.spec
+                    .ranks()
+                    .map(|rank| Proc::new(job.spec.nspace.clone(), rank))
+            })
+            .collect();
         match procs.is_empty() {
             true => vec![reply(to, code::PMIX_ERR_NOT_FOUND)],
-            false => vec![Action::Reply { to, reply: Reply::Procs { status: code::PMIX_SUCCESS, procs } }],
+            false => vec![Action::Reply {
+                to,
+                reply: Reply::Procs {
+                    status: code::PMIX_SUCCESS,
+                    procs,
+                },
+            }],
         }
     }
 
     /// The nodes of a job, or of all.
-    pub(super) fn resolve_nodes(&self, to: RequestId, source: &Proc, nspace: Option<&Nspace>) -> Vec<Action> {
-        let nodes: BTreeSet<&str> = self.seen(source, nspace).map(|job| job.spec.hostname.as_str()).collect();
+    pub(super) fn resolve_nodes(
+        &self,
+        to: RequestId,
+        source: &Proc,
+        nspace: Option<&Nspace>,
+    ) -> Vec<Action> {
+        let nodes: BTreeSet<&str> = self
+            .seen(source, nspace)
+            .map(|job| job.spec.hostname.as_str())
+            .collect();
         if nodes.is_empty() {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
         }
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(",");
         let nodes = Some(Text::from(nodes.as_str()));
-        vec![Action::Reply { to, reply: Reply::Nodes { status: code::PMIX_SUCCESS, nodes } }]
+        vec![Action::Reply {
+            to,
+            reply: Reply::Nodes {
+                status: code::PMIX_SUCCESS,
+                nodes,
+            },
+        }]
     }
 
     /// A job, or all, as far as somebody may know of them.
-    fn seen<'a>(&'a self, source: &'a Proc, nspace: Option<&'a Nspace>) -> impl Iterator<Item = &'a Job> {
+    fn seen<'a>(
+        &'a self,
+        source: &'a Proc,
+        nspace: Option<&'a Nspace>,
+    ) -> impl Iterator<Item = &'a Job> {
         let named = move |job: &&Job| nspace.is_none_or(|nspace| *nspace == job.spec.nspace);
-        self.jobs.values().filter(named).filter(move |job| self.may_see(source, &job.spec.nspace))
+        self.jobs
+            .values()
+            .filter(named)
+            .filter(move |job| self.may_see(source, &job.spec.nspace))
     }
 }

@@ -18,7 +18,11 @@ impl Spawning {
     /// It may be started, with these directives.
     pub(super) fn granted(self, infos: Vec<Info>) -> Action {
         let Spawning { to, source, apps } = self;
-        Action::Host(Upcall::Request { to, source, request: Request::Spawn { infos, apps } })
+        Action::Host(Upcall::Request {
+            to,
+            source,
+            request: Request::Spawn { infos, apps },
+        })
     }
 }
 
@@ -33,18 +37,39 @@ impl Server {
     ) -> Vec<Action> {
         let (requester, identity) = (Some(source.clone()), self.identity_of(to.peer));
         let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
-        let question = self.question(Matter::Spawn, requester.clone(), identity, &started_for(&directives, &infos));
+        let question = self.question(
+            Matter::Spawn,
+            requester.clone(),
+            identity,
+            &started_for(&directives, &infos),
+        );
         let applications = apps.iter().map(Application::from).collect();
         let groups = self.groups_of(to.peer);
-        let request = PolicyRequest { groups, applications, infos, directives, ..question };
+        let request = PolicyRequest {
+            groups,
+            applications,
+            infos,
+            directives,
+            ..question
+        };
         let asker = Asker::new(Hook::Spawn, requester, identity, Refusal::Spawned(to));
-        self.judge(request, asker, Waiting::Spawn(Spawning { to, source, apps }))
+        self.judge(
+            request,
+            asker,
+            Waiting::Spawn(Spawning { to, source, apps }),
+        )
     }
 }
 
 /// The procs for whom it is to be started, where somebody is named.
 fn started_for(directives: &[Info], infos: &[Info]) -> Vec<Proc> {
     let whose = [key::PMIX_PARENT_ID, key::PMIX_REQUESTOR];
-    let named = directives.iter().chain(infos).filter(|info| whose.iter().any(|key| info.key == *key));
-    named.filter_map(|info| info.value.as_procs()).flatten().collect()
+    let named = directives
+        .iter()
+        .chain(infos)
+        .filter(|info| whose.iter().any(|key| info.key == *key));
+    named
+        .filter_map(|info| info.value.as_procs())
+        .flatten()
+        .collect()
 }

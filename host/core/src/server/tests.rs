@@ -18,7 +18,10 @@ use std::time::Duration;
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");
-const WHO: Identity = Identity { uid: 1000, gid: 100 };
+const WHO: Identity = Identity {
+    uid: 1000,
+    gid: 100,
+};
 
 struct Stage {
     server: Server,
@@ -38,38 +41,88 @@ impl Stage {
             ..Settings::default()
         });
         server.add_job(JobSpec::new(nspace(), size, "node", WHO));
-        let peers = (0..size).map(|rank| server.admit(&proc(rank), WHO).unwrap().0).collect();
-        Stage { server, peers, tag: 100, now: Time(0) }
+        let peers = (0..size)
+            .map(|rank| server.admit(&proc(rank), WHO).unwrap().0)
+            .collect();
+        Stage {
+            server,
+            peers,
+            tag: 100,
+            now: Time(0),
+        }
     }
 
     fn ask(&mut self, rank: u32, request: Request) -> (RequestId, Vec<Action>) {
         self.tag += 1;
-        let id = RequestId { peer: self.peers[rank as usize], tag: self.tag };
+        let id = RequestId {
+            peer: self.peers[rank as usize],
+            tag: self.tag,
+        };
         let actions = self.server.request(id, request, self.now);
         (id, with_willing_host(&mut self.server, actions))
     }
 
     fn commit(&mut self, rank: u32, scope: Scope, key: KeyName, value: u32) -> Vec<Action> {
-        let commit = Commit { scope, kvals: vec![Kval::new(key, Value::Uint32(value))] };
+        let commit = Commit {
+            scope,
+            kvals: vec![Kval::new(key, Value::Uint32(value))],
+        };
         self.ask(rank, Request::Commit(vec![commit])).1
     }
 
-    fn get(&mut self, from: u32, of: Proc, key: KeyName, infos: &[(KeyName, Value)]) -> (RequestId, Vec<Action>) {
-        let infos = infos.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
-        self.ask(from, Request::Get { proc: of, infos, key: Some(key.0.into()) })
+    fn get(
+        &mut self,
+        from: u32,
+        of: Proc,
+        key: KeyName,
+        infos: &[(KeyName, Value)],
+    ) -> (RequestId, Vec<Action>) {
+        let infos = infos
+            .iter()
+            .map(|(key, value)| Info::new(*key, value.clone()))
+            .collect();
+        self.ask(
+            from,
+            Request::Get {
+                proc: of,
+                infos,
+                key: Some(key.0.into()),
+            },
+        )
     }
 
     fn fence(&mut self, rank: u32, infos: Vec<Info>) -> (RequestId, Vec<Action>) {
-        self.ask(rank, Request::Fence { procs: Vec::new(), infos })
+        self.ask(
+            rank,
+            Request::Fence {
+                procs: Vec::new(),
+                infos,
+            },
+        )
     }
 
     fn register(&mut self, rank: u32, codes: &[i32]) -> Vec<Action> {
         let codes = codes.iter().map(|code| Status(*code)).collect();
-        self.ask(rank, Request::RegisterEvents { codes, infos: Vec::new() }).1
+        self.ask(
+            rank,
+            Request::RegisterEvents {
+                codes,
+                infos: Vec::new(),
+            },
+        )
+        .1
     }
 
     fn notify(&mut self, rank: u32, code: i32, range: Range, infos: Vec<Info>) -> Vec<Action> {
-        self.ask(rank, Request::Notify { code: Status(code), range, infos }).1
+        self.ask(
+            rank,
+            Request::Notify {
+                code: Status(code),
+                range,
+                infos,
+            },
+        )
+        .1
     }
 }
 
@@ -88,7 +141,10 @@ fn nspace() -> Nspace {
 
 /// What other servers bring to a fence of this one alone.
 fn nothing() -> Brought {
-    Brought { data: Vec::new(), attendance: Attendance::Full }
+    Brought {
+        data: Vec::new(),
+        attendance: Attendance::Full,
+    }
 }
 
 fn proc(rank: u32) -> Proc {
@@ -96,8 +152,13 @@ fn proc(rank: u32) -> Proc {
 }
 
 fn statuses(actions: &[Action]) -> Vec<(RequestId, Status)> {
-    let status =
-        |action: &Action| if let Action::Reply { to, reply } = action { Some((*to, reply.status())) } else { None };
+    let status = |action: &Action| {
+        if let Action::Reply { to, reply } = action {
+            Some((*to, reply.status()))
+        } else {
+            None
+        }
+    };
     actions.iter().filter_map(status).collect()
 }
 
@@ -106,13 +167,29 @@ fn status(actions: &[Action]) -> Status {
 }
 
 fn value(actions: &[Action], key: KeyName) -> Option<Value> {
-    let Action::Reply { reply: Reply::Data { ranks, .. }, .. } = &actions[0] else { return None };
-    ranks[0].kvals.iter().find(|kval| kval.key == key).map(|kval| kval.value.clone())
+    let Action::Reply {
+        reply: Reply::Data { ranks, .. },
+        ..
+    } = &actions[0]
+    else {
+        return None;
+    };
+    ranks[0]
+        .kvals
+        .iter()
+        .find(|kval| kval.key == key)
+        .map(|kval| kval.value.clone())
 }
 
 fn hearers(stage: &Stage, actions: &[Action]) -> Vec<usize> {
     let rank = |peer: &PeerId| stage.peers.iter().position(|known| known == peer).unwrap();
-    let heard = |action: &Action| if let Action::Deliver { peer, .. } = action { Some(rank(peer)) } else { None };
+    let heard = |action: &Action| {
+        if let Action::Deliver { peer, .. } = action {
+            Some(rank(peer))
+        } else {
+            None
+        }
+    };
     actions.iter().filter_map(heard).collect()
 }
 
@@ -121,8 +198,14 @@ fn who_is_not_registered_is_refused_with_the_reason() {
     let mut stage = Stage::of(1);
     let other = Proc::new(Nspace::new("other").unwrap(), Rank(0));
     let server = &mut stage.server;
-    assert_eq!(server.admit(&other, WHO).unwrap_err().to_string(), "namespace \"other\" is not registered here");
-    assert_eq!(server.admit(&proc(1), WHO).unwrap_err().to_string(), "job:1 does not exist: ranks go from 0 to 0");
+    assert_eq!(
+        server.admit(&other, WHO).unwrap_err().to_string(),
+        "namespace \"other\" is not registered here"
+    );
+    assert_eq!(
+        server.admit(&proc(1), WHO).unwrap_err().to_string(),
+        "job:1 does not exist: ranks go from 0 to 0"
+    );
     let found = Identity { uid: 1, gid: 100 };
     assert_eq!(
         server.admit(&proc(0), found).unwrap_err().to_string(),
@@ -132,33 +215,68 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 
 #[test]
 fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
-    let mut server = Server::new(Settings { max_clones: 2, ..Settings::default() });
+    let mut server = Server::new(Settings {
+        max_clones: 2,
+        ..Settings::default()
+    });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let (first, told) = server.admit(&proc(0), WHO).unwrap();
     assert_eq!(told, [Action::Host(Upcall::ClientConnected(proc(0)))]);
     let (clone, told) = server.admit(&proc(0), WHO).unwrap();
     assert!(told.is_empty());
-    assert!(matches!(server.admit(&proc(0), WHO), Err(Refusal::TooManyClones { max: 2, .. })));
-    let finalize = server.request(RequestId { peer: clone, tag: 101 }, Request::Finalize, Time(0));
-    assert_eq!(finalize.len(), 1, "a clone that leaves does not end the proc");
+    assert!(matches!(
+        server.admit(&proc(0), WHO),
+        Err(Refusal::TooManyClones { max: 2, .. })
+    ));
+    let finalize = server.request(
+        RequestId {
+            peer: clone,
+            tag: 101,
+        },
+        Request::Finalize,
+        Time(0),
+    );
+    assert_eq!(
+        finalize.len(),
+        1,
+        "a clone that leaves does not end the proc"
+    );
     assert!(server.disconnected(clone, Time(0)).is_empty());
     assert_eq!(server.life(&proc(0)), Some(Life::Connected(1)));
     assert!(!server.disconnected(first, Time(0)).is_empty());
     assert_eq!(server.life(&proc(0)), Some(Life::Lost));
-    assert!(matches!(server.admit(&proc(0), WHO), Err(Refusal::Ended(_))));
+    assert!(matches!(
+        server.admit(&proc(0), WHO),
+        Err(Refusal::Ended(_))
+    ));
 }
 
 #[test]
 fn job_data_hold_what_a_program_looks_for() {
     let mut stage = Stage::of(2);
     let (_, actions) = stage.ask(1, Request::JobData);
-    let Action::Reply { reply: Reply::JobData(info), .. } = &actions[0] else { panic!("{actions:?}") };
+    let Action::Reply {
+        reply: Reply::JobData(info),
+        ..
+    } = &actions[0]
+    else {
+        panic!("{actions:?}")
+    };
     assert_eq!(info.nspace, nspace());
-    assert_eq!(info.entries.iter().filter(|entry| matches!(entry, peal_model::JobEntry::Rank(..))).count(), 2);
+    assert_eq!(
+        info.entries
+            .iter()
+            .filter(|entry| matches!(entry, peal_model::JobEntry::Rank(..)))
+            .count(),
+        2
+    );
     let (_, actions) = stage.get(0, Proc::all(nspace()), key::PMIX_JOB_SIZE, &[]);
     assert_eq!(value(&actions, key::PMIX_JOB_SIZE), Some(Value::Uint32(2)));
     let (_, actions) = stage.get(0, proc(1), key::PMIX_LOCAL_RANK, &[]);
-    assert_eq!(value(&actions, key::PMIX_LOCAL_RANK), Some(Value::Uint16(1)));
+    assert_eq!(
+        value(&actions, key::PMIX_LOCAL_RANK),
+        Some(Value::Uint16(1))
+    );
 }
 
 #[test]
@@ -166,14 +284,22 @@ fn a_get_waits_for_its_key_and_no_longer_than_its_time() {
     let mut stage = Stage::of(2);
     let (waiting, actions) = stage.get(0, proc(1), A, &[]);
     assert!(actions.is_empty());
-    assert!(stage.get(0, proc(1), B, &[(key::PMIX_TIMEOUT, Value::Int(5))]).1.is_empty());
+    assert!(
+        stage
+            .get(0, proc(1), B, &[(key::PMIX_TIMEOUT, Value::Int(5))])
+            .1
+            .is_empty()
+    );
     let actions = stage.commit(1, Scope::Local, A, 7);
     assert_eq!(status(&actions), code::PMIX_SUCCESS);
     assert_eq!(statuses(&actions)[1].0, waiting);
     assert_eq!(value(&actions[1..], A), Some(Value::Uint32(7)));
     assert_eq!(stage.server.deadline(), Some(Time(5000)));
     assert!(stage.server.tick(Time(4999)).is_empty());
-    assert_eq!(status(&stage.server.tick(Time(5000))), code::PMIX_ERR_TIMEOUT);
+    assert_eq!(
+        status(&stage.server.tick(Time(5000))),
+        code::PMIX_ERR_TIMEOUT
+    );
     assert_eq!(stage.server.deadline(), None);
 }
 
@@ -184,11 +310,21 @@ fn immediate_optional_and_ended_procs_are_answered_at_once() {
         let (_, actions) = stage.get(0, proc(1), A, &[(directive, Value::Bool(true))]);
         assert_eq!(status(&actions), code::PMIX_ERR_NOT_FOUND);
     }
-    assert_eq!(status(&stage.get(0, proc(9), A, &[]).1), code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(
+        status(&stage.get(0, proc(9), A, &[]).1),
+        code::PMIX_ERR_NOT_FOUND
+    );
     assert!(stage.get(0, proc(1), A, &[]).1.is_empty());
     let actions = stage.server.disconnected(stage.peers[1], Time(0));
-    assert_eq!(status(&actions), code::PMIX_ERR_NOT_FOUND, "the held get is answered when its proc is gone");
-    assert_eq!(status(&stage.get(0, proc(1), A, &[]).1), code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(
+        status(&actions),
+        code::PMIX_ERR_NOT_FOUND,
+        "the held get is answered when its proc is gone"
+    );
+    assert_eq!(
+        status(&stage.get(0, proc(1), A, &[]).1),
+        code::PMIX_ERR_NOT_FOUND
+    );
 }
 
 #[test]
@@ -197,9 +333,16 @@ fn a_remote_value_is_hidden_from_local_procs() {
     stage.commit(1, Scope::Remote, A, 1);
     stage.commit(1, Scope::Local, B, 2);
     let (_, actions) = stage.get(0, proc(1), B, &[]);
-    assert_eq!((value(&actions, A), value(&actions, B)), (None, Some(Value::Uint32(2))));
     assert_eq!(
-        status(&stage.get(0, proc(1), A, &[(key::PMIX_IMMEDIATE, Value::Bool(true))]).1),
+        (value(&actions, A), value(&actions, B)),
+        (None, Some(Value::Uint32(2)))
+    );
+    assert_eq!(
+        status(
+            &stage
+                .get(0, proc(1), A, &[(key::PMIX_IMMEDIATE, Value::Bool(true))])
+                .1
+        ),
         code::PMIX_ERR_NOT_FOUND
     );
 }
@@ -209,12 +352,19 @@ fn a_later_commit_adds_and_replaces_within_the_limit() {
     let mut stage = Stage::of(1);
     let put = |stage: &mut Stage, key: &'static str, length: usize| {
         let value = Value::string(&"x".repeat(length));
-        let commit = Commit { scope: Scope::Local, kvals: vec![Kval::new(KeyName(key), value)] };
+        let commit = Commit {
+            scope: Scope::Local,
+            kvals: vec![Kval::new(KeyName(key), value)],
+        };
         status(&stage.ask(0, Request::Commit(vec![commit])).1)
     };
     assert_eq!(put(&mut stage, "a", 600), code::PMIX_SUCCESS);
     assert_eq!(put(&mut stage, "b", 600), code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert_eq!(put(&mut stage, "a", 700), code::PMIX_SUCCESS, "what is replaced makes room");
+    assert_eq!(
+        put(&mut stage, "a", 700),
+        code::PMIX_SUCCESS,
+        "what is replaced makes room"
+    );
     assert_eq!(put(&mut stage, "b", 10), code::PMIX_SUCCESS);
 }
 
@@ -226,13 +376,29 @@ fn a_fence_ends_when_all_have_come_and_carries_what_was_put_for_others() {
     let (first, actions) = stage.fence(0, collect());
     assert!(actions.is_empty());
     let (second, actions) = stage.fence(1, collect());
-    let [Action::Gather { id, procs, brought, .. }] = &actions[..] else { panic!("{actions:?}") };
+    let [
+        Action::Gather {
+            id, procs, brought, ..
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
     assert_eq!(procs.to_vec(), [Proc::all(nspace())]);
-    assert_eq!(brought.data, [RankData { proc: proc(0), kvals: vec![Kval::new(A, Value::Uint32(1))] }]);
+    assert_eq!(
+        brought.data,
+        [RankData {
+            proc: proc(0),
+            kvals: vec![Kval::new(A, Value::Uint32(1))]
+        }]
+    );
     let answers = stage.server.gathered(*id, Ok(brought.clone()));
     let freed = [(second, code::PMIX_SUCCESS), (first, code::PMIX_SUCCESS)];
     assert_eq!(statuses(&answers), freed, "who came last goes first");
-    assert!(stage.server.gathered(*id, Ok(nothing())).is_empty(), "nobody is answered twice");
+    assert!(
+        stage.server.gathered(*id, Ok(nothing())).is_empty(),
+        "nobody is answered twice"
+    );
 }
 
 #[test]
@@ -240,12 +406,26 @@ fn fences_match_by_set_and_a_second_call_is_a_second_fence() {
     let mut stage = Stage::of(2);
     let ask = |stage: &mut Stage, rank: u32, order: [u32; 2]| {
         let procs = order.into_iter().map(proc).collect();
-        stage.ask(rank, Request::Fence { procs, infos: Vec::new() }).1
+        stage
+            .ask(
+                rank,
+                Request::Fence {
+                    procs,
+                    infos: Vec::new(),
+                },
+            )
+            .1
     };
     assert!(ask(&mut stage, 0, [0, 1]).is_empty());
     assert!(ask(&mut stage, 0, [1, 0]).is_empty());
-    assert!(matches!(ask(&mut stage, 1, [1, 0])[..], [Action::Gather { id: FenceId(1), .. }]));
-    assert!(matches!(ask(&mut stage, 1, [0, 1])[..], [Action::Gather { id: FenceId(2), .. }]));
+    assert!(matches!(
+        ask(&mut stage, 1, [1, 0])[..],
+        [Action::Gather { id: FenceId(1), .. }]
+    ));
+    assert!(matches!(
+        ask(&mut stage, 1, [0, 1])[..],
+        [Action::Gather { id: FenceId(2), .. }]
+    ));
 }
 
 #[test]
@@ -254,8 +434,13 @@ fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
     stage.fence(0, Vec::new());
     stage.fence(1, Vec::new());
     let actions = stage.server.disconnected(stage.peers[2], Time(0));
-    let gather =
-        actions.iter().find_map(|action| if let Action::Gather { id, .. } = action { Some(*id) } else { None });
+    let gather = actions.iter().find_map(|action| {
+        if let Action::Gather { id, .. } = action {
+            Some(*id)
+        } else {
+            None
+        }
+    });
     let answers = stage.server.gathered(gather.unwrap(), Ok(nothing()));
     assert_eq!(answers.len(), 2);
     assert_eq!(status(&answers), code::PMIX_ERR_PARTIAL_SUCCESS);
@@ -264,12 +449,27 @@ fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
 #[test]
 fn a_fence_that_nobody_could_end_is_refused_and_a_late_one_times_out() {
     let mut stage = Stage::of(2);
-    let unknown = Request::Fence { procs: vec![Proc::all(Nspace::new("other").unwrap())], infos: Vec::new() };
-    assert_eq!(status(&stage.ask(0, unknown).1), code::PMIX_ERR_INVALID_NAMESPACE);
-    let without_me = Request::Fence { procs: vec![proc(1)], infos: Vec::new() };
-    assert_eq!(status(&stage.ask(0, without_me).1), code::PMIX_ERR_BAD_PARAM);
+    let unknown = Request::Fence {
+        procs: vec![Proc::all(Nspace::new("other").unwrap())],
+        infos: Vec::new(),
+    };
+    assert_eq!(
+        status(&stage.ask(0, unknown).1),
+        code::PMIX_ERR_INVALID_NAMESPACE
+    );
+    let without_me = Request::Fence {
+        procs: vec![proc(1)],
+        infos: Vec::new(),
+    };
+    assert_eq!(
+        status(&stage.ask(0, without_me).1),
+        code::PMIX_ERR_BAD_PARAM
+    );
     stage.fence(0, vec![Info::new(key::PMIX_TIMEOUT, Value::Int(1))]);
-    assert_eq!(status(&stage.server.tick(Time(1000))), code::PMIX_ERR_TIMEOUT);
+    assert_eq!(
+        status(&stage.server.tick(Time(1000))),
+        code::PMIX_ERR_TIMEOUT
+    );
 }
 
 #[test]
@@ -289,7 +489,9 @@ fn ranges_decide_who_hears() {
         let actions = stage.notify(0, -3001, range, Vec::new());
         assert_eq!(status(&actions), code::PMIX_SUCCESS);
         assert_eq!(hearers(&stage, &actions), heard, "{range}");
-        let hosted = actions.iter().any(|action| matches!(action, Action::Chain { .. }));
+        let hosted = actions
+            .iter()
+            .any(|action| matches!(action, Action::Chain { .. }));
         assert_eq!(hosted, range != Range::Rm, "{range}: hosted chains");
     }
     let only = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::Proc(proc(2)));
@@ -302,22 +504,50 @@ fn events_that_contradict_themselves_are_refused() {
     let mut stage = Stage::of(2);
     let list = || Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs([proc(1)]));
     let proxy = Info::new(key::PMIX_EVENT_PROXY, Value::Proc(proc(1)));
-    assert_eq!(status(&stage.notify(0, -3001, Range::Global, vec![list()])), code::PMIX_ERR_BAD_PARAM);
-    assert_eq!(status(&stage.notify(0, -3001, Range::Custom, vec![])), code::PMIX_ERR_BAD_PARAM);
-    assert_eq!(status(&stage.notify(0, -3001, Range::ProcLocal, vec![])), code::PMIX_ERR_BAD_PARAM);
-    assert_eq!(status(&stage.notify(0, -3001, Range::Global, vec![proxy])), code::PMIX_ERR_NO_PERMISSIONS);
+    assert_eq!(
+        status(&stage.notify(0, -3001, Range::Global, vec![list()])),
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        status(&stage.notify(0, -3001, Range::Custom, vec![])),
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        status(&stage.notify(0, -3001, Range::ProcLocal, vec![])),
+        code::PMIX_ERR_BAD_PARAM
+    );
+    assert_eq!(
+        status(&stage.notify(0, -3001, Range::Global, vec![proxy])),
+        code::PMIX_ERR_NO_PERMISSIONS
+    );
 }
 
 #[test]
 fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_too() {
     let mut stage = Stage::of(2);
-    let text = |length: usize| vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(&"x".repeat(length)))];
-    assert_eq!(status(&stage.notify(0, -3001, Range::Global, text(2000))), code::PMIX_ERR_OUT_OF_RESOURCE);
-    stage.server = Server::new(Settings { event_cache_bytes: 1500, ..Settings::default() });
+    let text = |length: usize| {
+        vec![Info::new(
+            key::PMIX_EVENT_TEXT_MESSAGE,
+            Value::string(&"x".repeat(length)),
+        )]
+    };
+    assert_eq!(
+        status(&stage.notify(0, -3001, Range::Global, text(2000))),
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
+    stage.server = Server::new(Settings {
+        event_cache_bytes: 1500,
+        ..Settings::default()
+    });
     stage.server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
-    stage.peers = (0..2).map(|rank| stage.server.admit(&proc(rank), WHO).unwrap().0).collect();
+    stage.peers = (0..2)
+        .map(|rank| stage.server.admit(&proc(rank), WHO).unwrap().0)
+        .collect();
     for _ in 0..3 {
-        assert_eq!(status(&stage.notify(0, -3001, Range::Global, text(400))), code::PMIX_SUCCESS);
+        assert_eq!(
+            status(&stage.notify(0, -3001, Range::Global, text(400))),
+            code::PMIX_SUCCESS
+        );
     }
     assert_eq!(stage.server.counts().events_ejected, 1);
 }
@@ -327,7 +557,10 @@ fn who_has_finalized_can_only_finalize_again() {
     let mut stage = Stage::of(1);
     stage.ask(0, Request::Finalize);
     assert_eq!(status(&stage.register(0, &[-3001])), code::PMIX_ERR_INIT);
-    assert_eq!(status(&stage.ask(0, Request::Finalize).1), code::PMIX_SUCCESS);
+    assert_eq!(
+        status(&stage.ask(0, Request::Finalize).1),
+        code::PMIX_SUCCESS
+    );
 }
 
 #[test]
@@ -341,11 +574,24 @@ fn a_late_registration_is_acknowledged_and_then_told_each_event_once() {
         matches!(&actions[..], [Action::Reply { .. }, Action::Deliver { event, .. }] if event.code == Status(-3002))
     );
     let codes = |actions: &[Action]| -> Vec<i32> {
-        let code = |action: &Action| if let Action::Deliver { event, .. } = action { Some(event.code.0) } else { None };
+        let code = |action: &Action| {
+            if let Action::Deliver { event, .. } = action {
+                Some(event.code.0)
+            } else {
+                None
+            }
+        };
         actions.iter().filter_map(code).collect()
     };
-    assert_eq!(codes(&stage.register(1, &[])), [-3001, -3003], "the default registration brings the rest, in order");
-    assert!(codes(&stage.register(0, &[])).is_empty(), "the source does not hear its own");
+    assert_eq!(
+        codes(&stage.register(1, &[])),
+        [-3001, -3003],
+        "the default registration brings the rest, in order"
+    );
+    assert!(
+        codes(&stage.register(0, &[])).is_empty(),
+        "the source does not hear its own"
+    );
     stage.notify(0, -3004, Range::Global, Vec::new());
     assert_eq!(stage.server.counts().events_ejected, 1);
 }
@@ -355,12 +601,19 @@ fn clients_are_told_what_has_been_through_a_server_and_cannot_say_so_themselves(
     let marker = KeyName("pmix.srvr.internal.notify");
     let mut stage = Stage::of(2);
     stage.register(1, &[-3001]);
-    let actions = stage.notify(0, -3001, Range::Global, vec![Info::new(marker, Value::Bool(true))]);
+    let actions = stage.notify(
+        0,
+        -3001,
+        Range::Global,
+        vec![Info::new(marker, Value::Bool(true))],
+    );
     let marks = |event: &Event| event.infos.iter().filter(|info| info.key == marker).count();
     for action in &actions {
         match action {
             Action::Deliver { event, .. } => assert_eq!(marks(event), 1),
-            Action::Chain { event, .. } | Action::Distribute { event, .. } => assert_eq!(marks(event), 0),
+            Action::Chain { event, .. } | Action::Distribute { event, .. } => {
+                assert_eq!(marks(event), 0)
+            }
             _ => {}
         }
     }
@@ -372,7 +625,12 @@ fn deregistered_codes_and_finalized_clients_hear_nothing() {
     let mut stage = Stage::of(3);
     stage.register(1, &[-3001, -3002]);
     stage.register(2, &[-3001]);
-    stage.ask(1, Request::DeregisterEvents { codes: vec![Status(-3001)] });
+    stage.ask(
+        1,
+        Request::DeregisterEvents {
+            codes: vec![Status(-3001)],
+        },
+    );
     stage.ask(2, Request::Finalize);
     let actions = stage.notify(0, -3001, Range::Global, Vec::new());
     assert!(hearers(&stage, &actions).is_empty());
@@ -382,16 +640,35 @@ fn deregistered_codes_and_finalized_clients_hear_nothing() {
 
 #[test]
 fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
-    let mut server = Server::new(Settings { max_registrations: 8, ..Settings::default() });
+    let mut server = Server::new(Settings {
+        max_registrations: 8,
+        ..Settings::default()
+    });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
-    let mut stage = Stage { server, peers, tag: 100, now: Time(0) };
+    let mut stage = Stage {
+        server,
+        peers,
+        tag: 100,
+        now: Time(0),
+    };
     stage.register(0, &[-3001]);
     for _ in 0..100 {
-        assert_eq!(status(&stage.register(0, &[-3001, -3002])), code::PMIX_SUCCESS);
-        stage.ask(0, Request::DeregisterEvents { codes: vec![Status(-3002)] });
+        assert_eq!(
+            status(&stage.register(0, &[-3001, -3002])),
+            code::PMIX_SUCCESS
+        );
+        stage.ask(
+            0,
+            Request::DeregisterEvents {
+                codes: vec![Status(-3002)],
+            },
+        );
     }
-    assert_eq!(status(&stage.register(0, &[-1, -2, -3, -4, -5, -6, -7])), code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(
+        status(&stage.register(0, &[-1, -2, -3, -4, -5, -6, -7])),
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
 }
 
 #[test]
@@ -403,21 +680,40 @@ fn a_get_of_no_rank_finds_whoever_has_put_the_key() {
     let actions = stage.commit(2, Scope::Local, A, 5);
     assert_eq!(statuses(&actions)[1].0, waiting);
     assert_eq!(value(&actions[1..], A), Some(Value::Uint32(5)));
-    assert_eq!(value(&stage.get(1, anybody.clone(), A, &[]).1, A), Some(Value::Uint32(5)));
+    assert_eq!(
+        value(&stage.get(1, anybody.clone(), A, &[]).1, A),
+        Some(Value::Uint32(5))
+    );
     assert!(stage.get(1, anybody, B, &[]).1.is_empty());
-    assert_eq!(status(&stage.server.tick(Time(2000))), code::PMIX_ERR_TIMEOUT);
+    assert_eq!(
+        status(&stage.server.tick(Time(2000))),
+        code::PMIX_ERR_TIMEOUT
+    );
 }
 
 #[test]
 fn the_filter_by_affected_procs_needs_an_overlap() {
     let mut stage = Stage::of(2);
     let mine = Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc(1)));
-    stage.ask(1, Request::RegisterEvents { codes: vec![Status(-3001)], infos: vec![mine] });
-    let affecting =
-        |rank: Rank| vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::procs([Proc::new(nspace(), rank)]))];
+    stage.ask(
+        1,
+        Request::RegisterEvents {
+            codes: vec![Status(-3001)],
+            infos: vec![mine],
+        },
+    );
+    let affecting = |rank: Rank| {
+        vec![Info::new(
+            key::PMIX_EVENT_AFFECTED_PROCS,
+            Value::procs([Proc::new(nspace(), rank)]),
+        )]
+    };
     let other = stage.notify(0, -3001, Range::Global, affecting(Rank(0)));
     let all = stage.notify(0, -3001, Range::Global, affecting(rank::PMIX_RANK_WILDCARD));
-    assert_eq!((hearers(&stage, &other), hearers(&stage, &all)), (vec![], vec![1]));
+    assert_eq!(
+        (hearers(&stage, &other), hearers(&stage, &all)),
+        (vec![], vec![1])
+    );
 }
 
 #[test]
@@ -425,11 +721,23 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
     let mut stage = Stage::of(3);
     stage.register(0, &[]);
     stage.ask(1, Request::Finalize);
-    assert!(stage.server.disconnected(stage.peers[1], Time(0)).is_empty());
+    assert!(
+        stage
+            .server
+            .disconnected(stage.peers[1], Time(0))
+            .is_empty()
+    );
     let actions = stage.server.disconnected(stage.peers[2], Time(0));
     assert!(actions.contains(&Action::Host(Upcall::ClientLost(proc(2)))));
-    assert!(actions.iter().any(|action| matches!(action, Action::Chain { .. })));
-    assert!(hearers(&stage, &actions).is_empty(), "the procs hear of it from the host");
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Chain { .. }))
+    );
+    assert!(
+        hearers(&stage, &actions).is_empty(),
+        "the procs hear of it from the host"
+    );
     let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
     let actions = stage.server.proc_ended(&proc(2), abnormal, Time(0));
     let consulted = |action: &Action| match action {
@@ -437,7 +745,10 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
         _ => None,
     };
     let event = actions.iter().find_map(consulted).unwrap();
-    assert_eq!((event.source.clone(), event.affected()), (None, vec![proc(2)]));
+    assert_eq!(
+        (event.source.clone(), event.affected()),
+        (None, vec![proc(2)])
+    );
     assert_eq!(
         hearers(&stage, &actions),
         [0],
@@ -455,13 +766,26 @@ fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
         };
         actions.iter().filter_map(code).collect()
     };
-    let both = [code::PMIX_ERR_LOST_CONNECTION, code::PMIX_ERR_PROC_ABORTED_BY_SIG];
+    let both = [
+        code::PMIX_ERR_LOST_CONNECTION,
+        code::PMIX_ERR_PROC_ABORTED_BY_SIG,
+    ];
     let mut stage = Stage::of(2);
     stage.fence(0, Vec::new());
     let ended = stage.server.proc_ended(&proc(1), abnormal(), Time(0));
     assert_eq!(told(&ended), both);
-    assert!(ended.iter().any(|action| matches!(action, Action::Gather { .. })), "nobody waits for it any more");
-    assert!(stage.server.disconnected(stage.peers[1], Time(0)).is_empty());
+    assert!(
+        ended
+            .iter()
+            .any(|action| matches!(action, Action::Gather { .. })),
+        "nobody waits for it any more"
+    );
+    assert!(
+        stage
+            .server
+            .disconnected(stage.peers[1], Time(0))
+            .is_empty()
+    );
     let mut stage = Stage::of(2);
     let mut actions = stage.server.disconnected(stage.peers[1], Time(0));
     actions.extend(stage.server.proc_ended(&proc(1), abnormal(), Time(0)));
@@ -474,36 +798,87 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
     server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
     let (peer, _) = server.admit(&proc(0), WHO).unwrap();
     let request = |tag| RequestId { peer, tag };
-    let fence = Request::Fence { procs: Vec::new(), infos: Vec::new() };
+    let fence = Request::Fence {
+        procs: Vec::new(),
+        infos: Vec::new(),
+    };
     assert!(server.request(request(101), fence, Time(0)).is_empty());
-    let get = Request::Get { proc: proc(1), infos: Vec::new(), key: Some(A.0.into()) };
+    let get = Request::Get {
+        proc: proc(1),
+        infos: Vec::new(),
+        key: Some(A.0.into()),
+    };
     assert!(server.request(request(102), get, Time(0)).is_empty());
     let actions = server.proc_ended(&proc(1), None, Time(0));
-    assert_eq!(statuses(&actions), [(request(102), code::PMIX_ERR_NOT_FOUND)]);
-    assert!(actions.iter().any(|action| matches!(action, Action::Gather { .. })));
-    assert!(matches!(server.admit(&proc(1), WHO), Err(Refusal::Ended(_))));
+    assert_eq!(
+        statuses(&actions),
+        [(request(102), code::PMIX_ERR_NOT_FOUND)]
+    );
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Gather { .. }))
+    );
+    assert!(matches!(
+        server.admit(&proc(1), WHO),
+        Err(Refusal::Ended(_))
+    ));
 }
 
 #[test]
 fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     let mut stage = Stage::of(1);
     let (to, actions) = stage.ask(0, Request::FabricUpdate { index: 1 });
-    assert!(matches!(&actions[..], [Action::Host(Upcall::Request { .. })]));
-    let answer = stage.server.answer(to, Reply::Status(code::PMIX_ERR_NOT_SUPPORTED));
+    assert!(matches!(
+        &actions[..],
+        [Action::Host(Upcall::Request { .. })]
+    ));
+    let answer = stage
+        .server
+        .answer(to, Reply::Status(code::PMIX_ERR_NOT_SUPPORTED));
     assert_eq!(statuses(&answer), [(to, code::PMIX_ERR_NOT_SUPPORTED)]);
     stage.server.disconnected(stage.peers[0], Time(0));
-    assert!(stage.server.answer(to, Reply::Status(code::PMIX_SUCCESS)).is_empty());
-    assert!(stage.server.request(to, Request::JobData, Time(0)).is_empty(), "nobody is behind that connection");
+    assert!(
+        stage
+            .server
+            .answer(to, Reply::Status(code::PMIX_SUCCESS))
+            .is_empty()
+    );
+    assert!(
+        stage
+            .server
+            .request(to, Request::JobData, Time(0))
+            .is_empty(),
+        "nobody is behind that connection"
+    );
 }
 
 #[test]
 fn what_handlers_raise_carries_the_allowance_it_was_given() {
     let mut stage = Stage::of(1);
-    let event = Event { code: Status(-3001), source: None, range: Range::Local, infos: Vec::new() };
+    let event = Event {
+        code: Status(-3001),
+        source: None,
+        range: Range::Local,
+        infos: Vec::new(),
+    };
     let given = |actions: &[Action]| {
-        let [Action::Chain { allowance, .. }] = actions else { panic!("{actions:?}") };
+        let [Action::Chain { allowance, .. }] = actions else {
+            panic!("{actions:?}")
+        };
         *allowance
     };
-    assert_eq!(given(&stage.server.notify(event.clone()).unwrap()), Settings::default().allowance);
-    assert_eq!(given(&stage.server.raise(event, Raiser::Site, Allowance(7)).unwrap()), Allowance(7));
+    assert_eq!(
+        given(&stage.server.notify(event.clone()).unwrap()),
+        Settings::default().allowance
+    );
+    assert_eq!(
+        given(
+            &stage
+                .server
+                .raise(event, Raiser::Site, Allowance(7))
+                .unwrap()
+        ),
+        Allowance(7)
+    );
 }

@@ -20,7 +20,10 @@ struct Tool {
 impl Tools {
     /// As whom a tool runs, by its namespace.
     pub(super) fn identity(&self, nspace: &Nspace) -> Option<Identity> {
-        self.0.iter().find(|(proc, _)| proc.nspace == *nspace).map(|(_, tool)| tool.identity)
+        self.0
+            .iter()
+            .find(|(proc, _)| proc.nspace == *nspace)
+            .map(|(_, tool)| tool.identity)
     }
 
     /// The number of all tools.
@@ -30,12 +33,19 @@ impl Tools {
 
     /// The number of a user's tools.
     fn count_of(&self, uid: u32) -> usize {
-        self.0.values().filter(|tool| tool.identity.uid == uid).count()
+        self.0
+            .values()
+            .filter(|tool| tool.identity.uid == uid)
+            .count()
     }
 
     /// Forgets the tool of a connection, and tells whether it was the last one of its namespace.
     fn leave(&mut self, peer: PeerId) -> Option<(Proc, bool)> {
-        let gone = self.0.iter().find(|(_, tool)| tool.peer == peer).map(|(proc, _)| proc.clone())?;
+        let gone = self
+            .0
+            .iter()
+            .find(|(_, tool)| tool.peer == peer)
+            .map(|(proc, _)| proc.clone())?;
         self.0.remove(&gone);
         let is_last = self.identity(&gone.nspace).is_none();
         Some((gone, is_last))
@@ -49,7 +59,11 @@ impl Server {
         if self.jobs.contains_key(&proc.nspace) || self.tools.0.contains_key(proc) {
             return Err(Refusal::NameTaken(proc.clone()));
         }
-        if self.tools.identity(&proc.nspace).is_some_and(|other| other != identity) {
+        if self
+            .tools
+            .identity(&proc.nspace)
+            .is_some_and(|other| other != identity)
+        {
             return Err(Refusal::NameTaken(proc.clone()));
         }
         self.check_tool_shares(identity.uid)?;
@@ -66,15 +80,30 @@ impl Server {
             return Err(Refusal::TooManyToolsOfUser { uid, max: own });
         }
         // Root and the server's user find a place although all others have as many as they may.
-        let max = if is_bounded { all - all / RESERVED_PART } else { all };
-        if self.tools.count() >= max { Err(Refusal::TooManyTools { max }) } else { Ok(()) }
+        let max = if is_bounded {
+            all - all / RESERVED_PART
+        } else {
+            all
+        };
+        if self.tools.count() >= max {
+            Err(Refusal::TooManyTools { max })
+        } else {
+            Ok(())
+        }
     }
 
     /// A job takes its name from tools that have it: these are heard no more, and what they wait for is denied.
     pub(super) fn evict(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let evicted = self.tools.0.extract_if(.., |proc, _| proc.nspace == *nspace).map(|(_, tool)| tool.peer);
-        let mut actions: Vec<Action> =
-            evicted.collect::<Vec<_>>().into_iter().flat_map(|peer| self.dismiss(peer)).collect();
+        let evicted = self
+            .tools
+            .0
+            .extract_if(.., |proc, _| proc.nspace == *nspace)
+            .map(|(_, tool)| tool.peer);
+        let mut actions: Vec<Action> = evicted
+            .collect::<Vec<_>>()
+            .into_iter()
+            .flat_map(|peer| self.dismiss(peer))
+            .collect();
         self.modex.drop_job(nspace);
         self.monitors.end_job(nspace);
         actions.extend(self.deny_held(nspace));
@@ -83,11 +112,21 @@ impl Server {
 
     /// The tools that an event names as its targets, except those whose connections are told, and as which user each runs.
     /// What is meant for others besides they hear if they have registered by then: most tools never do.
-    pub(super) fn named_tools(&self, event: &Event, aim: &Aim, told: &BTreeSet<PeerId>) -> Vec<(Proc, u32)> {
+    pub(super) fn named_tools(
+        &self,
+        event: &Event,
+        aim: &Aim,
+        told: &BTreeSet<PeerId>,
+    ) -> Vec<(Proc, u32)> {
         let named = |(proc, tool): &(&Proc, &Tool)| {
             aim.names(proc) && aim.is_meant_for(event, proc) && !told.contains(&tool.peer)
         };
-        self.tools.0.iter().filter(named).map(|(proc, tool)| (proc.clone(), tool.identity.uid)).collect()
+        self.tools
+            .0
+            .iter()
+            .filter(named)
+            .map(|(proc, tool)| (proc.clone(), tool.identity.uid))
+            .collect()
     }
 
     /// A tool left, in order or not: what it has put goes with it.
@@ -111,7 +150,9 @@ impl Server {
     pub(super) fn may_see(&self, requester: &Proc, nspace: &Nspace) -> bool {
         let owner = self.jobs.get(nspace).map(|job| job.spec.identity.uid);
         requester.nspace == *nspace
-            || self.identity(requester).is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
+            || self
+                .identity(requester)
+                .is_some_and(|asks| asks.uid == 0 || owner.is_none_or(|owner| owner == asks.uid))
     }
 }
 
@@ -123,14 +164,21 @@ mod tests {
         server::{Action, Entrance, RequestId, Settings},
     };
     use peal_model::{
-        Commit, ConnectionKind, JobEntry, KeyName, Kval, Peer, Rank, Reply, Request, Scope, Status, Value, code, key,
+        Commit, ConnectionKind, JobEntry, KeyName, Kval, Peer, Rank, Reply, Request, Scope, Status,
+        Value, code, key,
     };
     use std::sync::Arc;
 
     const SERVER: Identity = Identity { uid: 500, gid: 500 };
-    const OWNER: Identity = Identity { uid: 1000, gid: 100 };
+    const OWNER: Identity = Identity {
+        uid: 1000,
+        gid: 100,
+    };
     const ROOT: Identity = Identity { uid: 0, gid: 0 };
-    const OTHER: Identity = Identity { uid: 1001, gid: 100 };
+    const OTHER: Identity = Identity {
+        uid: 1001,
+        gid: 100,
+    };
     const KEY: KeyName = KeyName("test.key");
 
     fn proc(nspace: &str, rank: u32) -> Proc {
@@ -139,15 +187,25 @@ mod tests {
 
     /// A server with a job of two procs; at most three tools.
     fn server() -> Server {
-        let mut server = Server::new(Settings { max_tools: 3, ..Settings::default() });
+        let mut server = Server::new(Settings {
+            max_tools: 3,
+            ..Settings::default()
+        });
         let Identity { uid, gid } = OWNER;
-        server.add_job(JobSpec::new(Nspace::new("job").unwrap(), 2, "node", Identity { uid, gid }));
+        server.add_job(JobSpec::new(
+            Nspace::new("job").unwrap(),
+            2,
+            "node",
+            Identity { uid, gid },
+        ));
         server
     }
 
     fn ask(server: &mut Server, peer: PeerId, request: Request) -> Reply {
         let actions = server.request(RequestId { peer, tag: 1 }, request, Time(0));
-        let [Action::Reply { reply, .. }, ..] = actions.as_slice() else { panic!("{actions:?}") };
+        let [Action::Reply { reply, .. }, ..] = actions.as_slice() else {
+            panic!("{actions:?}")
+        };
         reply.clone()
     }
 
@@ -156,9 +214,16 @@ mod tests {
         for (identity, welcome) in [(ROOT, true), (SERVER, true), (OWNER, true), (OTHER, false)] {
             let mut server = server();
             server.guard(SERVER, []);
-            let peer = Peer { pid: None, release: "4.2.2".into() };
-            let entrance =
-                server.entrance(ConnectionKind::Tool, &proc("tool", 0), (identity, Arc::default()), (peer, Vec::new()));
+            let peer = Peer {
+                pid: None,
+                release: "4.2.2".into(),
+            };
+            let entrance = server.entrance(
+                ConnectionKind::Tool,
+                &proc("tool", 0),
+                (identity, Arc::default()),
+                (peer, Vec::new()),
+            );
             assert_eq!(entrance == Entrance::Open, welcome, "{entrance:?}");
         }
     }
@@ -171,13 +236,23 @@ mod tests {
         assert_eq!(server.admit_tool(&of_job, OWNER), taken(&of_job));
         let peer = server.admit_tool(&tool, OWNER).unwrap();
         assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
-        assert_eq!(server.admit_tool(&second, ROOT), taken(&second), "a namespace has one user");
+        assert_eq!(
+            server.admit_tool(&second, ROOT),
+            taken(&second),
+            "a namespace has one user"
+        );
         server.admit_tool(&second, OWNER).unwrap();
         server.admit_tool(&proc("third", 0), ROOT).unwrap();
         let fourth = proc("fourth", 0);
-        assert_eq!(server.admit_tool(&fourth, ROOT), Err(Refusal::TooManyTools { max: 3 }));
+        assert_eq!(
+            server.admit_tool(&fourth, ROOT),
+            Err(Refusal::TooManyTools { max: 3 })
+        );
         // Who has finalized and comes back before its connection is seen to end keeps its new name.
-        assert_eq!(ask(&mut server, peer, Request::Finalize).status(), code::PMIX_SUCCESS);
+        assert_eq!(
+            ask(&mut server, peer, Request::Finalize).status(),
+            code::PMIX_SUCCESS
+        );
         server.admit_tool(&tool, OWNER).unwrap();
         assert_eq!(server.disconnected(peer, Time(0)), []);
         assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
@@ -188,12 +263,23 @@ mod tests {
         let mut server = server();
         let peer = server.admit_tool(&proc("next", 0), OTHER).unwrap();
         let Identity { uid, gid } = OWNER;
-        server.add_job(JobSpec::new(Nspace::new("next").unwrap(), 1, "node", Identity { uid, gid }));
-        assert_eq!(ask(&mut server, peer, Request::JobData).status(), code::PMIX_ERR_INIT);
+        server.add_job(JobSpec::new(
+            Nspace::new("next").unwrap(),
+            1,
+            "node",
+            Identity { uid, gid },
+        ));
+        assert_eq!(
+            ask(&mut server, peer, Request::JobData).status(),
+            code::PMIX_ERR_INIT
+        );
         assert_eq!(server.identity(&proc("next", 0)), Some(OWNER));
         server.admit(&proc("next", 0), OWNER).unwrap();
         assert_eq!(server.disconnected(peer, Time(0)), []);
-        assert_eq!(server.life(&proc("next", 0)), Some(crate::job::Life::Connected(1)));
+        assert_eq!(
+            server.life(&proc("next", 0)),
+            Some(crate::job::Life::Connected(1))
+        );
     }
 
     #[test]
@@ -201,32 +287,52 @@ mod tests {
         let mut server = server();
         let tool = proc("tool", 0);
         let peer = server.admit_tool(&tool, OWNER).unwrap();
-        let Reply::JobData(info) = ask(&mut server, peer, Request::JobData) else { panic!("no job data") };
+        let Reply::JobData(info) = ask(&mut server, peer, Request::JobData) else {
+            panic!("no job data")
+        };
         assert_eq!(info.nspace, tool.nspace);
         let of_rank = |entry: &JobEntry| match entry {
-            JobEntry::Rank(Rank(0), kvals) => kvals.contains(&Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(0))),
+            JobEntry::Rank(Rank(0), kvals) => {
+                kvals.contains(&Kval::new(key::PMIX_LOCAL_RANK, Value::Uint16(0)))
+            }
             _ => false,
         };
         assert!(info.entries.iter().any(of_rank), "{info:?}");
         let kvals = vec![Kval::new(KEY, Value::Bool(true))];
-        let commit = Request::Commit(vec![Commit { scope: Scope::Global, kvals }]);
+        let commit = Request::Commit(vec![Commit {
+            scope: Scope::Global,
+            kvals,
+        }]);
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
         assert!(server.modex.has(&tool, None));
-        assert_eq!(server.disconnected(peer, Time(0)), [Action::Host(Upcall::ToolLeft(tool.clone()))]);
+        assert_eq!(
+            server.disconnected(peer, Time(0)),
+            [Action::Host(Upcall::ToolLeft(tool.clone()))]
+        );
         assert!(!server.modex.has(&tool, None));
         assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));
     }
 
     #[test]
     fn what_others_have_put_is_none_of_a_users_business() {
-        let get = |of: &Proc| Request::Get { proc: of.clone(), infos: Vec::new(), key: Some("pmix.job.size".into()) };
+        let get = |of: &Proc| Request::Get {
+            proc: of.clone(),
+            infos: Vec::new(),
+            key: Some("pmix.job.size".into()),
+        };
         let job = Proc::all(Nspace::new("job").unwrap());
-        for (identity, status) in
-            [(OWNER, code::PMIX_SUCCESS), (ROOT, code::PMIX_SUCCESS), (SERVER, code::PMIX_ERR_NO_PERMISSIONS)]
-        {
+        for (identity, status) in [
+            (OWNER, code::PMIX_SUCCESS),
+            (ROOT, code::PMIX_SUCCESS),
+            (SERVER, code::PMIX_ERR_NO_PERMISSIONS),
+        ] {
             let mut server = server();
             let peer = server.admit_tool(&proc("tool", 0), identity).unwrap();
-            assert_eq!(ask(&mut server, peer, get(&job)).status(), status, "{identity}");
+            assert_eq!(
+                ask(&mut server, peer, get(&job)).status(),
+                status,
+                "{identity}"
+            );
             let unknown: Status = ask(&mut server, peer, get(&proc("nobody", 0))).status();
             assert_eq!(unknown, code::PMIX_ERR_NOT_FOUND);
         }

@@ -3,17 +3,44 @@ use peal_model::{Application, PolicyRequest, Size, Target};
 
 /// That of a whole request.
 pub(super) fn bytes_of(request: &PolicyRequest) -> usize {
-    let infos = request.infos.iter().chain(&request.directives).map(|info| Size::of_info(info).bytes).sum::<usize>();
+    let infos = request
+        .infos
+        .iter()
+        .chain(&request.directives)
+        .map(|info| Size::of_info(info).bytes)
+        .sum::<usize>();
     let codes = size_of_val(request.codes.as_slice()).saturating_mul(2);
-    let targets = request.targets.len().saturating_mul(2 * size_of::<Target>());
-    let applications = request.applications.iter().map(of_application).sum::<usize>();
-    [codes, targets, applications].into_iter().fold(infos, usize::saturating_add)
+    let targets = request
+        .targets
+        .len()
+        .saturating_mul(2 * size_of::<Target>());
+    let applications = request
+        .applications
+        .iter()
+        .map(of_application)
+        .sum::<usize>();
+    [codes, targets, applications]
+        .into_iter()
+        .fold(infos, usize::saturating_add)
 }
 
 /// What is asked about has the directives beside it, what came within.
 fn of_application(application: &Application) -> usize {
-    let Application { command, arguments, environment, directory, .. } = application;
-    let texts = [command].into_iter().chain(arguments).chain(environment).chain(directory);
-    let once = texts.map(|text| text.len().saturating_add(size_of::<String>())).sum::<usize>();
-    once.saturating_add(size_of::<Application>()).saturating_mul(2)
+    let Application {
+        command,
+        arguments,
+        environment,
+        directory,
+        ..
+    } = application;
+    let texts = [command]
+        .into_iter()
+        .chain(arguments)
+        .chain(environment)
+        .chain(directory);
+    let once = texts
+        .map(|text| text.len().saturating_add(size_of::<String>()))
+        .sum::<usize>();
+    once.saturating_add(size_of::<Application>())
+        .saturating_mul(2)
 }

@@ -4,35 +4,66 @@ use peal_core::group::{Answer, Construct, Role, Saying, Wishes};
 use peal_model::{Proc, Status, code};
 
 fn named(procs: &[Proc], wishes: Wishes) -> Construct {
-    Construct { wishes, ..Construct::of(Role::Leader(procs.iter().cloned().collect())) }
+    Construct {
+        wishes,
+        ..Construct::of(Role::Leader(procs.iter().cloned().collect()))
+    }
 }
 
 /// Four procs, all at one server or each at its own.
 fn four(servers: u32) -> (Sim, Vec<Proc>) {
-    let procs = (0..4).map(|n| if servers == 1 { proc(1, n) } else { proc(n + 1, 0) }).collect();
-    (Sim::new(servers, if servers == 1 { 4 } else { 1 }, 1, Order::First), procs)
+    let procs = (0..4)
+        .map(|n| {
+            if servers == 1 {
+                proc(1, n)
+            } else {
+                proc(n + 1, 0)
+            }
+        })
+        .collect();
+    (
+        Sim::new(servers, if servers == 1 { 4 } else { 1 }, 1, Order::First),
+        procs,
+    )
 }
 
 /// All but the last call; the one at this place leads.
 fn call_but_last(sim: &mut Sim, procs: &[Proc], leader: usize) {
     for (at, proc) in procs[..3].iter().enumerate() {
-        let wishes = Wishes { leads: at == leader, ..Wishes::default() };
+        let wishes = Wishes {
+            leads: at == leader,
+            ..Wishes::default()
+        };
         sim.construct(proc, "g", named(procs, wishes), None);
         sim.deliver_all();
     }
 }
 
 fn heard(sim: &Sim) -> Vec<(&Proc, Status, &Proc)> {
-    sim.heard.iter().map(|Heard { proc, code, about, .. }| (proc, *code, about)).collect()
+    sim.heard
+        .iter()
+        .map(
+            |Heard {
+                 proc, code, about, ..
+             }| (proc, *code, about),
+        )
+        .collect()
 }
 
 /// The members in every answer, or the status of every failure.
 #[track_caller]
 fn ended(sim: &mut Sim, calls: std::ops::Range<usize>) -> Result<Vec<Proc>, Status> {
     sim.deliver_all();
-    let answers: Vec<_> = sim.made[calls].iter().map(|made| made.answers.clone()).collect();
-    let [first, others @ ..] = &answers[..] else { panic!("nobody called") };
-    let [answer] = &first[..] else { panic!("{first:?}") };
+    let answers: Vec<_> = sim.made[calls]
+        .iter()
+        .map(|made| made.answers.clone())
+        .collect();
+    let [first, others @ ..] = &answers[..] else {
+        panic!("nobody called")
+    };
+    let [answer] = &first[..] else {
+        panic!("{first:?}")
+    };
     assert!(others.iter().all(|other| other == first), "{answers:?}");
     match answer {
         Answer::Formed(formed) => Ok(formed.members.iter().cloned().collect()),
@@ -49,17 +80,28 @@ fn leader_is_asked_about_a_death_and_goes_on() {
         call_but_last(&mut sim, &procs, leader);
         sim.die(&procs[3]);
         sim.deliver_all();
-        assert_eq!(heard(&sim), [(&procs[leader], code::PMIX_GROUP_MEMBER_FAILED, &procs[3])]);
-        assert!(sim.made.iter().all(|made| made.answers.is_empty()), "nobody has decided");
+        assert_eq!(
+            heard(&sim),
+            [(&procs[leader], code::PMIX_GROUP_MEMBER_FAILED, &procs[3])]
+        );
+        assert!(
+            sim.made.iter().all(|made| made.answers.is_empty()),
+            "nobody has decided"
+        );
         let other = usize::from(leader == 0);
         sim.say(&procs[other], "g", Saying::Continue);
         sim.deliver_all();
-        assert!(sim.made.iter().all(|made| made.answers.is_empty()), "the leader has not decided");
+        assert!(
+            sim.made.iter().all(|made| made.answers.is_empty()),
+            "the leader has not decided"
+        );
         sim.say(&procs[leader], "g", Saying::Continue);
         assert_eq!(ended(&mut sim, 0..3), Ok(procs[..3].to_vec()));
         let told: Vec<_> = heard(&sim)[1..].to_vec();
         let others = procs[..3].iter().filter(|proc| **proc != procs[leader]);
-        let expected: Vec<_> = others.map(|proc| (proc, code::PMIX_GROUP_MEMBER_FAILED, &procs[3])).collect();
+        let expected: Vec<_> = others
+            .map(|proc| (proc, code::PMIX_GROUP_MEMBER_FAILED, &procs[3]))
+            .collect();
         assert_eq!(told, expected, "each member hears it once");
     }
 }
@@ -76,10 +118,17 @@ fn leader_aborts_or_does_not_decide_in_time() {
         } else {
             sim.pass(4999);
             sim.deliver_all();
-            assert!(sim.made.iter().all(|made| made.answers.is_empty()), "there is time left");
+            assert!(
+                sim.made.iter().all(|made| made.answers.is_empty()),
+                "there is time left"
+            );
             sim.pass(1);
         }
-        assert_eq!(ended(&mut sim, 0..3), Err(code::PMIX_GROUP_CONSTRUCT_ABORT), "decides: {decides}");
+        assert_eq!(
+            ended(&mut sim, 0..3),
+            Err(code::PMIX_GROUP_CONSTRUCT_ABORT),
+            "decides: {decides}"
+        );
     }
 }
 
@@ -98,7 +147,10 @@ fn first_proc_to_offer_leads_when_the_leader_fails() {
             sim.deliver_all();
         }
         let selected = of_both(code::PMIX_GROUP_LEADER_SELECTED, &procs[1]);
-        assert_eq!(heard(&sim), failed.into_iter().chain(selected).collect::<Vec<_>>());
+        assert_eq!(
+            heard(&sim),
+            failed.into_iter().chain(selected).collect::<Vec<_>>()
+        );
         sim.construct(&procs[3], "g", named(&procs, Wishes::default()), None);
         assert_eq!(ended(&mut sim, 1..4), Ok(procs[1..].to_vec()));
         let last = (&procs[3], code::PMIX_GROUP_MEMBER_FAILED, &procs[0]);
@@ -121,7 +173,13 @@ fn optional_construct_bears_a_death_before_the_call_alone() {
     for has_called in [false, true] {
         for servers in [1, 4] {
             let (mut sim, procs) = four(servers);
-            let construct = named(&procs, Wishes { optional: true, ..Wishes::default() });
+            let construct = named(
+                &procs,
+                Wishes {
+                    optional: true,
+                    ..Wishes::default()
+                },
+            );
             // Of all at one server the calls wait there for the last one.
             let dead = if has_called { 0 } else { 3 };
             for proc in &procs[..3] {
@@ -135,8 +193,16 @@ fn optional_construct_bears_a_death_before_the_call_alone() {
             }
             let left = if has_called { 1..4 } else { 0..3 };
             let borne = !has_called || servers == 1;
-            let expected = if borne { Ok(procs[left.clone()].to_vec()) } else { Err(code::PMIX_GROUP_CONSTRUCT_ABORT) };
-            assert_eq!(ended(&mut sim, left), expected, "{servers} servers, has called: {has_called}");
+            let expected = if borne {
+                Ok(procs[left.clone()].to_vec())
+            } else {
+                Err(code::PMIX_GROUP_CONSTRUCT_ABORT)
+            };
+            assert_eq!(
+                ended(&mut sim, left),
+                expected,
+                "{servers} servers, has called: {has_called}"
+            );
         }
     }
 }
@@ -146,10 +212,21 @@ fn members_hear_of_deaths_before_the_construct() {
     let (mut sim, procs) = four(4);
     sim.die(&procs[3]);
     sim.deliver_all();
-    let construct = named(&procs, Wishes { fault_tolerant: true, ..Wishes::default() });
-    procs[..3].iter().for_each(|proc| sim.construct(proc, "g", construct.clone(), None));
+    let construct = named(
+        &procs,
+        Wishes {
+            fault_tolerant: true,
+            ..Wishes::default()
+        },
+    );
+    procs[..3]
+        .iter()
+        .for_each(|proc| sim.construct(proc, "g", construct.clone(), None));
     assert_eq!(ended(&mut sim, 0..3), Ok(procs[..3].to_vec()));
-    let told: Vec<_> = procs[..3].iter().map(|proc| (proc, code::PMIX_GROUP_MEMBER_FAILED, &procs[3])).collect();
+    let told: Vec<_> = procs[..3]
+        .iter()
+        .map(|proc| (proc, code::PMIX_GROUP_MEMBER_FAILED, &procs[3]))
+        .collect();
     assert_eq!(heard(&sim), told);
     assert!(sim.heard.iter().all(|heard| heard.members == procs[..3]));
 }
@@ -157,12 +234,29 @@ fn members_hear_of_deaths_before_the_construct() {
 #[test]
 fn local_construct_names_no_procs_of_other_servers() {
     let mut sim = Sim::new(2, 2, 1, Order::First);
-    let wishes = Wishes { local_only: true, ..Wishes::default() };
-    sim.construct(&proc(1, 0), "g", named(&[proc(1, 0), proc(2, 0)], wishes), None);
-    let [Answer::Failed(failure)] = &sim.made[0].answers[..] else { panic!("{:?}", sim.made[0]) };
+    let wishes = Wishes {
+        local_only: true,
+        ..Wishes::default()
+    };
+    sim.construct(
+        &proc(1, 0),
+        "g",
+        named(&[proc(1, 0), proc(2, 0)], wishes),
+        None,
+    );
+    let [Answer::Failed(failure)] = &sim.made[0].answers[..] else {
+        panic!("{:?}", sim.made[0])
+    };
     assert_eq!(failure.status, code::PMIX_ERR_BAD_PARAM);
-    assert!(failure.reason.contains("job2:0 is not on this node"), "{}", failure.reason);
-    let added = Construct { additions: vec![proc(2, 1)], ..named(&[proc(1, 0)], wishes) };
+    assert!(
+        failure.reason.contains("job2:0 is not on this node"),
+        "{}",
+        failure.reason
+    );
+    let added = Construct {
+        additions: vec![proc(2, 1)],
+        ..named(&[proc(1, 0)], wishes)
+    };
     sim.construct(&proc(1, 0), "g", added, None);
     assert_eq!(ended(&mut sim, 1..2), Err(code::PMIX_ERR_BAD_PARAM));
 

@@ -19,7 +19,12 @@ use sim::{Order, Sim, nspace, proc};
 
 /// How many cases are tried, and from which number on.
 fn cases(usual: u64) -> std::ops::Range<u64> {
-    let number = |name, usual| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
+    let number = |name, usual| {
+        std::env::var(name)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(usual)
+    };
     let first = number("PEAL_GROUP_SEED", 1u64).wrapping_mul(1_000_000_007);
     first..first + number("PEAL_GROUP_CASES", usual)
 }
@@ -46,13 +51,21 @@ fn whoever_is_left_ends_in_the_same_way_whoever_dies() {
 
 #[test]
 fn a_death_that_nobody_notices_is_found_out() {
-    let found = cases(200).filter(|seed| scenario::run(*seed, Order::Random, Weather::Blind).is_err()).count();
+    let found = cases(200)
+        .filter(|seed| scenario::run(*seed, Order::Random, Weather::Blind).is_err())
+        .count();
     assert!(found > 20, "{found} of 200");
 }
 
 fn leader(named: &[Proc]) -> Construct {
     let role = Role::Leader(named.iter().cloned().collect());
-    Construct { wishes: Wishes { context_id: true, ..Wishes::default() }, ..Construct::of(role) }
+    Construct {
+        wishes: Wishes {
+            context_id: true,
+            ..Wishes::default()
+        },
+        ..Construct::of(role)
+    }
 }
 
 #[test]
@@ -61,7 +74,9 @@ fn messages_are_as_many_as_servers_and_each_goes_one_way_and_back() {
     let mut before = 0;
     for servers in [10, 100, 1000] {
         let mut sim = Sim::new(servers, procs, 1, Order::First);
-        let all: Vec<Proc> = (1..=servers).map(|server| Proc::all(nspace(server))).collect();
+        let all: Vec<Proc> = (1..=servers)
+            .map(|server| Proc::all(nspace(server)))
+            .collect();
         let construct = leader(&all);
         for server in 1..=servers {
             for rank in 0..procs {
@@ -72,8 +87,13 @@ fn messages_are_as_many_as_servers_and_each_goes_one_way_and_back() {
         let members = servers as usize * procs as usize;
         assert_eq!(sim.made.len(), members);
         for made in &sim.made {
-            let [Answer::Formed(formed)] = &made.answers[..] else { panic!("{made:?}") };
-            assert_eq!((formed.members.len(), formed.context_id.is_some()), (members, true));
+            let [Answer::Formed(formed)] = &made.answers[..] else {
+                panic!("{made:?}")
+            };
+            assert_eq!(
+                (formed.members.len(), formed.context_id.is_some()),
+                (members, true)
+            );
         }
         // One from each server but the coordinator, and one back.
         assert_eq!(sim.sent, 2 * (servers as usize - 1));
@@ -90,7 +110,10 @@ fn late_ones_learn_at_once_how_it_ended_and_may_try_again() {
     sim.come_to_rest().unwrap();
     assert_eq!(Sim::status(&sim.made[0].answers[0]), code::PMIX_ERR_TIMEOUT);
     sim.construct(&both[1], "g", leader(&both), Some(1000));
-    assert_eq!(sim.made[1].answers, sim.made[0].answers, "with the same words, and without any message");
+    assert_eq!(
+        sim.made[1].answers, sim.made[0].answers,
+        "with the same words, and without any message"
+    );
     for proc in &both {
         sim.construct(proc, "g", leader(&both), Some(1000));
     }
@@ -114,11 +137,21 @@ fn what_was_on_its_way_for_long_is_answered_by_what_was_decided_meanwhile() {
     // ... and what has come of it since, for longer.
     sim.pass(10_000);
     sim.deliver_all();
-    let status = |sim: &Sim, call: usize| sim.made[call].answers.iter().map(Sim::status).collect::<Vec<_>>();
+    let status = |sim: &Sim, call: usize| {
+        sim.made[call]
+            .answers
+            .iter()
+            .map(Sim::status)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(status(&sim, 3), [code::PMIX_ERR_TIMEOUT]);
     sim.construct(&both[0], "g", leader(&both), Some(1000));
     sim.come_to_rest().unwrap();
-    assert_eq!(status(&sim, 4), [code::PMIX_ERR_TIMEOUT], "the other one does not wait any more");
+    assert_eq!(
+        status(&sim, 4),
+        [code::PMIX_ERR_TIMEOUT],
+        "the other one does not wait any more"
+    );
 }
 
 #[test]
@@ -126,11 +159,15 @@ fn whoever_decides_keeps_nothing_for_whoever_comes_after() {
     let mut sim = Sim::new(2, 1, 1, Order::First);
     let both = [proc(1, 0), proc(2, 0)];
     for _ in 0..100 {
-        both.iter().for_each(|proc| sim.construct(proc, "g", leader(&both), None));
+        both.iter()
+            .for_each(|proc| sim.construct(proc, "g", leader(&both), None));
         sim.deliver_all();
         both.iter().for_each(|proc| sim.destruct(proc, "g", None));
         sim.deliver_all();
     }
     let left = |server| sim.servers[&ServerId(server)].leftovers();
-    assert_eq!([left(1), left(2)].map(Option::unwrap), ["a board", "a past"]);
+    assert_eq!(
+        [left(1), left(2)].map(Option::unwrap),
+        ["a board", "a past"]
+    );
 }

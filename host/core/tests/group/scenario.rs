@@ -47,10 +47,13 @@ impl Plan {
 
     /// What anybody was told that was formed, whether or not they are left.
     fn formed(&self, sim: &Sim) -> Option<Arc<Formed>> {
-        sim.made.iter().filter(|made| self.is_of(made)).find_map(|made| match made.answers.first() {
-            Some(Answer::Formed(formed)) => Some(formed.clone()),
-            _ => None,
-        })
+        sim.made
+            .iter()
+            .filter(|made| self.is_of(made))
+            .find_map(|made| match made.answers.first() {
+                Some(Answer::Formed(formed)) => Some(formed.clone()),
+                _ => None,
+            })
     }
 }
 
@@ -68,11 +71,22 @@ pub enum Weather {
 /// One case; an error says what is wrong.
 pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     let mut random = Random(seed);
-    let servers = if random.percent(50) { 1 + random.below(4) } else { 1 + random.below(16) } as u32;
+    let servers = if random.percent(50) {
+        1 + random.below(4)
+    } else {
+        1 + random.below(16)
+    } as u32;
     let procs = 1 + random.below(4) as u32;
-    let everybody: Vec<Proc> = (1..=servers).flat_map(|s| (0..procs).map(move |r| proc(s, r))).collect();
-    let plans: Vec<Plan> = (0..=random.below(3)).map(|n| plan(&mut random, n, &everybody)).collect();
-    let mut deeds: Vec<Deed> = plans.iter().flat_map(|plan| calls(&mut random, plan, &everybody)).collect();
+    let everybody: Vec<Proc> = (1..=servers)
+        .flat_map(|s| (0..procs).map(move |r| proc(s, r)))
+        .collect();
+    let plans: Vec<Plan> = (0..=random.below(3))
+        .map(|n| plan(&mut random, n, &everybody))
+        .collect();
+    let mut deeds: Vec<Deed> = plans
+        .iter()
+        .flat_map(|plan| calls(&mut random, plan, &everybody))
+        .collect();
     if weather != Weather::Calm {
         for _ in 0..random.below(4) {
             let victim = everybody[random.below(everybody.len())].clone();
@@ -81,7 +95,9 @@ pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     }
     if weather == Weather::Storm && servers > 1 {
         for _ in 0..random.below(servers.min(4) as usize) {
-            deeds.push(Deed::ServerDies(ServerId(1 + random.below(servers as usize) as u32)));
+            deeds.push(Deed::ServerDies(ServerId(
+                1 + random.below(servers as usize) as u32,
+            )));
         }
     }
     for plan in plans.iter().filter(|plan| plan.wishes.leads) {
@@ -117,7 +133,8 @@ fn act(sim: &mut Sim, deed: Deed) {
     match deed {
         Deed::Construct(proc, group, construct, timeout) => {
             // Calls are made twice while the first waits; what is called once more later is another group.
-            let ended = |made: &Made| made.proc == proc && made.group == group && !made.answers.is_empty();
+            let ended =
+                |made: &Made| made.proc == proc && made.group == group && !made.answers.is_empty();
             if !sim.made.iter().any(ended) {
                 sim.construct(&proc, &group, construct, timeout);
             }
@@ -140,7 +157,11 @@ fn act(sim: &mut Sim, deed: Deed) {
 fn plan(random: &mut Random, number: usize, everybody: &[Proc]) -> Plan {
     let many = 1 + random.below(everybody.len());
     let mut members = random.some(everybody, many);
-    let added = if random.percent(40) { members.split_off(1 + random.below(members.len())) } else { Vec::new() };
+    let added = if random.percent(40) {
+        members.split_off(1 + random.below(members.len()))
+    } else {
+        Vec::new()
+    };
     let wishes = Wishes {
         context_id: random.percent(50),
         optional: random.percent(20),
@@ -155,9 +176,19 @@ fn plan(random: &mut Random, number: usize, everybody: &[Proc]) -> Plan {
         all
     });
     let all: Vec<Proc> = members.iter().chain(&added).cloned().collect();
-    let refused = random.percent(15).then(|| all[random.below(all.len())].clone());
+    let refused = random
+        .percent(15)
+        .then(|| all[random.below(all.len())].clone());
     let name = format!("group{number}");
-    Plan { name, leaders: members, added, wishes, order, refused, is_sound: !random.percent(15) }
+    Plan {
+        name,
+        leaders: members,
+        added,
+        wishes,
+        order,
+        refused,
+        is_sound: !random.percent(15),
+    }
 }
 
 /// The calls of those who take part.
@@ -167,10 +198,22 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
     let odd = random.below(plan.leaders.len());
     // Somebody who is not meant, and may not, wants the same name; who was added goes by that alone.
     let outsider = everybody.iter().find(|proc| !plan.leaders.contains(proc));
-    if let Some(outsider) = outsider.filter(|_| !bootstrap && plan.added.is_empty() && random.percent(25)) {
-        let named = plan.leaders.iter().take(2).chain([outsider]).cloned().collect();
+    if let Some(outsider) =
+        outsider.filter(|_| !bootstrap && plan.added.is_empty() && random.percent(25))
+    {
+        let named = plan
+            .leaders
+            .iter()
+            .take(2)
+            .chain([outsider])
+            .cloned()
+            .collect();
         let construct = Construct::of(Role::Leader(named));
-        deeds.push(Deed::Refuse(outsider.clone(), plan.name.clone(), Some(construct)));
+        deeds.push(Deed::Refuse(
+            outsider.clone(),
+            plan.name.clone(),
+            Some(construct),
+        ));
     }
     for (n, leader) in plan.leaders.iter().enumerate() {
         let mut named: BTreeSet<Proc> = plan.leaders.iter().cloned().collect();
@@ -179,25 +222,50 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
             count += 1;
             named.insert(proc(1, 0));
         }
-        let role = if bootstrap { Role::Bootstrap(count) } else { Role::Leader(named.into_iter().collect()) };
+        let role = if bootstrap {
+            Role::Bootstrap(count)
+        } else {
+            Role::Leader(named.into_iter().collect())
+        };
         // Any of those who lead may add some of them.
-        let additions =
-            plan.added.iter().enumerate().filter(|(i, _)| i % plan.leaders.len() == n).map(|(_, p)| p.clone());
+        let additions = plan
+            .added
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i % plan.leaders.len() == n)
+            .map(|(_, p)| p.clone());
         let leads = plan.wishes.leads && n == 0;
         let construct = Construct {
-            wishes: Wishes { leads, ..plan.wishes },
+            wishes: Wishes {
+                leads,
+                ..plan.wishes
+            },
             additions: additions.collect(),
             order: plan.order.clone(),
             ..Construct::of(role)
         };
         if plan.refused.as_ref() == Some(leader) {
-            deeds.push(Deed::Refuse(leader.clone(), plan.name.clone(), Some(construct)));
+            deeds.push(Deed::Refuse(
+                leader.clone(),
+                plan.name.clone(),
+                Some(construct),
+            ));
             continue;
         }
         let timeout = random.percent(30).then(|| 1000 + random.next() % 30_000);
-        deeds.push(Deed::Construct(leader.clone(), plan.name.clone(), construct.clone(), timeout));
+        deeds.push(Deed::Construct(
+            leader.clone(),
+            plan.name.clone(),
+            construct.clone(),
+            timeout,
+        ));
         if random.percent(10) {
-            deeds.push(Deed::Construct(leader.clone(), plan.name.clone(), construct, timeout));
+            deeds.push(Deed::Construct(
+                leader.clone(),
+                plan.name.clone(),
+                construct,
+                timeout,
+            ));
         }
     }
     for member in &plan.added {
@@ -223,7 +291,9 @@ fn ending(answer: &Answer) -> Ending {
 /// Everybody alive who called first has one answer, and those for one group are the same.
 fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
     for plan in plans {
-        let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some() && sim.alive.contains(&made.proc);
+        let of_plan = |made: &&Made| {
+            plan.is_of(made) && made.construct.is_some() && sim.alive.contains(&made.proc)
+        };
         let mut endings: Vec<(&Made, Ending)> = Vec::new();
         for made in sim.made.iter().filter(of_plan) {
             let [answer] = &made.answers[..] else {
@@ -238,14 +308,21 @@ fn constructs_agree(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
         let formed = plan.formed(sim);
         let goes_on = plan.wishes.fault_tolerant || plan.wishes.optional || plan.wishes.leads;
         if let Some(formed) = formed.filter(|_| goes_on) {
-            endings.retain(|(made, _)| formed.members.contains(&made.proc) || !plan.added.contains(&made.proc));
+            endings.retain(|(made, _)| {
+                formed.members.contains(&made.proc) || !plan.added.contains(&made.proc)
+            });
         }
         // Who names others than somebody else does is awaited by nobody: all fail, each in its way.
-        let same = |one: &Ending, other: &Ending| one == other || (!plan.is_sound && one.is_err() && other.is_err());
+        let same = |one: &Ending, other: &Ending| {
+            one == other || (!plan.is_sound && one.is_err() && other.is_err())
+        };
         if let Some((first, ending)) = endings.first()
             && let Some((other, different)) = endings.iter().find(|(_, other)| !same(other, ending))
         {
-            return Err(format!("{} ends with {ending:?}, {} with {different:?}", first.proc, other.proc));
+            return Err(format!(
+                "{} ends with {ending:?}, {} with {different:?}",
+                first.proc, other.proc
+            ));
         }
     }
     Ok(())
@@ -258,11 +335,17 @@ fn memberships_agree(sim: &Sim) -> Result<(), String> {
         for (key, formed) in groups.known() {
             let members = groups.members(key).unwrap();
             if let Some(dead) = members.iter().find(|member| !sim.alive.contains(member)) {
-                return Err(format!("server {server:?} has {dead} in {key:?}, who is dead"));
+                return Err(format!(
+                    "server {server:?} has {dead} in {key:?}, who is dead"
+                ));
             }
-            let first = known.entry(key.clone()).or_insert_with(|| (formed, members.clone()));
+            let first = known
+                .entry(key.clone())
+                .or_insert_with(|| (formed, members.clone()));
             if *first != (formed, members.clone()) {
-                return Err(format!("servers differ about {key:?}: {first:?} and {members:?}"));
+                return Err(format!(
+                    "servers differ about {key:?}: {first:?} and {members:?}"
+                ));
             }
         }
     }
@@ -271,18 +354,27 @@ fn memberships_agree(sim: &Sim) -> Result<(), String> {
 
 /// Where nobody dies and nothing contradicts anything, there is a group, of those who were meant, unless somebody had too little time.
 fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
-    for plan in plans.iter().filter(|plan| plan.is_sound && plan.refused.is_none()) {
+    for plan in plans
+        .iter()
+        .filter(|plan| plan.is_sound && plan.refused.is_none())
+    {
         let mut meant: Vec<Proc> = plan.leaders.iter().chain(&plan.added).cloned().collect();
         match &plan.order {
             Some(order) => meant.clone_from(order),
             None => meant.sort(),
         }
-        for made in sim.made.iter().filter(|made| plan.is_of(made) && !made.is_second) {
+        for made in sim
+            .made
+            .iter()
+            .filter(|made| plan.is_of(made) && !made.is_second)
+        {
             match made.answers.first() {
                 Some(Answer::Formed(formed)) if !formed.members.iter().eq(&meant) => {
                     return Err(format!("{:?} instead of {meant:?}", formed.members));
                 }
-                Some(Answer::Formed(formed)) if formed.context_id.is_some() != plan.wishes.context_id => {
+                Some(Answer::Formed(formed))
+                    if formed.context_id.is_some() != plan.wishes.context_id =>
+                {
                     return Err(format!("context id {:?}", formed.context_id));
                 }
                 Some(Answer::Failed(failure))
@@ -298,34 +390,63 @@ fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
 }
 
 /// Where one of those who are meant may not take part, there is no group, unless that one has died. Whoever is told that hears why.
-fn nothing_comes_of_what_somebody_may_not(sim: &Sim, plans: &[Plan], weather: Weather) -> Result<(), String> {
+fn nothing_comes_of_what_somebody_may_not(
+    sim: &Sim,
+    plans: &[Plan],
+    weather: Weather,
+) -> Result<(), String> {
     for plan in plans {
-        let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some() && !made.is_second;
-        for made in sim.made.iter().filter(of_plan).filter(|_| plan.refused.is_some()) {
+        let of_plan =
+            |made: &&Made| plan.is_of(made) && made.construct.is_some() && !made.is_second;
+        for made in sim
+            .made
+            .iter()
+            .filter(of_plan)
+            .filter(|_| plan.refused.is_some())
+        {
             // Whoever adds somebody may have died before it could say so.
-            let is_meant = |refused: &Proc| weather == Weather::Calm || plan.leaders.contains(refused);
-            let is_there = plan.refused.as_ref().is_some_and(|who| sim.alive.contains(who) && is_meant(who));
+            let is_meant =
+                |refused: &Proc| weather == Weather::Calm || plan.leaders.contains(refused);
+            let is_there = plan
+                .refused
+                .as_ref()
+                .is_some_and(|who| sim.alive.contains(who) && is_meant(who));
             match made.answers.first() {
                 Some(Answer::Formed(_)) if is_there => {
-                    return Err(format!("{made:?} of a group that may not be, {:?}", plan.refused));
+                    return Err(format!(
+                        "{made:?} of a group that may not be, {:?}",
+                        plan.refused
+                    ));
                 }
                 Some(Answer::Failed(failure))
-                    if weather == Weather::Calm && plan.is_sound && !is_refusal(failure) && !may_be(failure.status) =>
+                    if weather == Weather::Calm
+                        && plan.is_sound
+                        && !is_refusal(failure)
+                        && !may_be(failure.status) =>
                 {
-                    return Err(format!("{made:?} should have failed since {:?} may not", plan.refused));
+                    return Err(format!(
+                        "{made:?} should have failed since {:?} may not",
+                        plan.refused
+                    ));
                 }
                 _ => {}
             }
         }
     }
     for made in sim.made.iter().filter(|made| made.construct.is_some()) {
-        let is_told =
-            made.answers.iter().any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
+        let is_told = made
+            .answers
+            .iter()
+            .any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
         let hears = sim.heard.iter().any(|heard| {
-            (&heard.proc, heard.code, &heard.group) == (&made.proc, code::PMIX_GROUP_CONSTRUCT_ABORT, &made.group)
+            (&heard.proc, heard.code, &heard.group)
+                == (&made.proc, code::PMIX_GROUP_CONSTRUCT_ABORT, &made.group)
         });
         if is_told != hears && !made.is_second {
-            return Err(format!("{made:?}, which hears {}why", if is_told { "not " } else { "" }));
+            return Err(format!(
+                "{made:?}, which hears {}why",
+                if is_told { "not " } else { "" }
+            ));
         }
     }
     Ok(())
@@ -342,9 +463,16 @@ fn may_be(status: Status) -> bool {
 
 /// Where deaths are borne, none has a construct come to nothing.
 fn those_who_bear_deaths_do(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
-    for plan in plans.iter().filter(|plan| plan.is_sound && plan.wishes.fault_tolerant && !plan.wishes.leads) {
+    for plan in plans
+        .iter()
+        .filter(|plan| plan.is_sound && plan.wishes.fault_tolerant && !plan.wishes.leads)
+    {
         let of_plan = |made: &&Made| plan.is_of(made) && made.construct.is_some();
-        let aborted = |made: &&Made| made.answers.iter().any(|answer| aborted(Sim::status(answer)));
+        let aborted = |made: &&Made| {
+            made.answers
+                .iter()
+                .any(|answer| aborted(Sim::status(answer)))
+        };
         if let Some(made) = sim.made.iter().filter(of_plan).find(aborted) {
             return Err(format!("{made:?} was given up because of a death"));
         }
@@ -358,16 +486,25 @@ fn aborted(status: Status) -> bool {
 }
 
 /// Members call for the end of their groups, some of them leave or die meanwhile: all who called and are left have the same answer.
-fn dissolve(sim: &mut Sim, random: &mut Random, plans: &[Plan], weather: Weather) -> Result<(), String> {
+fn dissolve(
+    sim: &mut Sim,
+    random: &mut Random,
+    plans: &[Plan],
+    weather: Weather,
+) -> Result<(), String> {
     let mut deeds = Vec::new();
     for plan in plans {
-        let Some(formed) = plan.formed(sim) else { continue };
+        let Some(formed) = plan.formed(sim) else {
+            continue;
+        };
         for member in formed.members.iter() {
             match random.below(12) {
                 0 => deeds.push(Deed::Leave(member.clone(), plan.name.clone())),
                 1 if weather == Weather::Storm => deeds.push(Deed::Die(member.clone())),
                 3 => deeds.push(Deed::Refuse(member.clone(), plan.name.clone(), None)),
-                2 if weather == Weather::Storm => deeds.push(Deed::ServerDies(sim.homes[&member.nspace])),
+                2 if weather == Weather::Storm => {
+                    deeds.push(Deed::ServerDies(sim.homes[&member.nspace]))
+                }
                 _ => {
                     let timeout = random.percent(20).then(|| 1000 + random.next() % 30_000);
                     deeds.push(Deed::Destruct(member.clone(), plan.name.clone(), timeout));
@@ -386,10 +523,16 @@ fn dissolve(sim: &mut Sim, random: &mut Random, plans: &[Plan], weather: Weather
     sim.come_to_rest()?;
     for plan in plans {
         let theirs = |made: &&Made| made.group == plan.name && sim.alive.contains(&made.proc);
-        let ends: Vec<Status> =
-            sim.made[first..].iter().filter(theirs).map(|made| Sim::status(&made.answers[0])).collect();
+        let ends: Vec<Status> = sim.made[first..]
+            .iter()
+            .filter(theirs)
+            .map(|made| Sim::status(&made.answers[0]))
+            .collect();
         if let Some(other) = ends.iter().find(|other| **other != ends[0]) {
-            return Err(format!("{:?} ends with {:?} and {other:?}", plan.name, ends[0]));
+            return Err(format!(
+                "{:?} ends with {:?} and {other:?}",
+                plan.name, ends[0]
+            ));
         }
     }
     Ok(())

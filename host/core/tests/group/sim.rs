@@ -3,8 +3,8 @@ use super::random::Random;
 use peal_core::{
     Time,
     group::{
-        Announced, Answer, Call, Construct, GroupKey, GroupName, Groups, Instance, JobFacts, Message, Refusal, Saying,
-        ServerId, Settings, Step,
+        Announced, Answer, Call, Construct, GroupKey, GroupName, Groups, Instance, JobFacts,
+        Message, Refusal, Saying, ServerId, Settings, Step,
     },
     server::{PeerId, RequestId},
 };
@@ -84,7 +84,12 @@ pub struct Sim {
 
 pub fn settings() -> Settings {
     let seconds = Duration::from_secs;
-    Settings { timeout: seconds(60), decision: seconds(5), memory: seconds(120), max: 16 }
+    Settings {
+        timeout: seconds(60),
+        decision: seconds(5),
+        memory: seconds(120),
+        max: 16,
+    }
 }
 
 pub fn nspace(server: u32) -> Nspace {
@@ -97,11 +102,18 @@ pub fn proc(server: u32, rank: u32) -> Proc {
 
 /// What a policy says of whoever it refuses; not a status that anything else has.
 pub fn refusal(proc: &Proc) -> Refusal {
-    Refusal { proc: proc.clone(), status: code::PMIX_ERR_NO_PERMISSIONS, reasons: Vec::new() }
+    Refusal {
+        proc: proc.clone(),
+        status: code::PMIX_ERR_NO_PERMISSIONS,
+        reasons: Vec::new(),
+    }
 }
 
 pub fn group_key(name: &str) -> GroupKey {
-    GroupKey { uid: UID, name: GroupName::Called(Text::from(name)) }
+    GroupKey {
+        uid: UID,
+        name: GroupName::Called(Text::from(name)),
+    }
 }
 
 impl Sim {
@@ -126,7 +138,12 @@ impl Sim {
         for number in 1..=servers {
             let id = ServerId(number);
             sim.servers.insert(id, Groups::new(id, settings()));
-            let others: Vec<ServerId> = sim.servers.keys().copied().filter(|other| *other != id).collect();
+            let others: Vec<ServerId> = sim
+                .servers
+                .keys()
+                .copied()
+                .filter(|other| *other != id)
+                .collect();
             for other in others {
                 sim.step(other, |groups, _| groups.server_joined(id));
                 sim.step(id, |groups, _| groups.server_joined(other));
@@ -139,7 +156,9 @@ impl Sim {
     }
 
     fn step(&mut self, at: ServerId, what: impl FnOnce(&mut Groups, Time) -> Vec<Step>) {
-        let Some(groups) = self.servers.get_mut(&at) else { return };
+        let Some(groups) = self.servers.get_mut(&at) else {
+            return;
+        };
         let steps = what(groups, Time(self.now));
         for step in steps {
             match step {
@@ -148,18 +167,26 @@ impl Sim {
                     self.tells_in_order(at, to, &message);
                     self.sent += 1;
                     if self.servers.contains_key(&to) {
-                        self.links.entry((at, to)).or_default().push_back(Parcel::Message(message));
+                        self.links
+                            .entry((at, to))
+                            .or_default()
+                            .push_back(Parcel::Message(message));
                     }
                 }
                 Step::Answer { to, answer } => self.made[to.tag as usize].answers.push(answer),
                 Step::Learn(formed) => {
-                    let elsewhere = formed.members.jobs().filter(|nspace| self.homes.get(nspace) != Some(&at)).cloned();
+                    let elsewhere = formed
+                        .members
+                        .jobs()
+                        .filter(|nspace| self.homes.get(nspace) != Some(&at))
+                        .cloned();
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
                 Step::Lost { .. } => panic!("nobody is invited"),
                 Step::Forget(jobs) => {
                     let learnt = self.learnt.entry(at).or_default();
-                    jobs.iter().for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
+                    jobs.iter()
+                        .for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
                 }
                 Step::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
             }
@@ -168,16 +195,30 @@ impl Sim {
 
     /// What a coordinator decides everybody hears of in that order; one that takes over tells some of it again.
     fn tells_in_order(&mut self, at: ServerId, to: ServerId, message: &Message) {
-        let Message::Down(outcome) = message else { return };
+        let Message::Down(outcome) = message else {
+            return;
+        };
         let before = self.told.insert((at, to), outcome.instance);
         let is_first = at == ServerId(1);
-        assert!(!is_first || before.is_none_or(|before| before < outcome.instance), "{to:?} hears {outcome:?} late");
+        assert!(
+            !is_first || before.is_none_or(|before| before < outcome.instance),
+            "{to:?} hears {outcome:?} late"
+        );
     }
 
     fn hear(&mut self, procs: &[Proc], code: Status, infos: &[Info]) {
-        let value = |key| infos.iter().find(|info| info.key == key).map(|info| &info.value);
-        let group = value(key::PMIX_GROUP_ID).and_then(Value::as_str).expect("every event of a group names it");
-        let Some(Value::Proc(about)) = value(key::PMIX_EVENT_AFFECTED_PROC) else { panic!("and whom it is about") };
+        let value = |key| {
+            infos
+                .iter()
+                .find(|info| info.key == key)
+                .map(|info| &info.value)
+        };
+        let group = value(key::PMIX_GROUP_ID)
+            .and_then(Value::as_str)
+            .expect("every event of a group names it");
+        let Some(Value::Proc(about)) = value(key::PMIX_EVENT_AFFECTED_PROC) else {
+            panic!("and whom it is about")
+        };
         let members = match value(key::PMIX_GROUP_MEMBERSHIP) {
             Some(Value::DataArray(array)) => array.as_procs().unwrap(),
             _ => Vec::new(),
@@ -195,7 +236,13 @@ impl Sim {
     /// A job more.
     pub fn job_added(&mut self, server: u32, job: u32, procs: u32) {
         self.step(ServerId(server), |groups, _| {
-            groups.job_added(&nspace(job), JobFacts { size: procs, owner: Identity { uid: UID, gid: UID } })
+            groups.job_added(
+                &nspace(job),
+                JobFacts {
+                    size: procs,
+                    owner: Identity { uid: UID, gid: UID },
+                },
+            )
         });
         self.homes.insert(nspace(job), ServerId(server));
         self.alive.extend((0..procs).map(|rank| proc(job, rank)));
@@ -205,13 +252,25 @@ impl Sim {
         self.homes[&proc.nspace]
     }
 
-    pub fn construct(&mut self, proc: &Proc, group: &str, construct: Construct, timeout: Option<u64>) {
+    pub fn construct(
+        &mut self,
+        proc: &Proc,
+        group: &str,
+        construct: Construct,
+        timeout: Option<u64>,
+    ) {
         self.call(proc, group, Some(Arc::new(construct)), timeout, None);
     }
 
     /// Somebody calls who may not.
     pub fn refuse(&mut self, proc: &Proc, group: &str, construct: Option<Construct>) {
-        self.call(proc, group, construct.map(Arc::new), None, Some(refusal(proc)));
+        self.call(
+            proc,
+            group,
+            construct.map(Arc::new),
+            None,
+            Some(refusal(proc)),
+        );
     }
 
     pub fn destruct(&mut self, proc: &Proc, group: &str, timeout: Option<u64>) {
@@ -229,22 +288,42 @@ impl Sim {
         if !self.alive.contains(proc) {
             return;
         }
-        let to = RequestId { peer: PeerId(1), tag: self.made.len() as u32 };
+        let to = RequestId {
+            peer: PeerId(1),
+            tag: self.made.len() as u32,
+        };
         let same = (proc.clone(), group.to_owned(), construct.is_some());
         let before = self.last.insert(same, self.made.len());
         let is_second = before.is_some_and(|before| self.made[before].answers.is_empty());
         let answers = Vec::new();
         let what = construct.clone();
         let is_refused = refusal.is_some();
-        self.made.push(Made { proc: proc.clone(), group: group.to_owned(), construct, is_second, is_refused, answers });
+        self.made.push(Made {
+            proc: proc.clone(),
+            group: group.to_owned(),
+            construct,
+            is_second,
+            is_refused,
+            answers,
+        });
         let timeout = timeout.map(Duration::from_millis);
-        let call = Call { to, key: group_key(group), proc: proc.clone(), what, timeout, refusal };
+        let call = Call {
+            to,
+            key: group_key(group),
+            proc: proc.clone(),
+            what,
+            timeout,
+            refusal,
+        };
         self.step(self.home(proc), |groups, now| groups.call(call, now));
     }
 
     pub fn leave(&mut self, proc: &Proc, group: &str) {
         if self.alive.contains(proc) {
-            let to = RequestId { peer: PeerId(1), tag: self.made.len() as u32 };
+            let to = RequestId {
+                peer: PeerId(1),
+                tag: self.made.len() as u32,
+            };
             let made = Made {
                 proc: proc.clone(),
                 group: format!("leave {group}"),
@@ -254,25 +333,36 @@ impl Sim {
                 answers: Vec::new(),
             };
             self.made.push(made);
-            self.step(self.home(proc), |groups, now| groups.leave(to, &group_key(group), proc, now));
+            self.step(self.home(proc), |groups, now| {
+                groups.leave(to, &group_key(group), proc, now)
+            });
         }
     }
 
     /// A proc leaves and has told these members by an event of its own.
     pub fn depart(&mut self, proc: &Proc, group: &str, notified: &[Proc]) {
         let notified = notified.iter().cloned().collect();
-        self.step(self.home(proc), |groups, now| groups.part(&group_key(group), proc, notified, now));
+        self.step(self.home(proc), |groups, now| {
+            groups.part(&group_key(group), proc, notified, now)
+        });
     }
 
     /// A proc of this server says that these have formed a group by themselves.
     pub fn announce(&mut self, server: u32, group: &str, members: &[Proc]) {
-        let announced = Announced { members: members.to_vec(), context_id: None };
-        self.step(ServerId(server), |groups, now| groups.announce(&group_key(group), announced, now));
+        let announced = Announced {
+            members: members.to_vec(),
+            context_id: None,
+        };
+        self.step(ServerId(server), |groups, now| {
+            groups.announce(&group_key(group), announced, now)
+        });
     }
 
     pub fn say(&mut self, proc: &Proc, group: &str, saying: Saying) {
         if self.alive.contains(proc) {
-            self.step(self.home(proc), |groups, now| groups.say(&group_key(group), proc, saying, now));
+            self.step(self.home(proc), |groups, now| {
+                groups.say(&group_key(group), proc, saying, now)
+            });
         }
     }
 
@@ -290,11 +380,18 @@ impl Sim {
         self.alive.retain(|proc| homes[&proc.nspace] != server);
         self.links.retain(|(_, to), _| *to != server);
         // It has died while it sent: of what is on its way the last may never have left.
-        for ((_, _), parcels) in self.links.iter_mut().filter(|((from, _), _)| *from == server) {
+        for ((_, _), parcels) in self
+            .links
+            .iter_mut()
+            .filter(|((from, _), _)| *from == server)
+        {
             parcels.truncate(self.random.below(parcels.len() + 1));
         }
         for other in self.servers.keys() {
-            self.links.entry((server, *other)).or_default().push_back(Parcel::Left);
+            self.links
+                .entry((server, *other))
+                .or_default()
+                .push_back(Parcel::Left);
         }
     }
 
@@ -305,14 +402,18 @@ impl Sim {
             Order::Reversed => self.links.keys().next_back(),
             Order::Random => self.links.keys().nth(self.random.below(self.links.len())),
         };
-        let Some((from, to)) = link.copied() else { return false };
+        let Some((from, to)) = link.copied() else {
+            return false;
+        };
         let parcels = self.links.get_mut(&(from, to)).unwrap();
         let parcel = parcels.pop_front().unwrap();
         if parcels.is_empty() {
             self.links.remove(&(from, to));
         }
         match parcel {
-            Parcel::Message(message) => self.step(to, |groups, now| groups.received(from, message, now)),
+            Parcel::Message(message) => {
+                self.step(to, |groups, now| groups.received(from, message, now))
+            }
             Parcel::Left => self.step(to, |groups, now| groups.server_left(from, now)),
         }
         true
@@ -352,7 +453,9 @@ impl Sim {
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Made> {
-        self.made.iter().filter(|made| made.answers.is_empty() && self.alive.contains(&made.proc))
+        self.made
+            .iter()
+            .filter(|made| made.answers.is_empty() && self.alive.contains(&made.proc))
     }
 
     /// Everybody ends; whether nothing is left of anything.

@@ -7,27 +7,47 @@ use peal_core::group::{Answer, Construct, Role, ServerId, Wishes};
 use peal_model::{Proc, Status, code};
 
 /// Has these construct a group, each wanting an order of members; what each is answered.
-fn construct(sim: &mut Sim, named: &[Proc], orders: &[(Proc, Vec<Proc>)]) -> Vec<Result<Vec<Proc>, Status>> {
+fn construct(
+    sim: &mut Sim,
+    named: &[Proc],
+    orders: &[(Proc, Vec<Proc>)],
+) -> Vec<Result<Vec<Proc>, Status>> {
     let before = sim.made.len();
     for (proc, order) in orders {
-        sim.construct(proc, "g", Construct { order: Some(order.clone()), ..leader(named) }, None);
+        sim.construct(
+            proc,
+            "g",
+            Construct {
+                order: Some(order.clone()),
+                ..leader(named)
+            },
+            None,
+        );
     }
     sim.come_to_rest().unwrap();
-    let answered = sim.made[before..].iter().map(|made| match &made.answers[..] {
-        [Answer::Formed(formed)] => Ok(formed.members.iter().cloned().collect()),
-        [answer] => Err(Sim::status(answer)),
-        answers => panic!("{answers:?}"),
-    });
+    let answered = sim.made[before..]
+        .iter()
+        .map(|made| match &made.answers[..] {
+            [Answer::Formed(formed)] => Ok(formed.members.iter().cloned().collect()),
+            [answer] => Err(Sim::status(answer)),
+            answers => panic!("{answers:?}"),
+        });
     answered.collect()
 }
 
 #[test]
 fn an_order_of_members_may_name_whole_jobs_and_must_be_the_same_for_all() {
-    let (both, last) = ([Proc::all(nspace(1)), Proc::all(nspace(2))], [proc(1, 1), proc(1, 0)]);
+    let (both, last) = (
+        [Proc::all(nspace(1)), Proc::all(nspace(2))],
+        [proc(1, 1), proc(1, 0)],
+    );
     let each = [proc(2, 0), proc(2, 1), proc(1, 1), proc(1, 0)];
     let whole = [&both[1..], &last].concat();
-    let (turned, short, twice) =
-        ([&last, &both[1..]].concat(), both[1..].to_vec(), [&both[1..], &both, &last].concat());
+    let (turned, short, twice) = (
+        [&last, &both[1..]].concat(),
+        both[1..].to_vec(),
+        [&both[1..], &both, &last].concat(),
+    );
     let conflict = Err(code::PMIX_ERR_BAD_PARAM);
     for (wanted, expected) in [
         ([&whole, &each.to_vec()], Ok(each.to_vec())),
@@ -36,8 +56,16 @@ fn an_order_of_members_may_name_whole_jobs_and_must_be_the_same_for_all() {
         ([&twice, &twice], conflict.clone()),
     ] {
         let mut sim = Sim::new(2, 2, 1, Order::First);
-        let orders: Vec<_> = each.iter().enumerate().map(|(n, proc)| (proc.clone(), wanted[n % 2].clone())).collect();
-        assert_eq!(construct(&mut sim, &both, &orders), vec![expected; 4], "{wanted:?}");
+        let orders: Vec<_> = each
+            .iter()
+            .enumerate()
+            .map(|(n, proc)| (proc.clone(), wanted[n % 2].clone()))
+            .collect();
+        assert_eq!(
+            construct(&mut sim, &both, &orders),
+            vec![expected; 4],
+            "{wanted:?}"
+        );
     }
 }
 
@@ -46,7 +74,10 @@ fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
     let mut sim = Sim::new(2, 1, 1, Order::First);
     let all = [1, 2, 3].map(|job| Proc::all(nspace(job)));
     let order = vec![all[2].clone(), all[0].clone(), all[1].clone()];
-    let construct = Construct { order: Some(order), ..leader(&all) };
+    let construct = Construct {
+        order: Some(order),
+        ..leader(&all)
+    };
     for job in [1, 2] {
         sim.construct(&proc(job, 0), "g", construct.clone(), None);
     }
@@ -57,8 +88,17 @@ fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
     }
     sim.come_to_rest().unwrap();
     for made in &sim.made {
-        let [Answer::Formed(formed)] = &made.answers[..] else { panic!("{made:?}") };
-        assert!(formed.members.iter().eq(&[proc(3, 0), proc(3, 1), proc(1, 0), proc(2, 0)]), "{:?}", formed.members);
+        let [Answer::Formed(formed)] = &made.answers[..] else {
+            panic!("{made:?}")
+        };
+        assert!(
+            formed
+                .members
+                .iter()
+                .eq(&[proc(3, 0), proc(3, 1), proc(1, 0), proc(2, 0)]),
+            "{:?}",
+            formed.members
+        );
     }
 }
 
@@ -67,16 +107,29 @@ fn who_is_left_is_told_who_failed_and_who_is_left() {
     let mut sim = Sim::new(3, 1, 1, Order::First);
     let all = [1, 2, 3].map(|server| proc(server, 0));
     let leads = leader(&all);
-    let construct = Construct { wishes: Wishes { notify: true, ..leads.wishes }, ..leads };
-    all.iter().for_each(|proc| sim.construct(proc, "g", construct.clone(), None));
+    let construct = Construct {
+        wishes: Wishes {
+            notify: true,
+            ..leads.wishes
+        },
+        ..leads
+    };
+    all.iter()
+        .for_each(|proc| sim.construct(proc, "g", construct.clone(), None));
     sim.deliver_all();
     for (dead, left) in [(1, vec![0, 2]), (0, vec![2])] {
         let heard = sim.heard.len();
         sim.die(&all[dead]);
         sim.deliver_all();
         let left: Vec<Proc> = left.into_iter().map(|at: usize| all[at].clone()).collect();
-        let told: Vec<_> = sim.heard[heard..].iter().map(|heard| (heard.code, &heard.about, &heard.members)).collect();
-        assert_eq!(told, vec![(code::PMIX_GROUP_MEMBER_FAILED, &all[dead], &left); left.len()]);
+        let told: Vec<_> = sim.heard[heard..]
+            .iter()
+            .map(|heard| (heard.code, &heard.about, &heard.members))
+            .collect();
+        assert_eq!(
+            told,
+            vec![(code::PMIX_GROUP_MEMBER_FAILED, &all[dead], &left); left.len()]
+        );
         assert!(sim.heard[heard..].iter().map(|heard| &heard.proc).eq(&left));
     }
 }
@@ -86,7 +139,13 @@ fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_ne
     let mut sim = Sim::new(3, 2, 1, Order::First);
     sim.construct(&proc(1, 0), "g", Construct::of(Role::Member), None);
     let leads = leader(&[proc(2, 0), proc(3, 0)]);
-    let bears_deaths = Construct { wishes: Wishes { fault_tolerant: true, ..leads.wishes }, ..leads };
+    let bears_deaths = Construct {
+        wishes: Wishes {
+            fault_tolerant: true,
+            ..leads.wishes
+        },
+        ..leads
+    };
     sim.construct(&proc(2, 0), "g", bears_deaths, None);
     sim.deliver_all();
     for server in [2, 3] {
@@ -94,9 +153,14 @@ fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_ne
         sim.deliver_all();
     }
     assert_eq!(sim.made[0].answers, [], "there is no group of nobody");
-    let next = Construct { additions: vec![proc(1, 0)], ..leader(&[proc(1, 1)]) };
+    let next = Construct {
+        additions: vec![proc(1, 0)],
+        ..leader(&[proc(1, 1)])
+    };
     sim.construct(&proc(1, 1), "g", next, None);
-    let [Answer::Formed(formed)] = &sim.made[0].answers[..] else { panic!("{:?}", sim.made[0]) };
+    let [Answer::Formed(formed)] = &sim.made[0].answers[..] else {
+        panic!("{:?}", sim.made[0])
+    };
     assert!(formed.members.iter().eq(&[proc(1, 0), proc(1, 1)]));
 }
 
@@ -104,14 +168,22 @@ fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_ne
 fn members_that_a_leaver_has_told_hear_it_from_nobody_else() {
     let mut sim = Sim::new(2, 2, 1, Order::First);
     let all = [proc(1, 0), proc(1, 1), proc(2, 0), proc(2, 1)];
-    all.iter().for_each(|proc| sim.construct(proc, "g", leader(&all), None));
+    all.iter()
+        .for_each(|proc| sim.construct(proc, "g", leader(&all), None));
     sim.deliver_all();
     sim.depart(&all[0], "g", &all[1..3]);
     sim.deliver_all();
-    let told: Vec<_> = sim.heard.iter().map(|heard| (&heard.proc, heard.code)).collect();
+    let told: Vec<_> = sim
+        .heard
+        .iter()
+        .map(|heard| (&heard.proc, heard.code))
+        .collect();
     assert_eq!(told, [(&all[3], code::PMIX_GROUP_LEFT)]);
     let key = group_key("g");
-    assert_eq!(sim.servers[&ServerId(2)].members(&key), Some(all[1..].to_vec()));
+    assert_eq!(
+        sim.servers[&ServerId(2)].members(&key),
+        Some(all[1..].to_vec())
+    );
     sim.depart(&all[1], "g", &all[2..]);
     sim.deliver_all();
     assert_eq!(sim.heard.len(), 1);
@@ -124,9 +196,15 @@ fn announced_group_of_others_stands_and_is_destructed() {
     // Whoever invited them is at the second server, and not in the group.
     sim.announce(2, "g", &members);
     sim.deliver_all();
-    members.iter().for_each(|proc| sim.destruct(proc, "g", None));
+    members
+        .iter()
+        .for_each(|proc| sim.destruct(proc, "g", None));
     sim.come_to_rest().unwrap();
-    assert!(sim.made.iter().all(|made| made.answers == [Answer::Done]), "{:?}", sim.made);
+    assert!(
+        sim.made.iter().all(|made| made.answers == [Answer::Done]),
+        "{:?}",
+        sim.made
+    );
     sim.ends().unwrap();
 }
 
@@ -136,16 +214,36 @@ fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
         let mut sim = Sim::new(2, 2, 1, Order::First);
         dies.iter().for_each(|proc| sim.die(proc));
         let leads = leader(named);
-        let wishes = Wishes { fault_tolerant: tolerant, ..leads.wishes };
+        let wishes = Wishes {
+            fault_tolerant: tolerant,
+            ..leads.wishes
+        };
         for proc in [proc(1, 0), proc(1, 1), proc(2, 0)] {
-            sim.construct(&proc, "g", Construct { wishes, ..leads.clone() }, None);
+            sim.construct(
+                &proc,
+                "g",
+                Construct {
+                    wishes,
+                    ..leads.clone()
+                },
+                None,
+            );
         }
         sim.come_to_rest().unwrap();
-        let [Answer::Formed(formed)] = &sim.made[0].answers[..] else { panic!("{:?}", sim.made[0]) };
+        let [Answer::Formed(formed)] = &sim.made[0].answers[..] else {
+            panic!("{:?}", sim.made[0])
+        };
         formed.whole_jobs.iter().cloned().collect::<Vec<_>>()
     };
     let by_wildcard = [Proc::all(nspace(1)), proc(2, 0)];
     assert_eq!(whole(false, None, &by_wildcard), [nspace(1)]);
-    assert_eq!(whole(false, None, &[proc(1, 0), proc(1, 1), proc(2, 0)]), []);
-    assert_eq!(whole(true, Some(proc(1, 1)), &by_wildcard), [], "one of them is missing");
+    assert_eq!(
+        whole(false, None, &[proc(1, 0), proc(1, 1), proc(2, 0)]),
+        []
+    );
+    assert_eq!(
+        whole(true, Some(proc(1, 1)), &by_wildcard),
+        [],
+        "one of them is missing"
+    );
 }

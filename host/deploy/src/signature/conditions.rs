@@ -28,7 +28,8 @@ impl SignatureConditions {
             if let Some(module) = field.strip_prefix(MODULE) {
                 conditions.module = Some(module.to_owned());
             } else if let Some(seconds) = field.strip_prefix(EXPIRES) {
-                conditions.expires = Some(UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?);
+                conditions.expires =
+                    Some(UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?);
             }
         }
         Some(conditions)
@@ -41,7 +42,10 @@ impl SignatureConditions {
             comment.extend([&SEPARATOR.to_string(), MODULE, module]);
         }
         if let Some(expires) = self.expires {
-            let seconds = expires.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            let seconds = expires
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default()
+                .as_secs();
             comment.extend([&SEPARATOR.to_string(), EXPIRES, &seconds.to_string()]);
         }
         comment
@@ -58,7 +62,10 @@ impl SignatureConditions {
     /// Refuses a signature for the bytes of another module.
     pub(super) fn of_module(&self, name: &str, key: KeyId) -> Result<(), SignatureError> {
         match &self.module {
-            Some(module) if module != name => Err(SignatureError::OtherModule { key, module: module.clone() }),
+            Some(module) if module != name => Err(SignatureError::OtherModule {
+                key,
+                module: module.clone(),
+            }),
             _ => Ok(()),
         }
     }

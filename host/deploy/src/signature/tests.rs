@@ -31,14 +31,29 @@ fn checked(text: &str, bytes: &[u8], keys: &[TrustedKey]) -> Result<Signer, Sign
 fn a_signature_of_minisign_is_told_from_all_others() {
     let keys = [key(STRANGER), key(KEY)];
     let signer = checked(SIGNATURE, SIGNED, &keys).unwrap();
-    assert_eq!((signer.key, signer.comment.as_str()), (key(KEY), "a comment"));
+    assert_eq!(
+        (signer.key, signer.comment.as_str()),
+        (key(KEY), "a comment")
+    );
     let id = key(KEY).id();
-    assert_eq!(checked(SIGNATURE, SIGNED, &keys[..1]), Err(SignatureError::Stranger(id)));
+    assert_eq!(
+        checked(SIGNATURE, SIGNED, &keys[..1]),
+        Err(SignatureError::Stranger(id))
+    );
     assert_eq!(checked(LEGACY, SIGNED, &keys), Err(SignatureError::Legacy));
-    assert_eq!(checked(SIGNATURE, b"the quick componenT", &keys), Err(SignatureError::Wrong(id)));
-    assert_eq!(checked(SIGNATURE, b"", &keys), Err(SignatureError::Wrong(id)));
+    assert_eq!(
+        checked(SIGNATURE, b"the quick componenT", &keys),
+        Err(SignatureError::Wrong(id))
+    );
+    assert_eq!(
+        checked(SIGNATURE, b"", &keys),
+        Err(SignatureError::Wrong(id))
+    );
     // What is said of the bytes is signed as well; what minisign calls untrusted is not.
-    assert_eq!(checked(&SIGNATURE.replace("a comment", "a Comment"), SIGNED, &keys), Err(SignatureError::Wrong(id)));
+    assert_eq!(
+        checked(&SIGNATURE.replace("a comment", "a Comment"), SIGNED, &keys),
+        Err(SignatureError::Wrong(id))
+    );
     assert!(checked(&SIGNATURE.replace("secret key", "nobody"), SIGNED, &keys).is_ok());
 }
 
@@ -47,18 +62,31 @@ fn whatever_is_done_to_a_signature_it_is_refused_and_nothing_breaks() {
     let keys = [key(KEY)];
     let line = |number: usize| SIGNATURE.lines().nth(number).unwrap();
     for cut in 0..SIGNATURE.len() - 1 {
-        assert!(checked(&SIGNATURE[..cut], SIGNED, &keys).is_err(), "cut at {cut}");
+        assert!(
+            checked(&SIGNATURE[..cut], SIGNED, &keys).is_err(),
+            "cut at {cut}"
+        );
     }
     for at in [1, 3] {
         for position in 0..line(at).len() {
             let mut changed = line(at).to_owned();
-            let other = if changed.as_bytes()[position] == b'A' { "B" } else { "A" };
+            let other = if changed.as_bytes()[position] == b'A' {
+                "B"
+            } else {
+                "A"
+            };
             changed.replace_range(position..=position, other);
             let text = SIGNATURE.replace(line(at), &changed);
-            assert!(checked(&text, SIGNED, &keys).is_err(), "line {at}, {position}");
+            assert!(
+                checked(&text, SIGNED, &keys).is_err(),
+                "line {at}, {position}"
+            );
         }
         for instead in ["", "AAAA", "====", "\u{202e}", &line(at).repeat(2)] {
-            assert_eq!(checked(&SIGNATURE.replace(line(at), instead), SIGNED, &keys), Err(SignatureError::Format));
+            assert_eq!(
+                checked(&SIGNATURE.replace(line(at), instead), SIGNED, &keys),
+                Err(SignatureError::Format)
+            );
         }
     }
     assert_eq!(Signature::parse("\n\n\n\n"), Err(SignatureError::Format));
@@ -74,7 +102,10 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
     };
     let signature = Signature::parse(SIGNATURE);
     let of = |owner| lacking(&rules, (owner, None), SIGNED, &signature);
-    assert_eq!((of(ModuleOwner::User), of(ModuleOwner::Brought)), (None, None));
+    assert_eq!(
+        (of(ModuleOwner::User), of(ModuleOwner::Brought)),
+        (None, None)
+    );
     assert_eq!(
         of(ModuleOwner::Site).unwrap(),
         "must be signed (modules.require_signature has \"site\"): it is signed with key C7E0F06AE2DF49F0, which is not trusted \
@@ -82,17 +113,31 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
     );
     let missing = Err(SignatureError::Missing("q.wasm.minisig".into()));
     let told = lacking(&rules, (ModuleOwner::User, None), SIGNED, &missing).unwrap();
-    assert!(told.ends_with("it is not signed: there is no q.wasm.minisig (`peal module sign` makes one)"), "{told}");
-    let keyless = Modules { require_signature: vec![ModuleOwner::Brought], ..Modules::default() };
+    assert!(
+        told.ends_with(
+            "it is not signed: there is no q.wasm.minisig (`peal module sign` makes one)"
+        ),
+        "{told}"
+    );
+    let keyless = Modules {
+        require_signature: vec![ModuleOwner::Brought],
+        ..Modules::default()
+    };
     let told = lacking(&keyless, (ModuleOwner::Brought, None), SIGNED, &signature).unwrap();
-    assert!(told.ends_with("; no key is trusted yet: modules.trusted_keys"), "{told}");
+    assert!(
+        told.ends_with("; no key is trusted yet: modules.trusted_keys"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_signature_is_looked_for_beside_its_component() {
     let dir = tempfile::tempdir().unwrap();
     let component = dir.path().join("q.wasm");
-    assert_eq!(Signature::beside(&component), Err(SignatureError::Missing(dir.path().join("q.wasm.minisig"))));
+    assert_eq!(
+        Signature::beside(&component),
+        Err(SignatureError::Missing(dir.path().join("q.wasm.minisig")))
+    );
     std::fs::write(dir.path().join("q.wasm.minisig"), SIGNATURE).unwrap();
     assert_eq!(Signature::beside(&component).unwrap().key(), key(KEY).id());
     let flood = SIGNATURE.to_owned() + &" ".repeat(20_000);
@@ -102,33 +147,74 @@ fn a_signature_is_looked_for_beside_its_component() {
     std::fs::remove_file(dir.path().join("q.wasm.minisig")).unwrap();
     std::fs::create_dir(dir.path().join("q.wasm.minisig")).unwrap();
     let told = Signature::beside(&component).unwrap_err().to_string();
-    assert!(told.contains("cannot read its signature") && told.contains("regular file"), "{told}");
+    assert!(
+        told.contains("cannot read its signature") && told.contains("regular file"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_comment_stays_on_its_line() {
-    assert_eq!(plain("timestamp:1\tfile:\"a\\b\"\u{1b}[2J\u{202e}"), "timestamp:1 file:\"a\\b\"\\u{1b}[2J\\u{202e}");
+    assert_eq!(
+        plain("timestamp:1\tfile:\"a\\b\"\u{1b}[2J\u{202e}"),
+        "timestamp:1 file:\"a\\b\"\\u{1b}[2J\\u{202e}"
+    );
 }
 
 #[test]
 fn conditions_of_a_comment_are_read_as_they_are_written() {
     let expires = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_795_312_622);
-    let conditions = SignatureConditions { module: Some("quota".to_owned()), expires: Some(expires) };
+    let conditions = SignatureConditions {
+        module: Some("quota".to_owned()),
+        expires: Some(expires),
+    };
     let comment = conditions.after("reviewed by Ada");
     assert_eq!(comment, "reviewed by Ada\tmodule:quota\texpires:1795312622");
-    assert_eq!(SignatureConditions::of_comment(&comment), Some(conditions.clone()));
-    assert_eq!(SignatureConditions::default().after("a comment"), "a comment");
-    for none in ["", "timestamp:1795312622\tfile:f\thashed", "a module:quota expires:1"] {
-        assert_eq!(SignatureConditions::of_comment(none), Some(SignatureConditions::default()), "{none}");
+    assert_eq!(
+        SignatureConditions::of_comment(&comment),
+        Some(conditions.clone())
+    );
+    assert_eq!(
+        SignatureConditions::default().after("a comment"),
+        "a comment"
+    );
+    for none in [
+        "",
+        "timestamp:1795312622\tfile:f\thashed",
+        "a module:quota expires:1",
+    ] {
+        assert_eq!(
+            SignatureConditions::of_comment(none),
+            Some(SignatureConditions::default()),
+            "{none}"
+        );
     }
-    for nonsense in ["expires:", "expires:tomorrow", "expires:-1", "expires:99999999999999999999"] {
-        assert_eq!(SignatureConditions::of_comment(nonsense), None, "{nonsense}");
+    for nonsense in [
+        "expires:",
+        "expires:tomorrow",
+        "expires:-1",
+        "expires:99999999999999999999",
+    ] {
+        assert_eq!(
+            SignatureConditions::of_comment(nonsense),
+            None,
+            "{nonsense}"
+        );
     }
 
     let id = key(KEY).id();
     let past = expires - std::time::Duration::from_secs(1);
-    assert_eq!((conditions.at(past, id), conditions.of_module("quota", id)), (Ok(()), Ok(())));
-    assert_eq!(conditions.at(expires, id), Err(SignatureError::Expired { key: id, expires }));
-    let other = SignatureError::OtherModule { key: id, module: "quota".to_owned() };
+    assert_eq!(
+        (conditions.at(past, id), conditions.of_module("quota", id)),
+        (Ok(()), Ok(()))
+    );
+    assert_eq!(
+        conditions.at(expires, id),
+        Err(SignatureError::Expired { key: id, expires })
+    );
+    let other = SignatureError::OtherModule {
+        key: id,
+        module: "quota".to_owned(),
+    };
     assert_eq!(conditions.of_module("quotas", id), Err(other));
 }

@@ -1,8 +1,15 @@
 //! What the tests of the sandbox share: an engine, the components of `wat/`, events, and a way to read the trace.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail"
+)]
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_model::{Event, Info, Proc, Range, Status, Step};
-use peal_sandbox::{Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services};
+use peal_sandbox::{
+    Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services,
+};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, Once, OnceLock};
@@ -11,7 +18,10 @@ use std::time::Duration;
 /// One engine for all tests of a file, with a short tick.
 pub fn engine() -> &'static Engine {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
-    let settings = || EngineSettings { tick: Duration::from_millis(1), ..EngineSettings::default() };
+    let settings = || EngineSettings {
+        tick: Duration::from_millis(1),
+        ..EngineSettings::default()
+    };
     ENGINE.get_or_init(|| Engine::new(&settings()).unwrap())
 }
 
@@ -38,24 +48,42 @@ pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
     let read = |file: &str| std::fs::read_to_string(dir.join(file)).unwrap();
     let text = PARTS
         .iter()
-        .fold(read(&format!("{name}.wat")), |text, part| text.replace(&format!("(;include {part};)"), &read(part)));
+        .fold(read(&format!("{name}.wat")), |text, part| {
+            text.replace(&format!("(;include {part};)"), &read(part))
+        });
     wat::parse_str(edit(text)).unwrap_or_else(|error| panic!("{name}.wat: {error}"))
 }
 
 /// The module of that name, with everything granted.
 pub fn load(name: &str, limits: Limits) -> Module {
-    Module::load(engine(), name, &component(name), &Grants::all(), limits, Services::default())
-        .unwrap_or_else(|error| panic!("{error}"))
+    Module::load(
+        engine(),
+        name,
+        &component(name),
+        &Grants::all(),
+        limits,
+        Services::default(),
+    )
+    .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Roomy enough that a busy machine does not matter, nor how often a module fails.
 pub fn patient() -> Limits {
-    Limits { call_time: Duration::from_secs(60), failures: 0, ..Limits::default() }
+    Limits {
+        call_time: Duration::from_secs(60),
+        failures: 0,
+        ..Limits::default()
+    }
 }
 
 /// An event of the resource manager with this code.
 pub fn event(code: i32, infos: Vec<Info>) -> Event {
-    Event { code: Status(code), source: None, range: Range::Session, infos }
+    Event {
+        code: Status(code),
+        source: None,
+        range: Range::Session,
+        infos,
+    }
 }
 
 /// A call about it, first in its chain.
@@ -76,7 +104,10 @@ pub fn handle(module: &Module, code: i32) -> HandlerResult {
 }
 
 pub fn proc(nspace: &str, rank: u32) -> Proc {
-    Proc::new(peal_model::Nspace::new(nspace).unwrap(), peal_model::Rank(rank))
+    Proc::new(
+        peal_model::Nspace::new(nspace).unwrap(),
+        peal_model::Rank(rank),
+    )
 }
 
 pub fn info(key: &str, value: peal_model::Value) -> Info {
@@ -84,7 +115,11 @@ pub fn info(key: &str, value: peal_model::Value) -> Info {
 }
 
 pub fn step(name: &str, status: i32, infos: Vec<Info>) -> Step {
-    Step { name: name.into(), status: Status(status), infos }
+    Step {
+        name: name.into(),
+        status: Status(status),
+        infos,
+    }
 }
 
 /// What `work` writes to the trace.

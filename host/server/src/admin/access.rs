@@ -43,9 +43,15 @@ impl AdminGroup {
     /// Looks a group up. Blocks for as long as the system's directory takes.
     pub fn named(name: &str) -> Result<AdminGroup, GroupError> {
         match Group::from_name(name) {
-            Ok(Some(group)) => Ok(AdminGroup { gid: group.gid.as_raw(), name: group.name }),
+            Ok(Some(group)) => Ok(AdminGroup {
+                gid: group.gid.as_raw(),
+                name: group.name,
+            }),
             Ok(None) => Err(GroupError::Unknown(name.to_owned())),
-            Err(error) => Err(GroupError::LookUp { name: name.to_owned(), source: error.into() }),
+            Err(error) => Err(GroupError::LookUp {
+                name: name.to_owned(),
+                source: error.into(),
+            }),
         }
     }
 }
@@ -60,7 +66,10 @@ pub(crate) struct Access {
 
 impl Access {
     pub(crate) fn new(group: Option<AdminGroup>) -> Access {
-        Access { own: rustix::process::geteuid().as_raw(), group }
+        Access {
+            own: rustix::process::geteuid().as_raw(),
+            group,
+        }
     }
 
     /// Whether a caller may. Blocks for as long as the system's directory takes.
@@ -68,7 +77,9 @@ impl Access {
         if caller.uid == 0 || caller.uid == self.own {
             return true;
         }
-        self.group.as_ref().is_some_and(|group| caller.gid == group.gid || is_member(caller, group.gid))
+        self.group
+            .as_ref()
+            .is_some_and(|group| caller.gid == group.gid || is_member(caller, group.gid))
     }
 
     /// Whether the members of a group may.
@@ -78,7 +89,10 @@ impl Access {
 
     /// Who may, in words.
     pub(crate) fn who(&self) -> String {
-        let group = self.group.as_ref().map(|group| format!(", or a member of group {:?}", group.name));
+        let group = self
+            .group
+            .as_ref()
+            .map(|group| format!(", or a member of group {:?}", group.name));
         format!("root, user {}{}", self.own, group.unwrap_or_default())
     }
 }
@@ -93,7 +107,10 @@ fn is_member(caller: Caller, gid: u32) -> bool {
 
 /// The group that a user has by default; nothing if nobody knows the user.
 pub(crate) fn primary_group(uid: u32) -> Option<u32> {
-    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.gid.as_raw())
+    User::from_uid(Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .map(|user| user.gid.as_raw())
 }
 
 #[cfg(test)]
@@ -101,19 +118,42 @@ mod tests {
     use super::*;
 
     fn caller(uid: u32, gid: u32) -> Caller {
-        Caller { uid, gid, pid: None }
+        Caller {
+            uid,
+            gid,
+            pid: None,
+        }
     }
 
     #[test]
     fn root_the_own_user_and_members_of_the_group_may() {
-        let group = AdminGroup { gid: 4_000_000, name: "admins".into() };
-        let access = Access { own: 1000, group: Some(group) };
+        let group = AdminGroup {
+            gid: 4_000_000,
+            name: "admins".into(),
+        };
+        let access = Access {
+            own: 1000,
+            group: Some(group),
+        };
         let may = [(0, 0), (1000, 1000), (65_534, 4_000_000)];
         let may_not = [(1001, 1000), (65_534, 65_534), (1, 1), (4_000_000, 1)];
-        assert!(may.iter().all(|(uid, gid)| access.allows(caller(*uid, *gid))));
-        assert!(!may_not.iter().any(|(uid, gid)| access.allows(caller(*uid, *gid))));
-        assert_eq!(access.who(), "root, user 1000, or a member of group \"admins\"");
-        let none = Access { own: 1000, group: None };
+        assert!(
+            may.iter()
+                .all(|(uid, gid)| access.allows(caller(*uid, *gid)))
+        );
+        assert!(
+            !may_not
+                .iter()
+                .any(|(uid, gid)| access.allows(caller(*uid, *gid)))
+        );
+        assert_eq!(
+            access.who(),
+            "root, user 1000, or a member of group \"admins\""
+        );
+        let none = Access {
+            own: 1000,
+            group: None,
+        };
         assert!(!none.allows(caller(65_534, 4_000_000)));
         assert_eq!(none.who(), "root, user 1000");
     }
@@ -131,13 +171,28 @@ mod tests {
         if let Some((user, gid)) = member {
             let caller = caller(user.uid.as_raw(), user.gid.as_raw());
             assert!(is_member(caller, gid));
-            let access = |gid| Access { own: 0, group: Some(AdminGroup { gid, name: "g".into() }) };
+            let access = |gid| Access {
+                own: 0,
+                group: Some(AdminGroup {
+                    gid,
+                    name: "g".into(),
+                }),
+            };
             assert!(access(gid).allows(caller) && !access(4_000_000).allows(caller));
         }
         assert_eq!(primary_group(0), Some(0));
         assert_eq!(primary_group(4_000_000), None);
-        assert_eq!(AdminGroup::named("root").unwrap(), AdminGroup { gid: 0, name: "root".into() });
+        assert_eq!(
+            AdminGroup::named("root").unwrap(),
+            AdminGroup {
+                gid: 0,
+                name: "root".into()
+            }
+        );
         let error = AdminGroup::named("no such group").unwrap_err().to_string();
-        assert!(error.starts_with("there is no group \"no such group\" here"), "{error}");
+        assert!(
+            error.starts_with("there is no group \"no such group\" here"),
+            "{error}"
+        );
     }
 }

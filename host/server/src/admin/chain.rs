@@ -205,12 +205,19 @@ fn said(proc: &Proc) -> ChainProc {
 }
 
 fn meant(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
-    procs.iter().map(|(nspace, rank)| Ok(Proc::new(Nspace::new(nspace)?, Rank(*rank)))).collect()
+    procs
+        .iter()
+        .map(|(nspace, rank)| Ok(Proc::new(Nspace::new(nspace)?, Rank(*rank))))
+        .collect()
 }
 
 impl From<&Standing> for ChainHandler {
     fn from(standing: &Standing) -> ChainHandler {
-        let Standing { id, registration, module } = standing;
+        let Standing {
+            id,
+            registration,
+            module,
+        } = standing;
         let codes = match &registration.codes {
             Codes::Single(code) => vec![code.0],
             Codes::Multi(codes) => codes.iter().map(|code| code.0).collect(),
@@ -237,7 +244,11 @@ impl TryFrom<&ChainHandler> for Registration {
         let codes: Vec<Status> = handler.codes.iter().copied().map(Status).collect();
         Ok(Registration {
             place: (&handler.place).into(),
-            lifetime: if handler.oneshot { Lifetime::OneShot } else { Lifetime::Standing },
+            lifetime: if handler.oneshot {
+                Lifetime::OneShot
+            } else {
+                Lifetime::Standing
+            },
             levels: handler.levels.into(),
             sources: (&handler.sources).try_into()?,
             affected: meant(&handler.affected)?,
@@ -253,27 +264,63 @@ mod tests {
 
     #[test]
     fn what_is_said_of_a_handler_is_what_it_asked_for() {
-        let places = [Place::First, Place::Last, Place::FirstInCategory, Place::LastInCategory, Place::Prepend];
-        let beside = [Place::Append, Place::Before("a".into()), Place::After("b".into())];
+        let places = [
+            Place::First,
+            Place::Last,
+            Place::FirstInCategory,
+            Place::LastInCategory,
+            Place::Prepend,
+        ];
+        let beside = [
+            Place::Append,
+            Place::Before("a".into()),
+            Place::After("b".into()),
+        ];
         for (at, place) in places.into_iter().chain(beside).enumerate() {
             let job = vec![Proc::all(Nspace::new("job").unwrap())];
-            let codes = (0..at).map(|code| Status(-1 - i32::try_from(code).unwrap())).collect::<Vec<_>>();
+            let codes = (0..at)
+                .map(|code| Status(-1 - i32::try_from(code).unwrap()))
+                .collect::<Vec<_>>();
             let registration = Registration {
                 place,
-                lifetime: if at % 2 == 0 { Lifetime::OneShot } else { Lifetime::Standing },
-                levels: [Levels::Both, Levels::Neither, Levels::Environment, Levels::JobSpecific][at % 4],
-                sources: [Sources::Anybody, Sources::ResourceManager, Sources::These(ProcSet::of(job.clone()))][at % 3]
+                lifetime: if at % 2 == 0 {
+                    Lifetime::OneShot
+                } else {
+                    Lifetime::Standing
+                },
+                levels: [
+                    Levels::Both,
+                    Levels::Neither,
+                    Levels::Environment,
+                    Levels::JobSpecific,
+                ][at % 4],
+                sources: [
+                    Sources::Anybody,
+                    Sources::ResourceManager,
+                    Sources::These(ProcSet::of(job.clone())),
+                ][at % 3]
                     .clone(),
                 affected: job.clone(),
                 ..Registration::new("name", Codes::of(&codes))
             };
-            let standing =
-                Standing { id: RegistrationId(7), registration: registration.clone().into(), module: "m".into() };
+            let standing = Standing {
+                id: RegistrationId(7),
+                registration: registration.clone().into(),
+                module: "m".into(),
+            };
             let said = serde_json::to_string(&ChainHandler::from(&standing)).unwrap();
             let heard: ChainHandler = serde_json::from_str(&said).unwrap();
-            assert_eq!((Registration::try_from(&heard).unwrap(), heard.registration), (registration, 7), "{said}");
+            assert_eq!(
+                (Registration::try_from(&heard).unwrap(), heard.registration),
+                (registration, 7),
+                "{said}"
+            );
         }
-        for owner in [Owner::Site, Owner::User(7), Owner::Namespace(Nspace::new("job").unwrap())] {
+        for owner in [
+            Owner::Site,
+            Owner::User(7),
+            Owner::Namespace(Nspace::new("job").unwrap()),
+        ] {
             assert_eq!(Owner::try_from(&ChainOwner::from(&owner)), Ok(owner));
         }
     }

@@ -44,7 +44,10 @@ pub struct AdminChannel {
 
 impl AdminChannel {
     /// Starts listening on a name that was claimed. Orders come out of the queue that is returned.
-    pub fn start(claim: SocketClaim, parts: AdminParts) -> Result<(AdminChannel, mpsc::Receiver<Order>), SocketError> {
+    pub fn start(
+        claim: SocketClaim,
+        parts: AdminParts,
+    ) -> Result<(AdminChannel, mpsc::Receiver<Order>), SocketError> {
         let socket = claim.listen(parts.group.as_ref())?;
         let (send, orders) = mpsc::channel(ORDERS);
         let access = Access::new(parts.group.clone());
@@ -118,24 +121,47 @@ async fn serve(
     refusals: &TraceRateLimit,
 ) {
     let caller = match stream.peer_cred() {
-        Ok(cred) => Caller { uid: cred.uid(), gid: cred.gid(), pid: cred.pid() },
-        Err(error) => return tracing::warn!(%error, "the kernel does not say who calls on the admin socket"),
+        Ok(cred) => Caller {
+            uid: cred.uid(),
+            gid: cred.gid(),
+            pid: cred.pid(),
+        },
+        Err(error) => {
+            return tracing::warn!(%error, "the kernel does not say who calls on the admin socket");
+        }
     };
     let (mut reader, mut writer) = stream.into_split();
     let (who, has_group) = (access.who(), access.has_group());
-    if !tokio::task::spawn_blocking(move || access.allows(caller)).await.unwrap_or(false) {
+    if !tokio::task::spawn_blocking(move || access.allows(caller))
+        .await
+        .unwrap_or(false)
+    {
         desk.parts.metrics.counters().admin_callers_refused.count();
         if let Some(left_out) = refusals.allow(Instant::now()) {
-            tracing::warn!(uid = caller.uid, pid = caller.pid, left_out, "a caller who may not administer is refused");
+            tracing::warn!(
+                uid = caller.uid,
+                pid = caller.pid,
+                left_out,
+                "a caller who may not administer is refused"
+            );
         }
-        let hint =
-            if has_group { "" } else { "; admin.group in its configuration names a group whose members may, too" };
-        let reason = format!("user {} may not administer this server: {who} may{hint}", caller.uid);
+        let hint = if has_group {
+            ""
+        } else {
+            "; admin.group in its configuration names a group whose members may, too"
+        };
+        let reason = format!(
+            "user {} may not administer this server: {who} may{hint}",
+            caller.uid
+        );
         return say(&mut writer, &Reply::Refused { reason }).await;
     }
     let (verb, Answer { reply, then }) = match read(&mut reader).await {
         Ok(call) => (call.to_string(), desk.answer(caller, call).await),
-        Err(reason) => ("(not understood)".to_owned(), Reply::Refused { reason }.into()),
+        Err(reason) => (
+            "(not understood)".to_owned(),
+            Reply::Refused { reason }.into(),
+        ),
     };
     desk.record(caller, verb, &reply).await;
     say(&mut writer, &reply).await;
@@ -179,7 +205,9 @@ async fn follow(
             batch = watcher.batch() => batch,
             () = ended(phase) => None,
         };
-        let Some(batch) = batch else { return Followed::ToTheEnd };
+        let Some(batch) = batch else {
+            return Followed::ToTheEnd;
+        };
         let lines = watcher.lines(batch).await;
         let mut patience = phase.clone();
         let patience = async {
@@ -208,7 +236,9 @@ async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
     match tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await {
         Err(_) => return Err(format!("no request came within {TIME:?}")),
         Ok(Err(error)) => return Err(format!("the request cannot be read: {error}")),
-        Ok(Ok(_)) if line.len() > MAX_REQUEST => return Err(format!("the request is longer than {MAX_REQUEST} bytes")),
+        Ok(Ok(_)) if line.len() > MAX_REQUEST => {
+            return Err(format!("the request is longer than {MAX_REQUEST} bytes"));
+        }
         Ok(Ok(_)) if !line.ends_with(b"\n") => {
             return Err("the request is cut off: a line of JSON is needed".to_owned());
         }
@@ -217,7 +247,10 @@ async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
     let of = |error: serde_json::Error| format!("the request makes no sense: {error}");
     let request: Request<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
     if request.peal != PROTOCOL {
-        return Err(format!("the request speaks version {} of the protocol, this server {PROTOCOL}", request.peal));
+        return Err(format!(
+            "the request speaks version {} of the protocol, this server {PROTOCOL}",
+            request.peal
+        ));
     }
     serde_json::from_value(request.call).map_err(of)
 }

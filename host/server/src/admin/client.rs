@@ -31,7 +31,9 @@ pub enum AskError {
         source: io::Error,
     },
     /// What came is no reply.
-    #[error("the server on {path:?} answered what makes no sense here; it may be of another release")]
+    #[error(
+        "the server on {path:?} answered what makes no sense here; it may be of another release"
+    )]
     NotUnderstood {
         /// The socket.
         path: PathBuf,
@@ -49,13 +51,27 @@ pub struct Answers {
 
 /// Calls the server on a socket.
 pub fn ask(path: &Path, call: &Call) -> Result<Answers, AskError> {
-    let mut stream = UnixStream::connect(path).map_err(|source| AskError::Connect { path: path.to_owned(), source })?;
-    let mut line = serde_json::to_vec(&Request { peal: PROTOCOL, call })
-        .map_err(|source| AskError::NotUnderstood { path: path.to_owned(), source })?;
+    let mut stream = UnixStream::connect(path).map_err(|source| AskError::Connect {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut line = serde_json::to_vec(&Request {
+        peal: PROTOCOL,
+        call,
+    })
+    .map_err(|source| AskError::NotUnderstood {
+        path: path.to_owned(),
+        source,
+    })?;
     line.push(b'\n');
     // A server that refuses the caller does not read: its reply says more than a write that fails.
-    let _ = stream.set_write_timeout(Some(TIME)).and_then(|()| stream.write_all(&line));
-    Ok(Answers { path: path.to_owned(), stream: BufReader::new(stream) })
+    let _ = stream
+        .set_write_timeout(Some(TIME))
+        .and_then(|()| stream.write_all(&line));
+    Ok(Answers {
+        path: path.to_owned(),
+        stream: BufReader::new(stream),
+    })
 }
 
 impl Answers {
@@ -76,13 +92,25 @@ impl Answers {
 
     fn line(&mut self, within: Option<Duration>) -> Result<Reply, AskError> {
         let path = self.path.clone();
-        let broken = |source| AskError::BrokenOff { path: path.clone(), source };
-        self.stream.get_ref().set_read_timeout(within).map_err(broken)?;
+        let broken = |source| AskError::BrokenOff {
+            path: path.clone(),
+            source,
+        };
+        self.stream
+            .get_ref()
+            .set_read_timeout(within)
+            .map_err(broken)?;
         let mut line = Vec::new();
-        (&mut self.stream).take(MAX_REPLY as u64 + 1).read_until(b'\n', &mut line).map_err(broken)?;
+        (&mut self.stream)
+            .take(MAX_REPLY as u64 + 1)
+            .read_until(b'\n', &mut line)
+            .map_err(broken)?;
         if line.is_empty() {
             return Err(broken(io::ErrorKind::UnexpectedEof.into()));
         }
-        serde_json::from_slice(&line).map_err(|source| AskError::NotUnderstood { path: path.clone(), source })
+        serde_json::from_slice(&line).map_err(|source| AskError::NotUnderstood {
+            path: path.clone(),
+            source,
+        })
     }
 }

@@ -3,7 +3,9 @@ use super::{
     access::{self, AdminGroup, Caller},
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
-    protocol::{Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status, Trouble},
+    protocol::{
+        Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status, Trouble,
+    },
     watch::{Watcher, Watchers},
 };
 use crate::{
@@ -110,7 +112,11 @@ pub(super) enum Then {
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Answer {
-        let then = if matches!(reply, Reply::Draining | Reply::Stopping) { Then::End } else { Then::Nothing };
+        let then = if matches!(reply, Reply::Draining | Reply::Stopping) {
+            Then::End
+        } else {
+            Then::Nothing
+        };
         Answer { reply, then }
     }
 }
@@ -119,7 +125,13 @@ impl Desk {
     pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<Order>) -> Desk {
         let phase = watch::Sender::new(Phase::Serving);
         let watchers = Watchers::new(parts.notices.clone());
-        Desk { parts, phase, orders, registered: Mutex::default(), watchers }
+        Desk {
+            parts,
+            phase,
+            orders,
+            registered: Mutex::default(),
+            watchers,
+        }
     }
 
     /// Does what is asked for; a refusal says why.
@@ -127,25 +139,45 @@ impl Desk {
         let done = match call {
             Call::Watch { codes } => {
                 let admitted = self.watchers.admit(&codes);
-                let watching = |watcher| Answer { reply: Reply::Watching, then: Then::Events(Box::new(watcher)) };
+                let watching = |watcher| Answer {
+                    reply: Reply::Watching,
+                    then: Then::Events(Box::new(watcher)),
+                };
                 return admitted.map_or_else(|reason| Reply::Refused { reason }.into(), watching);
             }
             Call::Stats => Ok(Reply::Stats(self.parts.metrics.snapshot())),
             Call::Status => Ok(Reply::Status(self.status())),
-            Call::Chains => Ok(Reply::Chains { chains: self.chains() }),
+            Call::Chains => Ok(Reply::Chains {
+                chains: self.chains(),
+            }),
             Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
             Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
-            Call::Environment { nspace } => {
-                self.find(&nspace).map(|(nspace, job)| Reply::Registered(self.registered_as(&nspace, job.size)))
+            Call::Environment { nspace } => self
+                .find(&nspace)
+                .map(|(nspace, job)| Reply::Registered(self.registered_as(&nspace, job.size))),
+            Call::Started { nspace, rank, pid } => self
+                .started(&nspace, rank, pid)
+                .await
+                .map(|()| Reply::Started),
+            Call::Deregister { nspace } => {
+                self.deregister(&nspace).await.map(|()| Reply::Deregistered)
             }
-            Call::Started { nspace, rank, pid } => self.started(&nspace, rank, pid).await.map(|()| Reply::Started),
-            Call::Deregister { nspace } => self.deregister(&nspace).await.map(|()| Reply::Deregistered),
-            Call::Drain => self.order(Order::Drain, Phase::Draining).await.map(|()| Reply::Draining),
-            Call::Stop => self.order(Order::Stop, Phase::Stopping).await.map(|()| Reply::Stopping),
+            Call::Drain => self
+                .order(Order::Drain, Phase::Draining)
+                .await
+                .map(|()| Reply::Draining),
+            Call::Stop => self
+                .order(Order::Stop, Phase::Stopping)
+                .await
+                .map(|()| Reply::Stopping),
             Call::Reload => self.ask(Order::Reload).await.flatten().map(Reply::Reloaded),
-            Call::Module(call) => self.ask(|tell| Order::Module { call, tell }).await.flatten(),
+            Call::Module(call) => self
+                .ask(|tell| Order::Module { call, tell })
+                .await
+                .flatten(),
         };
-        done.unwrap_or_else(|reason| Reply::Refused { reason }).into()
+        done.unwrap_or_else(|reason| Reply::Refused { reason })
+            .into()
     }
 
     /// Records a call, in the trace and where there is a store there.
@@ -155,15 +187,35 @@ impl Desk {
             _ => "done".to_owned(),
         };
         self.parts.metrics.counters().admin_calls.count();
-        tracing::info!(uid = caller.uid, pid = caller.pid, verb, outcome, "an administrator calls");
-        let call = AdminCall { uid: caller.uid, pid: caller.pid, verb, outcome };
-        self.store(move |store, at| store.admin_called(&call, at)).await;
+        tracing::info!(
+            uid = caller.uid,
+            pid = caller.pid,
+            verb,
+            outcome,
+            "an administrator calls"
+        );
+        let call = AdminCall {
+            uid: caller.uid,
+            pid: caller.pid,
+            verb,
+            outcome,
+        };
+        self.store(move |store, at| store.admin_called(&call, at))
+            .await;
     }
 
     /// Writes to the store, if there is one. What goes wrong the store counts and traces itself.
-    async fn store(&self, write: impl FnOnce(&Store, u64) -> Result<(), StoreError> + Send + 'static) {
-        let Some(store) = self.parts.store.clone() else { return };
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    async fn store(
+        &self,
+        write: impl FnOnce(&Store, u64) -> Result<(), StoreError> + Send + 'static,
+    ) {
+        let Some(store) = self.parts.store.clone() else {
+            return;
+        };
+        let at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
@@ -219,18 +271,41 @@ impl Desk {
         }
         let (uid, gid) = runs_as(caller, &job).await?;
         if self.registered().len() >= self.parts.max_jobs {
-            return Err(format!("{} jobs are registered, more are not allowed", self.parts.max_jobs));
+            return Err(format!(
+                "{} jobs are registered, more are not allowed",
+                self.parts.max_jobs
+            ));
         }
         let hostname = self.parts.hostname.clone();
         let spec = JobSpec::new(nspace.clone(), job.size, hostname, Identity { uid, gid });
-        self.parts.handle.add_job(spec.clone()).await.map_err(|error| error.to_string())?;
-        self.registered().insert(nspace.clone(), RegisteredJob { size: job.size, uid });
+        self.parts
+            .handle
+            .add_job(spec.clone())
+            .await
+            .map_err(|error| error.to_string())?;
+        self.registered().insert(
+            nspace.clone(),
+            RegisteredJob {
+                size: job.size,
+                uid,
+            },
+        );
         self.parts.host.adopt(&spec);
         self.jobs_changed().await;
         // What it runs only whoever starts it knows.
-        let (recorded, size, command) = (nspace.clone(), job.size, format!("(registered for user {uid})"));
+        let (recorded, size, command) = (
+            nspace.clone(),
+            job.size,
+            format!("(registered for user {uid})"),
+        );
         self.store(move |store, at| {
-            store.job_started(JobStart { nspace: &recorded, uid, size, command: &command, at })
+            store.job_started(JobStart {
+                nspace: &recorded,
+                uid,
+                size,
+                command: &command,
+                at,
+            })
         })
         .await;
         Ok(self.registered_as(&nspace, job.size))
@@ -238,12 +313,19 @@ impl Desk {
 
     /// How the procs of a job find us.
     fn registered_as(&self, nspace: &Nspace, size: u32) -> Registered {
-        let all = environment(nspace, &self.parts.hostname, Rank(0), &self.parts.uri.to_string());
+        let all = environment(
+            nspace,
+            &self.parts.hostname,
+            Rank(0),
+            &self.parts.uri.to_string(),
+        );
         let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
         Registered {
             nspace: nspace.to_string(),
             size,
-            environment: common.map(|(name, value)| (name.to_owned(), value)).collect(),
+            environment: common
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             rank_variable: variable::RANK.to_owned(),
         }
     }
@@ -263,14 +345,18 @@ impl Desk {
         let (nspace, job) = self.find(nspace)?;
         if rank >= job.size {
             let size = counted(job.size, "proc");
-            return Err(format!("job {:?} has {size}: there is no rank {rank}", nspace.as_str()));
+            return Err(format!(
+                "job {:?} has {size}: there is no rank {rank}",
+                nspace.as_str()
+            ));
         }
         if pid == std::process::id() {
             return Err(format!("process {pid} is this server"));
         }
         let absent = || format!("there is no process {pid}");
         let found = Process::of(pid).ok_or_else(absent)?;
-        let process = open_process(pid).map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
+        let process = open_process(pid)
+            .map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
         let process = process.ok_or_else(absent)?;
         let uid = user(pid).ok_or_else(absent)?;
         // As long as it is there its number is no other's, so that all of this was about the same process.
@@ -278,39 +364,68 @@ impl Desk {
             return Err(absent());
         }
         if uid != job.uid {
-            return Err(format!("process {pid} runs as user {uid}, job {:?} as user {}", nspace.as_str(), job.uid));
+            return Err(format!(
+                "process {pid} runs as user {uid}, job {:?} as user {}",
+                nspace.as_str(),
+                job.uid
+            ));
         }
         let proc = Proc::new(nspace, Rank(rank));
-        let watched = self.parts.handle.name_process(proc, pid, process).await.ok_or(STOPPED)?;
+        let watched = self
+            .parts
+            .handle
+            .name_process(proc, pid, process)
+            .await
+            .ok_or(STOPPED)?;
         watched.map_err(|error| error.to_string())
     }
 
     async fn deregister(&self, nspace: &str) -> Result<(), String> {
         let (nspace, _) = self.find(nspace)?;
-        let job = self.parts.handle.remove_idle_job(nspace.clone()).await.ok_or(STOPPED)?;
+        let job = self
+            .parts
+            .handle
+            .remove_idle_job(nspace.clone())
+            .await
+            .ok_or(STOPPED)?;
         if let Some(job) = job.as_ref().filter(|job| job.connected > 0) {
-            return Err(format!("job {:?} has {} connected", nspace.as_str(), counted(job.connected, "proc")));
+            return Err(format!(
+                "job {:?} has {} connected",
+                nspace.as_str(),
+                counted(job.connected, "proc")
+            ));
         }
         // With which status it ended only whoever started it knows; here it counts whether all who came left in order.
         let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
         self.registered().remove(&nspace);
         self.parts.host.release(&nspace);
         self.jobs_changed().await;
-        self.store(move |store, at| store.job_ended(&nspace, exit_status, at)).await;
+        self.store(move |store, at| store.job_ended(&nspace, exit_status, at))
+            .await;
         Ok(())
     }
 
     /// Passes an order on, and waits until it is being carried out.
     async fn order(&self, order: Order, phase: Phase) -> Result<(), String> {
         let mut reached = self.phase.subscribe();
-        self.orders.send(order).await.map_err(|_| STOPPED.to_owned())?;
-        reached.wait_for(|now| *now >= phase).await.map(drop).map_err(|_| STOPPED.to_owned())
+        self.orders
+            .send(order)
+            .await
+            .map_err(|_| STOPPED.to_owned())?;
+        reached
+            .wait_for(|now| *now >= phase)
+            .await
+            .map(drop)
+            .map_err(|_| STOPPED.to_owned())
     }
 
     /// Passes an order on, and waits for what comes of it.
     async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, String> {
         let (tell, told) = oneshot::channel();
-        self.orders.send(order(tell)).await.map_err(|_| STOPPED.to_owned())?;
+        self.orders
+            .send(order(tell))
+            .await
+            .map_err(|_| STOPPED.to_owned())?;
         told.await.map_err(|_| STOPPED.to_owned())
     }
 
@@ -320,7 +435,9 @@ impl Desk {
     }
 
     fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, RegisteredJob>> {
-        self.registered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -330,13 +447,19 @@ const STOPPED: &str = "the server has stopped";
 async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
     let uid = job.uid.unwrap_or(caller.uid);
     if caller.uid != 0 && (uid != caller.uid || job.gid.is_some_and(|gid| gid != caller.gid)) {
-        return Err(format!("user {} may register jobs of their own only", caller.uid));
+        return Err(format!(
+            "user {} may register jobs of their own only",
+            caller.uid
+        ));
     }
     let gid = match job.gid {
         Some(gid) => Some(gid),
         None if uid == caller.uid => Some(caller.gid),
         // The system's directory may be far away.
-        None => tokio::task::spawn_blocking(move || access::primary_group(uid)).await.ok().flatten(),
+        None => tokio::task::spawn_blocking(move || access::primary_group(uid))
+            .await
+            .ok()
+            .flatten(),
     };
     gid.map(|gid| (uid, gid))
         .ok_or_else(|| format!("there is no user {uid} here whose group could be taken: say which"))

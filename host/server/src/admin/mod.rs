@@ -16,17 +16,19 @@ mod socket;
 mod watch;
 
 pub use access::{AdminGroup, Caller, GroupError};
-pub use chain::{Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources};
+pub use chain::{
+    Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources,
+};
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
 pub use desk::{AdminParts, Order};
 pub use modules::{
-    ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState, ModuleStatus,
-    ShadowDifference, ShadowReport, UserRefused, VersionStatus,
+    ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
+    ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
-    Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered, Reloaded, Reply,
-    Request, Status, Trouble, TroubleKind,
+    Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered,
+    Reloaded, Reply, Request, Status, Trouble, TroubleKind,
 };
 pub(crate) use seen::json_value;
 pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};

@@ -50,7 +50,9 @@ impl fmt::Display for ModuleCall {
             ModuleCall::Reset { name } => write!(f, "reset module {name:?}"),
             ModuleCall::Diff { name } => write!(f, "differences of module {name:?}"),
             ModuleCall::Promote { name } => write!(f, "promote module {name:?}"),
-            ModuleCall::Rollback { to: Some(version) } => write!(f, "rollback modules to version {version}"),
+            ModuleCall::Rollback { to: Some(version) } => {
+                write!(f, "rollback modules to version {version}")
+            }
             ModuleCall::Rollback { to: None } => f.write_str("rollback modules"),
         }
     }
@@ -81,7 +83,11 @@ pub struct UserRefused {
 
 impl fmt::Display for UserRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "what user {} installed cannot be used, what they had before stays:\n{}", self.uid, self.why)
+        write!(
+            f,
+            "what user {} installed cannot be used, what they had before stays:\n{}",
+            self.uid, self.why
+        )
     }
 }
 

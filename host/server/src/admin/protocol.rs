@@ -111,7 +111,9 @@ impl fmt::Display for Call {
                 write!(f, "register {nspace:?} with {}", counted(*size, "proc"))
             }
             Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
-            Call::Started { nspace, rank, pid } => write!(f, "started {nspace:?} rank {rank} as process {pid}"),
+            Call::Started { nspace, rank, pid } => {
+                write!(f, "started {nspace:?} rank {rank} as process {pid}")
+            }
             Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
             Call::Drain => f.write_str("drain"),
             Call::Stop => f.write_str("stop"),
@@ -302,8 +304,14 @@ pub struct Registered {
 impl Registered {
     /// The environment of one rank.
     pub fn of_rank(&self, rank: u32) -> impl Iterator<Item = (&str, String)> {
-        let common = self.environment.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        common.chain(std::iter::once((self.rank_variable.as_str(), rank.to_string())))
+        let common = self
+            .environment
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()));
+        common.chain(std::iter::once((
+            self.rank_variable.as_str(),
+            rank.to_string(),
+        )))
     }
 }
 
@@ -337,9 +345,21 @@ mod tests {
     fn requests_and_replies_look_as_documented() {
         let json = |request: &str| serde_json::from_str::<Request>(request);
         let status = json(r#"{"peal": 1, "call": {"verb": "status"}}"#).unwrap();
-        assert_eq!(status, Request { peal: 1, call: Call::Status });
-        let register = json(r#"{"peal":1,"call":{"verb":"register","nspace":"a","size":2}}"#).unwrap();
-        let job = NewJob { nspace: "a".into(), size: 2, uid: None, gid: None };
+        assert_eq!(
+            status,
+            Request {
+                peal: 1,
+                call: Call::Status
+            }
+        );
+        let register =
+            json(r#"{"peal":1,"call":{"verb":"register","nspace":"a","size":2}}"#).unwrap();
+        let job = NewJob {
+            nspace: "a".into(),
+            size: 2,
+            uid: None,
+            gid: None,
+        };
         assert_eq!(register.call, Call::Register(job));
         for bad in [
             r#"{"peal": 1, "call": {"verb": "dance"}}"#,
@@ -352,14 +372,24 @@ mod tests {
         }
         let reply = |reply: &Reply| serde_json::to_string(reply).unwrap();
         assert_eq!(reply(&Reply::Ended), r#"{"reply":"ended"}"#);
-        assert_eq!(reply(&Reply::Refused { reason: "no".into() }), r#"{"reply":"refused","reason":"no"}"#);
+        assert_eq!(
+            reply(&Reply::Refused {
+                reason: "no".into()
+            }),
+            r#"{"reply":"refused","reason":"no"}"#
+        );
         let stats = Reply::Stats(crate::Metrics::default().snapshot());
-        assert_eq!(serde_json::from_str::<Reply>(&reply(&stats)).unwrap(), stats);
+        assert_eq!(
+            serde_json::from_str::<Reply>(&reply(&stats)).unwrap(),
+            stats
+        );
     }
 
     #[test]
     fn what_is_recorded_of_a_call_cannot_be_forged_by_a_name() {
-        let call = Call::Deregister { nspace: "a\" done\nstop".into() };
+        let call = Call::Deregister {
+            nspace: "a\" done\nstop".into(),
+        };
         assert_eq!(call.to_string(), "deregister \"a\\\" done\\nstop\"");
     }
 }

@@ -79,20 +79,28 @@ impl SeenEvent {
 
     /// An event that has passed these chains.
     pub fn passed(event: &Event, results: &[ChainResults]) -> SeenEvent {
-        SeenEvent { chains: Some(results.iter().map(SeenChain::from).collect()), ..SeenEvent::of(event) }
+        SeenEvent {
+            chains: Some(results.iter().map(SeenChain::from).collect()),
+            ..SeenEvent::of(event)
+        }
     }
 }
 
 impl From<Status> for SeenStatus {
     fn from(status: Status) -> SeenStatus {
-        SeenStatus { number: status.0, name: status.name().map(str::to_owned) }
+        SeenStatus {
+            number: status.0,
+            name: status.name().map(str::to_owned),
+        }
     }
 }
 
 impl From<&Info> for SeenInfo {
     fn from(info: &Info) -> SeenInfo {
         let data_type = info.value.data_type();
-        let name = peal_model::names::DATA_TYPE_NAMES.iter().find(|entry| entry.0 == data_type.0);
+        let name = peal_model::names::DATA_TYPE_NAMES
+            .iter()
+            .find(|entry| entry.0 == data_type.0);
         SeenInfo {
             key: info.key.as_str().to_owned(),
             attribute: info.key.standard_name().map(str::to_owned),
@@ -109,7 +117,10 @@ impl From<&ChainResults> for SeenChain {
             status: step.status.into(),
             infos: step.infos.iter().map(SeenInfo::from).collect(),
         };
-        SeenChain { owner: (&chain.owner).into(), results: chain.steps.iter().map(result).collect() }
+        SeenChain {
+            owner: (&chain.owner).into(),
+            results: chain.steps.iter().map(result).collect(),
+        }
     }
 }
 
@@ -132,7 +143,9 @@ pub(crate) fn json_value(value: &Value) -> serde_json::Value {
         Value::Range(range) => range.name().into(),
         Value::DataArray(array) => array.items().iter().map(json_value).collect(),
         Value::Info(info) => serde_json::to_value(SeenInfo::from(&**info)).unwrap_or_default(),
-        other => other.as_u64().map_or_else(|| format!("{other:?}").into(), Into::into),
+        other => other
+            .as_u64()
+            .map_or_else(|| format!("{other:?}").into(), Into::into),
     }
 }
 
@@ -148,27 +161,51 @@ mod tests {
         let own = |value| Info::new(Key::new("site.own").unwrap(), value);
         let infos = vec![
             Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())),
-            own(Value::DataArray(DataArray::infos([own(Value::Uint64(u64::MAX))]))),
+            own(Value::DataArray(DataArray::infos([own(Value::Uint64(
+                u64::MAX,
+            ))]))),
         ];
-        let event = Event { code: Status(-3001), source: Some(proc), range: Range::Session, infos };
+        let event = Event {
+            code: Status(-3001),
+            source: Some(proc),
+            range: Range::Session,
+            infos,
+        };
         let step = Step {
             name: "report".into(),
             status: code::PMIX_EVENT_NO_ACTION_TAKEN,
             infos: vec![own(Value::Bool(true))],
         };
-        let results = [ChainResults { owner: Owner::User(7), steps: vec![step] }];
+        let results = [ChainResults {
+            owner: Owner::User(7),
+            steps: vec![step],
+        }];
         let seen = SeenEvent::passed(&event, &results);
         let json = serde_json::to_value(&seen).unwrap();
-        assert_eq!(json["code"], serde_json::json!({"number": -3001, "name": null}));
-        assert_eq!((&json["source"], &json["range"]), (&"solver:3".into(), &"PMIX_RANGE_SESSION".into()));
+        assert_eq!(
+            json["code"],
+            serde_json::json!({"number": -3001, "name": null})
+        );
+        assert_eq!(
+            (&json["source"], &json["range"]),
+            (&"solver:3".into(), &"PMIX_RANGE_SESSION".into())
+        );
         assert_eq!(json["infos"][0]["attribute"], "PMIX_EVENT_AFFECTED_PROC");
         assert_eq!(json["infos"][0]["value"], "solver:3");
         assert_eq!(json["infos"][1]["value"][0]["value"], u64::MAX);
         assert_eq!(json["chains"][0]["owner"]["user"], 7);
         let result = &json["chains"][0]["results"][0];
-        assert_eq!((&result["handler"], &result["infos"][0]["value"]), (&"report".into(), &true.into()));
+        assert_eq!(
+            (&result["handler"], &result["infos"][0]["value"]),
+            (&"report".into(), &true.into())
+        );
         assert_eq!(result["status"]["name"], "PMIX_EVENT_NO_ACTION_TAKEN");
         assert_eq!(serde_json::from_value::<SeenEvent>(json).unwrap(), seen);
-        assert!(serde_json::to_value(SeenEvent::of(&event)).unwrap().get("chains").is_none());
+        assert!(
+            serde_json::to_value(SeenEvent::of(&event))
+                .unwrap()
+                .get("chains")
+                .is_none()
+        );
     }
 }

@@ -57,7 +57,9 @@ pub enum SocketError {
         pid: Option<u32>,
     },
     /// Something else has that name.
-    #[error("the admin socket cannot be {path:?}: there is something else of that name, which is no socket")]
+    #[error(
+        "the admin socket cannot be {path:?}: there is something else of that name, which is no socket"
+    )]
     NoSocket {
         /// The name.
         path: PathBuf,
@@ -82,22 +84,46 @@ pub(crate) struct AdminSocket {
 impl SocketClaim {
     /// Claims a name, or says who has it. The directory is made if it is missing.
     pub fn new(path: &Path) -> Result<SocketClaim, SocketError> {
-        let of = |doing| move |source| SocketError::Make { path: path.to_owned(), doing, source };
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let of = |doing| {
+            move |source| SocketError::Make {
+                path: path.to_owned(),
+                doing,
+                source,
+            }
+        };
+        let dir = path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         let mode = if is_root() { 0o755 } else { 0o700 };
-        DirBuilder::new().recursive(true).mode(mode).create(dir).map_err(of("its directory"))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(dir)
+            .map_err(of("its directory"))?;
         let dir = dir.canonicalize().map_err(of("its directory"))?;
         check_directory(path, &dir)?;
         // From here on where it really is: links on the way there were not looked at, and may lead elsewhere by now.
-        let name = path.file_name().ok_or_else(|| SocketError::NoSocket { path: path.to_owned() })?;
+        let name = path.file_name().ok_or_else(|| SocketError::NoSocket {
+            path: path.to_owned(),
+        })?;
         let path = dir.join(name);
         let of = |doing| {
             let path = path.clone();
-            move |source| SocketError::Make { path, doing, source }
+            move |source| SocketError::Make {
+                path,
+                doing,
+                source,
+            }
         };
         let lock_path = beside(&path, ".lock");
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600);
         let mut lock = options.open(&lock_path).map_err(of("its lock"))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -105,11 +131,16 @@ impl SocketClaim {
                 let mut pid = String::new();
                 // The file may hold nothing yet; then there is no number to tell.
                 let _ = lock.take(32).read_to_string(&mut pid);
-                return Err(SocketError::Served { path, pid: pid.trim().parse().ok() });
+                return Err(SocketError::Served {
+                    path,
+                    pid: pid.trim().parse().ok(),
+                });
             }
             Err(TryLockError::Error(source)) => return Err(of("its lock")(source)),
         }
-        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(of("its lock"))?;
+        lock.set_len(0)
+            .and_then(|()| writeln!(lock, "{}", std::process::id()))
+            .map_err(of("its lock"))?;
         match fs::symlink_metadata(&path) {
             Ok(found) if !found.file_type().is_socket() => Err(SocketError::NoSocket { path }),
             // Whoever listens there does so without the lock, and is no server of ours.
@@ -124,22 +155,35 @@ impl SocketClaim {
     pub(crate) fn listen(self, group: Option<&AdminGroup>) -> Result<AdminSocket, SocketError> {
         let of = |doing| {
             let path = self.path.clone();
-            move |source| SocketError::Make { path, doing, source }
+            move |source| SocketError::Make {
+                path,
+                doing,
+                source,
+            }
         };
         let early = beside(&self.path, ".new");
         match fs::remove_file(&early) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(of("an earlier one")(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(of("an earlier one")(error));
+            }
             _ => {}
         }
         let listener = UnixListener::bind(&early).map_err(of("binding it"))?;
         if let Some(group) = group {
-            std::os::unix::fs::chown(&early, None, Some(group.gid)).map_err(of("giving it to its group"))?;
+            std::os::unix::fs::chown(&early, None, Some(group.gid))
+                .map_err(of("giving it to its group"))?;
         }
         let mode = if group.is_some() { 0o660 } else { 0o600 };
         fs::set_permissions(&early, Permissions::from_mode(mode)).map_err(of("its permissions"))?;
-        let inode = fs::symlink_metadata(&early).map_err(of("looking at it"))?.ino();
+        let inode = fs::symlink_metadata(&early)
+            .map_err(of("looking at it"))?
+            .ino();
         fs::rename(&early, &self.path).map_err(of("giving it its name"))?;
-        Ok(AdminSocket { listener, claim: self, inode })
+        Ok(AdminSocket {
+            listener,
+            claim: self,
+            inode,
+        })
     }
 
     /// The socket's name.
@@ -151,7 +195,8 @@ impl SocketClaim {
 impl Drop for AdminSocket {
     fn drop(&mut self) {
         // Somebody may have removed it and put another there.
-        let ours = fs::symlink_metadata(&self.claim.path).is_ok_and(|found| found.ino() == self.inode);
+        let ours =
+            fs::symlink_metadata(&self.claim.path).is_ok_and(|found| found.ino() == self.inode);
         if ours && let Err(error) = fs::remove_file(&self.claim.path) {
             tracing::warn!(socket = %self.claim.path.display(), %error, "the admin socket stays");
         }
@@ -178,7 +223,12 @@ fn check_directory(path: &Path, dir: &Path) -> Result<(), SocketError> {
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
         let closed = mode & WRITE_BY_OTHERS == 0 || (depth > 0 && mode & STICKY != 0);
         if !(owner == 0 || owner == me) || !closed {
-            return Err(SocketError::Exposed { path: path.to_owned(), dir: dir.to_owned(), owner, mode });
+            return Err(SocketError::Exposed {
+                path: path.to_owned(),
+                dir: dir.to_owned(),
+                owner,
+                mode,
+            });
         }
     }
     Ok(())
@@ -205,7 +255,10 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
         let error = listen(&path).unwrap_err().to_string();
-        let wanted = format!("a server is running on the admin socket {path:?} (process {})", std::process::id());
+        let wanted = format!(
+            "a server is running on the admin socket {path:?} (process {})",
+            std::process::id()
+        );
         assert_eq!(error, wanted);
         // The refused one has harmed nothing.
         UnixStream::connect(&path).unwrap();
@@ -229,7 +282,10 @@ mod tests {
         let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
         drop(socket);
         assert!(path.exists());
-        assert!(matches!(listen(&path), Err(SocketError::Served { pid: None, .. })));
+        assert!(matches!(
+            listen(&path),
+            Err(SocketError::Served { pid: None, .. })
+        ));
         drop(other);
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
@@ -242,23 +298,40 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
-        for (mode, refused) in [(0o777, true), (0o775, true), (0o1777, true), (0o755, false), (0o700, false)] {
+        for (mode, refused) in [
+            (0o777, true),
+            (0o775, true),
+            (0o1777, true),
+            (0o755, false),
+            (0o700, false),
+        ] {
             fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
             let outcome = listen(&open.join("admin.sock"));
-            assert_eq!(matches!(outcome, Err(SocketError::Exposed { .. })), refused, "{mode:o}: {outcome:?}");
+            assert_eq!(
+                matches!(outcome, Err(SocketError::Exposed { .. })),
+                refused,
+                "{mode:o}: {outcome:?}"
+            );
         }
         // One that is inside such a directory could be replaced.
         let inner = open.join("inner");
         fs::create_dir(&inner).unwrap();
         fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
         let error = listen(&inner.join("admin.sock")).unwrap_err().to_string();
-        assert!(error.contains("and has mode 777: it must belong to root or to the server's user"), "{error}");
+        assert!(
+            error.contains("and has mode 777: it must belong to root or to the server's user"),
+            "{error}"
+        );
     }
 
     #[tokio::test]
     async fn the_socket_is_in_the_directory_that_was_checked_wherever_links_lead_later() {
         let dir = tempfile::tempdir().unwrap();
-        let (checked, other, link) = (dir.path().join("checked"), dir.path().join("other"), dir.path().join("link"));
+        let (checked, other, link) = (
+            dir.path().join("checked"),
+            dir.path().join("other"),
+            dir.path().join("link"),
+        );
         fs::create_dir(&checked).unwrap();
         fs::create_dir(&other).unwrap();
         std::os::unix::fs::symlink(&checked, &link).unwrap();
@@ -270,7 +343,10 @@ mod tests {
         assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
         drop(socket);
         assert!(!checked.join("admin.sock").exists());
-        assert!(matches!(SocketClaim::new(&dir.path().join("..")), Err(SocketError::NoSocket { .. })));
+        assert!(matches!(
+            SocketClaim::new(&dir.path().join("..")),
+            Err(SocketError::NoSocket { .. })
+        ));
     }
 
     #[tokio::test]
@@ -278,8 +354,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let gid = rustix::process::getegid().as_raw();
-        let group = AdminGroup { gid, name: "ours".into() };
-        let _socket = SocketClaim::new(&path).unwrap().listen(Some(&group)).unwrap();
+        let group = AdminGroup {
+            gid,
+            name: "ours".into(),
+        };
+        let _socket = SocketClaim::new(&path)
+            .unwrap()
+            .listen(Some(&group))
+            .unwrap();
         let found = fs::metadata(&path).unwrap();
         assert_eq!((found.mode() & 0o777, found.gid()), (0o660, gid));
     }

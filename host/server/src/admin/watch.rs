@@ -35,7 +35,10 @@ pub(super) struct Watcher {
 
 impl Watchers {
     pub(super) fn new(notices: Notices) -> Watchers {
-        Watchers { seats: Arc::new(Semaphore::new(WATCHERS)), notices }
+        Watchers {
+            seats: Arc::new(Semaphore::new(WATCHERS)),
+            notices,
+        }
     }
 
     /// One more, who sees the events of these codes from now on; or why not.
@@ -43,7 +46,11 @@ impl Watchers {
         let seat = self.seats.clone().try_acquire_owned();
         let seat = seat.map_err(|_| format!("{WATCHERS} watch already, more are not allowed"))?;
         let listener = self.notices.listen(Notice::is_passed);
-        Ok(Watcher { listener, codes: codes.iter().copied().map(Status).collect(), _seat: seat })
+        Ok(Watcher {
+            listener,
+            codes: codes.iter().copied().map(Status).collect(),
+            _seat: seat,
+        })
     }
 }
 
@@ -66,7 +73,12 @@ impl Watcher {
     /// What was heard, as lines. What events carry may be much, and the thread that we are on serves everybody: another one does it.
     pub(super) async fn lines(&self, batch: Vec<Heard>) -> Vec<u8> {
         let codes = self.codes.clone();
-        let lines = move || batch.into_iter().flat_map(|heard| line(heard, &codes)).collect();
+        let lines = move || {
+            batch
+                .into_iter()
+                .flat_map(|heard| line(heard, &codes))
+                .collect()
+        };
         tokio::task::spawn_blocking(lines).await.unwrap_or_default()
     }
 }
@@ -82,7 +94,9 @@ fn bytes(heard: &Heard) -> usize {
 fn line(heard: Heard, codes: &[Status]) -> Vec<u8> {
     let reply = match heard {
         Heard::Missed(events) => Reply::Missed { events },
-        Heard::Notice(Notice::Passed { event, results, .. }) if codes.is_empty() || codes.contains(&event.code) => {
+        Heard::Notice(Notice::Passed { event, results, .. })
+            if codes.is_empty() || codes.contains(&event.code) =>
+        {
             Reply::Event(SeenEvent::passed(&event, &results))
         }
         Heard::Notice(_) => return Vec::new(),
@@ -95,8 +109,9 @@ fn line(heard: Heard, codes: &[Status]) -> Vec<u8> {
 
 /// A reply as a line.
 pub(super) fn encoded(reply: &Reply) -> Option<Vec<u8>> {
-    let mut line =
-        serde_json::to_vec(reply).inspect_err(|error| tracing::error!(%error, "a reply cannot be said")).ok()?;
+    let mut line = serde_json::to_vec(reply)
+        .inspect_err(|error| tracing::error!(%error, "a reply cannot be said"))
+        .ok()?;
     line.push(b'\n');
     Some(line)
 }

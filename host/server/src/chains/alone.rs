@@ -46,7 +46,14 @@ impl LoneChain {
         let shadows = Shadows::new(&pools.shadows, &metrics);
         let (want, wanted) = mpsc::channel(WANTED);
         let chains = Chains::start(hosted, pools, settings, &want, notices, metrics, shadows);
-        (LoneChain { chains, jobs: Arc::new(vec![job]), codes }, wanted)
+        (
+            LoneChain {
+                chains,
+                jobs: Arc::new(vec![job]),
+                codes,
+            },
+            wanted,
+        )
     }
 
     /// Lets an event pass, after which so many may follow.
@@ -69,8 +76,10 @@ impl LoneChain {
     /// The codes that the handlers are registered for now, and were when they started.
     pub fn codes(&self) -> Vec<Codes> {
         let now = self.chains.view().chains();
-        let now =
-            now.into_iter().flat_map(|(_, standing)| standing).map(|standing| standing.registration.codes.clone());
+        let now = now
+            .into_iter()
+            .flat_map(|(_, standing)| standing)
+            .map(|standing| standing.registration.codes.clone());
         self.codes.iter().cloned().chain(now).collect()
     }
 

@@ -22,35 +22,62 @@ pub(super) fn wished(
     wish: &ModuleRegistration,
     mode: Mode,
 ) -> Result<(Registration, HostedHandler), RegistrationError> {
-    let registration = Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
-    let registration = Registration { mode, ..registration.named(wish.name.as_deref(), module.name()) };
-    Ok((registration, HostedHandler { module: module.clone(), tag: wish.tag }))
+    let registration =
+        Registration::from_directives(&wish.codes, &wish.directives, owner.registrant().as_ref())?;
+    let registration = Registration {
+        mode,
+        ..registration.named(wish.name.as_deref(), module.name())
+    };
+    Ok((
+        registration,
+        HostedHandler {
+            module: module.clone(),
+            tag: wish.tag,
+        },
+    ))
 }
 
 /// Changes what a module is registered for, if it may. What cannot be is traced: whoever asked has returned.
-pub(super) fn apply(chain: &mut Registrations<HostedHandler>, owner: &Owner, module: &Arc<Module>, change: Change) {
+pub(super) fn apply(
+    chain: &mut Registrations<HostedHandler>,
+    owner: &Owner,
+    module: &Arc<Module>,
+    change: Change,
+) {
     match change {
         Change::Deregister(number) => {
             let id = RegistrationId(number);
-            if chain.get(id).is_some_and(|(_, handler)| Arc::ptr_eq(&handler.module, module)) {
+            if chain
+                .get(id)
+                .is_some_and(|(_, handler)| Arc::ptr_eq(&handler.module, module))
+            {
                 chain.deregister(id);
             }
         }
         Change::Register(wish) => {
-            let own = chain.iter().filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module));
-            let (count, codes) = own.fold((0, wish.codes.len()), |(count, codes), (_, registration, _)| {
-                (count + 1, codes + registration.codes.len())
-            });
+            let own = chain
+                .iter()
+                .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module));
+            let (count, codes) = own.fold(
+                (0, wish.codes.len()),
+                |(count, codes), (_, registration, _)| {
+                    (count + 1, codes + registration.codes.len())
+                },
+            );
             if count >= MAX_REGISTRATIONS || codes > MAX_CODES {
                 tracing::warn!(%owner, module = module.name(), "a module may have no more registrations");
                 return;
             }
             let registered = wished(owner, module, &wish, Mode::Active);
-            if registered.as_ref().is_ok_and(|(registration, _)| registration.names() > MAX_PROCS) {
+            if registered
+                .as_ref()
+                .is_ok_and(|(registration, _)| registration.names() > MAX_PROCS)
+            {
                 tracing::warn!(%owner, module = module.name(), "a module may name no more procs in a registration");
                 return;
             }
-            let registered = registered.and_then(|(registration, handler)| chain.register(registration, handler));
+            let registered = registered
+                .and_then(|(registration, handler)| chain.register(registration, handler));
             if let Err(error) = registered {
                 tracing::warn!(%owner, module = module.name(), %error, "a module cannot be registered as it wishes");
             }

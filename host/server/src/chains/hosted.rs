@@ -21,7 +21,10 @@ pub struct HostedChains {
 impl HostedChains {
     /// Chains that are to take the place of these. A module that is in both keeps its registrations as they are.
     pub fn instead_of(running: &ChainView) -> HostedChains {
-        HostedChains { owners: BTreeMap::new(), before: running.seated() }
+        HostedChains {
+            owners: BTreeMap::new(),
+            before: running.seated(),
+        }
     }
 
     /// Adds a module's handler to its owner's chain.
@@ -33,11 +36,17 @@ impl HostedChains {
     ) -> Result<(), RegistrationError> {
         let module = handler.module.clone();
         let seats = self.owners.entry(owner.clone()).or_default();
-        match seats.iter_mut().find(|seat| Arc::ptr_eq(&seat.module, &handler.module)) {
+        match seats
+            .iter_mut()
+            .find(|seat| Arc::ptr_eq(&seat.module, &handler.module))
+        {
             Some(seat) => seat.registrations.push((registration, handler)),
             None => {
                 let module = handler.module.clone();
-                seats.push(Seat { module, registrations: vec![(registration, handler)] });
+                seats.push(Seat {
+                    module,
+                    registrations: vec![(registration, handler)],
+                });
             }
         }
         self.check(&owner, &module)
@@ -57,8 +66,14 @@ impl HostedChains {
 
     /// The codes for which handlers are registered.
     pub(super) fn codes(&self) -> Vec<Codes> {
-        let registrations = self.owners.values().flatten().flat_map(|seat| &seat.registrations);
-        registrations.map(|(registration, _)| registration.codes.clone()).collect()
+        let registrations = self
+            .owners
+            .values()
+            .flatten()
+            .flat_map(|seat| &seat.registrations);
+        registrations
+            .map(|(registration, _)| registration.codes.clone())
+            .collect()
     }
 
     /// Whether this module, if it comes, has a place among those who are in this chain so far. One that stays may have registered
@@ -66,8 +81,15 @@ impl HostedChains {
     fn check(&self, owner: &Owner, module: &Arc<Module>) -> Result<(), RegistrationError> {
         let nobody = Arc::default();
         let before: &Seated = self.before.get(owner).unwrap_or(&nobody);
-        let (_, clashes) = before.replaced_by(self.owners.get(owner).map(Vec::as_slice).unwrap_or_default());
-        let own = clashes.into_iter().find(|clash| Arc::ptr_eq(&clash.module, module) && !before.has(module));
+        let (_, clashes) = before.replaced_by(
+            self.owners
+                .get(owner)
+                .map(Vec::as_slice)
+                .unwrap_or_default(),
+        );
+        let own = clashes
+            .into_iter()
+            .find(|clash| Arc::ptr_eq(&clash.module, module) && !before.has(module));
         own.map_or(Ok(()), |clash| Err(clash.error))
     }
 }

@@ -83,7 +83,11 @@ pub struct ChainSettings {
 
 impl Default for ChainSettings {
     fn default() -> Self {
-        ChainSettings { queue: 65_536, queue_bytes: 64 << 20, drain_timeout: Duration::from_secs(10) }
+        ChainSettings {
+            queue: 65_536,
+            queue_bytes: 64 << 20,
+            drain_timeout: Duration::from_secs(10),
+        }
     }
 }
 
@@ -146,10 +150,16 @@ impl Shared {
     /// The last chain is behind an event.
     fn passed(&self, passing: Passing) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        let Passing { entered, results, .. } = passing;
+        let Passing {
+            entered, results, ..
+        } = passing;
         let results = Arc::new(results);
         let reached = ReachedJobs::new(entered.reach, entered.jobs);
-        self.notices.tell(Notice::Passed { event: entered.event, results: results.clone(), reached });
+        self.notices.tell(Notice::Passed {
+            event: entered.event,
+            results: results.clone(),
+            reached,
+        });
         // Who waited may have gone.
         entered.awaited.map(|awaited| awaited.send(results));
     }
@@ -187,8 +197,19 @@ impl Chains {
         metrics: Arc<Metrics>,
         shadows: Shadows,
     ) -> Chains {
-        let (under_way, numbered, stopped) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { notices, metrics, shadows, under_way, numbered, stopped });
+        let (under_way, numbered, stopped) = (
+            AtomicUsize::new(0),
+            AtomicU64::new(0),
+            AtomicBool::new(false),
+        );
+        let shared = Arc::new(Shared {
+            notices,
+            metrics,
+            shadows,
+            under_way,
+            numbered,
+            stopped,
+        });
         let mut chains = Chains {
             route: Route::default(),
             workers: Vec::new(),
@@ -205,14 +226,25 @@ impl Chains {
     /// Puts these in the place of those there are, at once for all owners. What is running finishes as it began.
     pub(crate) fn replace(&mut self, hosted: HostedChains) {
         self.workers.retain(|(_, worker)| !worker.0.is_finished());
-        for gone in self.route.owners().iter().filter(|owner| !hosted.owners.contains_key(*owner)) {
+        for gone in self
+            .route
+            .owners()
+            .iter()
+            .filter(|owner| !hosted.owners.contains_key(*owner))
+        {
             // Its worker goes on until it is behind what it has been handed.
             self.route.close(gone);
             self.view.withdraw(gone);
         }
         for (owner, seats) in hosted.owners {
-            let Some(queue) = self.route.seat(&owner, seats.into(), &self.settings) else { continue };
-            let pool = if owner == Owner::Site { &self.pools.site } else { &self.pools.tenants };
+            let Some(queue) = self.route.seat(&owner, seats.into(), &self.settings) else {
+                continue;
+            };
+            let pool = if owner == Owner::Site {
+                &self.pools.site
+            } else {
+                &self.pools.tenants
+            };
             let worker = Worker::new(
                 owner.clone(),
                 pool.clone(),
@@ -221,7 +253,8 @@ impl Chains {
                 self.shared.clone(),
                 self.view.clone(),
             );
-            self.workers.push((owner, Working(tokio::spawn(worker.run(queue)))));
+            self.workers
+                .push((owner, Working(tokio::spawn(worker.run(queue)))));
         }
     }
 
@@ -232,21 +265,40 @@ impl Chains {
 
     /// The number of one more event, from 1.
     pub(crate) fn number(&self) -> u64 {
-        self.shared.numbered.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        self.shared
+            .numbered
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1)
     }
 
     /// Lets an event pass through the chains.
     pub(crate) fn submit(&self, entered: Entering) {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
-        self.shared.notices.tell(Notice::Raised(entered.event.clone()));
-        self.route.pass(None, Passing { entered, bytes, results: Vec::new() }, &self.shared);
+        self.shared
+            .notices
+            .tell(Notice::Raised(entered.event.clone()));
+        self.route.pass(
+            None,
+            Passing {
+                entered,
+                bytes,
+                results: Vec::new(),
+            },
+            &self.shared,
+        );
     }
 
     /// Waits until every event submitted has passed and the modules have stopped, but no longer than may be: slow handlers
     /// with many events before them must not keep a server from ending.
     pub(crate) async fn drain(self) {
-        let Chains { route, mut workers, settings, shared, .. } = self;
+        let Chains {
+            route,
+            mut workers,
+            settings,
+            shared,
+            ..
+        } = self;
         workers.sort_by(|one, other| one.0.cmp(&other.0));
         // Whoever is first in the order of owners has nobody who could still hand it an event.
         let all = async {
@@ -256,13 +308,20 @@ impl Chains {
                 let _ = (&mut worker.0).await;
             }
         };
-        if tokio::time::timeout(settings.drain_timeout, all).await.is_err() {
+        if tokio::time::timeout(settings.drain_timeout, all)
+            .await
+            .is_err()
+        {
             shared.stopped.store(true, Ordering::Relaxed);
             let left = shared.under_way.load(Ordering::Relaxed);
             shared.metrics.counters().chain_events_dropped.add(left);
             if left > 0 {
                 let after = settings.drain_timeout;
-                tracing::error!(events = left, ?after, "events before the hosted chains are dropped");
+                tracing::error!(
+                    events = left,
+                    ?after,
+                    "events before the hosted chains are dropped"
+                );
             }
         }
     }

@@ -40,7 +40,12 @@ pub(super) enum Work {
 
 impl Route {
     /// Seats these in the chain of an owner. One that has had none needs a worker, which reads from what this returns.
-    pub(super) fn seat(&self, owner: &Owner, seats: Arc<[Seat]>, settings: &ChainSettings) -> Option<Queue> {
+    pub(super) fn seat(
+        &self,
+        owner: &Owner,
+        seats: Arc<[Seat]>,
+        settings: &ChainSettings,
+    ) -> Option<Queue> {
         let mut stops = self.write();
         if let Some(stop) = stops.get(owner) {
             stop.seats.send_replace(seats);
@@ -50,9 +55,18 @@ impl Route {
         let waiting = Arc::new(AtomicUsize::new(0));
         let (tell, mut told) = watch::channel(seats);
         told.mark_changed();
-        let stop = Stop { send, waiting: waiting.clone(), max_bytes: settings.queue_bytes, seats: tell };
+        let stop = Stop {
+            send,
+            waiting: waiting.clone(),
+            max_bytes: settings.queue_bytes,
+            seats: tell,
+        };
         stops.insert(owner.clone(), stop);
-        Some(Queue { receive, waiting, seats: told })
+        Some(Queue {
+            receive,
+            waiting,
+            seats: told,
+        })
     }
 
     /// No more events come to this owner's chain; its worker ends when it is behind those that have.
@@ -68,7 +82,10 @@ impl Route {
     /// Hands an event to the first owner, or to the first one after another, that has room for it. One that has none misses it.
     pub(super) fn pass(&self, after: Option<&Owner>, mut passing: Passing, shared: &Shared) {
         let stops = self.read();
-        for (owner, stop) in stops.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)) {
+        for (owner, stop) in stops.range((
+            after.map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Unbounded,
+        )) {
             match stop.offer(passing) {
                 Ok(()) => return,
                 Err(refused) => {
@@ -94,7 +111,12 @@ impl Route {
 impl Stop {
     fn offer(&self, passing: Passing) -> Result<(), Box<Passing>> {
         let bytes = passing.bytes;
-        if self.waiting.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > self.max_bytes {
+        if self
+            .waiting
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes)
+            > self.max_bytes
+        {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Box::new(passing));
         }

@@ -36,7 +36,10 @@ type Kept<'a> = (RegistrationId, &'a Arc<Registration>, &'a HostedHandler);
 impl Seated {
     /// What these become when others take their place, and what of it cannot be.
     pub(super) fn replaced_by(&self, seats: &[Seat]) -> (Seated, Vec<Clash>) {
-        let mut new = Seated { registrations: Registrations::instead_of(&self.registrations), modules: Vec::new() };
+        let mut new = Seated {
+            registrations: Registrations::instead_of(&self.registrations),
+            modules: Vec::new(),
+        };
         let (mut clashes, mut waiting) = (Vec::new(), Vec::new());
         for seat in seats {
             if self.has(&seat.module) {
@@ -54,9 +57,10 @@ impl Seated {
                 break;
             }
         }
-        clashes.extend(
-            waiting.into_iter().map(|((_, _, handler), error)| Clash { module: handler.module.clone(), error }),
-        );
+        clashes.extend(waiting.into_iter().map(|((_, _, handler), error)| Clash {
+            module: handler.module.clone(),
+            error,
+        }));
         (new, clashes)
     }
 
@@ -66,8 +70,11 @@ impl Seated {
 
     /// In the order in which they were made, on which their places depend.
     fn registrations_of(&self, module: &Arc<Module>) -> Vec<Kept<'_>> {
-        let mut own: Vec<Kept<'_>> =
-            self.registrations.iter().filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module)).collect();
+        let mut own: Vec<Kept<'_>> = self
+            .registrations
+            .iter()
+            .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module))
+            .collect();
         own.sort_by_key(|kept| kept.0);
         own
     }
@@ -75,8 +82,12 @@ impl Seated {
     /// Takes over what there is room for; returns the rest, and why.
     fn keep<'a>(&mut self, kept: Vec<Kept<'a>>) -> Vec<(Kept<'a>, RegistrationError)> {
         let take = |(id, registration, handler): Kept<'a>| {
-            let taken = self.registrations.take_over(id, registration, handler.clone());
-            taken.err().map(|error| ((id, registration, handler), error))
+            let taken = self
+                .registrations
+                .take_over(id, registration, handler.clone());
+            taken
+                .err()
+                .map(|error| ((id, registration, handler), error))
         };
         kept.into_iter().filter_map(take).collect()
     }
@@ -84,8 +95,13 @@ impl Seated {
     /// Registers what a module that comes was given, as far as there is room for it.
     fn admit(&mut self, seat: &Seat) -> Vec<Clash> {
         let register = |(registration, handler): &(Registration, HostedHandler)| {
-            let registered = self.registrations.register(registration.clone(), handler.clone());
-            registered.err().map(|error| Clash { module: seat.module.clone(), error })
+            let registered = self
+                .registrations
+                .register(registration.clone(), handler.clone());
+            registered.err().map(|error| Clash {
+                module: seat.module.clone(),
+                error,
+            })
         };
         seat.registrations.iter().filter_map(register).collect()
     }

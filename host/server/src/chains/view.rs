@@ -39,14 +39,20 @@ impl ChainView {
     /// Each owner's chain, in the order in which they and their handlers run.
     pub fn chains(&self) -> Vec<(Owner, Vec<Standing>)> {
         let standing = |seated: &Seated| {
-            let each = seated.registrations.iter().map(|(id, registration, handler)| Standing {
-                id,
-                registration: registration.clone(),
-                module: handler.module.name().to_owned(),
-            });
+            let each = seated
+                .registrations
+                .iter()
+                .map(|(id, registration, handler)| Standing {
+                    id,
+                    registration: registration.clone(),
+                    module: handler.module.name().to_owned(),
+                });
             each.collect()
         };
-        self.seated().iter().map(|(owner, seated)| (owner.clone(), standing(seated))).collect()
+        self.seated()
+            .iter()
+            .map(|(owner, seated)| (owner.clone(), standing(seated)))
+            .collect()
     }
 
     pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<Seated>> {

@@ -18,7 +18,9 @@ use peal_core::{
     server::{Allowance, Raiser},
 };
 use peal_model::{Event, Identity, Nspace, Status};
-use peal_sandbox::{Change, ControlRequest, EventCall, GuestPool, Module, Notification, Report, Role};
+use peal_sandbox::{
+    Change, ControlRequest, EventCall, GuestPool, Module, Notification, Report, Role,
+};
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
 
@@ -42,8 +44,19 @@ impl Worker {
         shared: Arc<Shared>,
         view: ChainView,
     ) -> Worker {
-        let meters = shared.metrics.modules(&owner, Role::EventHandler.name(), std::iter::empty());
-        Worker { owner, seated: Seated::default(), meters, pool, wanted, route, shared, view }
+        let meters = shared
+            .metrics
+            .modules(&owner, Role::EventHandler.name(), std::iter::empty());
+        Worker {
+            owner,
+            seated: Seated::default(),
+            meters,
+            pool,
+            wanted,
+            route,
+            shared,
+            view,
+        }
     }
 
     pub(super) async fn run(mut self, mut queue: Queue) {
@@ -54,7 +67,12 @@ impl Worker {
             }
         }
         let Seated { modules, .. } = self.seated;
-        if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
+        if on_guest_thread(&self.pool, move || {
+            modules.iter().for_each(|module| module.stop())
+        })
+        .await
+        .is_none()
+        {
             tracing::warn!(owner = %self.owner, "no guest thread was free to tell the modules that they stop");
         }
     }
@@ -66,15 +84,24 @@ impl Worker {
             tracing::warn!(owner = %self.owner, module = module.name(), %error, "a registration has no place in the new chain");
         }
         let names = seated.modules.iter().map(|module| module.name());
-        self.meters = self.shared.metrics.modules(&self.owner, Role::EventHandler.name(), names);
+        self.meters = self
+            .shared
+            .metrics
+            .modules(&self.owner, Role::EventHandler.name(), names);
         self.seated = seated;
         self.view.publish(&self.owner, &self.seated);
     }
 
     async fn event(&mut self, mut passing: Passing, queue: &Queue) {
-        let Entering { event, reach, jobs, .. } = &passing.entered;
+        let Entering {
+            event, reach, jobs, ..
+        } = &passing.entered;
         let jobs = jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
-        let answer = if self.owner.sees(event, *reach, jobs) { self.handle(&mut passing, queue).await } else { None };
+        let answer = if self.owner.sees(event, *reach, jobs) {
+            self.handle(&mut passing, queue).await
+        } else {
+            None
+        };
         self.route.pass(Some(&self.owner), passing, &self.shared);
         // Where this was the last chain, whoever watches hears of it before what follows from it.
         if let Some((asked, wished)) = answer {
@@ -89,9 +116,16 @@ impl Worker {
         if run.is_empty() {
             return None;
         }
-        let (source, meters, shared) = (passing.entered.source, self.meters.clone(), self.shared.clone());
+        let (source, meters, shared) = (
+            passing.entered.source,
+            self.meters.clone(),
+            self.shared.clone(),
+        );
         let number = passing.entered.number;
-        let walked = on_guest_thread(&self.pool, move || walk(run, (number, source), &meters, &shared)).await;
+        let walked = on_guest_thread(&self.pool, move || {
+            walk(run, (number, source), &meters, &shared)
+        })
+        .await;
         let Some(walked) = walked else {
             self.shared.metrics.counters().chain_events_dropped.count();
             tracing::error!(owner = %self.owner, code = %passing.entered.event.code, "no guest thread could run the chain");
@@ -113,23 +147,43 @@ impl Worker {
             shadows.handle(&self.owner, pending, source, finished);
         }
         let steps = Arc::unwrap_or_clone(walked.finished).steps;
-        let results = ChainResults { owner: self.owner.clone(), steps };
+        let results = ChainResults {
+            owner: self.owner.clone(),
+            steps,
+        };
         // They wait with the event for the owners that come after.
         passing.bytes = passing.bytes.saturating_add(results.bytes());
         passing.results.push(results);
         if !walked.raised.is_empty() {
             match self.runs_as(&passing.entered.jobs) {
-                Some(raiser) => self.raise(walked.raised, raiser, &mut passing.entered.allowance).await,
+                Some(raiser) => {
+                    self.raise(walked.raised, raiser, &mut passing.entered.allowance)
+                        .await
+                }
                 // Their job is gone.
-                None => self.shared.metrics.counters().raised_events_refused.add(walked.raised.len()),
+                None => self
+                    .shared
+                    .metrics
+                    .counters()
+                    .raised_events_refused
+                    .add(walked.raised.len()),
             }
         }
         for (module, asked) in walked.controls {
             let (owner, module) = (self.owner.clone(), module.name().to_owned());
-            self.want(Wanted::Control { owner, module, asked }).await;
+            self.want(Wanted::Control {
+                owner,
+                module,
+                asked,
+            })
+            .await;
         }
         for report in walked.reports {
-            self.want(Wanted::Report { owner: self.owner.clone(), report }).await;
+            self.want(Wanted::Report {
+                owner: self.owner.clone(),
+                report,
+            })
+            .await;
         }
         passing.answer()
     }
@@ -143,13 +197,32 @@ impl Worker {
     async fn raise(&self, raised: Vec<Notification>, raiser: Raiser, allowance: &mut Allowance) {
         let share = allowance.share(raised.len());
         if share.number < raised.len() {
-            self.shared.metrics.counters().raised_events_refused.add(raised.len() - share.number);
+            self.shared
+                .metrics
+                .counters()
+                .raised_events_refused
+                .add(raised.len() - share.number);
             tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
         }
         for notification in raised.into_iter().take(share.number) {
-            let Notification { request, code, range, infos } = notification;
-            let event = Event { code, source: self.owner.speaks_as(), range, infos };
-            let raised = Raised { event, raiser, allowance: share.each, request };
+            let Notification {
+                request,
+                code,
+                range,
+                infos,
+            } = notification;
+            let event = Event {
+                code,
+                source: self.owner.speaks_as(),
+                range,
+                infos,
+            };
+            let raised = Raised {
+                event,
+                raiser,
+                allowance: share.each,
+                request,
+            };
             if self.wanted.send(Wanted::Event(raised)).await.is_err() {
                 // The server is stopping, and hears nothing any more.
                 return;
@@ -160,7 +233,9 @@ impl Worker {
     /// As whom an owner's handlers act: what those of tenants raise must be permitted. Nothing for a tenant without a job.
     fn runs_as(&self, jobs: &[(Nspace, Identity)]) -> Option<Raiser> {
         let first = |of_owner: &dyn Fn(&Nspace, Identity) -> bool| {
-            let found = jobs.iter().find(|(nspace, identity)| of_owner(nspace, *identity));
+            let found = jobs
+                .iter()
+                .find(|(nspace, identity)| of_owner(nspace, *identity));
             found.map(|(_, identity)| Raiser::Tenant(*identity))
         };
         match &self.owner {
@@ -198,7 +273,14 @@ fn walk(
         let call = match run.advance() {
             Next::Call(call) => call,
             Next::Done(finished) => {
-                return Walked { finished: Arc::new(finished), raised, changes, controls, reports, shadows };
+                return Walked {
+                    finished: Arc::new(finished),
+                    raised,
+                    changes,
+                    controls,
+                    reports,
+                    shadows,
+                };
             }
         };
         if call.member().registration.mode == Mode::Shadow {
@@ -219,11 +301,29 @@ fn walk(
             identity,
             steps: call.steps().clone(),
         });
-        meters.called(member.handler.module.name(), watch.lap(), &result.usage, result.failure.as_ref());
+        meters.called(
+            member.handler.module.name(),
+            watch.lap(),
+            &result.usage,
+            result.failure.as_ref(),
+        );
         raised.extend(result.notifications);
-        changes.extend(result.changes.into_iter().map(|change| (member.handler.module.clone(), change)));
-        controls.extend(result.controls.into_iter().map(|asked| (member.handler.module.clone(), asked)));
+        changes.extend(
+            result
+                .changes
+                .into_iter()
+                .map(|change| (member.handler.module.clone(), change)),
+        );
+        controls.extend(
+            result
+                .controls
+                .into_iter()
+                .map(|asked| (member.handler.module.clone(), asked)),
+        );
         reports.extend(result.reports);
-        run = call.finish(Outcome { status: result.status, infos: result.infos });
+        run = call.finish(Outcome {
+            status: result.status,
+            infos: result.infos,
+        });
     }
 }

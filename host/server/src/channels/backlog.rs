@@ -46,8 +46,14 @@ pub(super) struct RefusedRequest {
 
 impl Backlog {
     pub(super) fn new(limits: QueueLimits) -> Arc<Backlog> {
-        let state = State { queue: LogQueue::new(limits), intake: Intake::Open };
-        Arc::new(Backlog { state: Mutex::new(state), changed: Notify::new() })
+        let state = State {
+            queue: LogQueue::new(limits),
+            intake: Intake::Open,
+        };
+        Arc::new(Backlog {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        })
     }
 
     /// Adds a request if there is room.
@@ -65,7 +71,9 @@ impl Backlog {
 
     /// Adds a request of the worker's own, of which there are few.
     pub(super) fn add(&self, user: LogUser, logging: Logging) {
-        self.lock().queue.push(user, logging.bytes(), logging.channels(), logging);
+        self.lock()
+            .queue
+            .push(user, logging.bytes(), logging.channels(), logging);
         self.changed.notify_one();
     }
 
@@ -73,9 +81,13 @@ impl Backlog {
     pub(super) fn begin(self: &Arc<Self>) -> NextRequest {
         let mut state = self.lock();
         match state.queue.begin() {
-            Some(BegunRequest { ticket, item }) => {
-                NextRequest::Begin(Box::new(item), RequestPlace { backlog: self.clone(), ticket })
-            }
+            Some(BegunRequest { ticket, item }) => NextRequest::Begin(
+                Box::new(item),
+                RequestPlace {
+                    backlog: self.clone(),
+                    ticket,
+                },
+            ),
             None if state.intake == Intake::Closed && state.queue.is_empty() => NextRequest::End,
             None => NextRequest::Wait,
         }

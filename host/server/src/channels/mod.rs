@@ -114,17 +114,36 @@ impl HostedChannels {
         module: Arc<Module>,
     ) -> Result<(), ChannelError> {
         if keys.is_empty() {
-            return Err(ChannelError::None { name: name.to_owned() });
+            return Err(ChannelError::None {
+                name: name.to_owned(),
+            });
         }
         for (_, registration, served) in self.modules.iter() {
             if let Some(channel) = keys.iter().find(|key| served.keys.contains(key)) {
                 let holder = registration.name.to_string();
-                return Err(ChannelError::Taken { channel: channel.clone(), holder });
+                return Err(ChannelError::Taken {
+                    channel: channel.clone(),
+                    holder,
+                });
             }
         }
-        let registration = Registration { place, ..Registration::new(name, Codes::Default) };
-        let available = keys.iter().filter(|key| module.has_channel(key)).cloned().collect();
-        self.modules.register(registration, Served { keys, available, module })?;
+        let registration = Registration {
+            place,
+            ..Registration::new(name, Codes::Default)
+        };
+        let available = keys
+            .iter()
+            .filter(|key| module.has_channel(key))
+            .cloned()
+            .collect();
+        self.modules.register(
+            registration,
+            Served {
+                keys,
+                available,
+                module,
+            },
+        )?;
         Ok(())
     }
 }
@@ -150,7 +169,12 @@ impl Asker {
     /// Tells whoever waits; the answer to a client is the caller's to give.
     fn tell(self, became: Became) -> Option<LogAnswer> {
         match self {
-            Asker::Client(to) => return Some(LogAnswer { to, reply: became.reply() }),
+            Asker::Client(to) => {
+                return Some(LogAnswer {
+                    to,
+                    reply: became.reply(),
+                });
+            }
             Asker::Nobody => {}
             // Who no longer waits need not be told.
             Asker::Waits(tell) => drop(tell.send(became.status)),
@@ -169,7 +193,10 @@ struct Logging {
 /// The origin of what is logged.
 enum Subject {
     /// A request, by what it is told from others if it may be logged once for many.
-    Request { to: Asker, likeness: Option<Likeness> },
+    Request {
+        to: Asker,
+        likeness: Option<Likeness>,
+    },
     /// The number of requests that were not logged.
     Tally,
 }
@@ -186,7 +213,9 @@ impl Logging {
     fn bytes(&self) -> usize {
         let infos = self.request.data.iter().chain(&self.request.directives);
         let channels = self.run.channels().len() * Logging::CHANNEL;
-        infos.fold(channels, |sum, info| sum.saturating_add(Size::of_info(info).bytes))
+        infos.fold(channels, |sum, info| {
+            sum.saturating_add(Size::of_info(info).bytes)
+        })
     }
 }
 
@@ -200,20 +229,39 @@ struct Writers {
 
 impl Writers {
     fn new(hosted: &HostedChannels, metrics: &Metrics) -> Arc<Writers> {
-        let modules: Vec<Served> = hosted.modules.iter().map(|(_, _, served)| served.clone()).collect();
-        let offered = modules.iter().flat_map(|served| served.available.iter().cloned()).collect();
+        let modules: Vec<Served> = hosted
+            .modules
+            .iter()
+            .map(|(_, _, served)| served.clone())
+            .collect();
+        let offered = modules
+            .iter()
+            .flat_map(|served| served.available.iter().cloned())
+            .collect();
         let names = modules.iter().map(|served| served.module.name());
         let meters = metrics.modules(&Owner::Site, Role::LogChannel.name(), names);
-        Arc::new(Writers { modules, offered, meters })
+        Arc::new(Writers {
+            modules,
+            offered,
+            meters,
+        })
     }
 
     fn available(&self, source: Option<&Proc>, host: &dyn Host) -> AvailableChannels {
-        let of_host = source.map(|source| host.log_channels(source)).unwrap_or_default();
-        AvailableChannels { of_modules: self.offered.clone(), of_host }
+        let of_host = source
+            .map(|source| host.log_channels(source))
+            .unwrap_or_default();
+        AvailableChannels {
+            of_modules: self.offered.clone(),
+            of_host,
+        }
     }
 
     fn module(&self, channel: &Key) -> Option<&Module> {
-        self.modules.iter().find(|served| served.available.contains(channel)).map(|served| &*served.module)
+        self.modules
+            .iter()
+            .find(|served| served.available.contains(channel))
+            .map(|served| &*served.module)
     }
 }
 
@@ -249,20 +297,34 @@ impl Channels {
             turns: Turns::new(Semaphore::MAX_PERMITS, 1),
         });
         let started = Instant::now();
-        let worker = Worker { backlog: backlog.clone(), writer: writer.clone(), handle: handle.clone(), book, started };
+        let worker = Worker {
+            backlog: backlog.clone(),
+            writer: writer.clone(),
+            handle: handle.clone(),
+            book,
+            started,
+        };
         let worker = tokio::spawn(worker.run());
-        Channels { writers, backlog, worker, writer }
+        Channels {
+            writers,
+            backlog,
+            worker,
+            writer,
+        }
     }
 
     /// Puts these in the place of those there are. A request that is being written is written by those who began.
     pub(crate) fn replace(&mut self, hosted: &HostedChannels) {
-        self.writers.send_replace(Writers::new(hosted, &self.writer.metrics));
+        self.writers
+            .send_replace(Writers::new(hosted, &self.writer.metrics));
     }
 
     /// The channels that are available to a proc or tool (`PMIX_QUERY_LOG_CHANNELS`): those of modules, in their order, then those that
     /// the host environment is.
     pub(crate) fn available(&self, source: &Proc) -> AvailableChannels {
-        self.writers.borrow().available(Some(source), &*self.writer.host)
+        self.writers
+            .borrow()
+            .available(Some(source), &*self.writer.host)
     }
 
     /// Takes a request, which is answered when it has been written. Of one that makes no sense, or if too many wait, the answer comes back:
@@ -274,7 +336,10 @@ impl Channels {
         origin: Origin,
         chosen: Option<Key>,
     ) -> Option<LogAnswer> {
-        let arrival = Arrival { chosen, ..self.writer.arrival(SystemTime::now(), origin) };
+        let arrival = Arrival {
+            chosen,
+            ..self.writer.arrival(SystemTime::now(), origin)
+        };
         let run = match self.writer.route(&request, &arrival) {
             Ok(run) => run,
             Err(malformed) => {
@@ -283,20 +348,48 @@ impl Channels {
                 return to.tell(malformed.status().into());
             }
         };
-        let (user, subject) = (request.identity.map(|identity| identity.uid), Subject::request(to, run.likeness()));
-        let Err(refused) = self.backlog.offer(user, Logging { request, run, subject }) else { return None };
-        let RefusedRequest { logging: Logging { request, subject, .. }, limit } = *refused;
+        let (user, subject) = (
+            request.identity.map(|identity| identity.uid),
+            Subject::request(to, run.likeness()),
+        );
+        let Err(refused) = self.backlog.offer(
+            user,
+            Logging {
+                request,
+                run,
+                subject,
+            },
+        ) else {
+            return None;
+        };
+        let RefusedRequest {
+            logging: Logging {
+                request, subject, ..
+            },
+            limit,
+        } = *refused;
         self.writer.metrics.counters().log_requests_refused.count();
         tracing::debug!(source = writing::source_name(&request), user, %limit, "log request refused");
-        let Subject::Request { to, .. } = subject else { return None };
-        to.tell(Became::refused(code::PMIX_ERR_OUT_OF_RESOURCE, limit.info()))
+        let Subject::Request { to, .. } = subject else {
+            return None;
+        };
+        to.tell(Became::refused(
+            code::PMIX_ERR_OUT_OF_RESOURCE,
+            limit.info(),
+        ))
     }
 
     /// Waits until what was accepted is written and the modules have stopped, but no longer than may be.
     pub(crate) async fn drain(self) {
         self.backlog.close();
-        let (stop, drain_timeout) = (self.worker.abort_handle(), self.writer.settings.drain_timeout);
-        if tokio::time::timeout(drain_timeout, self.worker).await.is_err() {
+        let (stop, drain_timeout) = (
+            self.worker.abort_handle(),
+            self.writer.settings.drain_timeout,
+        );
+        if tokio::time::timeout(drain_timeout, self.worker)
+            .await
+            .is_err()
+        {
             stop.abort();
             tracing::error!(after = ?drain_timeout, "what is still before the log channels is lost");
         }

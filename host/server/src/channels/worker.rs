@@ -67,12 +67,20 @@ impl Worker {
         }
         for Tally { request, origin } in self.book.close_all() {
             let request = Arc::new(request);
-            if let Ok(run) = self.writer.route(&request, &self.writer.arrival(SystemTime::now(), origin)) {
+            if let Ok(run) = self
+                .writer
+                .route(&request, &self.writer.arrival(SystemTime::now(), origin))
+            {
                 self.writer.write(&request, run).await;
             }
         }
         let writers = self.writer.writers.borrow().clone();
-        let stop = move || writers.modules.iter().for_each(|served| served.module.stop());
+        let stop = move || {
+            writers
+                .modules
+                .iter()
+                .for_each(|served| served.module.stop())
+        };
         if on_guest_thread(&self.writer.pool, stop).await.is_none() {
             tracing::warn!("no guest thread was free to tell the log channels that they stop");
         }
@@ -95,25 +103,47 @@ impl Worker {
 
     /// Has a request written, unless the like of it was lately.
     fn begin(&mut self, logging: Logging, place: RequestPlace, under_way: &mut JoinSet<Written>) {
-        let Logging { request, run, subject } = logging;
-        let repeated = subject.likeness().and_then(|likeness| self.book.repeats(likeness));
+        let Logging {
+            request,
+            run,
+            subject,
+        } = logging;
+        let repeated = subject
+            .likeness()
+            .and_then(|likeness| self.book.repeats(likeness));
         if let Some(status) = repeated {
-            self.writer.metrics.counters().log_requests_aggregated.count();
+            self.writer
+                .metrics
+                .counters()
+                .log_requests_aggregated
+                .count();
             self.tell(subject, status.into());
             return;
         }
         let writer = self.writer.clone();
         under_way.spawn(async move {
             let became = writer.write(&request, run).await;
-            Written { request, subject, became, place }
+            Written {
+                request,
+                subject,
+                became,
+                place,
+            }
         });
     }
 
     /// Tells what became of a request, and remembers it for those like it. Then those behind it may begin.
     fn end(&mut self, written: Written) {
-        let Written { request, mut subject, became, place } = written;
+        let Written {
+            request,
+            mut subject,
+            became,
+            place,
+        } = written;
         if let Some(likeness) = subject.take_likeness()
-            && let Some(tally) = self.book.logged(likeness, &request, became.status, self.now())
+            && let Some(tally) = self
+                .book
+                .logged(likeness, &request, became.status, self.now())
         {
             self.add(tally);
         }
@@ -136,7 +166,14 @@ impl Worker {
         let request = Arc::new(request);
         if let Ok(run) = self.writer.route(&request, &arrival) {
             let user = request.identity.map(|identity| identity.uid);
-            self.backlog.add(user, Logging { request, run, subject: Subject::Tally });
+            self.backlog.add(
+                user,
+                Logging {
+                    request,
+                    run,
+                    subject: Subject::Tally,
+                },
+            );
         }
     }
 }

@@ -7,7 +7,9 @@ use crate::{
     metrics::{Metrics, Stopwatch},
     turns::Turns,
 };
-use peal_core::log::{self, Arrival, LogRun, Logged, Malformed, NextChannel, Origin, PendingChannel, Writer};
+use peal_core::log::{
+    self, Arrival, LogRun, Logged, Malformed, NextChannel, Origin, PendingChannel, Writer,
+};
 use peal_model::{Info, Key, LogRequest, Reply, Status, Step, Value, code};
 use peal_sandbox::{ChannelCall, GuestPool};
 use std::{
@@ -57,41 +59,78 @@ impl Became {
     fn of(logged: Logged) -> Became {
         let Logged { status, steps } = logged;
         let all_went_well = steps.iter().all(|step| step.status.is_success());
-        let channel = |step: Step| Some(Info::new(Key::new(&step.name).ok()?, Value::Status(step.status)));
-        let channels = if all_went_well { Vec::new() } else { steps.into_iter().filter_map(channel).collect() };
+        let channel = |step: Step| {
+            Some(Info::new(
+                Key::new(&step.name).ok()?,
+                Value::Status(step.status),
+            ))
+        };
+        let channels = if all_went_well {
+            Vec::new()
+        } else {
+            steps.into_iter().filter_map(channel).collect()
+        };
         Became { status, channels }
     }
 
     /// Says that it was refused, and by which limit.
     pub(super) fn refused(status: Status, limit: Info) -> Became {
-        Became { status, channels: vec![limit] }
+        Became {
+            status,
+            channels: vec![limit],
+        }
     }
 
     /// As clients are told.
     pub(super) fn reply(self) -> Reply {
         let Became { status, channels } = self;
-        if channels.is_empty() { Reply::Status(status) } else { Reply::Infos { status, infos: channels } }
+        if channels.is_empty() {
+            Reply::Status(status)
+        } else {
+            Reply::Infos {
+                status,
+                infos: channels,
+            }
+        }
     }
 }
 
 impl From<Status> for Became {
     fn from(status: Status) -> Became {
-        Became { status, channels: Vec::new() }
+        Became {
+            status,
+            channels: Vec::new(),
+        }
     }
 }
 
 impl ChannelWriter {
     /// Finds the way of a request to the channels that there are now.
-    pub(super) fn route(&self, request: &Arc<LogRequest>, arrival: &Arrival) -> Result<LogRun, Malformed> {
-        let available = self.writers.borrow().available(request.source.as_ref(), &*self.host);
+    pub(super) fn route(
+        &self,
+        request: &Arc<LogRequest>,
+        arrival: &Arrival,
+    ) -> Result<LogRun, Malformed> {
+        let available = self
+            .writers
+            .borrow()
+            .available(request.source.as_ref(), &*self.host);
         log::route(request.clone(), &available, &self.settings.log, arrival)
     }
 
     /// How a request came that came at this time.
     pub(super) fn arrival(&self, at: SystemTime, origin: Origin) -> Arrival {
         let (fabric, id) = &self.beside;
-        let at = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        Arrival { at, origin, gateway: fabric.gateway(*id), chosen: None }
+        let at = at
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        Arrival {
+            at,
+            origin,
+            gateway: fabric.gateway(*id),
+            chosen: None,
+        }
     }
 
     /// Takes a request its way, and says what became of it. Channels that the request has no time left for are not tried.
@@ -111,7 +150,9 @@ impl ChannelWriter {
                 return code::PMIX_ERR_OUT_OF_RESOURCE.into();
             };
             let begin = Instant::now();
-            run = if pending.writer() == Writer::Module && writers.module(pending.channel()).is_some() {
+            run = if pending.writer() == Writer::Module
+                && writers.module(pending.channel()).is_some()
+            {
                 let writers = writers.clone();
                 match on_guest_thread(&self.pool, move || call(pending, &writers)).await {
                     Some(run) => run,
@@ -133,12 +174,26 @@ impl ChannelWriter {
 
     /// Has somebody else write to a channel.
     async fn ask(&self, pending: &PendingChannel, patience: &Patience) -> Status {
-        let (channel, request, (fabric, id)) = (pending.channel().clone(), pending.request(), &self.beside);
+        let (channel, request, (fabric, id)) =
+            (pending.channel().clone(), pending.request(), &self.beside);
         let asked = match (pending.writer(), request.source.clone()) {
-            (Writer::Gateway, _) => fabric.log(*id, channel, request, pending.origin().at_gateway()),
+            (Writer::Gateway, _) => {
+                fabric.log(*id, channel, request, pending.origin().at_gateway())
+            }
             (Writer::Host, Some(source)) => {
-                let LogRequest { timestamp, data, directives, .. } = Arc::unwrap_or_clone(request);
-                self.host.log(source, channel, timestamp.unwrap_or_default(), data, directives)
+                let LogRequest {
+                    timestamp,
+                    data,
+                    directives,
+                    ..
+                } = Arc::unwrap_or_clone(request);
+                self.host.log(
+                    source,
+                    channel,
+                    timestamp.unwrap_or_default(),
+                    data,
+                    directives,
+                )
             }
             // A module that has gone since it was chosen; what has no source is the host's own.
             (Writer::Module, _) | (Writer::Host, None) => return code::PMIX_ERR_NOT_AVAILABLE,
@@ -158,12 +213,25 @@ fn call(pending: PendingChannel, writers: &Writers) -> LogRun {
     };
     let mut watch = Stopwatch::start();
     let (channel, request) = (pending.channel().clone(), pending.request());
-    let result = module.log(&ChannelCall { channel, request, steps: pending.steps().clone() });
-    writers.meters.called(module.name(), watch.lap(), &result.usage, result.failure.as_ref());
+    let result = module.log(&ChannelCall {
+        channel,
+        request,
+        steps: pending.steps().clone(),
+    });
+    writers.meters.called(
+        module.name(),
+        watch.lap(),
+        &result.usage,
+        result.failure.as_ref(),
+    );
     pending.finish(result.status, result.infos)
 }
 
 /// The requester as traces have it.
 pub(super) fn source_name(request: &LogRequest) -> String {
-    request.source.as_ref().map(ToString::to_string).unwrap_or_default()
+    request
+        .source
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }

@@ -48,7 +48,10 @@ pub struct HostedPolicy {
 impl From<Arc<Module>> for HostedPolicy {
     /// A module that takes part.
     fn from(module: Arc<Module>) -> HostedPolicy {
-        HostedPolicy { module, mode: Mode::Active }
+        HostedPolicy {
+            module,
+            mode: Mode::Active,
+        }
     }
 }
 
@@ -85,7 +88,12 @@ impl HostedPolicies {
             return Err(PolicyError::NotAsked(hook));
         }
         let policy = policy.into();
-        Ok(self.hooks.entry(hook).or_default().register(name, (place, policy.mode), on_failure, policy)?)
+        Ok(self.hooks.entry(hook).or_default().register(
+            name,
+            (place, policy.mode),
+            on_failure,
+            policy,
+        )?)
     }
 }
 
@@ -108,9 +116,17 @@ struct Panel {
 impl Panel {
     fn new(hook: Hook, chain: PolicyChain<HostedPolicy>, metrics: &Metrics) -> Panel {
         let role = Role::policy(hook).map_or("policy", Role::name);
-        let meters = metrics.modules(&Owner::Site, role, chain.iter().map(|policy| policy.module.name()));
+        let meters = metrics.modules(
+            &Owner::Site,
+            role,
+            chain.iter().map(|policy| policy.module.name()),
+        );
         let decides = chain.iter().any(|policy| policy.mode == Mode::Active);
-        Panel { chain, decides, meters }
+        Panel {
+            chain,
+            decides,
+            meters,
+        }
     }
 }
 
@@ -175,9 +191,30 @@ impl Decisions {
             let (panel, seated) = watch::channel(Arc::new(panel));
             let (ask, asked) = mpsc::channel(self.queue);
             let (pool, handle) = (self.pool.clone(), self.handle.clone());
-            let (metrics, shadows, audit) = (self.metrics.clone(), self.shadows.clone(), self.audit.clone());
-            self.workers.spawn(Worker { panel: seated, pool, handle, metrics, shadows, audit }.run(asked));
-            self.seats.insert(hook, Seat { ask, panel, decides });
+            let (metrics, shadows, audit) = (
+                self.metrics.clone(),
+                self.shadows.clone(),
+                self.audit.clone(),
+            );
+            self.workers.spawn(
+                Worker {
+                    panel: seated,
+                    pool,
+                    handle,
+                    metrics,
+                    shadows,
+                    audit,
+                }
+                .run(asked),
+            );
+            self.seats.insert(
+                hook,
+                Seat {
+                    ask,
+                    panel,
+                    decides,
+                },
+            );
         }
     }
 
@@ -188,18 +225,41 @@ impl Decisions {
 
     /// Those of them whose policies only look on.
     pub(crate) fn watched(&self) -> impl Iterator<Item = Hook> {
-        self.seats.iter().filter(|(_, seat)| !seat.decides).map(|(hook, _)| *hook)
+        self.seats
+            .iter()
+            .filter(|(_, seat)| !seat.decides)
+            .map(|(hook, _)| *hook)
     }
 
     /// Asks the policies of a hook, whose default this is. What is decided already: the default decides at once where all only
     /// look on, and if too many wait for those that take part, the answer is no.
-    pub(crate) fn ask(&self, id: DecisionId, request: Arc<PolicyRequest>, default: HookDefault) -> Option<Verdict> {
-        let Some(seat) = self.seats.get(&request.matter.hook()) else { return Some(Verdict::overload()) };
+    pub(crate) fn ask(
+        &self,
+        id: DecisionId,
+        request: Arc<PolicyRequest>,
+        default: HookDefault,
+    ) -> Option<Verdict> {
+        let Some(seat) = self.seats.get(&request.matter.hook()) else {
+            return Some(Verdict::overload());
+        };
         if !seat.decides {
             let panel = seat.panel.borrow().clone();
-            return Some(worker::by_default(&panel, request, default, &self.metrics, &self.shadows));
+            return Some(worker::by_default(
+                &panel,
+                request,
+                default,
+                &self.metrics,
+                &self.shadows,
+            ));
         }
-        seat.ask.try_send(Question { id, request, default }).is_err().then(Verdict::overload)
+        seat.ask
+            .try_send(Question {
+                id,
+                request,
+                default,
+            })
+            .is_err()
+            .then(Verdict::overload)
     }
 
     /// Counts a denial and writes it down. Whoever is denied can ask again as often as they like, so not every one is worth
@@ -220,10 +280,18 @@ impl Decisions {
         let is_concluded = match denial.by {
             DecidedBy::Policy(_) | DecidedBy::Default => true,
             // It was withdrawn and written, unless the trail still cannot be written.
-            DecidedBy::Unrecorded => self.audit.as_ref().is_some_and(|audit| audit.failure().is_none()),
+            DecidedBy::Unrecorded => self
+                .audit
+                .as_ref()
+                .is_some_and(|audit| audit.failure().is_none()),
             DecidedBy::Overload | DecidedBy::Eviction => false,
         };
-        denial.decision.is_some() && is_concluded && self.seats.get(&denial.hook).is_some_and(|seat| seat.decides)
+        denial.decision.is_some()
+            && is_concluded
+            && self
+                .seats
+                .get(&denial.hook)
+                .is_some_and(|seat| seat.decides)
     }
 
     /// Waits until what was asked is decided and the modules have stopped, but no longer than may be.
@@ -238,10 +306,21 @@ impl Decisions {
 
 /// A denial as it is recorded.
 fn denied(denial: &Denial) -> peal_audit::Denial {
-    let Denial { hook, requester, identity, targets, by, status, reasons, .. } = denial;
+    let Denial {
+        hook,
+        requester,
+        identity,
+        targets,
+        by,
+        status,
+        reasons,
+        ..
+    } = denial;
     peal_audit::Denial {
         uid: identity.map(|identity| identity.uid),
-        job: requester.as_ref().map(|proc| proc.nspace.as_str().to_owned()),
+        job: requester
+            .as_ref()
+            .map(|proc| proc.nspace.as_str().to_owned()),
         reason: peal_audit::reasons(reasons),
         hook: Some(hook.name().to_owned()),
         by: Some(by.to_string()),

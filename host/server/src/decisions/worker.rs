@@ -29,7 +29,12 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<Question>) {
-        while let Some(Question { id, request, default }) = asked.recv().await {
+        while let Some(Question {
+            id,
+            request,
+            default,
+        }) = asked.recv().await
+        {
             // Held until the end, so that nobody who decides is stopped before.
             let panel = self.panel.borrow().clone();
             let (audit, handle) = (self.audit.clone(), self.handle.clone());
@@ -38,12 +43,22 @@ impl Worker {
                 let run = panel.chain.run(request.clone(), default);
                 let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
                 // Where others wait, they are not kept from their turn by a write.
-                let by = if asked.is_empty() { By::Caller } else { By::Thread };
+                let by = if asked.is_empty() {
+                    By::Caller
+                } else {
+                    By::Thread
+                };
                 let walked = on_guest_thread(&self.pool, move || {
                     let walked = walk(id.number(), run, &metrics, &meters);
                     // Whoever is told finds it counted.
                     metrics.counters().decisions.count();
-                    conclude(id, request, walked.verdict.clone(), audit.as_ref().map(|audit| (audit, by)), handle);
+                    conclude(
+                        id,
+                        request,
+                        walked.verdict.clone(),
+                        audit.as_ref().map(|audit| (audit, by)),
+                        handle,
+                    );
                     walked
                 });
                 match walked.await {
@@ -61,8 +76,19 @@ impl Worker {
                 handle.decided(id, verdict);
             }
         }
-        let modules: Vec<Arc<Module>> = self.panel.borrow().chain.iter().map(|policy| policy.module.clone()).collect();
-        if on_guest_thread(&self.pool, move || modules.iter().for_each(|module| module.stop())).await.is_none() {
+        let modules: Vec<Arc<Module>> = self
+            .panel
+            .borrow()
+            .chain
+            .iter()
+            .map(|policy| policy.module.clone())
+            .collect();
+        if on_guest_thread(&self.pool, move || {
+            modules.iter().for_each(|module| module.stop())
+        })
+        .await
+        .is_none()
+        {
             tracing::warn!("no guest thread was free to tell the policies that they stop");
         }
     }
@@ -76,14 +102,20 @@ fn conclude(
     audit: Option<(&Audit, By)>,
     handle: ServerHandle,
 ) {
-    let Some((audit, by)) = audit else { return handle.decided(id, verdict) };
-    audit.decide(Decision::new(id.number(), request, &verdict), by, move |safe| {
-        let verdict = match (safe, verdict) {
-            (Safe::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
-            (_, verdict) => verdict,
-        };
-        handle.decided(id, verdict);
-    });
+    let Some((audit, by)) = audit else {
+        return handle.decided(id, verdict);
+    };
+    audit.decide(
+        Decision::new(id.number(), request, &verdict),
+        by,
+        move |safe| {
+            let verdict = match (safe, verdict) {
+                (Safe::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
+                (_, verdict) => verdict,
+            };
+            handle.decided(id, verdict);
+        },
+    );
 }
 
 /// What came of a request.
@@ -96,8 +128,13 @@ struct Walked {
 impl Walked {
     /// Has those that looked on say what they would have said.
     fn shown(self, shadows: &Shadows) -> Verdict {
-        let Walked { verdict, shadows: forks } = self;
-        forks.into_iter().for_each(|fork| shadows.decide(fork, verdict.clone()));
+        let Walked {
+            verdict,
+            shadows: forks,
+        } = self;
+        forks
+            .into_iter()
+            .for_each(|fork| shadows.decide(fork, verdict.clone()));
         verdict
     }
 }
@@ -114,7 +151,12 @@ pub(super) fn by_default(
 }
 
 /// Runs on a guest thread, unless all only look on: one policy after the other, until one decides.
-fn walk(number: u64, mut run: PolicyRun<HostedPolicy>, metrics: &Metrics, meters: &RoleMeters) -> Walked {
+fn walk(
+    number: u64,
+    mut run: PolicyRun<HostedPolicy>,
+    metrics: &Metrics,
+    meters: &RoleMeters,
+) -> Walked {
     let mut shadows: Vec<PolicyFork> = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
@@ -123,22 +165,49 @@ fn walk(number: u64, mut run: PolicyRun<HostedPolicy>, metrics: &Metrics, meters
             NextPolicy::Done(Decided { verdict, .. }) => return Walked { verdict, shadows },
         };
         if pending.policy().mode == Mode::Shadow {
-            shadows.push(PolicyFork { number, pending: pending.clone(), later: VecDeque::new() });
+            shadows.push(PolicyFork {
+                number,
+                pending: pending.clone(),
+                later: VecDeque::new(),
+            });
             run = pending.pass_over();
             continue;
         }
-        let call = PolicyCall { number, request: pending.request().clone(), steps: pending.steps().clone() };
-        let PolicyResult { outcome, infos, amendment, usage } = pending.policy().module.decide(&call);
-        meters.called(pending.policy().module.name(), watch.lap(), &usage, outcome.as_ref().err());
+        let call = PolicyCall {
+            number,
+            request: pending.request().clone(),
+            steps: pending.steps().clone(),
+        };
+        let PolicyResult {
+            outcome,
+            infos,
+            amendment,
+            usage,
+        } = pending.policy().module.decide(&call);
+        meters.called(
+            pending.policy().module.name(),
+            watch.lap(),
+            &usage,
+            outcome.as_ref().err(),
+        );
         // What is not shared any more need not be copied to be added to.
         drop(call);
         let outcome = outcome.map_err(|failure| {
             metrics.counters().policies_failed.count();
-            PolicyFailure { status: failure.kind.status(), reason: failure.reason }
+            PolicyFailure {
+                status: failure.kind.status(),
+                reason: failure.reason,
+            }
         });
-        let said = Said { outcome, infos, amendment };
+        let said = Said {
+            outcome,
+            infos,
+            amendment,
+        };
         for shadow in &mut shadows {
-            shadow.later.push_back((pending.name().into(), said.clone()));
+            shadow
+                .later
+                .push_back((pending.name().into(), said.clone()));
         }
         run = pending.finish(said);
     }

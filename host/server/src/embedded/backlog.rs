@@ -37,31 +37,64 @@ impl Backlog {
 
     /// Keeps what was written, or that it was the end, which is nothing. Of one stream no more than `most` bytes are kept, the last ones,
     /// and from the beginning of a line if there is one.
-    pub(super) fn write(&mut self, (source, channel): (&Proc, IofChannel), written: &[u8], most: usize) {
+    pub(super) fn write(
+        &mut self,
+        (source, channel): (&Proc, IofChannel),
+        written: &[u8],
+        most: usize,
+    ) {
         if most == 0 {
             return;
         }
         let kept = self.streams.entry((source.clone(), channel.0)).or_default();
-        kept.flow = if written.is_empty() { Flow::Ended } else { Flow::Open };
+        kept.flow = if written.is_empty() {
+            Flow::Ended
+        } else {
+            Flow::Open
+        };
         self.insert((source, channel), written, most);
     }
 
     /// Keeps what was logged to a stream, within the same bounds. One that has ended stays so.
-    pub(super) fn insert(&mut self, (source, channel): (&Proc, IofChannel), written: &[u8], most: usize) {
-        let Some(kept) = self.streams.get_mut(&(source.clone(), channel.0)) else { return };
+    pub(super) fn insert(
+        &mut self,
+        (source, channel): (&Proc, IofChannel),
+        written: &[u8],
+        most: usize,
+    ) {
+        let Some(kept) = self.streams.get_mut(&(source.clone(), channel.0)) else {
+            return;
+        };
         let before = kept.last.len();
         let room = most.min(before.saturating_add(ALL.saturating_sub(self.bytes)));
-        let tail = written.get(written.len().saturating_sub(room)..).unwrap_or_default();
+        let tail = written
+            .get(written.len().saturating_sub(room)..)
+            .unwrap_or_default();
         kept.last.extend(tail);
         let excess = kept.last.len().saturating_sub(room);
         if excess > 0 || tail.len() < written.len() {
             // What goes may end with a line; of what was left out we do not know.
-            let from = if tail.len() < written.len() { excess } else { excess.saturating_sub(1) };
-            let line = kept.last.range(from..).position(|byte| *byte == b'\n').map(|at| from + at + 1);
+            let from = if tail.len() < written.len() {
+                excess
+            } else {
+                excess.saturating_sub(1)
+            };
+            let line = kept
+                .last
+                .range(from..)
+                .position(|byte| *byte == b'\n')
+                .map(|at| from + at + 1);
             // A line that is longer than all that is kept has no beginning.
-            kept.last.drain(..line.filter(|line| *line < kept.last.len()).unwrap_or(excess));
+            kept.last.drain(
+                ..line
+                    .filter(|line| *line < kept.last.len())
+                    .unwrap_or(excess),
+            );
         }
-        self.bytes = self.bytes.saturating_sub(before).saturating_add(kept.last.len());
+        self.bytes = self
+            .bytes
+            .saturating_sub(before)
+            .saturating_add(kept.last.len());
     }
 
     /// What is kept of the streams that are wanted, no more than `most` bytes of each; behind what has ended there is an empty piece.
@@ -70,11 +103,22 @@ impl Backlog {
         wants: impl Fn(&Proc, IofChannel) -> bool,
         most: usize,
     ) -> impl Iterator<Item = (&Proc, IofChannel, Vec<u8>)> {
-        let wanted = self.streams.iter().filter(move |((source, channel), _)| wants(source, IofChannel(*channel)));
+        let wanted = self
+            .streams
+            .iter()
+            .filter(move |((source, channel), _)| wants(source, IofChannel(*channel)));
         wanted.flat_map(move |((source, channel), kept)| {
-            let last: Vec<u8> = kept.last.iter().skip(kept.last.len().saturating_sub(most)).copied().collect();
+            let last: Vec<u8> = kept
+                .last
+                .iter()
+                .skip(kept.last.len().saturating_sub(most))
+                .copied()
+                .collect();
             let end = (kept.flow == Flow::Ended).then(Vec::new);
-            let pieces = Some(last).filter(|last| !last.is_empty()).into_iter().chain(end);
+            let pieces = Some(last)
+                .filter(|last| !last.is_empty())
+                .into_iter()
+                .chain(end);
             pieces.map(move |piece| (source, IofChannel(*channel), piece))
         })
     }
@@ -97,8 +141,12 @@ mod tests {
     }
 
     fn kept(backlog: &Backlog, most: usize) -> Vec<String> {
-        let pieces = backlog.of(|_, _| true, most).map(|(source, _, piece)| (source.rank.0, piece));
-        pieces.map(|(rank, piece)| format!("{rank}{}", String::from_utf8(piece).unwrap())).collect()
+        let pieces = backlog
+            .of(|_, _| true, most)
+            .map(|(source, _, piece)| (source.rank.0, piece));
+        pieces
+            .map(|(rank, piece)| format!("{rank}{}", String::from_utf8(piece).unwrap()))
+            .collect()
     }
 
     #[test]
@@ -113,8 +161,15 @@ mod tests {
         write(2, "");
         write(3, "a\nbc\n");
         write(3, "12345\n");
-        assert_eq!(kept(&backlog, 64), ["0three\n", "1ss words", "1", "2", "312345\n"]);
-        assert_eq!(kept(&backlog, 3), ["0ee\n", "1rds", "1", "2", "345\n"], "who wants less gets the end of it");
+        assert_eq!(
+            kept(&backlog, 64),
+            ["0three\n", "1ss words", "1", "2", "312345\n"]
+        );
+        assert_eq!(
+            kept(&backlog, 3),
+            ["0ee\n", "1rds", "1", "2", "345\n"],
+            "who wants less gets the end of it"
+        );
         backlog.write((&proc(4), out), b"not kept", 0);
         backlog.forget(&proc(0).nspace);
         assert_eq!((kept(&backlog, 64).len(), backlog.bytes), (0, 0));

@@ -45,7 +45,10 @@ impl JobCell {
         let called = format!("{JOB}{}-{number}", std::process::id());
         let dir = own.join(&called);
         fs::create_dir(&dir)?;
-        let job = JobCell { dir, name: format!("{}/{called}", name.trim_end_matches('/')) };
+        let job = JobCell {
+            dir,
+            name: format!("{}/{called}", name.trim_end_matches('/')),
+        };
         // Older kernels have control groups of version 2 that cannot be frozen.
         fs::metadata(job.dir.join("cgroup.freeze"))?;
         Ok(job)
@@ -56,10 +59,16 @@ impl JobCell {
         let dir = self.dir.join(rank.0.to_string());
         match fs::create_dir(&dir) {
             // Of the process that was this proc before, and may have been paused.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::write(dir.join("cgroup.freeze"), "0")?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                fs::write(dir.join("cgroup.freeze"), "0")?
+            }
             made => made?,
         }
-        Ok(Cell { dir, name: format!("{}/{rank}", self.name, rank = rank.0), _job: self.clone() })
+        Ok(Cell {
+            dir,
+            name: format!("{}/{rank}", self.name, rank = rank.0),
+            _job: self.clone(),
+        })
     }
 }
 
@@ -101,7 +110,9 @@ impl Cell {
     pub(crate) fn holds(&self, process: &Process) -> bool {
         let group = process.control_group();
         group.is_some_and(|group| {
-            group.strip_prefix(&self.name).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+            group
+                .strip_prefix(&self.name)
+                .is_some_and(|below| below.is_empty() || below.starts_with('/'))
         })
     }
 }
@@ -113,8 +124,13 @@ pub(crate) fn of(pid: u32) -> Option<OwnedFd> {
     let mut above = name.rsplit('/');
     let is_number = |word: &str| word.parse::<u64>().is_ok();
     let is_cell = is_number(above.next()?) && server_of(above.next()?).is_some();
-    let open =
-        |path: PathBuf| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let open = |path: PathBuf| {
+        rustix::fs::open(
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    };
     is_cell.then(|| open(mount()?.join(name)).ok()).flatten()
 }
 
@@ -140,8 +156,12 @@ impl Drop for JobCell {
 /// Puts a process in a control group. Whatever it starts from then on is in it too; what it had started before follows here.
 fn take(dir: &Path, pid: u32) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), pid.to_string())?;
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    for child in children.split_whitespace().filter_map(|word| word.parse().ok()) {
+    let children =
+        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    for child in children
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok())
+    {
         // One that has ended needs no place.
         let _ = take(dir, child);
     }
@@ -150,28 +170,55 @@ fn take(dir: &Path, pid: u32) -> io::Result<()> {
 
 /// The directory of our own control group, and its name.
 fn own() -> io::Result<(PathBuf, String)> {
-    let missing = || io::Error::new(io::ErrorKind::NotFound, "no control groups of version 2 are mounted");
+    let missing = || {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "no control groups of version 2 are mounted",
+        )
+    };
     let name = process::control_group("self")?.ok_or_else(missing)?;
-    Ok((mount().ok_or_else(missing)?.join(name.trim_start_matches('/')), name))
+    Ok((
+        mount()
+            .ok_or_else(missing)?
+            .join(name.trim_start_matches('/')),
+        name,
+    ))
 }
 
 /// Where all control groups of version 2 are.
 fn mount() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find_map(|fields| match fields[..] {
-        [_, at, "cgroup2", ..] => Some(PathBuf::from(at)),
-        _ => None,
-    })
+    mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .find_map(|fields| match fields[..] {
+            [_, at, "cgroup2", ..] => Some(PathBuf::from(at)),
+            _ => None,
+        })
 }
 
 /// Removes what servers left here that were killed, as far as nobody is in it.
 fn sweep(own: &Path) {
-    let left = |name: &str| server_of(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-    let below =
-        |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
-    for job in below(own).into_iter().filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(left)) {
+    let left = |name: &str| {
+        server_of(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+    };
+    let below = |dir: &Path| {
+        fs::read_dir(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect::<Vec<_>>()
+    };
+    for job in below(own)
+        .into_iter()
+        .filter(|path| path.file_name().and_then(OsStr::to_str).is_some_and(left))
+    {
         // The kernel removes no group that is not empty, and no file.
-        below(&job).into_iter().chain([job.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
+        below(&job)
+            .into_iter()
+            .chain([job.clone()])
+            .for_each(|dir| drop(fs::remove_dir(dir)));
     }
 }
 
@@ -184,20 +231,33 @@ mod tests {
         let own = tempfile::tempdir().unwrap();
         let ours = format!("{JOB}{}-0", std::process::id());
         // No process has a number like the first.
-        let made = ["peal-4294967295-0/3", &ours, "peal-4294967295", "peal-x-1", "other-4294967295-0"];
-        made.iter().for_each(|dir| fs::create_dir_all(own.path().join(dir)).unwrap());
+        let made = [
+            "peal-4294967295-0/3",
+            &ours,
+            "peal-4294967295",
+            "peal-x-1",
+            "other-4294967295-0",
+        ];
+        made.iter()
+            .for_each(|dir| fs::create_dir_all(own.path().join(dir)).unwrap());
         fs::create_dir_all(own.path().join("peal-4294967295-1")).unwrap();
         fs::write(own.path().join("peal-4294967295-1/busy"), "").unwrap();
         sweep(own.path());
         let left = made.map(|dir| own.path().join(dir).exists());
         assert_eq!(left, [false, true, true, true, true]);
-        assert!(!own.path().join("peal-4294967295-0").exists() && own.path().join("peal-4294967295-1").exists());
+        assert!(
+            !own.path().join("peal-4294967295-0").exists()
+                && own.path().join("peal-4294967295-1").exists()
+        );
     }
 
     #[test]
     fn nobody_is_in_a_cell_who_was_not_put_there() {
         assert!(of(std::process::id()).is_none());
         assert_eq!(server_of("peal-17-3"), Some(17));
-        assert_eq!(["peal-17", "peal--3", "peal-17-", "peal-a-b", "17-3"].map(server_of), [None; 5]);
+        assert_eq!(
+            ["peal-17", "peal--3", "peal-17-", "peal-a-b", "17-3"].map(server_of),
+            [None; 5]
+        );
     }
 }

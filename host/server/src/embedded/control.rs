@@ -14,7 +14,12 @@ type Begun = oneshot::Receiver<Vec<RankNotDone>>;
 
 impl EmbeddedHost {
     /// Controls procs, and says to whom it could not be done.
-    pub(super) async fn control_procs(&self, JobControl { action, targets, .. }: JobControl) -> Vec<NotDone> {
+    pub(super) async fn control_procs(
+        &self,
+        JobControl {
+            action, targets, ..
+        }: JobControl,
+    ) -> Vec<NotDone> {
         let mut by_job: BTreeMap<Nspace, BTreeSet<Rank>> = BTreeMap::new();
         for Proc { nspace, rank } in targets {
             by_job.entry(nspace).or_default().insert(rank);
@@ -31,12 +36,22 @@ impl EmbeddedHost {
         let mut not_done = Vec::new();
         for (answer, job, ranks) in begun {
             let of_job = match answer {
-                Some(answer) => answer.await.unwrap_or_else(|_| after_the_end(&action, ranks)),
+                Some(answer) => answer
+                    .await
+                    .unwrap_or_else(|_| after_the_end(&action, ranks)),
                 None => ranks.into_iter().map(not_started).collect(),
             };
-            let named = |RankNotDone { rank, status, reason }| {
+            let named = |RankNotDone {
+                             rank,
+                             status,
+                             reason,
+                         }| {
                 let proc = Proc::new(job.clone(), rank);
-                NotDone { proc, status, reason }
+                NotDone {
+                    proc,
+                    status,
+                    reason,
+                }
             };
             not_done.extend(of_job.into_iter().map(named));
         }
@@ -44,20 +59,36 @@ impl EmbeddedHost {
     }
 
     /// Controls procs of a job that others started, on another thread; none where there is no such job.
-    fn control_registered(&self, job: &Nspace, action: &JobAction, ranks: &BTreeSet<Rank>) -> Option<Begun> {
+    fn control_registered(
+        &self,
+        job: &Nspace,
+        action: &JobAction,
+        ranks: &BTreeSet<Rank>,
+    ) -> Option<Begun> {
         let (listed, others) = self.table.registered(job)?;
         let (done, answer) = oneshot::channel();
         let Ok(permit) = self.controls.clone().try_acquire_owned() else {
             let busy = "too many requests about registered jobs are under way";
-            let refused = ranks.iter().map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
+            let refused = ranks
+                .iter()
+                .map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
             // Whoever no longer waits need not be told.
             let _ = done.send(refused.collect());
             return Some(answer);
         };
         let (action, ranks) = (action.clone(), ranks.clone());
-        let control = RegisteredControl { owner: listed.owner, action, ranks, grace: self.grace, others };
+        let control = RegisteredControl {
+            owner: listed.owner,
+            action,
+            ranks,
+            grace: self.grace,
+            others,
+        };
         tokio::task::spawn_blocking(move || {
-            let not_done = listed.registered().map(|procs| control.run(procs)).unwrap_or_default();
+            let not_done = listed
+                .registered()
+                .map(|procs| control.run(procs))
+                .unwrap_or_default();
             drop(permit);
             let _ = done.send(not_done);
         });
@@ -65,15 +96,27 @@ impl EmbeddedHost {
     }
 }
 
-async fn begin(commands: mpsc::Sender<JobCommand>, action: &JobAction, ranks: &BTreeSet<Rank>) -> Option<Begun> {
+async fn begin(
+    commands: mpsc::Sender<JobCommand>,
+    action: &JobAction,
+    ranks: &BTreeSet<Rank>,
+) -> Option<Begun> {
     let (done, answer) = oneshot::channel();
-    let control = Control { action: action.clone(), ranks: ranks.clone(), done };
+    let control = Control {
+        action: action.clone(),
+        ranks: ranks.clone(),
+        done,
+    };
     commands.send(JobCommand::Control(control)).await.ok()?;
     Some(answer)
 }
 
 fn not_started(rank: Rank) -> RankNotDone {
-    RankNotDone { rank, status: code::PMIX_ERR_NOT_FOUND, reason: "no process was started for it here".to_owned() }
+    RankNotDone {
+        rank,
+        status: code::PMIX_ERR_NOT_FOUND,
+        reason: "no process was started for it here".to_owned(),
+    }
 }
 
 /// An action for procs of one job.
@@ -95,7 +138,11 @@ pub(crate) struct RankNotDone {
 
 impl RankNotDone {
     pub(crate) fn new(rank: Rank, status: Status, reason: &str) -> RankNotDone {
-        RankNotDone { rank, status, reason: reason.to_owned() }
+        RankNotDone {
+            rank,
+            status,
+            reason: reason.to_owned(),
+        }
     }
 }
 
@@ -111,7 +158,10 @@ pub(crate) fn signal_of(action: &JobAction) -> Option<Signal> {
 
 /// What there is to say where nothing of the job is left.
 pub(crate) fn after_the_end(action: &JobAction, ranks: BTreeSet<Rank>) -> Vec<RankNotDone> {
-    ranks.into_iter().filter_map(|rank| ended_already(action, rank)).collect()
+    ranks
+        .into_iter()
+        .filter_map(|rank| ended_already(action, rank))
+        .collect()
 }
 
 /// Who has ended can be ended, but not be told anything.
@@ -119,7 +169,11 @@ pub(crate) fn ended_already(action: &JobAction, rank: Rank) -> Option<RankNotDon
     match action {
         JobAction::Terminate | JobAction::Kill => None,
         JobAction::Signal(_) | JobAction::Pause | JobAction::Resume | JobAction::Restart { .. } => {
-            Some(RankNotDone::new(rank, code::PMIX_ERR_NOT_FOUND, "it has ended"))
+            Some(RankNotDone::new(
+                rank,
+                code::PMIX_ERR_NOT_FOUND,
+                "it has ended",
+            ))
         }
     }
 }
@@ -145,7 +199,12 @@ pub(crate) struct Restart {
 impl Open {
     /// One that waits for nobody.
     pub(crate) fn of(done: oneshot::Sender<Vec<RankNotDone>>) -> Open {
-        Open { waits: BTreeSet::new(), not_done: Vec::new(), done, restart: None }
+        Open {
+            waits: BTreeSet::new(),
+            not_done: Vec::new(),
+            done,
+            restart: None,
+        }
     }
 
     /// Tells whoever asked.

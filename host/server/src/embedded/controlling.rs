@@ -32,12 +32,21 @@ impl Job {
     pub(super) async fn control(&mut self, control: Control) {
         match &control.action {
             JobAction::Signal(_) | JobAction::Kill => self.begin(control).await,
-            JobAction::Terminate | JobAction::Pause | JobAction::Resume | JobAction::Restart { .. } => {
+            JobAction::Terminate
+            | JobAction::Pause
+            | JobAction::Resume
+            | JobAction::Restart { .. } => {
                 if self.queue.len() >= WAITING {
                     let busy = "too many requests about its job wait already";
-                    let refused =
-                        control.ranks.iter().map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
-                    return Open { not_done: refused.collect(), ..Open::of(control.done) }.answer();
+                    let refused = control
+                        .ranks
+                        .iter()
+                        .map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
+                    return Open {
+                        not_done: refused.collect(),
+                        ..Open::of(control.done)
+                    }
+                    .answer();
                 }
                 self.queue.push_back(control);
                 self.begin_next().await;
@@ -54,24 +63,43 @@ impl Job {
     }
 
     async fn begin(&mut self, control: Control) {
-        let Control { action, ranks, done } = control;
+        let Control {
+            action,
+            ranks,
+            done,
+        } = control;
         let open = Open::of(done);
         match &action {
             JobAction::Signal(_) => self.signal(&action, ranks, open),
             JobAction::Pause | JobAction::Resume => self.stop_or_go(action, ranks, open),
-            JobAction::Terminate => self.end_procs(&action, ranks, open, self.request.keeping.grace).await,
+            JobAction::Terminate => {
+                self.end_procs(&action, ranks, open, self.request.keeping.grace)
+                    .await
+            }
             JobAction::Kill => self.end_procs(&action, ranks, open, Duration::ZERO).await,
-            JobAction::Restart { checkpoint } => self.restart(checkpoint.clone(), ranks, open).await,
+            JobAction::Restart { checkpoint } => {
+                self.restart(checkpoint.clone(), ranks, open).await
+            }
         }
     }
 
     fn signal(&self, action: &JobAction, ranks: BTreeSet<Rank>, mut open: Open) {
-        let Some(signal) = signal_of(action) else { return };
+        let Some(signal) = signal_of(action) else {
+            return;
+        };
         for rank in ranks {
-            match self.running.get(&rank).map(|group| stray::try_signal_group(*group, signal)) {
+            match self
+                .running
+                .get(&rank)
+                .map(|group| stray::try_signal_group(*group, signal))
+            {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
-                    open.not_done.push(RankNotDone::new(rank, code::PMIX_ERR_NO_PERMISSIONS, &error.to_string()));
+                    open.not_done.push(RankNotDone::new(
+                        rank,
+                        code::PMIX_ERR_NO_PERMISSIONS,
+                        &error.to_string(),
+                    ));
                 }
                 None => open.not_done.extend(ended_already(action, rank)),
             }
@@ -82,9 +110,17 @@ impl Job {
     fn stop_or_go(&mut self, action: JobAction, ranks: BTreeSet<Rank>, mut open: Open) {
         let mut trees = Trees::new();
         for rank in ranks {
-            match self.trees.get(&rank).filter(|_| self.running.contains_key(&rank)) {
+            match self
+                .trees
+                .get(&rank)
+                .filter(|_| self.running.contains_key(&rank))
+            {
                 Some(_) if self.endings.has_asked(rank) || !matches!(self.ending, Ending::Not) => {
-                    open.not_done.push(RankNotDone::new(rank, code::PMIX_ERR_NOT_FOUND, "it has been told to end"));
+                    open.not_done.push(RankNotDone::new(
+                        rank,
+                        code::PMIX_ERR_NOT_FOUND,
+                        "it has been told to end",
+                    ));
                 }
                 Some(tree) => drop(trees.insert(rank, tree.clone())),
                 None => open.not_done.extend(ended_already(&action, rank)),
@@ -102,7 +138,11 @@ impl Job {
 
     /// Processes have stopped, or go on.
     pub(super) async fn deed_done(&mut self, Deed { mut open, refused }: Deed) {
-        let not_done = refused.into_iter().map(|(rank, reason)| RankNotDone { rank, status: code::PMIX_ERROR, reason });
+        let not_done = refused.into_iter().map(|(rank, reason)| RankNotDone {
+            rank,
+            status: code::PMIX_ERROR,
+            reason,
+        });
         open.not_done.extend(not_done);
         open.answer();
         if !matches!(self.ending, Ending::Not) {
@@ -114,10 +154,20 @@ impl Job {
     }
 
     /// Ends procs. If that leaves none that was not asked to end, the job ends as it does by a signal to `peal`.
-    async fn end_procs(&mut self, action: &JobAction, ranks: BTreeSet<Rank>, open: Open, grace: Duration) {
-        let Some(signal) = signal_of(action) else { return };
+    async fn end_procs(
+        &mut self,
+        action: &JobAction,
+        ranks: BTreeSet<Rank>,
+        open: Open,
+        grace: Duration,
+    ) {
+        let Some(signal) = signal_of(action) else {
+            return;
+        };
         self.give_up_restarts(|rank| ranks.contains(&rank), "it has been told to end");
-        let done = self.endings.end(ranks, open, (&self.trees, &self.running), (signal, grace));
+        let done = self
+            .endings
+            .end(ranks, open, (&self.trees, &self.running), (signal, grace));
         done.into_iter().for_each(Open::answer);
         if self.endings.cover(&self.running) && matches!(self.ending, Ending::Not) {
             self.end.exit_status = ProcEnd::Signalled(signal.as_raw()).exit_status();
@@ -137,7 +187,10 @@ impl Job {
         let ends = !matches!(self.ending, Ending::Not);
         for rank in ranks.extract_if(.., |rank| ends || self.endings.has_asked(*rank)) {
             let (status, why) = if self.endings.restarts(rank) {
-                (code::PMIX_ERR_RESOURCE_BUSY, "it is being started again already")
+                (
+                    code::PMIX_ERR_RESOURCE_BUSY,
+                    "it is being started again already",
+                )
             } else {
                 (code::PMIX_ERR_JOB_CANCELED, "it has been told to end")
             };
@@ -145,11 +198,18 @@ impl Job {
         }
         for rank in &ranks {
             // From here on the end of a connection is nobody's loss.
-            self.server.proc_restarts(self.proc(*rank), checkpoint.clone()).await;
+            self.server
+                .proc_restarts(self.proc(*rank), checkpoint.clone())
+                .await;
         }
-        open.restart = Some(Restart { ranks: ranks.clone(), checkpoint });
+        open.restart = Some(Restart {
+            ranks: ranks.clone(),
+            checkpoint,
+        });
         let how = (Signal::TERM, self.request.keeping.grace);
-        let done = self.endings.end(ranks, open, (&self.trees, &self.running), how);
+        let done = self
+            .endings
+            .end(ranks, open, (&self.trees, &self.running), how);
         if let Some(open) = done {
             self.settle(open).await;
         }
@@ -169,18 +229,29 @@ impl Job {
             for rank in ranks {
                 let proc = self.proc(rank);
                 // The old one may have connected once more while it ended.
-                self.server.proc_restarts(proc.clone(), checkpoint.clone()).await;
+                self.server
+                    .proc_restarts(proc.clone(), checkpoint.clone())
+                    .await;
                 match self.spawn(rank, checkpoint.as_deref()) {
                     Ok(()) => {
                         let pids = self.running.get(&rank).map(|pid| (rank, *pid));
-                        self.server.procs_started(self.request.nspace.clone(), pids.into_iter().collect());
+                        self.server
+                            .procs_started(self.request.nspace.clone(), pids.into_iter().collect());
                         self.forgive(rank);
                     }
                     Err(error) => {
                         let reason = error.to_string();
                         tracing::warn!(%proc, reason, "a proc cannot be started again");
-                        open.not_done.push(RankNotDone { rank, status: code::PMIX_ERR_JOB_FAILED_TO_LAUNCH, reason });
-                        self.end.exit_status = if self.end.exit_status == 0 { 1 } else { self.end.exit_status };
+                        open.not_done.push(RankNotDone {
+                            rank,
+                            status: code::PMIX_ERR_JOB_FAILED_TO_LAUNCH,
+                            reason,
+                        });
+                        self.end.exit_status = if self.end.exit_status == 0 {
+                            1
+                        } else {
+                            self.end.exit_status
+                        };
                         self.server.proc_ended(proc, None);
                         self.clean_behind(rank);
                     }
@@ -193,7 +264,12 @@ impl Job {
 
     /// The end of a proc that runs again is no reason for the job to have failed.
     fn forgive(&mut self, rank: Rank) {
-        if self.end.first_abnormal.as_ref().is_some_and(|(proc, _)| proc.rank == rank) {
+        if self
+            .end
+            .first_abnormal
+            .as_ref()
+            .is_some_and(|(proc, _)| proc.rank == rank)
+        {
             self.end.first_abnormal = None;
             self.end.exit_status = 0;
         }

@@ -60,11 +60,16 @@ impl ProcEnd {
     pub(crate) fn abnormal(self, life: Option<Life>) -> Option<(Status, Vec<Info>)> {
         let code = match (self, life) {
             (ProcEnd::Signalled(_), _) => code::PMIX_ERR_PROC_ABORTED_BY_SIG,
-            (ProcEnd::Exited(0), Some(Life::Connected(_) | Life::Lost)) => code::PMIX_ERR_PROC_TERM_WO_SYNC,
+            (ProcEnd::Exited(0), Some(Life::Connected(_) | Life::Lost)) => {
+                code::PMIX_ERR_PROC_TERM_WO_SYNC
+            }
             (ProcEnd::Exited(0), _) => return None,
             (ProcEnd::Exited(_), _) => code::PMIX_ERR_EXIT_NONZERO_TERM,
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let infos = vec![
             Info::new(key::PMIX_EXIT_CODE, Value::Int(self.exit_status())),
             Info::new(key::PMIX_EVENT_TIMESTAMP, Value::Time(now)),
@@ -77,10 +82,16 @@ impl ProcEnd {
 /// in the event. `PMIX_EVENT_TERMINATE_PROC`, `_NODE` and `_SESSION` it never intends: the proc is gone, and the rest is not its
 /// job. `PMIX_EVENT_SILENT_TERMINATION` is about events of ends in order, which it does not raise.
 pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
-    let seconds = i32::try_from(request.keeping.action_timeout.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
-    let mut infos = vec![Info::new(key::PMIX_EVENT_ACTION_TIMEOUT, Value::Int(seconds))];
+    let seconds = i32::try_from(request.keeping.action_timeout.as_millis().div_ceil(1000))
+        .unwrap_or(i32::MAX);
+    let mut infos = vec![Info::new(
+        key::PMIX_EVENT_ACTION_TIMEOUT,
+        Value::Int(seconds),
+    )];
     match request.keeping.on_abort {
-        OnAbort::Terminate => infos.push(Info::new(key::PMIX_EVENT_TERMINATE_JOB, Value::Bool(true))),
+        OnAbort::Terminate => {
+            infos.push(Info::new(key::PMIX_EVENT_TERMINATE_JOB, Value::Bool(true)))
+        }
         OnAbort::Continue => {}
     }
     infos

@@ -63,7 +63,11 @@ impl Look {
     /// Blocks.
     pub(crate) fn take(mut self, family: &Family) -> Looked {
         let left = tree::look(&self.trees, &self.due, family, &mut self.seen);
-        Looked { due: self.due, seen: self.seen, left }
+        Looked {
+            due: self.due,
+            seen: self.seen,
+            left,
+        }
     }
 }
 
@@ -90,8 +94,14 @@ impl Endings {
     ) -> Option<Open> {
         let now = Instant::now();
         for rank in ranks {
-            let Some(tree) = trees.get(&rank) else { continue };
-            let leader = if running.contains_key(&rank) { Leader::Runs } else { Leader::Ended };
+            let Some(tree) = trees.get(&rank) else {
+                continue;
+            };
+            let leader = if running.contains_key(&rank) {
+                Leader::Runs
+            } else {
+                Leader::Ended
+            };
             if signal != Signal::KILL && leader == Leader::Runs {
                 // What is paused would not hear of it.
                 tree.thaw();
@@ -99,7 +109,12 @@ impl Endings {
                 stray::signal_group(tree.leader, Signal::CONT);
             }
             let at = now + grace;
-            let end = self.ending.entry(rank).or_insert(EndOf { since: now, kill_at: at, told: Told::NotYet, leader });
+            let end = self.ending.entry(rank).or_insert(EndOf {
+                since: now,
+                kill_at: at,
+                told: Told::NotYet,
+                leader,
+            });
             // Of two times the earlier one holds.
             end.kill_at = end.kill_at.min(at);
             open.waits.insert(rank);
@@ -119,16 +134,26 @@ impl Endings {
 
     /// Whether a proc is to be started again.
     pub(crate) fn restarts(&self, rank: Rank) -> bool {
-        self.open.iter().filter_map(|open| open.restart.as_ref()).any(|restart| restart.ranks.contains(&rank))
+        self.open
+            .iter()
+            .filter_map(|open| open.restart.as_ref())
+            .any(|restart| restart.ranks.contains(&rank))
     }
 
     /// These are not to be started again after all.
-    pub(crate) fn give_up_restarts(&mut self, of: impl Fn(Rank) -> bool, because: &str) -> Vec<Rank> {
+    pub(crate) fn give_up_restarts(
+        &mut self,
+        of: impl Fn(Rank) -> bool,
+        because: &str,
+    ) -> Vec<Rank> {
         let mut given_up = Vec::new();
         for open in &mut self.open {
-            let Some(restart) = &mut open.restart else { continue };
+            let Some(restart) = &mut open.restart else {
+                continue;
+            };
             for rank in restart.ranks.extract_if(.., |rank| of(*rank)) {
-                open.not_done.push(RankNotDone::new(rank, code::PMIX_ERR_JOB_CANCELED, because));
+                open.not_done
+                    .push(RankNotDone::new(rank, code::PMIX_ERR_JOB_CANCELED, because));
                 given_up.push(rank);
             }
         }
@@ -145,7 +170,9 @@ impl Endings {
 
     /// Whether all that run have been asked to end, and none of them is to be started again.
     pub(crate) fn cover(&self, running: &BTreeMap<Rank, u32>) -> bool {
-        running.keys().all(|rank| self.has_asked(*rank) && !self.restarts(*rank))
+        running
+            .keys()
+            .all(|rank| self.has_asked(*rank) && !self.restarts(*rank))
     }
 
     /// Whether something of a proc may be left that was asked to end.
@@ -174,9 +201,20 @@ impl Endings {
             Told::NotYet => Due::Tell,
             Told::All => Due::Watch,
         };
-        let due: BTreeMap<Rank, Due> = self.ending.iter().map(|(rank, end)| (*rank, due_of(end))).collect();
-        let trees = trees.iter().filter(|(rank, _)| due.contains_key(rank)).map(|(rank, tree)| (*rank, tree.clone()));
-        Look { trees: trees.collect(), due, seen: std::mem::take(&mut self.seen) }
+        let due: BTreeMap<Rank, Due> = self
+            .ending
+            .iter()
+            .map(|(rank, end)| (*rank, due_of(end)))
+            .collect();
+        let trees = trees
+            .iter()
+            .filter(|(rank, _)| due.contains_key(rank))
+            .map(|(rank, tree)| (*rank, tree.clone()));
+        Look {
+            trees: trees.collect(),
+            due,
+            seen: std::mem::take(&mut self.seen),
+        }
     }
 
     /// Goes on with what has been seen, and returns the procs of which nothing is left, and the requests that are done.
@@ -185,7 +223,9 @@ impl Endings {
         self.seen = seen;
         let mut over = Vec::new();
         for (rank, due) in due {
-            let Some(end) = self.ending.get_mut(&rank) else { continue };
+            let Some(end) = self.ending.get_mut(&rank) else {
+                continue;
+            };
             end.told = Told::All;
             let count = left.get(&rank).copied().unwrap_or_default();
             let gone = count == 0 && end.leader == Leader::Ended;
@@ -195,9 +235,18 @@ impl Endings {
             }
             if outlives && !gone {
                 tracing::error!(%rank, count, "processes of a proc do not end, although they were killed");
-                let reason = format!("{count} of its processes do not end, although they were killed");
-                for open in self.open.iter_mut().filter(|open| open.waits.contains(&rank)) {
-                    open.not_done.push(RankNotDone { rank, status: code::PMIX_ERR_TIMEOUT, reason: reason.clone() });
+                let reason =
+                    format!("{count} of its processes do not end, although they were killed");
+                for open in self
+                    .open
+                    .iter_mut()
+                    .filter(|open| open.waits.contains(&rank))
+                {
+                    open.not_done.push(RankNotDone {
+                        rank,
+                        status: code::PMIX_ERR_TIMEOUT,
+                        reason: reason.clone(),
+                    });
                     if let Some(restart) = &mut open.restart {
                         restart.ranks.remove(&rank);
                     }
@@ -215,7 +264,12 @@ impl Endings {
         }
         self.last = Some(now);
         self.wait = (self.wait * 2).clamp(FIRST_LOOK, SLOWEST_LOOK);
-        (over, self.open.extract_if(.., |open| open.waits.is_empty()).collect())
+        (
+            over,
+            self.open
+                .extract_if(.., |open| open.waits.is_empty())
+                .collect(),
+        )
     }
 }
 
@@ -269,32 +323,60 @@ mod tests {
 
     /// No process has these numbers.
     fn trees() -> Trees {
-        let tree = |rank| Tree { leader: 1_000_000_000 + rank, mark: String::new(), cell: None };
+        let tree = |rank| Tree {
+            leader: 1_000_000_000 + rank,
+            mark: String::new(),
+            cell: None,
+        };
         (0..RANKS).map(|rank| (Rank(rank), tree(rank))).collect()
     }
 
     async fn play(steps: Vec<Step>) {
         let (trees, mut endings) = (trees(), Endings::default());
-        let mut running: BTreeMap<Rank, u32> = trees.iter().map(|(rank, tree)| (*rank, tree.leader)).collect();
+        let mut running: BTreeMap<Rank, u32> = trees
+            .iter()
+            .map(|(rank, tree)| (*rank, tree.leader))
+            .collect();
         let mut asked: Vec<Asked> = Vec::new();
         // When each rank that is about to end is to be killed.
         let mut kill_at: BTreeMap<u32, Instant> = BTreeMap::new();
         for step in steps {
             let mut done = Vec::new();
             match step {
-                Step::End { ranks, signal, again } => {
+                Step::End {
+                    ranks,
+                    signal,
+                    again,
+                } => {
                     let (tell, answer) = oneshot::channel();
                     let mut open = Open::of(tell);
                     let named: BTreeSet<Rank> = ranks.iter().copied().map(Rank).collect();
-                    open.restart = again.then(|| Restart { ranks: named.clone(), checkpoint: None });
-                    let grace = if signal == Signal::KILL { Duration::ZERO } else { GRACE };
+                    open.restart = again.then(|| Restart {
+                        ranks: named.clone(),
+                        checkpoint: None,
+                    });
+                    let grace = if signal == Signal::KILL {
+                        Duration::ZERO
+                    } else {
+                        GRACE
+                    };
                     for rank in &ranks {
                         let at = kill_at.entry(*rank).or_insert(Instant::now() + grace);
                         *at = (*at).min(Instant::now() + grace);
                     }
                     done.extend(endings.end(named, open, (&trees, &running), (signal, grace)));
-                    let again = if again { ranks.clone() } else { BTreeSet::new() };
-                    asked.push(Asked { ranks, answer, answered: false, over: BTreeSet::new(), again });
+                    let again = if again {
+                        ranks.clone()
+                    } else {
+                        BTreeSet::new()
+                    };
+                    asked.push(Asked {
+                        ranks,
+                        answer,
+                        answered: false,
+                        over: BTreeSet::new(),
+                        again,
+                    });
                 }
                 Step::Ended(rank) => {
                     running.remove(&Rank(rank));
@@ -303,14 +385,25 @@ mod tests {
                 Step::Look(left) => {
                     let look = endings.look(&trees);
                     let now = Instant::now();
-                    let late: BTreeSet<Rank> =
-                        kill_at.iter().filter(|(_, at)| **at <= now).map(|(rank, _)| Rank(*rank)).collect();
-                    let killed = look.due.iter().filter(|(_, due)| **due == Due::Kill).map(|(rank, _)| *rank);
+                    let late: BTreeSet<Rank> = kill_at
+                        .iter()
+                        .filter(|(_, at)| **at <= now)
+                        .map(|(rank, _)| Rank(*rank))
+                        .collect();
+                    let killed = look
+                        .due
+                        .iter()
+                        .filter(|(_, due)| **due == Due::Kill)
+                        .map(|(rank, _)| *rank);
                     assert_eq!(killed.collect::<BTreeSet<_>>(), late);
-                    let left: BTreeMap<Rank, usize> =
-                        (0..RANKS).map(Rank).zip(left).filter(|(_, count)| *count > 0).collect();
+                    let left: BTreeMap<Rank, usize> = (0..RANKS)
+                        .map(Rank)
+                        .zip(left)
+                        .filter(|(_, count)| *count > 0)
+                        .collect();
                     let over = |(rank, at): (&u32, &Instant)| {
-                        let gone = !left.contains_key(&Rank(*rank)) && !running.contains_key(&Rank(*rank));
+                        let gone =
+                            !left.contains_key(&Rank(*rank)) && !running.contains_key(&Rank(*rank));
                         (gone || now >= *at + LAST).then_some(*rank)
                     };
                     for rank in kill_at.iter().filter_map(over).collect::<Vec<_>>() {
@@ -319,14 +412,21 @@ mod tests {
                             asked.over.insert(rank);
                         }
                     }
-                    let looked = Looked { due: look.due, seen: look.seen, left };
+                    let looked = Looked {
+                        due: look.due,
+                        seen: look.seen,
+                        left,
+                    };
                     done = endings.looked(looked).1;
                 }
                 Step::Wait(time) => tokio::time::advance(time).await,
                 Step::GiveUp(given_up) => {
                     let told = endings.give_up_restarts(|rank| rank == Rank(given_up), "");
                     let mut counted = 0;
-                    for asked in asked.iter_mut().filter(|asked| !asked.over.is_superset(&asked.ranks)) {
+                    for asked in asked
+                        .iter_mut()
+                        .filter(|asked| !asked.over.is_superset(&asked.ranks))
+                    {
                         counted += usize::from(asked.again.remove(&given_up));
                     }
                     // Who does not end is not started again anyway.

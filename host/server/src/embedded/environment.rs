@@ -53,7 +53,10 @@ fn joined(first: &OsStr, separator: char, second: &OsStr) -> OsString {
 
 /// What a variable will be for the command, if it is there.
 fn now(command: &Command, name: &OsStr) -> Option<OsString> {
-    let changed = command.as_std().get_envs().find(|(changed, _)| *changed == name);
+    let changed = command
+        .as_std()
+        .get_envs()
+        .find(|(changed, _)| *changed == name);
     match changed {
         Some((_, value)) => value.map(OsStr::to_owned),
         None => std::env::var_os(name),
@@ -64,7 +67,9 @@ fn now(command: &Command, name: &OsStr) -> Option<OsString> {
 pub(super) fn inherited(command: &mut Command) {
     let of_others = |name: &OsStr| {
         let name = name.as_encoded_bytes();
-        name.starts_with(b"PMIX_") || name.starts_with(b"OMPI_COMM_WORLD_") || name.starts_with(b"PRTE_LAUNCHED")
+        name.starts_with(b"PMIX_")
+            || name.starts_with(b"OMPI_COMM_WORLD_")
+            || name.starts_with(b"PRTE_LAUNCHED")
     };
     for (name, _) in std::env::vars_os().filter(|(name, _)| of_others(name)) {
         command.env_remove(name);
@@ -72,7 +77,12 @@ pub(super) fn inherited(command: &mut Command) {
 }
 
 /// The variables by which a client finds its server (`pmix-wire.md`, section 1.1).
-pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Vec<(&'static str, String)> {
+pub fn environment(
+    nspace: &Nspace,
+    hostname: &str,
+    rank: Rank,
+    uri: &str,
+) -> Vec<(&'static str, String)> {
     let mut variables = vec![
         (variable::NAMESPACE, nspace.to_string()),
         (variable::RANK, rank.0.to_string()),
@@ -80,18 +90,32 @@ pub fn environment(nspace: &Nspace, hostname: &str, rank: Rank, uri: &str) -> Ve
         (variable::SECURITY_MODE, "native".to_owned()),
         // Everything travels in messages; the alternatives are shared memory with layouts of their own.
         (variable::GDS_MODULE, GDS_HASH.to_owned()),
-        (variable::BUFFER_TYPE, BufferType::NonDescribed.name().to_owned()),
+        (
+            variable::BUFFER_TYPE,
+            BufferType::NonDescribed.name().to_owned(),
+        ),
         (variable::HOSTNAME, hostname.to_owned()),
         (variable::VERSION, SERVED_VERSION.to_owned()),
         // Open MPI 4.1 looks for a server only where it sees this; nobody listens there, and it never calls (`pmix-wire.md`, section 6.4).
-        ("OMPI_MCA_orte_local_daemon_uri", "1.0;tcp://127.0.0.1:1".to_owned()),
+        (
+            "OMPI_MCA_orte_local_daemon_uri",
+            "1.0;tcp://127.0.0.1:1".to_owned(),
+        ),
     ];
-    variables.extend(variable::OLDER_SERVER_URIS.iter().map(|name| (*name, uri.to_owned())));
+    variables.extend(
+        variable::OLDER_SERVER_URIS
+            .iter()
+            .map(|name| (*name, uri.to_owned())),
+    );
     variables
 }
 
 /// What scripts and programs ask of the environment that `mpirun` gives them, for a rank of this application.
-pub(super) fn of_open_mpi(job: &JobSpec, rank: Rank, app: &AppRequest) -> Vec<(&'static str, String)> {
+pub(super) fn of_open_mpi(
+    job: &JobSpec,
+    rank: Rank,
+    app: &AppRequest,
+) -> Vec<(&'static str, String)> {
     let (size, on_node) = (job.size().to_string(), job.offset.saturating_add(rank.0));
     let rank = rank.0.to_string();
     let sizes: Vec<String> = job.apps.iter().map(|app| app.size.to_string()).collect();
@@ -103,7 +127,10 @@ pub(super) fn of_open_mpi(job: &JobSpec, rank: Rank, app: &AppRequest) -> Vec<(&
     });
     vec![
         // By this Open MPI 4.1 knows that who waits should let others run; 5.0 is told so by its server.
-        ("OMPI_MCA_mpi_oversubscribe", u8::from(job.is_crowded()).to_string()),
+        (
+            "OMPI_MCA_mpi_oversubscribe",
+            u8::from(job.is_crowded()).to_string(),
+        ),
         ("OMPI_COMM_WORLD_SIZE", size.clone()),
         ("OMPI_COMM_WORLD_RANK", rank.clone()),
         ("OMPI_COMM_WORLD_LOCAL_SIZE", size.clone()),

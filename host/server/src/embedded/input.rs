@@ -24,7 +24,12 @@ impl Inputs {
             inputs.retain(|rank, _| !is_meant(rank));
             return before - inputs.len();
         };
-        let meant: Vec<_> = self.lock().iter().filter(|(rank, _)| is_meant(rank)).map(|(_, to)| to.clone()).collect();
+        let meant: Vec<_> = self
+            .lock()
+            .iter()
+            .filter(|(rank, _)| is_meant(rank))
+            .map(|(_, to)| to.clone())
+            .collect();
         let mut reached = 0;
         for to in meant {
             // One that has ended, or closed its input, misses nothing.

@@ -120,8 +120,20 @@ pub(crate) struct Shared {
 
 impl Job {
     pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared { family, cleanups, notices, kin, table, pulls, outputs, inputs } = shared;
-        let identity = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let Shared {
+            family,
+            cleanups,
+            notices,
+            kin,
+            table,
+            pulls,
+            outputs,
+            inputs,
+        } = shared;
+        let identity = Identity {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+        };
         Job {
             server,
             cell: starting::kept(&request),
@@ -151,15 +163,26 @@ impl Job {
             queue: VecDeque::new(),
             removals: JoinSet::new(),
             asked: JoinSet::new(),
-            end: JobEnd { exit_status: 0, first_abnormal: None, abort: None },
+            end: JobEnd {
+                exit_status: 0,
+                first_abnormal: None,
+                abort: None,
+            },
         }
     }
 
     /// Starts the procs. If one cannot be started, those before it are ended.
-    pub(crate) async fn start(mut self, inbox: mpsc::Receiver<JobCommand>) -> Result<JoinHandle<JobEnd>, LaunchError> {
+    pub(crate) async fn start(
+        mut self,
+        inbox: mpsc::Receiver<JobCommand>,
+    ) -> Result<JoinHandle<JobEnd>, LaunchError> {
         self.server.add_job(self.spec.clone()).await?;
         let (nspace, size) = (self.request.nspace.clone(), self.request.size());
-        self.notices.tell(Notice::JobStarted { nspace: nspace.clone(), uid: self.spec.identity.uid, size });
+        self.notices.tell(Notice::JobStarted {
+            nspace: nspace.clone(),
+            uid: self.spec.identity.uid,
+            size,
+        });
         let nspace = nspace.as_str().escape_debug();
         self.report(
             rank::PMIX_RANK_WILDCARD,
@@ -184,7 +207,11 @@ impl Job {
         let mut children = Children::watch();
         // Of those that have ended by now nobody tells us.
         self.family.reap_orphans();
-        while !self.running.is_empty() || self.endings.are_busy() || !self.deeds.is_empty() || self.owes_an_answer() {
+        while !self.running.is_empty()
+            || self.endings.are_busy()
+            || !self.deeds.is_empty()
+            || self.owes_an_answer()
+        {
             let kill_at = match self.ending {
                 Ending::Asked(at) => Some(at),
                 Ending::Not | Ending::Killed | Ending::Controlled => None,
@@ -208,10 +235,20 @@ impl Job {
         self.outputs.job_ended(&self.request.nspace);
         self.pulls.job_ended(&self.request.nspace);
         let exit_status = self.end.exit_status;
-        let line = format!("job {} ended with exit status {exit_status}", self.request.nspace.as_str().escape_debug());
-        self.report(rank::PMIX_RANK_WILDCARD, &[Reported::JobEvents, Reported::Completion], &line);
+        let line = format!(
+            "job {} ended with exit status {exit_status}",
+            self.request.nspace.as_str().escape_debug()
+        );
+        self.report(
+            rank::PMIX_RANK_WILDCARD,
+            &[Reported::JobEvents, Reported::Completion],
+            &line,
+        );
         self.server.remove_job(self.request.nspace.clone());
-        self.notices.tell(Notice::JobEnded { nspace: self.request.nspace.clone(), exit_status });
+        self.notices.tell(Notice::JobEnded {
+            nspace: self.request.nspace.clone(),
+            exit_status,
+        });
         self.end
     }
 
@@ -221,7 +258,9 @@ impl Job {
     }
 
     fn report(&self, rank: Rank, wanted: &[Reported], line: &str) {
-        self.request.reporting.tell(&self.server, self.proc(rank), wanted, line);
+        self.request
+            .reporting
+            .tell(&self.server, self.proc(rank), wanted, line);
     }
 
     async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
@@ -229,7 +268,10 @@ impl Job {
         self.running.remove(&rank);
         self.inputs.ended(rank);
         self.family.ended(&proc);
-        self.notices.tell(Notice::ProcEnded { proc: proc.clone(), end });
+        self.notices.tell(Notice::ProcEnded {
+            proc: proc.clone(),
+            end,
+        });
         if self.endings.restarts(rank) {
             // Who starts again has not ended, for anybody but us.
             return self.endings.ended(rank);
@@ -239,13 +281,27 @@ impl Job {
             Some(_) => &[Reported::Terminations, Reported::AbnormalTerminations],
             None => &[Reported::Terminations],
         };
-        self.table.proc_ended(&proc, self.state_of(&proc, end, abnormal.as_ref().map(|(status, _)| *status)));
-        self.report(rank, wanted, &format!("rank {rank} of job {} {end}", proc.nspace.as_str().escape_debug()));
+        self.table.proc_ended(
+            &proc,
+            self.state_of(&proc, end, abnormal.as_ref().map(|(status, _)| *status)),
+        );
+        self.report(
+            rank,
+            wanted,
+            &format!(
+                "rank {rank} of job {} {end}",
+                proc.nspace.as_str().escape_debug()
+            ),
+        );
         let is_its_own_doing = !self.endings.has_asked(rank) && matches!(self.ending, Ending::Not);
         if is_its_own_doing && abnormal.is_some() && self.end.first_abnormal.is_none() {
             self.end.first_abnormal = Some((proc.clone(), end));
             // A job whose proc went without a word has not succeeded.
-            self.end.exit_status = if end.exit_status() == 0 { 1 } else { end.exit_status() };
+            self.end.exit_status = if end.exit_status() == 0 {
+                1
+            } else {
+                end.exit_status()
+            };
         }
         match abnormal {
             Some((status, infos)) if is_its_own_doing && self.has_others() => {
@@ -264,12 +320,14 @@ impl Job {
 
     /// Whether relatives wait to be told what the end of the last proc means for them.
     fn owes_an_answer(&self) -> bool {
-        (!self.asked.is_empty() || self.delayed.is_some()) && self.kin.has_relatives(&self.request.nspace)
+        (!self.asked.is_empty() || self.delayed.is_some())
+            && self.kin.has_relatives(&self.request.nspace)
     }
 
     /// How the end of a proc stands in the table of procs.
     fn state_of(&self, proc: &Proc, end: ProcEnd, abnormal: Option<Status>) -> ProcState {
-        let is_told_to_end = self.endings.has_asked(proc.rank) || !matches!(self.ending, Ending::Not);
+        let is_told_to_end =
+            self.endings.has_asked(proc.rank) || !matches!(self.ending, Ending::Not);
         match &self.end.abort {
             Some((source, _)) if source == proc => ProcState::CALLED_ABORT,
             _ if is_told_to_end && abnormal.is_some() => ProcState::KILLED_BY_CMD,
@@ -295,7 +353,9 @@ impl Job {
     fn ask_handlers(&mut self, proc: Proc, status: Status, mut infos: Vec<Info>) {
         infos.extend(intention(&self.request));
         let limit = self.request.keeping.action_timeout;
-        let asking = self.server.proc_ended_abnormally(proc.clone(), status, infos);
+        let asking = self
+            .server
+            .proc_ended_abnormally(proc.clone(), status, infos);
         self.asked.spawn(async move {
             let wished = tokio::time::timeout(limit, asking).await.unwrap_or_else(|_| {
                 tracing::warn!(%proc, after = ?limit, "handlers take too long to say what becomes of the job: run.on_abort holds");
@@ -311,14 +371,22 @@ impl Job {
         if !matches!(self.ending, Ending::Not) {
             return;
         }
-        let wish = wished.as_ref().map_or(self.request.keeping.on_abort.wish(), |wished| wished.wish);
+        let wish = wished
+            .as_ref()
+            .map_or(self.request.keeping.on_abort.wish(), |wished| wished.wish);
         if let Some(wished) = wished {
-            self.notices.tell(Notice::Wished { nspace: self.request.nspace.clone(), wished });
+            self.notices.tell(Notice::Wished {
+                nspace: self.request.nspace.clone(),
+                wished,
+            });
         }
         match wish {
             Wish::Termination => {
                 let at = Instant::now() + self.request.keeping.termination_delay;
-                self.delayed.get_or_insert(DelayedTermination { at, because: status });
+                self.delayed.get_or_insert(DelayedTermination {
+                    at,
+                    because: status,
+                });
             }
             Wish::NoTermination => {}
         }
@@ -334,7 +402,11 @@ impl Job {
 
     async fn command(&mut self, command: JobCommand) {
         match command {
-            JobCommand::Abort { source, status, message } if matches!(self.ending, Ending::Not) => {
+            JobCommand::Abort {
+                source,
+                status,
+                message,
+            } if matches!(self.ending, Ending::Not) => {
                 let text = message.map(|text| text.to_string()).unwrap_or_default();
                 tracing::info!(%source, %status, message = text, "a proc aborts its job");
                 // Where the job is to end already, the abort follows from that: MPI programs abort when they hear of a death.
@@ -371,7 +443,10 @@ impl Job {
     /// Tells those who want to know why the job is about to end.
     pub(super) fn ends_because(&self, because: Status) {
         self.table.ending(&self.request.nspace, because);
-        self.notices.tell(Notice::JobEnding { nspace: self.request.nspace.clone(), because });
+        self.notices.tell(Notice::JobEnding {
+            nspace: self.request.nspace.clone(),
+            because,
+        });
     }
 
     fn ask_to_end(&mut self, because: Status) {
@@ -392,7 +467,9 @@ impl Job {
     }
 
     pub(super) fn signal_all(&self, signal: Signal) {
-        self.running.values().for_each(|leader| stray::signal_group(*leader, signal));
+        self.running
+            .values()
+            .for_each(|leader| stray::signal_group(*leader, signal));
     }
 
     pub(super) fn proc(&self, rank: Rank) -> Proc {

@@ -47,7 +47,10 @@ impl Inner {
         let is_related = move |other: &Nspace, job: &Relative| {
             Some(job.family) == family && other != nspace && !job.commands.is_closed()
         };
-        self.running.iter().filter(move |(other, job)| is_related(other, job)).map(|(_, job)| job)
+        self.running
+            .iter()
+            .filter(move |(other, job)| is_related(other, job))
+            .map(|(_, job)| job)
     }
 }
 
@@ -70,7 +73,9 @@ pub(crate) struct Spawning(Arc<Kin>);
 
 impl Drop for Spawning {
     fn drop(&mut self) {
-        self.0.spawned.send_modify(|offspring| offspring.running = offspring.running.saturating_sub(1));
+        self.0
+            .spawned
+            .send_modify(|offspring| offspring.running = offspring.running.saturating_sub(1));
     }
 }
 
@@ -107,14 +112,23 @@ impl Kin {
             }
         };
         inner.procs = inner.procs.saturating_add(request.size());
-        let job = Relative { family, request: Arc::new(request.clone()), commands, inputs };
+        let job = Relative {
+            family,
+            request: Arc::new(request.clone()),
+            commands,
+            inputs,
+        };
         inner.running.insert(request.nspace.clone(), job);
         Some(())
     }
 
     /// A job that runs.
     pub(crate) fn find(&self, nspace: &Nspace) -> Option<Relative> {
-        self.lock().running.get(nspace).filter(|job| !job.commands.is_closed()).cloned()
+        self.lock()
+            .running
+            .get(nspace)
+            .filter(|job| !job.commands.is_closed())
+            .cloned()
     }
 
     /// Whether a job was entered and none has taken its place; it may have ended.
@@ -125,7 +139,10 @@ impl Kin {
     /// The job that was started first of those that run.
     pub(crate) fn oldest(&self) -> Option<Relative> {
         let inner = self.lock();
-        let running = inner.running.values().filter(|job| !job.commands.is_closed());
+        let running = inner
+            .running
+            .values()
+            .filter(|job| !job.commands.is_closed());
         running.min_by_key(|job| job.family.0).cloned()
     }
 
@@ -133,9 +150,13 @@ impl Kin {
     pub(crate) fn next(&self, beside: &Nspace) -> (Nspace, u32) {
         let mut inner = self.lock();
         inner.named += 1;
-        let base = beside.as_str().rsplit_once('@').map_or(beside.as_str(), |(base, _)| base);
+        let base = beside
+            .as_str()
+            .rsplit_once('@')
+            .map_or(beside.as_str(), |(base, _)| base);
         // What it is made of was a name.
-        let nspace = Nspace::new(&format!("{base}@{}", inner.named + 1)).unwrap_or_else(|_| beside.clone());
+        let nspace =
+            Nspace::new(&format!("{base}@{}", inner.named + 1)).unwrap_or_else(|_| beside.clone());
         (nspace, inner.procs)
     }
 
@@ -158,7 +179,9 @@ impl Kin {
     pub(crate) fn end_relatives(&self, nspace: &Nspace, because: Status) {
         for job in self.lock().relatives(nspace) {
             // One that is busy with so much else is ended by whoever waits for all of them.
-            let _ = job.commands.try_send(JobCommand::EndWithRelative { because });
+            let _ = job
+                .commands
+                .try_send(JobCommand::EndWithRelative { because });
         }
     }
 
@@ -174,7 +197,9 @@ impl Kin {
     pub(crate) async fn childless(&self) -> Option<JobEnd> {
         let mut spawned = self.spawned.subscribe();
         let offspring = spawned.wait_for(|offspring| offspring.running == 0).await;
-        offspring.ok().and_then(|offspring| offspring.failed.clone())
+        offspring
+            .ok()
+            .and_then(|offspring| offspring.failed.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

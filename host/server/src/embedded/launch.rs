@@ -96,12 +96,21 @@ pub struct AppRequest {
 impl AppRequest {
     /// A program without anything special.
     pub fn new(program: impl Into<OsString>, args: Vec<OsString>, procs: u32) -> AppRequest {
-        AppRequest { program: program.into(), args, procs, wdir: None, settings: Vec::new(), process_set: None }
+        AppRequest {
+            program: program.into(),
+            args,
+            procs,
+            wdir: None,
+            settings: Vec::new(),
+            process_set: None,
+        }
     }
 
     /// The words that it is started by.
     pub(crate) fn command(&self) -> String {
-        let words = std::iter::once(&self.program).chain(&self.args).map(|word| word.to_string_lossy());
+        let words = std::iter::once(&self.program)
+            .chain(&self.args)
+            .map(|word| word.to_string_lossy());
         words.collect::<Vec<_>>().join(" ")
     }
 }
@@ -183,7 +192,9 @@ impl JobRequest {
 
     /// How many procs it has.
     pub fn size(&self) -> u32 {
-        self.apps.iter().fold(0, |sum, app| sum.saturating_add(app.procs))
+        self.apps
+            .iter()
+            .fold(0, |sum, app| sum.saturating_add(app.procs))
     }
 
     /// The words that it is started by.
@@ -226,7 +237,10 @@ pub(crate) fn app_of(apps: &[AppRequest], rank: Rank) -> Option<&AppRequest> {
 
 /// The words that a job is started by.
 pub(crate) fn command(apps: &[AppRequest]) -> String {
-    apps.iter().map(AppRequest::command).collect::<Vec<_>>().join(" : ")
+    apps.iter()
+        .map(AppRequest::command)
+        .collect::<Vec<_>>()
+        .join(" : ")
 }
 
 /// Why a job could not be started.
@@ -274,10 +288,19 @@ impl LaunchError {
         use rustix::io::Errno;
         match Errno::from_io_error(&source) {
             Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM) => {
-                let why = format!("{source} after {} were started; see `ulimit -n` and `ulimit -u`", rank.0);
-                LaunchError::Size { size: request.size(), why }
+                let why = format!(
+                    "{source} after {} were started; see `ulimit -n` and `ulimit -u`",
+                    rank.0
+                );
+                LaunchError::Size {
+                    size: request.size(),
+                    why,
+                }
             }
-            _ => LaunchError::Program { program: PathBuf::from(&app.program), source },
+            _ => LaunchError::Program {
+                program: PathBuf::from(&app.program),
+                source,
+            },
         }
     }
 }
@@ -300,18 +323,38 @@ pub(crate) fn spawn(
     command.args(&app.args).process_group(0).kill_on_drop(true);
     if let Some(wdir) = &app.wdir {
         // Else what is wrong with it would be said of the program.
-        std::fs::read_dir(wdir).map_err(|source| LaunchError::Wdir { wdir: wdir.clone(), source })?;
+        std::fs::read_dir(wdir).map_err(|source| LaunchError::Wdir {
+            wdir: wdir.clone(),
+            source,
+        })?;
         command.current_dir(wdir);
     }
     environment::inherited(&mut command);
-    app.settings.iter().for_each(|setting| setting.apply(&mut command));
-    command.envs(environment::environment(&request.nspace, &request.hostname, rank, uri));
+    app.settings
+        .iter()
+        .for_each(|setting| setting.apply(&mut command));
+    command.envs(environment::environment(
+        &request.nspace,
+        &request.hostname,
+        rank,
+        uri,
+    ));
     command.envs(environment::of_open_mpi(job, rank, app));
     // We may be a proc ourselves.
-    let marks = std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
+    let marks =
+        std::env::var(MARK).map_or_else(|_| mark.to_owned(), |above| format!("{above} {mark}"));
     command.env(MARK, marks).env_remove(CHECKPOINT);
     command.envs(checkpoint.map(|checkpoint| (CHECKPOINT, checkpoint)));
-    let input = if request.input.reaches(rank) { Stdio::piped() } else { Stdio::null() };
-    command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().map_err(|source| LaunchError::new(request, app, rank, source))
+    let input = if request.input.reaches(rank) {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    };
+    command
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+        .spawn()
+        .map_err(|source| LaunchError::new(request, app, rank, source))
 }

@@ -1,6 +1,7 @@
 //! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
 use super::{
-    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, Output, RunningJob,
+    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, Output,
+    RunningJob,
     job::{Job, Shared},
     kin::Kinship,
     spawn::{self, Bond, Wanted},
@@ -20,23 +21,45 @@ impl EmbeddedHost {
         self.start(request, Kinship::Alone).await
     }
 
-    async fn start(&self, request: JobRequest, kinship: Kinship) -> Result<RunningJob, LaunchError> {
+    async fn start(
+        &self,
+        request: JobRequest,
+        kinship: Kinship,
+    ) -> Result<RunningJob, LaunchError> {
         let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let inputs = Arc::<Inputs>::default();
         // Before any proc runs: it may abort its job at once.
-        if self.kin.enter(&request, kinship, (commands.clone(), inputs.clone())).is_none() {
+        if self
+            .kin
+            .enter(&request, kinship, (commands.clone(), inputs.clone()))
+            .is_none()
+        {
             return Err(AddJobError::Exists(request.nspace).into());
         }
         self.outputs.retain(|job| self.kin.knows(job));
         let Output { tagging, kept } = &request.output;
-        self.outputs.open(request.nspace.clone(), *tagging, kept.display());
+        self.outputs
+            .open(request.nspace.clone(), *tagging, kept.display());
         self.table.insert(&request, commands);
         self.cleanups.open(request.nspace.clone());
-        let (family, cleanups, notices) = (self.family.clone(), self.cleanups.clone(), self.notices.clone());
+        let (family, cleanups, notices) = (
+            self.family.clone(),
+            self.cleanups.clone(),
+            self.notices.clone(),
+        );
         let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
         let outputs = self.outputs.clone();
-        let shared = Shared { family, cleanups, notices, kin, table, pulls, outputs, inputs: inputs.clone() };
+        let shared = Shared {
+            family,
+            cleanups,
+            notices,
+            kin,
+            table,
+            pulls,
+            outputs,
+            inputs: inputs.clone(),
+        };
         let work = Job::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
         Ok(RunningJob::new(task, inputs))
@@ -58,15 +81,28 @@ impl EmbeddedHost {
         // Whoever serves jobs of others starts none.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let own = self.kin.find(&source.nspace);
-        let like = own.clone().or_else(|| self.kin.oldest()).ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
+        let like = own
+            .clone()
+            .or_else(|| self.kin.oldest())
+            .ok_or(code::PMIX_ERR_NOT_SUPPORTED)?;
         let spawning = self.kin.spawns(like.request.keeping.max_spawned).ok_or_else(|| {
             let max = like.request.keeping.max_spawned;
             tracing::warn!(requester = %source, max, "as many jobs are spawned as may be (run.max_spawned_jobs)");
             code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
         })?;
         let (nspace, offset) = self.kin.next(&like.request.nspace);
-        let Wanted { request, bond, told_of_end, forwarded } =
-            spawn::read((nspace.clone(), offset), source.clone(), &like.request, infos, apps)?;
+        let Wanted {
+            request,
+            bond,
+            told_of_end,
+            forwarded,
+        } = spawn::read(
+            (nspace.clone(), offset),
+            source.clone(),
+            &like.request,
+            infos,
+            apps,
+        )?;
         // What procs have spawned appears where their own output does.
         let is_pulled = own.is_none() && forwarded.0 != 0;
         let (kinship, needed) = match (bond, own) {
@@ -74,7 +110,10 @@ impl EmbeddedHost {
             (Bond::Dependent, Some(own)) => (Kinship::Of(own.family), Some(own.commands)),
             (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (Kinship::Alone, None),
         };
-        let hold = || self.pulls.hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded);
+        let hold = || {
+            self.pulls
+                .hold(source.clone(), vec![Proc::all(nspace.clone())], forwarded)
+        };
         let pulled = is_pulled.then(hold).transpose()?;
         let mut job = self.start(request, kinship).await.map_err(|error| {
             tracing::warn!(requester = %source, %error, "a job cannot be spawned");
@@ -96,7 +135,10 @@ impl EmbeddedHost {
             }
             spawning.ended(end);
         });
-        Ok(Spawned { nspace, kvals: Vec::new() })
+        Ok(Spawned {
+            nspace,
+            kvals: Vec::new(),
+        })
     }
 }
 
@@ -111,7 +153,11 @@ async fn outlived(parent: Option<mpsc::Sender<JobCommand>>) {
 async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
     if let Some(child) = child {
         // One that has ended meanwhile does not hear it.
-        let _ = child.send(JobCommand::EndWithRelative { because: code::PMIX_ERR_JOB_CANCELED }).await;
+        let _ = child
+            .send(JobCommand::EndWithRelative {
+                because: code::PMIX_ERR_JOB_CANCELED,
+            })
+            .await;
     }
 }
 
@@ -126,7 +172,14 @@ mod tests {
         let host = EmbeddedHost::new(Notices::default());
         let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
         let uid = geteuid().as_raw();
-        let spawn = |uid| host.spawn(tool.clone(), Identity { uid, gid: 0 }, Vec::new(), Vec::new());
+        let spawn = |uid| {
+            host.spawn(
+                tool.clone(),
+                Identity { uid, gid: 0 },
+                Vec::new(),
+                Vec::new(),
+            )
+        };
         assert_eq!(spawn(uid + 1).await, Err(code::PMIX_ERR_NO_PERMISSIONS));
         assert_eq!(spawn(uid).await, Err(code::PMIX_ERR_NOT_SUPPORTED));
     }

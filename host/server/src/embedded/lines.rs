@@ -42,7 +42,11 @@ pub(super) struct Lines {
 impl Lines {
     /// What can be passed on: up to the last end of a line, or all if nothing follows or the line is too long.
     pub(super) fn take(&mut self, end: End) -> Vec<u8> {
-        let whole = self.waiting.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole = self
+            .waiting
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
         let all = end == End::Reached || (whole == 0 && self.waiting.len() >= LONGEST_LINE);
         let count = if all { self.waiting.len() } else { whole };
         self.waiting.drain(..count).collect()
@@ -59,7 +63,11 @@ pub(super) struct Tagger {
 
 impl Tagger {
     pub(super) fn new(rank: Rank, tagging: Tagging) -> Tagger {
-        Tagger { rank, tagging, at_start: true }
+        Tagger {
+            rank,
+            tagging,
+            at_start: true,
+        }
     }
 
     pub(super) fn tag<'a>(&mut self, ready: &'a [u8]) -> Cow<'a, [u8]> {
@@ -94,7 +102,10 @@ mod tests {
 
     impl Read {
         fn tagged(rank: u32, tagging: Tagging) -> Read {
-            Read { lines: Lines::default(), tagger: Tagger::new(Rank(rank), tagging) }
+            Read {
+                lines: Lines::default(),
+                tagger: Tagger::new(Rank(rank), tagging),
+            }
         }
 
         fn more(&mut self, bytes: &[u8], end: End) -> String {
@@ -120,6 +131,9 @@ mod tests {
         let mut read = Read::tagged(0, Tagging::Rank);
         let first = read.more(&[b'x'; LONGEST_LINE], End::NotYet);
         let second = read.more(b"end\nnext\n", End::NotYet);
-        assert!(first.starts_with("[0] x") && second == "end\n[0] next\n", "{second}");
+        assert!(
+            first.starts_with("[0] x") && second == "end\n[0] next\n",
+            "{second}"
+        );
     }
 }

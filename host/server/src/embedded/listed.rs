@@ -5,7 +5,10 @@ use super::{
     registered::{ProcProcess, RegisteredProcs},
     stray::Family,
 };
-use peal_model::{DataArray, Identity, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, Value, code, key};
+use peal_model::{
+    DataArray, Identity, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, Value, code,
+    key,
+};
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
@@ -33,14 +36,30 @@ pub(super) struct Listed {
 #[derive(Debug)]
 pub(super) enum Origin {
     /// We did: what it runs, and what is closed when it has ended.
-    Launched { apps: Vec<AppRequest>, commands: mpsc::Sender<JobCommand> },
+    Launched {
+        apps: Vec<AppRequest>,
+        commands: mpsc::Sender<JobCommand>,
+    },
     /// Somebody else, who will say when it has ended: the processes of its procs.
     Adopted(RegisteredProcs),
 }
 
 impl Listed {
-    pub(super) fn new(owner: Identity, (nspace, size): (Nspace, u32), hostname: String, origin: Origin) -> Listed {
-        Listed { owner, nspace, size, hostname, origin, because: OnceLock::new(), ends: Mutex::default() }
+    pub(super) fn new(
+        owner: Identity,
+        (nspace, size): (Nspace, u32),
+        hostname: String,
+        origin: Origin,
+    ) -> Listed {
+        Listed {
+            owner,
+            nspace,
+            size,
+            hostname,
+            origin,
+            because: OnceLock::new(),
+            ends: Mutex::default(),
+        }
     }
 
     /// It is being ended: only the first reason counts.
@@ -81,21 +100,29 @@ impl Listed {
     /// The process of a proc.
     fn process_of(&self, proc: &Proc, family: &Family) -> ProcProcess {
         match &self.origin {
-            Origin::Launched { .. } => family.process_of(proc).map_or(ProcProcess::Ended, ProcProcess::Running),
+            Origin::Launched { .. } => family
+                .process_of(proc)
+                .map_or(ProcProcess::Ended, ProcProcess::Running),
             Origin::Adopted(procs) => procs.process_of(proc.rank),
         }
     }
 
     /// Its name, its user, its size and, if that is known, what it runs.
     pub(super) fn info(&self) -> Info {
-        let mut infos = vec![Info::new(key::PMIX_NSPACE, Value::string(self.nspace.as_str()))];
+        let mut infos = vec![Info::new(
+            key::PMIX_NSPACE,
+            Value::string(self.nspace.as_str()),
+        )];
         if let Origin::Launched { apps, .. } = &self.origin {
             let line = Value::string(&launch::command(apps));
             infos.push(Info::new(key::PMIX_CMD_LINE, line));
         }
         infos.push(Info::new(key::PMIX_USERID, Value::Uint32(self.owner.uid)));
         infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
-        Info::new(key::PMIX_JOB_INFO_ARRAY, Value::DataArray(DataArray::infos(infos)))
+        Info::new(
+            key::PMIX_JOB_INFO_ARRAY,
+            Value::DataArray(DataArray::infos(infos)),
+        )
     }
 
     /// Its procs that run, each with its process.
@@ -121,13 +148,29 @@ impl Listed {
             let program = launch::app_of(apps, proc.rank).map(|app| &app.program);
             let executable = program.map(|program| Text::from_bytes(program.as_encoded_bytes()));
             let (pid, state, executable) = match self.process_of(&proc, family) {
-                ProcProcess::Running(pid) => (pid, ProcState::RUNNING, executable.or_else(|| program_of(pid))),
-                ProcProcess::Ended => (0, ends.get(&proc.rank).copied().unwrap_or(ProcState::TERMINATED), executable),
+                ProcProcess::Running(pid) => (
+                    pid,
+                    ProcState::RUNNING,
+                    executable.or_else(|| program_of(pid)),
+                ),
+                ProcProcess::Ended => (
+                    0,
+                    ends.get(&proc.rank)
+                        .copied()
+                        .unwrap_or(ProcState::TERMINATED),
+                    executable,
+                ),
                 // Whoever started it knows.
                 ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
             };
             let hostname = Some(self.hostname.as_str().into());
-            ProcInfo { proc, hostname, executable, pid, state }
+            ProcInfo {
+                proc,
+                hostname,
+                executable,
+                pid,
+                state,
+            }
         }))
     }
 }
@@ -135,6 +178,11 @@ impl Listed {
 /// The program of a process, as that calls itself.
 fn program_of(pid: u32) -> Option<Text> {
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let program = line.split(|byte| *byte == 0).next().filter(|program| !program.is_empty())?;
-    Some(Text::from_bytes(program.get(..MAX_PROGRAM).unwrap_or(program)))
+    let program = line
+        .split(|byte| *byte == 0)
+        .next()
+        .filter(|program| !program.is_empty())?;
+    Some(Text::from_bytes(
+        program.get(..MAX_PROGRAM).unwrap_or(program),
+    ))
 }

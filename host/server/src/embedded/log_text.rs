@@ -34,7 +34,11 @@ pub(super) fn texts(channel: &Key, data: &[Info]) -> Result<Vec<Vec<u8>>, Status
             texts.push([key.as_str().as_bytes(), b": ", &shown].concat());
         }
     }
-    if texts.is_empty() { Err(code::PMIX_ERR_BAD_PARAM) } else { Ok(texts) }
+    if texts.is_empty() {
+        Err(code::PMIX_ERR_BAD_PARAM)
+    } else {
+        Ok(texts)
+    }
 }
 
 #[cfg(test)]
@@ -45,24 +49,49 @@ mod tests {
     const OUT: KeyName = key::PMIX_LOG_STDOUT;
 
     fn of(data: &[(KeyName, Value)]) -> Result<Vec<String>, Status> {
-        let data: Vec<Info> = data.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+        let data: Vec<Info> = data
+            .iter()
+            .map(|(key, value)| Info::new(*key, value.clone()))
+            .collect();
         let texts = texts(&OUT.into(), &data)?;
-        Ok(texts.into_iter().map(|text| String::from_utf8(text).unwrap()).collect())
+        Ok(texts
+            .into_iter()
+            .map(|text| String::from_utf8(text).unwrap())
+            .collect())
     }
 
     #[test]
     fn payload_is_written_behind_its_key() {
         let load = KeyName("site.load");
         let text = |text| Value::string(text);
-        let said = of(&[(OUT, text("one")), (load, Value::Uint32(5)), (load, text("high")), (load, Value::Undef)]);
-        assert_eq!(said.unwrap(), ["one", "site.load: 5", "site.load: high", "site.load: "]);
+        let said = of(&[
+            (OUT, text("one")),
+            (load, Value::Uint32(5)),
+            (load, text("high")),
+            (load, Value::Undef),
+        ]);
+        assert_eq!(
+            said.unwrap(),
+            ["one", "site.load: 5", "site.load: high", "site.load: "]
+        );
         let message = Value::ByteObject(Bytes::from(&b"blob"[..]));
-        assert_eq!(of(&[(key::PMIX_LOG_MSG, message), (key::PMIX_LOG_EMAIL_SUBJECT, text("mail"))]).unwrap(), ["blob"]);
+        assert_eq!(
+            of(&[
+                (key::PMIX_LOG_MSG, message),
+                (key::PMIX_LOG_EMAIL_SUBJECT, text("mail"))
+            ])
+            .unwrap(),
+            ["blob"]
+        );
     }
 
     #[test]
     fn request_without_text_is_refused() {
-        for data in [&[][..], &[(OUT, Value::Bool(true))], &[(key::PMIX_LOG_MSG, Value::Uint32(5))]] {
+        for data in [
+            &[][..],
+            &[(OUT, Value::Bool(true))],
+            &[(key::PMIX_LOG_MSG, Value::Uint32(5))],
+        ] {
             assert_eq!(of(data), Err(code::PMIX_ERR_BAD_PARAM));
         }
     }

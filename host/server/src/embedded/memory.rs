@@ -21,31 +21,48 @@ pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info,
     let fields = Fields::these(&fields);
     let mut infos = Vec::new();
     if let Some(own) = usage::of_server(fields).and_then(sample) {
-        infos.push(Info::new(key::PMIX_DAEMON_MEMORY, Value::Float(own.megabytes)));
+        infos.push(Info::new(
+            key::PMIX_DAEMON_MEMORY,
+            Value::Float(own.megabytes),
+        ));
     }
     let meant = used::meant(used::wanted(qualifiers)?, running);
-    let samples: Vec<Sample> = meant.filter_map(|(proc, pid)| sample(usage::of_proc(proc, *pid, fields)?)).collect();
-    let (is_average, is_extremes) =
-        (qualifiers.is_true(key::PMIX_QUERY_REPORT_AVG), qualifiers.is_true(key::PMIX_QUERY_REPORT_MINMAX));
+    let samples: Vec<Sample> = meant
+        .filter_map(|(proc, pid)| sample(usage::of_proc(proc, *pid, fields)?))
+        .collect();
+    let (is_average, is_extremes) = (
+        qualifiers.is_true(key::PMIX_QUERY_REPORT_AVG),
+        qualifiers.is_true(key::PMIX_QUERY_REPORT_MINMAX),
+    );
     if is_average && let Some(average) = average(&samples) {
-        infos.push(Info::new(key::PMIX_CLIENT_AVG_MEMORY, Value::Float(average)));
+        infos.push(Info::new(
+            key::PMIX_CLIENT_AVG_MEMORY,
+            Value::Float(average),
+        ));
     }
     if is_extremes {
         infos.extend(extremes(samples));
     } else if !is_average {
         infos.extend(samples.into_iter().map(|sample| sample.usage));
     }
-    Ok(Info::new(key::PMIX_QUERY_MEMORY_USAGE, Value::DataArray(DataArray::infos(infos))))
+    Ok(Info::new(
+        key::PMIX_QUERY_MEMORY_USAGE,
+        Value::DataArray(DataArray::infos(infos)),
+    ))
 }
 
 /// By the first of the measures that is told.
 fn sample(usage: Info) -> Option<Sample> {
-    let Value::DataArray(array) = &usage.value else { return None };
+    let Value::DataArray(array) = &usage.value else {
+        return None;
+    };
     let infos: Vec<Info> = array.as_infos()?.into_iter().cloned().collect();
-    let megabytes = MEASURES.iter().find_map(|measure| match infos.value_of(*measure) {
-        Some(Value::Float(megabytes)) => Some(*megabytes),
-        _ => None,
-    })?;
+    let megabytes = MEASURES
+        .iter()
+        .find_map(|measure| match infos.value_of(*measure) {
+            Some(Value::Float(megabytes)) => Some(*megabytes),
+            _ => None,
+        })?;
     Some(Sample { usage, megabytes })
 }
 
@@ -59,7 +76,10 @@ fn average(samples: &[Sample]) -> Option<f32> {
 fn extremes(mut samples: Vec<Sample>) -> Vec<Info> {
     samples.sort_by(|one, other| one.megabytes.total_cmp(&other.megabytes));
     let ends = [samples.first(), samples.last()];
-    ends.into_iter().flatten().map(|sample| sample.usage.clone()).collect()
+    ends.into_iter()
+        .flatten()
+        .map(|sample| sample.usage.clone())
+        .collect()
 }
 
 #[cfg(test)]
@@ -72,32 +92,58 @@ mod tests {
             Info::new(key::PMIX_RANK, Value::Rank(Rank(rank))),
             Info::new(key::PMIX_PROC_RSS, Value::Float(megabytes)),
         ];
-        sample(Info::new(key::PMIX_PROC_RESOURCE_USAGE, Value::DataArray(DataArray::infos(infos)))).unwrap()
+        sample(Info::new(
+            key::PMIX_PROC_RESOURCE_USAGE,
+            Value::DataArray(DataArray::infos(infos)),
+        ))
+        .unwrap()
     }
 
     #[test]
     fn of_several_the_average_the_least_and_the_most_are_told() {
         let samples = vec![of(0, 4.0), of(1, 1.0), of(2, 7.0)];
         assert_eq!((average(&samples), average(&[])), (Some(4.0), None));
-        let found: Vec<f32> = extremes(samples).into_iter().map(|usage| sample(usage).unwrap().megabytes).collect();
+        let found: Vec<f32> = extremes(samples)
+            .into_iter()
+            .map(|usage| sample(usage).unwrap().megabytes)
+            .collect();
         assert_eq!(found, [1.0, 7.0]);
         assert!(extremes(Vec::new()).is_empty());
     }
 
     #[test]
     fn a_process_is_told_of_in_the_way_that_is_asked_for() {
-        let own = (Proc::new(Nspace::new("job").unwrap(), Rank(3)), std::process::id());
+        let own = (
+            Proc::new(Nspace::new("job").unwrap(), Rank(3)),
+            std::process::id(),
+        );
         let told = |qualifiers: &[KeyName]| {
-            let qualifiers: Vec<Info> = qualifiers.iter().map(|key| Info::new(*key, Value::Bool(true))).collect();
-            let Value::DataArray(array) = used(&qualifiers, std::slice::from_ref(&own)).unwrap().value else {
+            let qualifiers: Vec<Info> = qualifiers
+                .iter()
+                .map(|key| Info::new(*key, Value::Bool(true)))
+                .collect();
+            let Value::DataArray(array) =
+                used(&qualifiers, std::slice::from_ref(&own)).unwrap().value
+            else {
                 panic!()
             };
-            array.as_infos().unwrap().iter().map(|info| info.key.clone()).collect::<Vec<_>>()
+            array
+                .as_infos()
+                .unwrap()
+                .iter()
+                .map(|info| info.key.clone())
+                .collect::<Vec<_>>()
         };
-        let (server, proc, average) =
-            (key::PMIX_DAEMON_MEMORY, key::PMIX_PROC_RESOURCE_USAGE, key::PMIX_CLIENT_AVG_MEMORY);
+        let (server, proc, average) = (
+            key::PMIX_DAEMON_MEMORY,
+            key::PMIX_PROC_RESOURCE_USAGE,
+            key::PMIX_CLIENT_AVG_MEMORY,
+        );
         assert_eq!(told(&[]), [server, proc]);
-        assert_eq!(told(&[key::PMIX_QUERY_LOCAL_ONLY, key::PMIX_QUERY_REPORT_AVG]), [server, average]);
+        assert_eq!(
+            told(&[key::PMIX_QUERY_LOCAL_ONLY, key::PMIX_QUERY_REPORT_AVG]),
+            [server, average]
+        );
         assert_eq!(told(&[key::PMIX_QUERY_REPORT_MINMAX]), [server, proc, proc]);
     }
 }

@@ -39,7 +39,9 @@ pub use cleanup::CleanupSettings;
 pub use end::{JobEnd, ProcEnd};
 pub use environment::{Setting, environment};
 pub use input::Inputs;
-pub use launch::{AppRequest, ControlGroups, Input, JobRequest, Keeping, LaunchError, OnAbort, RestartOf};
+pub use launch::{
+    AppRequest, ControlGroups, Input, JobRequest, Keeping, LaunchError, OnAbort, RestartOf,
+};
 pub use lines::Tagging;
 pub use output::{Kept, Output};
 pub use reporting::{Reported, Reporting};
@@ -69,8 +71,8 @@ use peal_core::{
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Status, Text, code,
-    key,
+    App, Bytes, Event, Identity, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query,
+    Status, Text, code, key,
 };
 use peal_sandbox::Sink;
 use std::{
@@ -95,7 +97,11 @@ const COMMANDS: usize = 64;
 #[derive(Debug)]
 pub(crate) enum JobCommand {
     /// A proc asked for the job to be ended with this status.
-    Abort { source: Proc, status: Status, message: Option<Text> },
+    Abort {
+        source: Proc,
+        status: Status,
+        message: Option<Text>,
+    },
     /// The user asked for the job to be ended, by a signal of this number.
     Interrupt { signal: i32 },
     /// The user sends the procs a signal of this number.
@@ -156,17 +162,26 @@ impl EmbeddedHost {
 
     /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
     pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHost {
-        EmbeddedHost { cleanups: Arc::new(Cleanups::new(settings)), ..self }
+        EmbeddedHost {
+            cleanups: Arc::new(Cleanups::new(settings)),
+            ..self
+        }
     }
 
     /// The same, where each user may publish no more than this.
     pub fn publishing(self, limits: published::Limits) -> EmbeddedHost {
-        EmbeddedHost { publishing: Publishing::new(limits), ..self }
+        EmbeddedHost {
+            publishing: Publishing::new(limits),
+            ..self
+        }
     }
 
     /// A sink for log channels: what is written there appears where the output of the requester's job goes.
     pub fn sink(&self, stream: Stream) -> Arc<dyn Sink> {
-        Arc::new(JobSink { outputs: self.outputs.clone(), stream })
+        Arc::new(JobSink {
+            outputs: self.outputs.clone(),
+            stream,
+        })
     }
 
     /// What procs use now, for the modules of an owner: `PMIX_ERR_NO_PERMISSIONS` about those of others, `PMIX_ERR_NOT_FOUND` about
@@ -197,7 +212,10 @@ impl EmbeddedHost {
     /// From now on jobs can be launched, and spawned, under this server; their procs find it by the rendezvous `uri`. What is said a second
     /// time is not heard.
     pub fn serve(&self, server: ServerHandle, uri: &str) {
-        let _ = self.launching.set(Launching { server, uri: uri.to_owned() });
+        let _ = self.launching.set(Launching {
+            server,
+            uri: uri.to_owned(),
+        });
     }
 
     /// Waits until all jobs that procs have spawned have ended. How the first ended that failed, if one did.
@@ -229,7 +247,9 @@ impl Host for EmbeddedHost {
         if !self.kin.knows(&proc.nspace) {
             return ProcessOf::Unknown;
         }
-        self.family.process_of(proc).map_or(ProcessOf::Ended, ProcessOf::Running)
+        self.family
+            .process_of(proc)
+            .map_or(ProcessOf::Ended, ProcessOf::Running)
     }
 
     fn client_connected(&self, proc: &Proc) {
@@ -260,7 +280,8 @@ impl Host for EmbeddedHost {
     }
 
     fn job_added(&self, job: &JobSpec) {
-        self.publishing.job_added(job.nspace.clone(), job.identity.uid);
+        self.publishing
+            .job_added(job.nspace.clone(), job.identity.uid);
     }
 
     fn job_removed(&self, nspace: &Nspace) {
@@ -281,32 +302,73 @@ impl Host for EmbeddedHost {
         }
     }
 
-    fn register_cleanup(&self, source: Proc, identity: Identity, cleanup: Cleanup) -> Answer<'_, ()> {
+    fn register_cleanup(
+        &self,
+        source: Proc,
+        identity: Identity,
+        cleanup: Cleanup,
+    ) -> Answer<'_, ()> {
         let due = self.cleanups.register(&source, identity, cleanup);
         Box::pin(std::future::ready(due.map(|due| self.remove(due))))
     }
 
     fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> Answer<'_, ()> {
-        Box::pin(std::future::ready(self.publishing.publish(&Party { proc: source, uid }, infos)))
+        Box::pin(std::future::ready(
+            self.publishing.publish(&Party { proc: source, uid }, infos),
+        ))
     }
 
-    fn lookup(&self, source: Proc, uid: u32, keys: Vec<Text>, infos: Vec<Info>) -> Answer<'_, Vec<Pdata>> {
-        self.publishing.lookup(&Party { proc: source, uid }, &keys, &infos)
+    fn lookup(
+        &self,
+        source: Proc,
+        uid: u32,
+        keys: Vec<Text>,
+        infos: Vec<Info>,
+    ) -> Answer<'_, Vec<Pdata>> {
+        self.publishing
+            .lookup(&Party { proc: source, uid }, &keys, &infos)
     }
 
-    fn unpublish(&self, source: Proc, uid: u32, keys: Vec<Text>, _infos: Vec<Info>) -> Answer<'_, ()> {
-        Box::pin(std::future::ready(self.publishing.unpublish(&Party { proc: source, uid }, &keys)))
+    fn unpublish(
+        &self,
+        source: Proc,
+        uid: u32,
+        keys: Vec<Text>,
+        _infos: Vec<Info>,
+    ) -> Answer<'_, ()> {
+        Box::pin(std::future::ready(
+            self.publishing
+                .unpublish(&Party { proc: source, uid }, &keys),
+        ))
     }
 
-    fn query(&self, _source: Proc, identity: Identity, queries: Vec<Query>) -> Answer<'_, Vec<Info>> {
+    fn query(
+        &self,
+        _source: Proc,
+        identity: Identity,
+        queries: Vec<Query>,
+    ) -> Answer<'_, Vec<Info>> {
         let (table, family) = (self.table.clone(), self.family.clone());
         let answer = move || table.answer(identity, &queries, &family);
         // What is used has to be read.
-        Box::pin(async move { tokio::task::spawn_blocking(answer).await.unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE)) })
+        Box::pin(async move {
+            tokio::task::spawn_blocking(answer)
+                .await
+                .unwrap_or(Err(code::PMIX_ERR_NOT_AVAILABLE))
+        })
     }
 
-    fn abort(&self, source: Proc, status: Status, message: Option<Text>, targets: Vec<Proc>) -> Answer<'_, ()> {
-        let own = targets.is_empty() || targets.iter().all(|target| *target == Proc::all(source.nspace.clone()));
+    fn abort(
+        &self,
+        source: Proc,
+        status: Status,
+        message: Option<Text>,
+        targets: Vec<Proc>,
+    ) -> Answer<'_, ()> {
+        let own = targets.is_empty()
+            || targets
+                .iter()
+                .all(|target| *target == Proc::all(source.nspace.clone()));
         let job = self.kin.find(&source.nspace);
         Box::pin(async move {
             if !own {
@@ -314,12 +376,25 @@ impl Host for EmbeddedHost {
                 return Err(code::PMIX_ERR_NOT_SUPPORTED);
             }
             let job = job.ok_or(code::PMIX_ERR_NOT_FOUND)?;
-            let command = JobCommand::Abort { source, status, message };
-            job.commands.send(command).await.map_err(|_| code::PMIX_ERR_NOT_FOUND)
+            let command = JobCommand::Abort {
+                source,
+                status,
+                message,
+            };
+            job.commands
+                .send(command)
+                .await
+                .map_err(|_| code::PMIX_ERR_NOT_FOUND)
         })
     }
 
-    fn spawn(&self, source: Proc, identity: Identity, infos: Vec<Info>, apps: Vec<App>) -> Answer<'_, Spawned> {
+    fn spawn(
+        &self,
+        source: Proc,
+        identity: Identity,
+        infos: Vec<Info>,
+        apps: Vec<App>,
+    ) -> Answer<'_, Spawned> {
         Box::pin(async move { self.spawn_job(source, identity, &infos, &apps).await })
     }
 
@@ -335,7 +410,12 @@ impl Host for EmbeddedHost {
         Box::pin(std::future::ready(begun))
     }
 
-    fn iof_deregister(&self, source: Proc, _directives: Vec<Info>, remote_id: u64) -> Answer<'_, ()> {
+    fn iof_deregister(
+        &self,
+        source: Proc,
+        _directives: Vec<Info>,
+        remote_id: u64,
+    ) -> Answer<'_, ()> {
         Box::pin(std::future::ready(self.pulls.remove(&source, remote_id)))
     }
 
@@ -349,12 +429,22 @@ impl Host for EmbeddedHost {
         Box::pin(async move {
             let mut reached = 0;
             for target in targets {
-                let job = self.kin.find(&target.nspace).ok_or(code::PMIX_ERR_NOT_FOUND)?;
-                let ranks = target.rank.is_valid().then(|| BTreeSet::from([target.rank]));
+                let job = self
+                    .kin
+                    .find(&target.nspace)
+                    .ok_or(code::PMIX_ERR_NOT_FOUND)?;
+                let ranks = target
+                    .rank
+                    .is_valid()
+                    .then(|| BTreeSet::from([target.rank]));
                 reached += job.inputs.push(ranks.as_ref(), data.clone()).await;
             }
             // Who reads nothing was started so.
-            if reached == 0 { Err(code::PMIX_ERR_NOT_AVAILABLE) } else { Ok(()) }
+            if reached == 0 {
+                Err(code::PMIX_ERR_NOT_AVAILABLE)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -371,13 +461,22 @@ impl Host for EmbeddedHost {
         directives: Vec<Info>,
     ) -> Answer<'_, ()> {
         // Lines go out as they are; who wants more of them needs a module for these channels.
-        let is_plain = !DRESS.iter().any(|key| directives.is_true(*key) || data.is_true(*key));
-        let logged =
-            if is_plain { self.outputs.log(&source, &channel, &data) } else { Err(code::PMIX_ERR_NOT_SUPPORTED) };
+        let is_plain = !DRESS
+            .iter()
+            .any(|key| directives.is_true(*key) || data.is_true(*key));
+        let logged = if is_plain {
+            self.outputs.log(&source, &channel, &data)
+        } else {
+            Err(code::PMIX_ERR_NOT_SUPPORTED)
+        };
         Box::pin(std::future::ready(logged))
     }
 
-    fn job_control(&self, _requester: Option<Proc>, control: JobControl) -> Answer<'_, Vec<job_control::NotDone>> {
+    fn job_control(
+        &self,
+        _requester: Option<Proc>,
+        control: JobControl,
+    ) -> Answer<'_, Vec<job_control::NotDone>> {
         let action = control.action.clone();
         if let JobAction::Signal(number) = action
             && control::signal_of(&action).is_none()

@@ -93,10 +93,16 @@ impl Outlets {
         pulled: impl Fn(IofChannel) -> Pulled,
     ) -> Result<Outlets, LaunchError> {
         let rank = proc.rank;
-        let dir = output.kept.dir().map(|dir| dir.join(format!("rank.{rank}")));
+        let dir = output
+            .kept
+            .dir()
+            .map(|dir| dir.join(format!("rank.{rank}")));
         let file = |name: &str| dir.as_ref().map(|dir| open_in(dir, name)).transpose();
         let (stdout_file, stderr_file) = (file("stdout")?, file("stderr")?);
-        for (stream, file) in [(Stream::Stdout, &stdout_file), (Stream::Stderr, &stderr_file)] {
+        for (stream, file) in [
+            (Stream::Stdout, &stdout_file),
+            (Stream::Stderr, &stderr_file),
+        ] {
             let copies = StreamCopies::new(file.clone(), pulled(stream.iof_channel()));
             logged.copy_to(proc, stream, copies);
         }
@@ -123,7 +129,12 @@ impl Outlets {
     }
 
     /// Forwards a proc's output until it ends.
-    pub(super) fn forward(self, child: &mut Child, writers: &watch::Receiver<Writers>, tasks: &mut JoinSet<()>) {
+    pub(super) fn forward(
+        self,
+        child: &mut Child,
+        writers: &watch::Receiver<Writers>,
+        tasks: &mut JoinSet<()>,
+    ) {
         if let Some(out) = child.stdout.take() {
             tasks.spawn(copy(out, Box::new(self.stdout), writers.clone()));
         }
@@ -140,7 +151,11 @@ fn open_in(dir: &Path, name: &str) -> Result<Arc<File>, LaunchError> {
     };
     fs::create_dir_all(dir).map_err(refused(dir))?;
     let path = dir.join(name);
-    let file = fs::OpenOptions::new().create(true).append(true).open(&path).map_err(refused(&path))?;
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(refused(&path))?;
     Ok(Arc::new(file))
 }
 
@@ -210,7 +225,11 @@ async fn copy<W: AsyncWrite + Unpin>(
         let end = match read {
             Ok(0) => End::Reached,
             Ok(count) => {
-                room = if count < room { LEAST_READ } else { (4 * room).min(LONGEST_LINE) };
+                room = if count < room {
+                    LEAST_READ
+                } else {
+                    (4 * room).min(LONGEST_LINE)
+                };
                 End::NotYet
             }
             Err(error) => {
@@ -266,7 +285,9 @@ mod tests {
             context: &mut Context<'_>,
             piece: &[u8],
         ) -> Poll<std::io::Result<usize>> {
-            let busy = self.busy.get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE * 5)));
+            let busy = self
+                .busy
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(IDLE * 5)));
             std::task::ready!(busy.as_mut().poll(context));
             self.busy = None;
             self.got.extend_from_slice(piece);
@@ -286,7 +307,10 @@ mod tests {
     async fn a_reader_may_take_its_time_and_a_writer_may_not_outstay_the_job() {
         let (_job, writers) = watch::channel(Writers::Gone);
         let written = b"a line\n".repeat(LONGEST_LINE);
-        let mut slow = SlowReader { got: Vec::new(), busy: None };
+        let mut slow = SlowReader {
+            got: Vec::new(),
+            busy: None,
+        };
         copy(&written[..], shown(&mut slow), writers.clone()).await;
         assert_eq!(slow.got, written);
         let (mut outsider, held_open) = tokio::io::duplex(64);

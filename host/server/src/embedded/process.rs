@@ -63,8 +63,17 @@ impl Process {
             ("T" | "t", _) => State::Stopped,
             _ => State::Lives,
         };
-        let id = Id { pid: pid.parse().ok()?, began: fields.get(19)?.parse().ok()? };
-        Some(Process { id, parent: number(1)?, group: number(2)?, session: number(3)?, state })
+        let id = Id {
+            pid: pid.parse().ok()?,
+            began: fields.get(19)?.parse().ok()?,
+        };
+        Some(Process {
+            id,
+            parent: number(1)?,
+            group: number(2)?,
+            session: number(3)?,
+            state,
+        })
     }
 
     /// Whether it had not ended when it was looked at.
@@ -79,19 +88,27 @@ impl Process {
 
     /// Whether it is stopped, with all of its threads.
     pub(crate) fn is_stopped(&self) -> bool {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.id.pid)).into_iter().flatten().flatten();
-        let of_thread = |path: std::path::PathBuf| Process::read(&fs::read_to_string(path.join("stat")).ok()?);
+        let threads = fs::read_dir(format!("/proc/{}/task", self.id.pid))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let of_thread =
+            |path: std::path::PathBuf| Process::read(&fs::read_to_string(path.join("stat")).ok()?);
         let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
         self.state == State::Stopped && threads.all(|thread| thread.state != State::Lives)
     }
 
     /// Sends it a signal, if it is still there.
     pub(crate) fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
-        let Some(pid) = i32::try_from(self.id.pid).ok().and_then(Pid::from_raw) else { return Ok(()) };
-        let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|process| match Process::of(self.id.pid) {
-            // From here on the number cannot become another's unseen.
-            Some(found) if found.id == self.id => pidfd_send_signal(process, signal),
-            _ => Ok(()),
+        let Some(pid) = i32::try_from(self.id.pid).ok().and_then(Pid::from_raw) else {
+            return Ok(());
+        };
+        let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|process| {
+            match Process::of(self.id.pid) {
+                // From here on the number cannot become another's unseen.
+                Some(found) if found.id == self.id => pidfd_send_signal(process, signal),
+                _ => Ok(()),
+            }
         });
         match sent {
             Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -110,7 +127,8 @@ impl Process {
         let file = fs::File::open(format!("/proc/{}/environ", self.id.pid)).ok()?;
         file.take(ENVIRONMENT).read_to_end(&mut environment).ok()?;
         let mut variables = environment.split(|byte| *byte == 0);
-        let value = variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+        let value = variables
+            .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
         String::from_utf8(value.to_vec()).ok()
     }
 }
@@ -118,7 +136,10 @@ impl Process {
 /// The control group of version 2 that a process is in, by its number or "self", if there are such groups.
 pub(super) fn control_group(process: impl Display) -> io::Result<Option<String>> {
     let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
-    Ok(groups.lines().find_map(|line| line.strip_prefix("0::")).map(str::to_owned))
+    Ok(groups
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -126,26 +147,51 @@ mod tests {
     use super::*;
 
     fn stat(name: &str, state: &str, threads: u32) -> String {
-        format!("42 ({name}) {state} 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 987 1000 200 184467 1")
+        format!(
+            "42 ({name}) {state} 7 40 41 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 987 1000 200 184467 1"
+        )
     }
 
     #[test]
     fn a_name_forges_nothing_and_who_has_threads_left_has_not_ended() {
         let process = Process::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
-        assert_eq!((process.id.pid, process.parent, process.group, process.session), (42, 7, 40, 41));
+        assert_eq!(
+            (
+                process.id.pid,
+                process.parent,
+                process.group,
+                process.session
+            ),
+            (42, 7, 40, 41)
+        );
         assert_eq!((process.id.began, process.state), (987, State::Lives));
         let state = |letter, threads| Process::read(&stat("x", letter, threads)).unwrap().state;
-        assert_eq!([state("Z", 1), state("Z", 3), state("T", 1)], [State::Ended, State::Lives, State::Stopped]);
+        assert_eq!(
+            [state("Z", 1), state("Z", 3), state("T", 1)],
+            [State::Ended, State::Lives, State::Stopped]
+        );
         assert_eq!(Process::read("42 (x"), None);
     }
 
     #[test]
     fn a_signal_reaches_only_the_process_that_was_meant() {
-        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
         let process = Process::of(child.id()).unwrap();
-        let earlier = Process { id: Id { began: process.id.began - 1, ..process.id }, ..process };
+        let earlier = Process {
+            id: Id {
+                began: process.id.began - 1,
+                ..process.id
+            },
+            ..process
+        };
         earlier.signal(Signal::KILL).unwrap();
-        assert!(Process::of(child.id()).unwrap().lives(), "it has the number of one that was there before");
+        assert!(
+            Process::of(child.id()).unwrap().lives(),
+            "it has the number of one that was there before"
+        );
         process.signal(Signal::KILL).unwrap();
         child.wait().unwrap();
         process.signal(Signal::KILL).unwrap();

@@ -27,7 +27,10 @@ struct Inner {
 
 impl Publishing {
     pub(super) fn new(limits: Limits) -> Publishing {
-        Publishing(Mutex::new(Inner { published: Published::new(limits), ..Inner::default() }))
+        Publishing(Mutex::new(Inner {
+            published: Published::new(limits),
+            ..Inner::default()
+        }))
     }
 
     pub(super) fn publish(&self, by: &Party, infos: Vec<Info>) -> Result<(), Status> {
@@ -42,7 +45,12 @@ impl Publishing {
     }
 
     /// Looks up what is there now; whoever wants more than that waits in the answer.
-    pub(super) fn lookup(&self, by: &Party, keys: &[Text], infos: &[Info]) -> Answer<'_, Vec<Pdata>> {
+    pub(super) fn lookup(
+        &self,
+        by: &Party,
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Answer<'_, Vec<Pdata>> {
         let mut inner = self.lock();
         let (wait, limit) = match inner.published.lookup(by, keys, infos) {
             Err(status) => return Box::pin(std::future::ready(Err(status))),
@@ -117,7 +125,9 @@ impl Publishing {
 impl Inner {
     /// Whose lookup waits no more is told nothing any more.
     fn settle(&mut self) {
-        let Inner { published, waiting, .. } = self;
+        let Inner {
+            published, waiting, ..
+        } = self;
         waiting.retain(|wait, _| published.awaits(*wait));
     }
 }

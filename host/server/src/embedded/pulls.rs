@@ -1,7 +1,9 @@
 //! Who wants the output of procs (`PMIx_IOF_pull`), and its way to them.
 use super::{EmbeddedHost, backlog::Backlog};
 use crate::handle::ServerHandle;
-use peal_model::{Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key};
+use peal_model::{
+    Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key,
+};
 use peal_wire::Output;
 use std::{
     collections::BTreeMap,
@@ -27,8 +29,10 @@ impl EmbeddedHost {
         local_id: u64,
         directives: &[Info],
     ) -> Result<u64, Status> {
-        let is_unserved =
-            |info: &Info| info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|served| info.key == *served);
+        let is_unserved = |info: &Info| {
+            info.flags.contains(InfoFlags::REQUIRED)
+                && !SERVED.iter().any(|served| info.key == *served)
+        };
         if directives.iter().any(is_unserved) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
@@ -41,11 +45,16 @@ impl EmbeddedHost {
         };
         // Of jobs that others start the output goes elsewhere.
         let launching = self.launching.get().ok_or(code::PMIX_ERR_NOT_FOUND)?;
-        if sources.is_empty() || !sources.iter().all(|source| self.kin.find(&source.nspace).is_some()) {
+        if sources.is_empty()
+            || !sources
+                .iter()
+                .all(|source| self.kin.find(&source.nspace).is_some())
+        {
             return Err(code::PMIX_ERR_NOT_FOUND);
         }
         let late = |output| launching.server.forward_late(puller.clone(), output);
-        self.pulls.add_late(puller.clone(), (sources, channels), local_id, (most, late))
+        self.pulls
+            .add_late(puller.clone(), (sources, channels), local_id, (most, late))
     }
 }
 
@@ -60,8 +69,9 @@ struct Pull {
 
 impl Pull {
     fn wants(&self, source: &Proc, channel: IofChannel) -> bool {
-        let is_meant =
-            |named: &Proc| named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank);
+        let is_meant = |named: &Proc| {
+            named.nspace == source.nspace && (!named.rank.is_valid() || named.rank == source.rank)
+        };
         self.channels.0 & channel.0 != 0 && self.sources.iter().any(is_meant)
     }
 }
@@ -76,12 +86,21 @@ struct Inner {
 impl Inner {
     /// The pullers of a stream, each with its own number of the pull.
     fn wanting(&self, source: &Proc, channel: IofChannel) -> Vec<(Proc, u64)> {
-        let wanting = self.pulls.values().filter(|pull| pull.wants(source, channel));
-        wanting.map(|pull| (pull.puller.clone(), pull.local_id)).collect()
+        let wanting = self
+            .pulls
+            .values()
+            .filter(|pull| pull.wants(source, channel));
+        wanting
+            .map(|pull| (pull.puller.clone(), pull.local_id))
+            .collect()
     }
 
     fn add(&mut self, pull: Pull) -> Result<u64, Status> {
-        let own = self.pulls.values().filter(|other| other.puller == pull.puller).count();
+        let own = self
+            .pulls
+            .values()
+            .filter(|other| other.puller == pull.puller)
+            .count();
         if own >= EACH || self.pulls.len() >= ALL {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
@@ -109,12 +128,26 @@ impl Pulls {
         (most, late): (usize, impl Fn(Output)),
     ) -> Result<u64, Status> {
         let mut inner = self.lock();
-        let pull = Pull { puller, sources, channels, local_id };
+        let pull = Pull {
+            puller,
+            sources,
+            channels,
+            local_id,
+        };
         let id = inner.add(pull)?;
         if let Some(pull) = inner.pulls.get(&id) {
-            for (source, channels, data) in inner.backlog.of(|source, channel| pull.wants(source, channel), most) {
+            for (source, channels, data) in inner
+                .backlog
+                .of(|source, channel| pull.wants(source, channel), most)
+            {
                 let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
-                late(Output { source, channels, local_id, infos: Vec::new(), data });
+                late(Output {
+                    source,
+                    channels,
+                    local_id,
+                    infos: Vec::new(),
+                    data,
+                });
             }
         }
         Ok(id)
@@ -139,9 +172,18 @@ impl Pulls {
         sources: Vec<Proc>,
         channels: IofChannel,
     ) -> Result<Held, Status> {
-        let pull = Pull { puller: puller.clone(), sources, channels, local_id: BY_ITSELF };
+        let pull = Pull {
+            puller: puller.clone(),
+            sources,
+            channels,
+            local_id: BY_ITSELF,
+        };
         let id = self.lock().add(pull)?;
-        Ok(Held { pulls: self.clone(), puller, id })
+        Ok(Held {
+            pulls: self.clone(),
+            puller,
+            id,
+        })
     }
 
     /// A proc or tool is gone.
@@ -155,14 +197,24 @@ impl Pulls {
     }
 
     /// Who wants what was written; so much of it is kept for those who will.
-    fn written(&self, (source, channel): (&Proc, IofChannel), written: &[u8], kept: usize) -> Vec<(Proc, u64)> {
+    fn written(
+        &self,
+        (source, channel): (&Proc, IofChannel),
+        written: &[u8],
+        kept: usize,
+    ) -> Vec<(Proc, u64)> {
         let mut inner = self.lock();
         inner.backlog.write((source, channel), written, kept);
         inner.wanting(source, channel)
     }
 
     /// The same of what was logged to a stream, which neither begins nor ends it.
-    fn logged(&self, (source, channel): (&Proc, IofChannel), written: &[u8], kept: usize) -> Vec<(Proc, u64)> {
+    fn logged(
+        &self,
+        (source, channel): (&Proc, IofChannel),
+        written: &[u8],
+        kept: usize,
+    ) -> Vec<(Proc, u64)> {
         let mut inner = self.lock();
         inner.backlog.insert((source, channel), written, kept);
         inner.wanting(source, channel)
@@ -210,21 +262,36 @@ impl Pulled {
 
     /// Passes on what was logged to the stream. Blocks until the server has taken it.
     pub(super) fn forward_logged(&self, written: &[u8]) {
-        for (puller, local_id) in self.pulls.logged((&self.source, self.channel), written, self.kept) {
-            self.server.forward_blocking(puller, self.output(local_id, written));
+        for (puller, local_id) in
+            self.pulls
+                .logged((&self.source, self.channel), written, self.kept)
+        {
+            self.server
+                .forward_blocking(puller, self.output(local_id, written));
         }
     }
 
     fn output(&self, local_id: u64, written: &[u8]) -> Output {
         let (source, channels) = (self.source.clone(), self.channel);
-        Output { source, channels, local_id, infos: Vec::new(), data: Bytes::from(written) }
+        Output {
+            source,
+            channels,
+            local_id,
+            infos: Vec::new(),
+            data: Bytes::from(written),
+        }
     }
 
     /// Passes on what was written, or its end, which is nothing. Waits until the server has taken it, not until they have read it: who does
     /// not read loses some of it.
     pub(super) async fn forward(&self, written: &[u8]) {
-        for (puller, local_id) in self.pulls.written((&self.source, self.channel), written, self.kept) {
-            self.server.forward(puller, self.output(local_id, written)).await;
+        for (puller, local_id) in
+            self.pulls
+                .written((&self.source, self.channel), written, self.kept)
+        {
+            self.server
+                .forward(puller, self.output(local_id, written))
+                .await;
         }
     }
 }
@@ -245,11 +312,20 @@ mod tests {
         channels: IofChannel,
         local_id: u64,
     ) -> Result<u64, Status> {
-        pulls.lock().add(Pull { puller, sources, channels, local_id })
+        pulls.lock().add(Pull {
+            puller,
+            sources,
+            channels,
+            local_id,
+        })
     }
 
     fn of(pulls: &Pulls, source: &Proc, channel: IofChannel) -> Vec<u64> {
-        pulls.written((source, channel), b"x", 0).iter().map(|(_, id)| *id).collect()
+        pulls
+            .written((source, channel), b"x", 0)
+            .iter()
+            .map(|(_, id)| *id)
+            .collect()
     }
 
     #[test]
@@ -258,10 +334,24 @@ mod tests {
         let (out, err) = (IofChannel::STDOUT, IofChannel::STDERR);
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
         let first = add(&pulls, tool.clone(), vec![all], out, 7).unwrap();
-        add(&pulls, proc("job", Rank(0)), vec![proc("job", Rank(1))], IofChannel(out.0 | err.0), 8).unwrap();
+        add(
+            &pulls,
+            proc("job", Rank(0)),
+            vec![proc("job", Rank(1))],
+            IofChannel(out.0 | err.0),
+            8,
+        )
+        .unwrap();
         let of = |rank, channel| of(&pulls, &proc("job", Rank(rank)), channel);
-        assert_eq!((of(0, out), of(1, out), of(1, err), of(0, err)), (vec![7], vec![7, 8], vec![8], vec![]));
-        assert_eq!(pulls.remove(&proc("job", Rank(0)), first), Err(code::PMIX_ERR_NOT_FOUND), "it is another's");
+        assert_eq!(
+            (of(0, out), of(1, out), of(1, err), of(0, err)),
+            (vec![7], vec![7, 8], vec![8], vec![])
+        );
+        assert_eq!(
+            pulls.remove(&proc("job", Rank(0)), first),
+            Err(code::PMIX_ERR_NOT_FOUND),
+            "it is another's"
+        );
         pulls.remove(&tool, first).unwrap();
         assert!(of(0, out).is_empty());
         pulls.forget(&proc("job", Rank(0)));
@@ -275,8 +365,18 @@ mod tests {
         pulls.written((&source, IofChannel::STDERR), b"error\n", 64);
         let late = |most| {
             let got = std::cell::RefCell::new(Vec::new());
-            let late = |output: Output| got.borrow_mut().push((output.local_id, output.data.as_slice().to_vec()));
-            pulls.add_late(proc("tool", Rank(0)), (vec![source.clone()], out), 7, (most, late)).unwrap();
+            let late = |output: Output| {
+                got.borrow_mut()
+                    .push((output.local_id, output.data.as_slice().to_vec()))
+            };
+            pulls
+                .add_late(
+                    proc("tool", Rank(0)),
+                    (vec![source.clone()], out),
+                    7,
+                    (most, late),
+                )
+                .unwrap();
             got.into_inner()
         };
         assert_eq!(late(usize::MAX), [(7, b"one\ntwo\n".to_vec())]);
@@ -290,7 +390,13 @@ mod tests {
     fn what_a_tool_pulls_of_a_job_that_it_starts_goes_with_that() {
         let pulls = Arc::new(Pulls::default());
         let source = proc("job", Rank(0));
-        let held = pulls.hold(proc("tool", Rank(0)), vec![source.clone()], IofChannel::STDOUT).unwrap();
+        let held = pulls
+            .hold(
+                proc("tool", Rank(0)),
+                vec![source.clone()],
+                IofChannel::STDOUT,
+            )
+            .unwrap();
         assert_eq!(of(&pulls, &source, IofChannel::STDOUT), [BY_ITSELF]);
         drop(held);
         assert!(of(&pulls, &source, IofChannel::STDOUT).is_empty());
@@ -299,7 +405,15 @@ mod tests {
     #[test]
     fn nobody_has_more_than_may_be() {
         let pulls = Pulls::default();
-        let add = |job: &str| add(&pulls, proc(job, Rank(0)), Vec::new(), IofChannel::STDOUT, 1);
+        let add = |job: &str| {
+            add(
+                &pulls,
+                proc(job, Rank(0)),
+                Vec::new(),
+                IofChannel::STDOUT,
+                1,
+            )
+        };
         assert!((0..EACH).all(|_| add("greedy").is_ok()));
         assert_eq!(add("greedy"), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
         assert!(add("other").is_ok());

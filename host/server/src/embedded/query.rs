@@ -12,7 +12,8 @@ use super::{
 use crate::usage::{self, Fields};
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{
-    DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, Value, code, key, rank,
+    DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, Value,
+    code, key, rank,
 };
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -31,9 +32,15 @@ pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<Listed>>>);
 impl JobTable {
     /// Lists a job until it has ended.
     pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
-        let owner = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let owner = Identity {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+        };
         let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
-        let origin = Origin::Launched { apps: request.apps.clone(), commands };
+        let origin = Origin::Launched {
+            apps: request.apps.clone(),
+            commands,
+        };
         let listed = Listed::new(owner, (nspace.clone(), request.size()), hostname, origin);
         let mut jobs = self.jobs();
         jobs.retain(|_, job| job.is_there());
@@ -50,12 +57,18 @@ impl JobTable {
 
     /// Whether somebody else starts the procs of a job.
     pub(super) fn is_adopted(&self, nspace: &Nspace) -> bool {
-        self.jobs().get(nspace).is_some_and(|job| job.registered().is_some())
+        self.jobs()
+            .get(nspace)
+            .is_some_and(|job| job.registered().is_some())
     }
 
     /// A proc of a job that was adopted is the process of this id.
     pub(super) fn found(&self, proc: &Proc, pid: u32) {
-        if let Some(procs) = self.jobs().get(&proc.nspace).and_then(|job| job.registered()) {
+        if let Some(procs) = self
+            .jobs()
+            .get(&proc.nspace)
+            .and_then(|job| job.registered())
+        {
             procs.add(proc.rank, pid);
         }
     }
@@ -63,8 +76,15 @@ impl JobTable {
     /// A job that was adopted, and the processes of the procs of all such jobs.
     pub(super) fn registered(&self, nspace: &Nspace) -> Option<(Arc<Listed>, BTreeSet<Id>)> {
         let jobs = self.jobs();
-        let job = jobs.get(nspace).filter(|job| job.registered().is_some())?.clone();
-        let processes = jobs.values().filter_map(|job| job.registered()).flat_map(RegisteredProcs::ids).collect();
+        let job = jobs
+            .get(nspace)
+            .filter(|job| job.registered().is_some())?
+            .clone();
+        let processes = jobs
+            .values()
+            .filter_map(|job| job.registered())
+            .flat_map(RegisteredProcs::ids)
+            .collect();
         Some((job, processes))
     }
 
@@ -88,12 +108,23 @@ impl JobTable {
     }
 
     /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
-    pub(super) fn answer(&self, identity: Identity, queries: &[Query], family: &Family) -> Result<Vec<Info>, Status> {
+    pub(super) fn answer(
+        &self,
+        identity: Identity,
+        queries: &[Query],
+        family: &Family,
+    ) -> Result<Vec<Info>, Status> {
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
-        let mine = |job: &Listed| job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid);
-        let jobs: Vec<Arc<Listed>> = self.jobs().values().filter(|job| mine(job)).cloned().collect();
+        let mine =
+            |job: &Listed| job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid);
+        let jobs: Vec<Arc<Listed>> = self
+            .jobs()
+            .values()
+            .filter(|job| mine(job))
+            .cloned()
+            .collect();
         let mut found = Vec::new();
         for query in queries {
             let named = match Wanted::of(&query.qualifiers)? {
@@ -120,10 +151,19 @@ impl JobTable {
     }
 
     /// What these procs use now, one info for each that runs here: for the modules of an owner, about jobs of its own. Reads `/proc`.
-    pub(super) fn used(&self, owner: &Owner, procs: &[Proc], family: &Family) -> Result<Vec<Info>, Status> {
+    pub(super) fn used(
+        &self,
+        owner: &Owner,
+        procs: &[Proc],
+        family: &Family,
+    ) -> Result<Vec<Info>, Status> {
         let mut running = Vec::new();
         for proc in procs {
-            let job = self.jobs().get(&proc.nspace).cloned().ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            let job = self
+                .jobs()
+                .get(&proc.nspace)
+                .cloned()
+                .ok_or(code::PMIX_ERR_NOT_FOUND)?;
             let is_theirs = match owner {
                 Owner::Site => true,
                 Owner::User(uid) => job.owner.uid == *uid,
@@ -133,9 +173,16 @@ impl JobTable {
                 return Err(code::PMIX_ERR_NO_PERMISSIONS);
             }
             let all = proc.rank == rank::PMIX_RANK_WILDCARD;
-            running.extend(job.running(family).into_iter().filter(|(one, _)| all || one.rank == proc.rank));
+            running.extend(
+                job.running(family)
+                    .into_iter()
+                    .filter(|(one, _)| all || one.rank == proc.rank),
+            );
         }
-        Ok(running.iter().filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL)).collect())
+        Ok(running
+            .iter()
+            .filter_map(|(proc, pid)| usage::of_proc(proc, *pid, Fields::ALL))
+            .collect())
     }
 
     fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<Listed>>> {
@@ -152,7 +199,9 @@ enum Wanted {
 
 impl Wanted {
     fn of(qualifiers: &[Info]) -> Result<Wanted, Status> {
-        let named = [key::PMIX_NSPACE, key::PMIX_PROCID].iter().find_map(|key| qualifiers.value_of(*key));
+        let named = [key::PMIX_NSPACE, key::PMIX_PROCID]
+            .iter()
+            .find_map(|key| qualifiers.value_of(*key));
         match named {
             None => Ok(Wanted::All),
             Some(Value::Proc(proc)) => Ok(Wanted::Job(proc.nspace.clone())),
@@ -176,13 +225,21 @@ fn about(
         let names: Vec<&str> = jobs.iter().map(|job| job.nspace.as_str()).collect();
         (key::PMIX_QUERY_NAMESPACES, Value::string(&names.join(",")))
     } else if is(key::PMIX_QUERY_NAMESPACE_INFO) {
-        let infos: Vec<Info> = named.map_or(jobs, std::slice::from_ref).iter().map(|job| job.info()).collect();
-        (key::PMIX_QUERY_NAMESPACE_INFO, Value::DataArray(DataArray::infos(infos)))
+        let infos: Vec<Info> = named
+            .map_or(jobs, std::slice::from_ref)
+            .iter()
+            .map(|job| job.info())
+            .collect();
+        (
+            key::PMIX_QUERY_NAMESPACE_INFO,
+            Value::DataArray(DataArray::infos(infos)),
+        )
     } else if is(key::PMIX_QUERY_JOB_STATUS) {
         let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
         (key::PMIX_QUERY_JOB_STATUS, Value::Status(job.status()))
-    } else if let Some(key) =
-        [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_LOCAL_PROC_TABLE].into_iter().find(|k| is(*k))
+    } else if let Some(key) = [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_LOCAL_PROC_TABLE]
+        .into_iter()
+        .find(|k| is(*k))
     {
         // The job must be named. All its procs are on this node.
         let job = named.ok_or(code::PMIX_ERR_BAD_PARAM)?;
@@ -200,11 +257,18 @@ mod tests {
     use peal_model::Rank;
 
     fn request(nspace: &str) -> JobRequest {
-        JobRequest::new(Nspace::new(nspace).unwrap(), AppRequest::new("app", vec!["--fast".into()], 2), "node")
+        JobRequest::new(
+            Nspace::new(nspace).unwrap(),
+            AppRequest::new("app", vec!["--fast".into()], 2),
+            "node",
+        )
     }
 
     fn query(keys: &[KeyName], qualifiers: Vec<Info>) -> Query {
-        Query { keys: keys.iter().map(|key| Some(key.0.into())).collect(), qualifiers }
+        Query {
+            keys: keys.iter().map(|key| Some(key.0.into())).collect(),
+            qualifiers,
+        }
     }
 
     fn of_job(nspace: &str) -> Vec<Info> {
@@ -218,25 +282,59 @@ mod tests {
         let (second, ended) = mpsc::channel(1);
         table.insert(&request("first"), first);
         table.insert(&request("second"), second);
-        let me = Identity { uid: geteuid().as_raw(), gid: 0 };
-        let root = Identity { uid: 0, gid: 0 };
-        let other = Identity { uid: me.uid + 1, gid: 0 };
-        let names = |identity| {
-            let found = table.answer(identity, &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())], &family).unwrap();
-            found.value_of(key::PMIX_QUERY_NAMESPACES).and_then(Value::as_str).unwrap().to_owned()
+        let me = Identity {
+            uid: geteuid().as_raw(),
+            gid: 0,
         };
-        assert_eq!([names(me), names(root), names(other)], ["first,second", "first,second", ""]);
+        let root = Identity { uid: 0, gid: 0 };
+        let other = Identity {
+            uid: me.uid + 1,
+            gid: 0,
+        };
+        let names = |identity| {
+            let found = table
+                .answer(
+                    identity,
+                    &[query(&[key::PMIX_QUERY_NAMESPACES], Vec::new())],
+                    &family,
+                )
+                .unwrap();
+            found
+                .value_of(key::PMIX_QUERY_NAMESPACES)
+                .and_then(Value::as_str)
+                .unwrap()
+                .to_owned()
+        };
+        assert_eq!(
+            [names(me), names(root), names(other)],
+            ["first,second", "first,second", ""]
+        );
         drop(ended);
         assert_eq!(names(me), "first");
 
-        let both = [key::PMIX_QUERY_PROC_TABLE, key::PMIX_QUERY_NAMESPACE_INFO, key::PMIX_QUERY_SPAWN_SUPPORT];
-        let answer = |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
+        let both = [
+            key::PMIX_QUERY_PROC_TABLE,
+            key::PMIX_QUERY_NAMESPACE_INFO,
+            key::PMIX_QUERY_SPAWN_SUPPORT,
+        ];
+        let answer =
+            |identity, job: &str| table.answer(identity, &[query(&both, of_job(job))], &family);
         let found = answer(me, "first").unwrap();
         assert_eq!(found.len(), 2, "nothing is said about what is not known");
-        let Value::DataArray(procs) = &found[0].value else { panic!("{found:?}") };
-        assert!(matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(_)]
-            if first.state == ProcState::TERMINATED && first.executable == Some("app".into())));
-        assert_eq!([answer(other, "first").unwrap(), answer(me, "second").unwrap()], [[], []]);
+        let Value::DataArray(procs) = &found[0].value else {
+            panic!("{found:?}")
+        };
+        assert!(
+            matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(_)]
+            if first.state == ProcState::TERMINATED && first.executable == Some("app".into()))
+        );
+        assert_eq!(
+            [
+                answer(other, "first").unwrap(),
+                answer(me, "second").unwrap()
+            ],
+            [[], []]
+        );
     }
 
     #[test]
@@ -244,22 +342,40 @@ mod tests {
         let (table, family) = (JobTable::default(), Family::adopting());
         let (commands, _inbox) = mpsc::channel(1);
         table.insert(&request("job"), commands);
-        let me = Identity { uid: geteuid().as_raw(), gid: 0 };
+        let me = Identity {
+            uid: geteuid().as_raw(),
+            gid: 0,
+        };
         let told = |asked: KeyName| {
-            let found = table.answer(me, &[query(&[asked], of_job("job"))], &family).unwrap();
+            let found = table
+                .answer(me, &[query(&[asked], of_job("job"))], &family)
+                .unwrap();
             found.value_of(asked).unwrap().clone()
         };
-        assert_eq!(told(key::PMIX_QUERY_JOB_STATUS), Value::Status(code::PMIX_SUCCESS));
+        assert_eq!(
+            told(key::PMIX_QUERY_JOB_STATUS),
+            Value::Status(code::PMIX_SUCCESS)
+        );
         let job = Nspace::new("job").unwrap();
         table.ending(&job, code::PMIX_ERR_PROC_REQUESTED_ABORT);
         table.ending(&job, code::PMIX_ERR_JOB_CANCELED);
-        assert_eq!(told(key::PMIX_QUERY_JOB_STATUS), Value::Status(code::PMIX_ERR_PROC_REQUESTED_ABORT));
+        assert_eq!(
+            told(key::PMIX_QUERY_JOB_STATUS),
+            Value::Status(code::PMIX_ERR_PROC_REQUESTED_ABORT)
+        );
         table.proc_ended(&Proc::new(job, Rank(1)), ProcState::CALLED_ABORT);
-        let Value::DataArray(procs) = told(key::PMIX_QUERY_PROC_TABLE) else { panic!("no table") };
-        assert!(matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(second)]
-            if first.state == ProcState::TERMINATED && second.state == ProcState::CALLED_ABORT));
+        let Value::DataArray(procs) = told(key::PMIX_QUERY_PROC_TABLE) else {
+            panic!("no table")
+        };
+        assert!(
+            matches!(procs.items(), [Value::ProcInfo(first), Value::ProcInfo(second)]
+            if first.state == ProcState::TERMINATED && second.state == ProcState::CALLED_ABORT)
+        );
         let unnamed = query(&[key::PMIX_QUERY_JOB_STATUS], Vec::new());
-        assert_eq!(table.answer(me, &[unnamed], &family), Err(code::PMIX_ERR_BAD_PARAM));
+        assert_eq!(
+            table.answer(me, &[unnamed], &family),
+            Err(code::PMIX_ERR_BAD_PARAM)
+        );
     }
 
     #[test]
@@ -267,10 +383,19 @@ mod tests {
         let (table, family) = (JobTable::default(), Family::adopting());
         let me = Identity { uid: 0, gid: 0 };
         let ask = |query: Query| table.answer(me, &[query], &family).unwrap_err();
-        assert_eq!(ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())), code::PMIX_ERR_BAD_PARAM);
+        assert_eq!(
+            ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())),
+            code::PMIX_ERR_BAD_PARAM
+        );
         let qualifier = vec![Info::new(key::PMIX_NSPACE, Value::Bool(true))];
-        assert_eq!(ask(query(&[key::PMIX_QUERY_NAMESPACES], qualifier)), code::PMIX_ERR_BAD_PARAM);
+        assert_eq!(
+            ask(query(&[key::PMIX_QUERY_NAMESPACES], qualifier)),
+            code::PMIX_ERR_BAD_PARAM
+        );
         let many = [key::PMIX_QUERY_NAMESPACES; MOST_KEYS + 1];
-        assert_eq!(ask(query(&many, Vec::new())), code::PMIX_ERR_OUT_OF_RESOURCE);
+        assert_eq!(
+            ask(query(&many, Vec::new())),
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        );
     }
 }

@@ -41,7 +41,10 @@ pub(super) enum ProcProcess {
 impl RegisteredProcs {
     /// Notes that a proc is the process of this id. Our own is no proc's: nobody has us signal ourselves.
     pub(super) fn add(&self, rank: Rank, pid: u32) {
-        let Some(process) = Process::of(pid).filter(|process| process.id.pid != std::process::id()) else { return };
+        let Some(process) = Process::of(pid).filter(|process| process.id.pid != std::process::id())
+        else {
+            return;
+        };
         let mut all = self.all();
         let known = all.entry(rank).or_default();
         known.retain(Process::is_there);
@@ -57,20 +60,35 @@ impl RegisteredProcs {
             Some(known) => known
                 .iter()
                 .find(|process| process.is_there())
-                .map_or(ProcProcess::Ended, |process| ProcProcess::Running(process.id.pid)),
+                .map_or(ProcProcess::Ended, |process| {
+                    ProcProcess::Running(process.id.pid)
+                }),
         }
     }
 
     /// Those of these ranks that run, by rank.
     fn running(&self, ranks: &BTreeSet<Rank>) -> BTreeMap<Rank, Vec<Process>> {
         let all = self.all();
-        let of = |rank: &Rank| Some((*rank, all.get(rank)?.iter().filter(|p| p.is_there()).copied().collect()));
+        let of = |rank: &Rank| {
+            Some((
+                *rank,
+                all.get(rank)?
+                    .iter()
+                    .filter(|p| p.is_there())
+                    .copied()
+                    .collect(),
+            ))
+        };
         ranks.iter().filter_map(of).collect()
     }
 
     /// All processes.
     pub(super) fn ids(&self) -> Vec<Id> {
-        self.all().values().flatten().map(|process| process.id).collect()
+        self.all()
+            .values()
+            .flatten()
+            .map(|process| process.id)
+            .collect()
     }
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<Rank, Vec<Process>>> {
@@ -103,25 +121,40 @@ impl RegisteredControl {
                     let why = "no process of it has connected that can be looked at";
                     not_done.push(RankNotDone::new(*rank, code::PMIX_ERR_NOT_FOUND, why));
                 }
-                Some(processes) if processes.is_empty() => not_done.extend(ended_already(&self.action, *rank)),
+                Some(processes) if processes.is_empty() => {
+                    not_done.extend(ended_already(&self.action, *rank))
+                }
                 Some(_) => {}
             }
         }
         running.retain(|_, processes| !processes.is_empty());
         if let JobAction::Restart { .. } = self.action {
             let why = "it was not started here, so it cannot be started again";
-            let refused = running.into_keys().map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NOT_SUPPORTED, why));
+            let refused = running
+                .into_keys()
+                .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NOT_SUPPORTED, why));
             return not_done.into_iter().chain(refused).collect();
         }
         let ranks: Vec<Rank> = running.keys().copied().collect();
-        match as_user::run(self.owner, || self.act(&Targets { running, others: &self.others })) {
+        match as_user::run(self.owner, || {
+            self.act(&Targets {
+                running,
+                others: &self.others,
+            })
+        }) {
             Ok(refused) => {
-                let of = |(rank, why): (Rank, Refused)| RankNotDone { rank, status: why.status, reason: why.reason };
+                let of = |(rank, why): (Rank, Refused)| RankNotDone {
+                    rank,
+                    status: why.status,
+                    reason: why.reason,
+                };
                 not_done.extend(refused.into_iter().map(of));
             }
             Err(error) => {
                 let why = format!("nothing can be done as its user: {error}");
-                let refused = ranks.into_iter().map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NO_PERMISSIONS, &why));
+                let refused = ranks
+                    .into_iter()
+                    .map(|rank| RankNotDone::new(rank, code::PMIX_ERR_NO_PERMISSIONS, &why));
                 not_done.extend(refused);
             }
         }
@@ -152,12 +185,22 @@ struct Refused {
 
 impl Refused {
     fn by(process: &Process, error: rustix::io::Errno) -> Refused {
-        let status = if error == rustix::io::Errno::PERM { code::PMIX_ERR_NO_PERMISSIONS } else { code::PMIX_ERROR };
-        Refused { status, reason: format!("process {}: {error}", process.id.pid) }
+        let status = if error == rustix::io::Errno::PERM {
+            code::PMIX_ERR_NO_PERMISSIONS
+        } else {
+            code::PMIX_ERROR
+        };
+        Refused {
+            status,
+            reason: format!("process {}: {error}", process.id.pid),
+        }
     }
 
     fn still_there(process: &Process, what: &str) -> Refused {
-        Refused { status: code::PMIX_ERROR, reason: format!("process {}: {what}", process.id.pid) }
+        Refused {
+            status: code::PMIX_ERROR,
+            reason: format!("process {}: {what}", process.id.pid),
+        }
     }
 }
 
@@ -170,27 +213,41 @@ struct Targets<'a> {
 impl Targets<'_> {
     /// Those that connected and all that descends from them now, each under the nearest proc.
     fn members(&self) -> Vec<(Rank, Process)> {
-        let all: HashMap<u32, Process> = Process::all().into_iter().map(|process| (process.id.pid, process)).collect();
-        let roots: HashMap<Id, Rank> =
-            self.running.iter().flat_map(|(rank, own)| own.iter().map(|process| (process.id, *rank))).collect();
+        let all: HashMap<u32, Process> = Process::all()
+            .into_iter()
+            .map(|process| (process.id.pid, process))
+            .collect();
+        let roots: HashMap<Id, Rank> = self
+            .running
+            .iter()
+            .flat_map(|(rank, own)| own.iter().map(|process| (process.id, *rank)))
+            .collect();
         let owner = |process: &Process| {
             let mut at = *process;
             // As many steps as there are processes: what is read one after the other may make no sense together.
             for _ in 0..=all.len() {
                 match roots.get(&at.id) {
                     Some(rank) => return Some(*rank),
-                    None if self.others.contains(&at.id) || at.id.pid == std::process::id() => return None,
+                    None if self.others.contains(&at.id) || at.id.pid == std::process::id() => {
+                        return None;
+                    }
                     None => at = *all.get(&at.parent)?,
                 }
             }
             None
         };
-        all.values().filter(|process| process.lives()).filter_map(|process| Some((owner(process)?, *process))).collect()
+        all.values()
+            .filter(|process| process.lives())
+            .filter_map(|process| Some((owner(process)?, *process)))
+            .collect()
     }
 
     /// Sends a signal to those that connected, and to no other.
     fn signal(&self, signal: Signal) -> BTreeMap<Rank, Refused> {
-        let own = self.running.iter().flat_map(|(rank, own)| own.iter().map(|process| (*rank, *process)));
+        let own = self
+            .running
+            .iter()
+            .flat_map(|(rank, own)| own.iter().map(|process| (*rank, *process)));
         send(own.collect(), signal)
     }
 
@@ -198,7 +255,11 @@ impl Targets<'_> {
         let until = Instant::now() + STOPPING;
         loop {
             let mut moving = BTreeMap::new();
-            for (rank, process) in self.members().into_iter().filter(|(_, process)| !process.is_stopped()) {
+            for (rank, process) in self
+                .members()
+                .into_iter()
+                .filter(|(_, process)| !process.is_stopped())
+            {
                 let refused = match process.signal(Signal::STOP) {
                     Ok(()) => Refused::still_there(&process, "it does not stop"),
                     Err(error) => Refused::by(&process, error),
@@ -234,23 +295,34 @@ impl Targets<'_> {
     /// Kills them and these, which belonged to them. Each is stopped first, so that it starts nobody while the others are looked for.
     fn kill_with(&self, known: Vec<(Rank, Process)>) -> BTreeMap<Rank, Refused> {
         let _ = send(known.clone(), Signal::STOP);
-        let mut seen: BTreeMap<Id, (Rank, Process)> =
-            known.into_iter().map(|(rank, process)| (process.id, (rank, process))).collect();
+        let mut seen: BTreeMap<Id, (Rank, Process)> = known
+            .into_iter()
+            .map(|(rank, process)| (process.id, (rank, process)))
+            .collect();
         let until = Instant::now() + STOPPING;
         loop {
-            let found = self.members().into_iter().filter(|(_, process)| !seen.contains_key(&process.id));
+            let found = self
+                .members()
+                .into_iter()
+                .filter(|(_, process)| !seen.contains_key(&process.id));
             let found: Vec<(Rank, Process)> = found.collect();
             if found.is_empty() || Instant::now() >= until {
                 break;
             }
             // Who cannot be stopped cannot be killed either, which is told then.
             let _ = send(found.clone(), Signal::STOP);
-            seen.extend(found.into_iter().map(|(rank, process)| (process.id, (rank, process))));
+            seen.extend(
+                found
+                    .into_iter()
+                    .map(|(rank, process)| (process.id, (rank, process))),
+            );
         }
         let all: Vec<(Rank, Process)> = seen.into_values().collect();
         let mut refused = send(all.clone(), Signal::KILL);
         for (rank, process) in await_end(&all, STOPPING) {
-            refused.entry(rank).or_insert_with(|| Refused::still_there(&process, "it does not end"));
+            refused
+                .entry(rank)
+                .or_insert_with(|| Refused::still_there(&process, "it does not end"));
         }
         refused
     }
@@ -258,7 +330,9 @@ impl Targets<'_> {
 
 /// Sends a signal to each, and says of which procs some could not be told.
 fn send(processes: Vec<(Rank, Process)>, signal: Signal) -> BTreeMap<Rank, Refused> {
-    let told = |(rank, process): (Rank, Process)| Some((rank, Refused::by(&process, process.signal(signal).err()?)));
+    let told = |(rank, process): (Rank, Process)| {
+        Some((rank, Refused::by(&process, process.signal(signal).err()?)))
+    };
     processes.into_iter().filter_map(told).collect()
 }
 
@@ -266,7 +340,11 @@ fn send(processes: Vec<(Rank, Process)>, signal: Signal) -> BTreeMap<Rank, Refus
 fn await_end(processes: &[(Rank, Process)], limit: Duration) -> Vec<(Rank, Process)> {
     let until = Instant::now() + limit;
     loop {
-        let left: Vec<_> = processes.iter().filter(|(_, process)| process.is_there()).copied().collect();
+        let left: Vec<_> = processes
+            .iter()
+            .filter(|(_, process)| process.is_there())
+            .copied()
+            .collect();
         if left.is_empty() || Instant::now() >= until {
             return left;
         }
@@ -285,19 +363,39 @@ mod tests {
     /// A shell with a child, whose number it tells.
     fn family() -> (Child, u32) {
         let script = "sleep 1000 & echo $!; wait";
-        let mut shell = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         (shell, line.trim().parse().unwrap())
     }
 
     fn owner() -> Identity {
-        Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+        Identity {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
     }
 
-    fn control(procs: &RegisteredProcs, action: JobAction, rank: u32, others: &[Id]) -> Vec<RankNotDone> {
+    fn control(
+        procs: &RegisteredProcs,
+        action: JobAction,
+        rank: u32,
+        others: &[Id],
+    ) -> Vec<RankNotDone> {
         let (ranks, others) = ([Rank(rank)].into(), others.iter().copied().collect());
-        let control = RegisteredControl { owner: owner(), action, ranks, grace: Duration::ZERO, others };
+        let control = RegisteredControl {
+            owner: owner(),
+            action,
+            ranks,
+            grace: Duration::ZERO,
+            others,
+        };
         control.run(procs)
     }
 
@@ -317,14 +415,24 @@ mod tests {
         procs.add(Rank(1), other.id());
         assert_eq!(procs.process_of(Rank(0)), ProcProcess::Running(shell.id()));
         assert_eq!(control(&procs, JobAction::Pause, 0, &procs.ids()), []);
-        assert!(is_stopped(shell.id()) && is_stopped(child) && !is_stopped(other.id()) && !is_stopped(others_child));
+        assert!(
+            is_stopped(shell.id())
+                && is_stopped(child)
+                && !is_stopped(other.id())
+                && !is_stopped(others_child)
+        );
         assert_eq!(control(&procs, JobAction::Resume, 0, &procs.ids()), []);
         assert!(!is_stopped(shell.id()) && !is_stopped(child));
         assert_eq!(control(&procs, JobAction::Kill, 0, &procs.ids()), []);
         assert!(!lives(shell.id()) && !lives(child) && lives(other.id()) && lives(others_child));
         assert_eq!(procs.process_of(Rank(0)), ProcProcess::Ended);
-        let [late] = &control(&procs, JobAction::Pause, 0, &procs.ids())[..] else { panic!("it has ended") };
-        assert_eq!((late.status, late.reason.as_str()), (code::PMIX_ERR_NOT_FOUND, "it has ended"));
+        let [late] = &control(&procs, JobAction::Pause, 0, &procs.ids())[..] else {
+            panic!("it has ended")
+        };
+        assert_eq!(
+            (late.status, late.reason.as_str()),
+            (code::PMIX_ERR_NOT_FOUND, "it has ended")
+        );
         // Whatever began with the other proc is ended when that is.
         assert_eq!(control(&procs, JobAction::Terminate, 1, &procs.ids()), []);
         assert!(!lives(other.id()) && !lives(others_child));
@@ -353,12 +461,17 @@ mod tests {
         procs.add(Rank(1), u32::MAX);
         for rank in [0, 1] {
             assert_eq!(procs.process_of(Rank(rank)), ProcProcess::Unknown);
-            let [refused] = &control(&procs, JobAction::Kill, rank, &[])[..] else { panic!("nobody is there") };
+            let [refused] = &control(&procs, JobAction::Kill, rank, &[])[..] else {
+                panic!("nobody is there")
+            };
             assert_eq!(refused.status, code::PMIX_ERR_NOT_FOUND);
         }
         let (mut shell, _) = family();
         procs.add(Rank(2), shell.id());
-        let [refused] = &control(&procs, JobAction::Restart { checkpoint: None }, 2, &[])[..] else { panic!("it is") };
+        let [refused] = &control(&procs, JobAction::Restart { checkpoint: None }, 2, &[])[..]
+        else {
+            panic!("it is")
+        };
         assert_eq!(refused.status, code::PMIX_ERR_NOT_SUPPORTED);
         assert_eq!(control(&procs, JobAction::Kill, 2, &[]), []);
         shell.wait().unwrap();

@@ -46,9 +46,15 @@ impl Reporting {
         }
         let data = match &self.to[..] {
             [] => vec![Info::new(key::PMIX_LOG_MSG, Value::string(line))],
-            channels => channels.iter().map(|channel| copy(channel, &about.nspace, line)).collect(),
+            channels => channels
+                .iter()
+                .map(|channel| copy(channel, &about.nspace, line))
+                .collect(),
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let logged = server.log(Some(about), Some(now), data, Vec::new());
         let line = line.to_owned();
         tokio::spawn(async move {
@@ -64,8 +70,13 @@ impl Reporting {
 fn copy(channel: &Key, job: &Nspace, line: &str) -> Info {
     let value = if *channel == key::PMIX_LOG_EMAIL {
         let subject = format!("Job {}", job.as_str().escape_debug());
-        let parts = [(key::PMIX_LOG_EMAIL_SUBJECT, &*subject), (key::PMIX_LOG_EMAIL_MSG, line)];
-        Value::DataArray(DataArray::infos(parts.map(|(key, text)| Info::new(key, Value::string(text)))))
+        let parts = [
+            (key::PMIX_LOG_EMAIL_SUBJECT, &*subject),
+            (key::PMIX_LOG_EMAIL_MSG, line),
+        ];
+        Value::DataArray(DataArray::infos(
+            parts.map(|(key, text)| Info::new(key, Value::string(text))),
+        ))
     } else {
         Value::string(line)
     };

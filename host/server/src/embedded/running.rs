@@ -23,7 +23,11 @@ impl RunningJob {
     pub async fn ended(&mut self) -> JobEnd {
         (&mut self.task).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the task of a job failed");
-            JobEnd { exit_status: 1, first_abnormal: None, abort: None }
+            JobEnd {
+                exit_status: 1,
+                first_abnormal: None,
+                abort: None,
+            }
         })
     }
 }
@@ -34,7 +38,13 @@ pub(super) struct Children(Option<unix::Signal>);
 impl Children {
     pub(super) fn watch() -> Children {
         let watch = unix::signal(unix::SignalKind::child());
-        Children(watch.inspect_err(|error| tracing::warn!(%error, "orphans are reaped at the job's end only")).ok())
+        Children(
+            watch
+                .inspect_err(
+                    |error| tracing::warn!(%error, "orphans are reaped at the job's end only"),
+                )
+                .ok(),
+        )
     }
 
     pub(super) async fn changed(&mut self) {

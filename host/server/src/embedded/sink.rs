@@ -64,7 +64,10 @@ pub(super) struct StreamCopies {
 impl StreamCopies {
     pub(super) fn new(file: Option<Arc<File>>, pulled: Pulled) -> StreamCopies {
         pulled.open();
-        StreamCopies { file: Mutex::new(file), pulled }
+        StreamCopies {
+            file: Mutex::new(file),
+            pulled,
+        }
     }
 
     /// Writes whole lines that the proc has logged. Blocks.
@@ -106,13 +109,18 @@ impl Line {
         let (send, pieces) = mpsc::channel(PIECES);
         let waiting = Arc::new(AtomicUsize::new(0));
         let counted = waiting.clone();
-        thread::Builder::new().name(format!("log to {name}")).spawn(move || write(to, pieces, &counted))?;
+        thread::Builder::new()
+            .name(format!("log to {name}"))
+            .spawn(move || write(to, pieces, &counted))?;
         Ok(Line { send, waiting })
     }
 
     fn write(&self, logged: LoggedLines) -> Result<(), Status> {
         let count = logged.lines.len();
-        let waiting = self.waiting.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        let waiting = self
+            .waiting
+            .fetch_add(count, Ordering::Relaxed)
+            .saturating_add(count);
         if waiting > BYTES || self.send.try_send(Piece::Logged(logged)).is_err() {
             self.waiting.fetch_sub(count, Ordering::Relaxed);
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
@@ -130,7 +138,11 @@ impl Line {
 fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &AtomicUsize) {
     while let Some(piece) = pieces.blocking_recv() {
         match piece {
-            Piece::Logged(LoggedLines { lines, shown, copies }) => {
+            Piece::Logged(LoggedLines {
+                lines,
+                shown,
+                copies,
+            }) => {
                 if let Some(copies) = copies {
                     copies.write(&lines);
                 }
@@ -182,27 +194,49 @@ impl Inner {
         if self.lines.is_some() {
             return;
         }
-        let lines = Line::open("stdout", io::stdout())
-            .and_then(|stdout| Ok(Lines { stdout, stderr: Line::open("stderr", io::stderr())? }));
+        let lines = Line::open("stdout", io::stdout()).and_then(|stdout| {
+            Ok(Lines {
+                stdout,
+                stderr: Line::open("stderr", io::stderr())?,
+            })
+        });
         match lines {
             Ok(lines) => self.lines = Some(lines),
-            Err(error) => tracing::error!(%error, "what is logged cannot be written to standard output and error"),
+            Err(error) => {
+                tracing::error!(%error, "what is logged cannot be written to standard output and error")
+            }
         }
     }
 
     /// Lines of a job as they are written, if its output is here. Those that are only about a proc are shown.
-    fn logged(&self, source: &Proc, author: Author, stream: Stream, text: &[u8]) -> Option<LoggedLines> {
+    fn logged(
+        &self,
+        source: &Proc,
+        author: Author,
+        stream: Stream,
+        text: &[u8],
+    ) -> Option<LoggedLines> {
         let lines = Tagging::Plain.lines(source.rank, text);
         let shown = |tagging: Tagging| Some(tagging.lines(source.rank, text));
         match self.jobs.get(&source.nspace) {
             Some(job) => {
-                let copies = job.copies.get(&(source.rank, stream)).filter(|_| author == Author::Proc).cloned();
+                let copies = job
+                    .copies
+                    .get(&(source.rank, stream))
+                    .filter(|_| author == Author::Proc)
+                    .cloned();
                 let is_shown = job.display == Display::Shown || copies.is_none();
-                Some(LoggedLines { shown: is_shown.then(|| shown(job.tagging)).flatten(), copies, lines })
+                Some(LoggedLines {
+                    shown: is_shown.then(|| shown(job.tagging)).flatten(),
+                    copies,
+                    lines,
+                })
             }
-            None if self.lent.contains(&source.nspace) => {
-                Some(LoggedLines { shown: shown(Tagging::default()), copies: None, lines })
-            }
+            None if self.lent.contains(&source.nspace) => Some(LoggedLines {
+                shown: shown(Tagging::default()),
+                copies: None,
+                lines,
+            }),
             None => None,
         }
     }
@@ -230,7 +264,14 @@ impl Outputs {
     pub(super) fn open(&self, job: Nspace, tagging: Tagging, display: Display) {
         let mut inner = self.lock();
         inner.open();
-        inner.jobs.insert(job, JobOutput { tagging, display, copies: BTreeMap::new() });
+        inner.jobs.insert(
+            job,
+            JobOutput {
+                tagging,
+                display,
+                copies: BTreeMap::new(),
+            },
+        );
     }
 
     /// From now on what this proc logs to a stream goes there as well.
@@ -266,7 +307,13 @@ impl Outputs {
     }
 
     /// Writes whole lines for a proc.
-    fn write(&self, source: &Proc, author: Author, stream: Stream, text: &[u8]) -> Result<(), Status> {
+    fn write(
+        &self,
+        source: &Proc,
+        author: Author,
+        stream: Stream,
+        text: &[u8],
+    ) -> Result<(), Status> {
         let inner = self.lock();
         match (&inner.lines, inner.logged(source, author, stream, text)) {
             (Some(lines), Some(logged)) => lines.of(stream).write(logged),
@@ -283,7 +330,11 @@ impl Outputs {
 
     /// Waits until what was logged to a stream has been written there: what comes behind it there then stands behind it.
     pub(crate) async fn written(&self, stream: Stream) {
-        let busy = self.lock().lines.as_ref().and_then(|lines| lines.of(stream).busy());
+        let busy = self
+            .lock()
+            .lines
+            .as_ref()
+            .and_then(|lines| lines.of(stream).busy());
         if let Some(send) = busy {
             let (tell, told) = oneshot::channel();
             // The writers end only with the process.
@@ -295,7 +346,11 @@ impl Outputs {
     /// The channels that the host environment itself is for a job.
     pub(crate) fn channels(&self, job: &Nspace) -> Vec<Key> {
         let streams = [key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR].map(Key::from);
-        if self.lock().knows(job) { streams.into() } else { Vec::new() }
+        if self.lock().knows(job) {
+            streams.into()
+        } else {
+            Vec::new()
+        }
     }
 
     /// Logs as the host environment itself does, where no module serves these channels.
@@ -305,7 +360,9 @@ impl Outputs {
             return Err(code::PMIX_ERR_NOT_AVAILABLE);
         }
         let texts = log_text::texts(channel, data)?;
-        texts.iter().try_for_each(|text| self.write(source, Author::Proc, stream, text))
+        texts
+            .iter()
+            .try_for_each(|text| self.write(source, Author::Proc, stream, text))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -322,8 +379,15 @@ pub(crate) struct JobSink {
 
 impl Sink for JobSink {
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        let source = request.source.as_ref().ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
-        let author = if request.identity.is_some() { Author::Proc } else { Author::Host };
+        let source = request
+            .source
+            .as_ref()
+            .ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
+        let author = if request.identity.is_some() {
+            Author::Proc
+        } else {
+            Author::Host
+        };
         self.outputs.write(source, author, self.stream, bytes)
     }
 }
@@ -336,14 +400,26 @@ mod tests {
 
     fn outputs(to: impl Write + Send + 'static, tagging: Tagging) -> (Outputs, Proc) {
         let job = Nspace::new("job").unwrap();
-        let lines =
-            Lines { stdout: Line::open("a test", to).unwrap(), stderr: Line::open("nowhere", io::sink()).unwrap() };
+        let lines = Lines {
+            stdout: Line::open("a test", to).unwrap(),
+            stderr: Line::open("nowhere", io::sink()).unwrap(),
+        };
         let inner = Inner {
             lines: Some(lines),
-            jobs: [(job.clone(), JobOutput { tagging, ..JobOutput::default() })].into(),
+            jobs: [(
+                job.clone(),
+                JobOutput {
+                    tagging,
+                    ..JobOutput::default()
+                },
+            )]
+            .into(),
             ..Inner::default()
         };
-        (Outputs(Arc::new(Mutex::new(inner))), Proc::new(job, Rank(3)))
+        (
+            Outputs(Arc::new(Mutex::new(inner))),
+            Proc::new(job, Rank(3)),
+        )
     }
 
     #[tokio::test]
@@ -351,9 +427,16 @@ mod tests {
         let (mut far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Rank);
         let stranger = Proc::new(Nspace::new("other").unwrap(), Rank(0));
-        assert_eq!(outputs.write(&stranger, Author::Proc, Stream::Stdout, b"x"), Err(code::PMIX_ERR_NOT_AVAILABLE));
-        outputs.write(&proc, Author::Proc, Stream::Stdout, b"one\ntwo").unwrap();
-        outputs.write(&proc, Author::Proc, Stream::Stdout, b"three\n").unwrap();
+        assert_eq!(
+            outputs.write(&stranger, Author::Proc, Stream::Stdout, b"x"),
+            Err(code::PMIX_ERR_NOT_AVAILABLE)
+        );
+        outputs
+            .write(&proc, Author::Proc, Stream::Stdout, b"one\ntwo")
+            .unwrap();
+        outputs
+            .write(&proc, Author::Proc, Stream::Stdout, b"three\n")
+            .unwrap();
         outputs.flush().await;
         let mut read = [0; 64];
         let count = far.read(&mut read).unwrap();
@@ -364,10 +447,20 @@ mod tests {
     async fn a_job_that_others_started_has_the_output_of_peal_itself_until_it_is_forgotten() {
         let outputs = Outputs::default();
         let proc = |job: &str| Proc::new(Nspace::new(job).unwrap(), Rank(0));
-        let write = |job: &str| outputs.write(&proc(job), Author::Proc, Stream::Stderr, b"logged by a test\n");
+        let write = |job: &str| {
+            outputs.write(
+                &proc(job),
+                Author::Proc,
+                Stream::Stderr,
+                b"logged by a test\n",
+            )
+        };
         assert_eq!(write("theirs"), Err(code::PMIX_ERR_NOT_AVAILABLE));
         outputs.lend(proc("theirs").nspace);
-        assert_eq!((write("theirs"), write("other")), (Ok(()), Err(code::PMIX_ERR_NOT_AVAILABLE)));
+        assert_eq!(
+            (write("theirs"), write("other")),
+            (Ok(()), Err(code::PMIX_ERR_NOT_AVAILABLE))
+        );
         // That jobs of the host's own end is not the end of others.
         outputs.retain(|_| false);
         assert_eq!(write("theirs"), Ok(()));
@@ -381,8 +474,13 @@ mod tests {
         let (_far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Plain);
         let piece = vec![b'x'; BYTES / 4];
-        let written: Vec<bool> =
-            (0..5).map(|_| outputs.write(&proc, Author::Proc, Stream::Stdout, &piece).is_ok()).collect();
+        let written: Vec<bool> = (0..5)
+            .map(|_| {
+                outputs
+                    .write(&proc, Author::Proc, Stream::Stdout, &piece)
+                    .is_ok()
+            })
+            .collect();
         // Each piece ends its line, so the fourth is too much already.
         assert_eq!(written, [true, true, true, false, false]);
     }
@@ -407,10 +505,14 @@ mod tests {
         let got = Arc::new(Mutex::new(Vec::new()));
         let (outputs, proc) = outputs(Told(told, got.clone()), Tagging::Plain);
         outputs.written(Stream::Stdout).await;
-        outputs.write(&proc, Author::Proc, Stream::Stdout, b"logged\n").unwrap();
+        outputs
+            .write(&proc, Author::Proc, Stream::Stdout, b"logged\n")
+            .unwrap();
         outputs.written(Stream::Stderr).await;
         let mut written = std::pin::pin!(outputs.written(Stream::Stdout));
-        let at_once = std::future::poll_fn(|context| std::task::Poll::Ready(written.as_mut().poll(context).is_ready()));
+        let at_once = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(written.as_mut().poll(context).is_ready())
+        });
         assert!(!at_once.await, "nothing is written yet");
         tell.send(()).unwrap();
         written.await;

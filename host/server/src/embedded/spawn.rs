@@ -8,7 +8,8 @@ use super::{
     reporting::{Reported, Reporting},
 };
 use peal_model::{
-    App, Event, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Range, Rank, Status, Text, Value, code, key,
+    App, Event, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Range, Rank, Status,
+    Text, Value, code, key,
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -88,8 +89,9 @@ pub(super) fn read(
     apps: &[App],
 ) -> Result<Wanted, Status> {
     let all = || infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
-    let is_unserved =
-        |info: &Info| info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key);
+    let is_unserved = |info: &Info| {
+        info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key)
+    };
     if let Some(info) = all().find(|info| is_unserved(info)) {
         tracing::info!(requester = %parent, key = %info.key, "a directive for spawning is required and not served");
         return Err(code::PMIX_ERR_NOT_SUPPORTED);
@@ -101,7 +103,10 @@ pub(super) fn read(
         return Err(code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES);
     }
     let wdir = app_of(&like.apps, parent.rank).and_then(|app| app.wdir.clone());
-    let apps = apps.iter().map(|app| application(app, infos, wdir.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let apps = apps
+        .iter()
+        .map(|app| application(app, infos, wdir.as_ref()))
+        .collect::<Result<Vec<_>, _>>()?;
     let request = JobRequest {
         output: output(infos, &like.output, &nspace),
         nspace,
@@ -127,23 +132,47 @@ pub(super) fn read(
         Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => Bond::Apart,
         Some(_) => Bond::Dependent,
     };
-    Ok(Wanted { request, bond, told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION), forwarded: forwarded(infos) })
+    Ok(Wanted {
+        request,
+        bond,
+        told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
+        forwarded: forwarded(infos),
+    })
 }
 
 fn application(app: &App, infos: &[Info], like: Option<&PathBuf>) -> Result<AppRequest, Status> {
     let program = app.program().ok_or(code::PMIX_ERR_JOB_NO_EXE_SPECIFIED)?;
-    let procs = u32::try_from(app.max_procs).ok().filter(|procs| *procs > 0).ok_or(code::PMIX_ERR_BAD_PARAM)?;
-    let wdir = [app.infos.as_slice(), infos].into_iter().find_map(|infos| infos.value_of(key::PMIX_WDIR));
+    let procs = u32::try_from(app.max_procs)
+        .ok()
+        .filter(|procs| *procs > 0)
+        .ok_or(code::PMIX_ERR_BAD_PARAM)?;
+    let wdir = [app.infos.as_slice(), infos]
+        .into_iter()
+        .find_map(|infos| infos.value_of(key::PMIX_WDIR));
     let wdir = wdir.and_then(Value::as_str).map(PathBuf::from);
-    let wdir = wdir.or_else(|| app.cwd.as_ref().map(|dir| os(dir).into())).or_else(|| like.cloned());
-    let own = app.env.iter().flatten().filter_map(|line| assignment(line.as_bytes()));
+    let wdir = wdir
+        .or_else(|| app.cwd.as_ref().map(|dir| os(dir).into()))
+        .or_else(|| like.cloned());
+    let own = app
+        .env
+        .iter()
+        .flatten()
+        .filter_map(|line| assignment(line.as_bytes()));
     let asked = infos.iter().chain(&app.infos).filter_map(setting);
-    let pset = app.infos.value_of(key::PMIX_PSET_NAME).and_then(Value::as_str).map(Text::from);
+    let pset = app
+        .infos
+        .value_of(key::PMIX_PSET_NAME)
+        .and_then(Value::as_str)
+        .map(Text::from);
     Ok(AppRequest {
         wdir,
         settings: own.chain(asked).collect(),
         process_set: pset,
-        ..AppRequest::new(os(program), app.args.iter().skip(1).flatten().map(os).collect(), procs)
+        ..AppRequest::new(
+            os(program),
+            app.args.iter().skip(1).flatten().map(os).collect(),
+            procs,
+        )
     })
 }
 
@@ -155,15 +184,31 @@ fn assignment(line: &[u8]) -> Option<Setting> {
     let at = line.iter().position(|byte| *byte == b'=')?;
     let (name, value) = line.split_at_checked(at)?;
     let value = value.get(1..)?;
-    (!name.is_empty()).then(|| Setting::Set(OsStr::from_bytes(name).into(), OsStr::from_bytes(value).into()))
+    (!name.is_empty()).then(|| {
+        Setting::Set(
+            OsStr::from_bytes(name).into(),
+            OsStr::from_bytes(value).into(),
+        )
+    })
 }
 
 fn setting(info: &Info) -> Option<Setting> {
     if info.key == key::PMIX_UNSET_ENVAR {
-        return info.value.as_str().filter(|name| is_name(name)).map(|name| Setting::Unset(name.into()));
+        return info
+            .value
+            .as_str()
+            .filter(|name| is_name(name))
+            .map(|name| Setting::Unset(name.into()));
     }
-    let Value::Envar(envar) = &info.value else { return None };
-    let name = envar.name.as_ref().and_then(Text::as_str).filter(|name| is_name(name))?.into();
+    let Value::Envar(envar) = &info.value else {
+        return None;
+    };
+    let name = envar
+        .name
+        .as_ref()
+        .and_then(Text::as_str)
+        .filter(|name| is_name(name))?
+        .into();
     let value = envar.value.as_ref().map(os).unwrap_or_default();
     let separator = char::from(envar.separator);
     let is = |key: KeyName| info.key == key;
@@ -185,19 +230,38 @@ fn is_name(name: &str) -> bool {
 }
 
 fn output(infos: &[Info], like: &Output, nspace: &Nspace) -> Output {
-    let is_tagged = [key::PMIX_TAG_OUTPUT, key::PMIX_IOF_TAG_OUTPUT].iter().any(|key| infos.is_true(*key));
-    let named = [key::PMIX_OUTPUT_TO_DIRECTORY, key::PMIX_IOF_OUTPUT_TO_DIRECTORY];
-    let dir = named.iter().find_map(|key| infos.value_of(*key)).and_then(Value::as_str).map(PathBuf::from);
+    let is_tagged = [key::PMIX_TAG_OUTPUT, key::PMIX_IOF_TAG_OUTPUT]
+        .iter()
+        .any(|key| infos.is_true(*key));
+    let named = [
+        key::PMIX_OUTPUT_TO_DIRECTORY,
+        key::PMIX_IOF_OUTPUT_TO_DIRECTORY,
+    ];
+    let dir = named
+        .iter()
+        .find_map(|key| infos.value_of(*key))
+        .and_then(Value::as_str)
+        .map(PathBuf::from);
     let kept = match dir {
         Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => Kept::Only(dir),
         Some(dir) => Kept::Too(dir),
         None => like.kept.clone().below(nspace.as_str()),
     };
-    Output { tagging: if is_tagged { Tagging::Rank } else { like.tagging }, kept }
+    Output {
+        tagging: if is_tagged {
+            Tagging::Rank
+        } else {
+            like.tagging
+        },
+        kept,
+    }
 }
 
 fn forwarded(infos: &[Info]) -> IofChannel {
-    let channels = [(key::PMIX_FWD_STDOUT, IofChannel::STDOUT), (key::PMIX_FWD_STDERR, IofChannel::STDERR)];
+    let channels = [
+        (key::PMIX_FWD_STDOUT, IofChannel::STDOUT),
+        (key::PMIX_FWD_STDERR, IofChannel::STDERR),
+    ];
     let wanted = channels.into_iter().filter(|(key, _)| infos.is_true(*key));
     IofChannel(wanted.fold(0, |all, (_, channel)| all | channel.0))
 }
@@ -220,10 +284,19 @@ fn reporting(infos: &[Info], like: &Reporting) -> Reporting {
         (key::PMIX_LOG_JOB_EVENTS, Reported::JobEvents),
         (key::PMIX_LOG_COMPLETION, Reported::Completion),
         (key::PMIX_LOG_PROC_TERMINATION, Reported::Terminations),
-        (key::PMIX_LOG_PROC_ABNORMAL_TERMINATION, Reported::AbnormalTerminations),
+        (
+            key::PMIX_LOG_PROC_ABNORMAL_TERMINATION,
+            Reported::AbnormalTerminations,
+        ),
     ];
-    let of = wanted.into_iter().filter(|(key, _)| infos.is_true(*key)).map(|(_, reported)| reported);
-    Reporting { of: of.collect(), to: like.to.clone() }
+    let of = wanted
+        .into_iter()
+        .filter(|(key, _)| infos.is_true(*key))
+        .map(|(_, reported)| reported);
+    Reporting {
+        of: of.collect(),
+        to: like.to.clone(),
+    }
 }
 
 /// What is told of the end of a job to who spawned it, if they wish (`PMIX_NOTIFY_COMPLETION`).
@@ -242,15 +315,24 @@ pub(super) fn end_of(job: Nspace, end: &JobEnd, requester: Proc) -> Event {
         Info::new(key::PMIX_JOB_TERM_STATUS, Value::Status(status)),
         Info::new(key::PMIX_EXIT_CODE, Value::Int(end.exit_status)),
     ];
-    Event { code: code::PMIX_EVENT_JOB_END, source: None, range: Range::Custom, infos }
+    Event {
+        code: code::PMIX_EVENT_JOB_END,
+        source: None,
+        range: Range::Custom,
+        infos,
+    }
 }
 
 /// The status of a job that could not be started.
 pub(super) fn status(error: &LaunchError) -> Status {
     match error {
-        LaunchError::Program { source, .. } if source.kind() == ErrorKind::NotFound => code::PMIX_ERR_JOB_EXE_NOT_FOUND,
+        LaunchError::Program { source, .. } if source.kind() == ErrorKind::NotFound => {
+            code::PMIX_ERR_JOB_EXE_NOT_FOUND
+        }
         LaunchError::Program { .. } => code::PMIX_ERR_JOB_APP_NOT_EXECUTABLE,
-        LaunchError::Wdir { source, .. } if source.kind() == ErrorKind::NotFound => code::PMIX_ERR_JOB_WDIR_NOT_FOUND,
+        LaunchError::Wdir { source, .. } if source.kind() == ErrorKind::NotFound => {
+            code::PMIX_ERR_JOB_WDIR_NOT_FOUND
+        }
         LaunchError::Wdir { .. } => code::PMIX_ERR_JOB_WDIR_NOT_ACCESSIBLE,
         LaunchError::Output { .. } => code::PMIX_ERR_JOB_FAILED_TO_LAUNCH,
         LaunchError::Job(_) => code::PMIX_ERR_JOB_FAILED_TO_LAUNCH,

@@ -28,7 +28,9 @@ impl Job {
         for app in &self.request.apps {
             let ranks = first..first + app.procs;
             first += app.procs;
-            let Some(name) = &app.process_set else { continue };
+            let Some(name) = &app.process_set else {
+                continue;
+            };
             let members = ranks.map(|rank| self.proc(Rank(rank))).collect();
             if let Some(Err(error)) = self.server.define_process_set(name.clone(), members).await {
                 tracing::warn!(job = %self.request.nspace, %error, "a process set cannot be defined");
@@ -39,27 +41,42 @@ impl Job {
     pub(super) fn spawn_all(&mut self) -> Result<(), LaunchError> {
         let size = self.request.size();
         if size == 0 {
-            return Err(LaunchError::Size { size, why: "at least one is needed".to_owned() });
+            return Err(LaunchError::Size {
+                size,
+                why: "at least one is needed".to_owned(),
+            });
         }
         let spawned = (0..size).try_for_each(|rank| self.spawn(Rank(rank), None));
         // Before any of them is heard: nothing else runs meanwhile.
-        self.server.procs_started(self.request.nspace.clone(), self.running.clone());
+        self.server
+            .procs_started(self.request.nspace.clone(), self.running.clone());
         spawned
     }
 
     /// Starts one proc, for the first time or again.
-    pub(super) fn spawn(&mut self, rank: Rank, checkpoint: Option<&str>) -> Result<(), LaunchError> {
+    pub(super) fn spawn(
+        &mut self,
+        rank: Rank,
+        checkpoint: Option<&str>,
+    ) -> Result<(), LaunchError> {
         let proc = self.proc(rank);
         let mark = tree::mark(&proc);
-        let outlets = Outlets::open(&self.request.output, &proc, &self.outputs, |channel| Pulled {
-            pulls: self.pulls.clone(),
-            server: self.server.clone(),
-            source: proc.clone(),
-            channel,
-            kept: self.request.keeping.kept_output,
+        let outlets = Outlets::open(&self.request.output, &proc, &self.outputs, |channel| {
+            Pulled {
+                pulls: self.pulls.clone(),
+                server: self.server.clone(),
+                source: proc.clone(),
+                channel,
+                kept: self.request.keeping.kept_output,
+            }
         })?;
         let mut child = self.family.start(proc.clone(), || {
-            let child = launch::spawn((&self.request, &self.spec), rank, &self.uri, (&mark, checkpoint))?;
+            let child = launch::spawn(
+                (&self.request, &self.spec),
+                rank,
+                &self.uri,
+                (&mark, checkpoint),
+            )?;
             let number = child.id();
             Ok::<_, LaunchError>((child, number))
         })?;
@@ -72,8 +89,19 @@ impl Job {
             }
         });
         let (taken, is_taken) = oneshot::channel();
-        self.started.extend(cell.clone().map(|cell| Started { pid, cell, _taken: taken }));
-        self.trees.insert(rank, Tree { leader: pid, mark, cell });
+        self.started.extend(cell.clone().map(|cell| Started {
+            pid,
+            cell,
+            _taken: taken,
+        }));
+        self.trees.insert(
+            rank,
+            Tree {
+                leader: pid,
+                mark,
+                cell,
+            },
+        );
         self.running.insert(rank, pid);
         self.cleanups.runs(&proc);
         self.notices.tell(Notice::ProcStarted { proc, pid });

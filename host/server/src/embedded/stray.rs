@@ -1,6 +1,8 @@
 //! Leaves no process behind: what a proc started, and what of it got away from its process group.
 use peal_model::Proc;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, set_child_subreaper, waitpid,
+};
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -21,7 +23,10 @@ impl Family {
         if let Err(error) = set_child_subreaper(Some(rustix::process::getpid())) {
             tracing::warn!(%error, "orphans of procs cannot be adopted: some may outlive their job");
         }
-        Family { strangers: children(), procs: Mutex::default() }
+        Family {
+            strangers: children(),
+            procs: Mutex::default(),
+        }
     }
 
     /// A proc has ended, and was waited for.
@@ -31,7 +36,9 @@ impl Family {
 
     /// The process of a proc that runs.
     pub(crate) fn process_of(&self, proc: &Proc) -> Option<u32> {
-        self.procs().get(proc).map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
+        self.procs()
+            .get(proc)
+            .map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
     }
 
     /// Reaps orphans that have ended by themselves.
@@ -60,7 +67,10 @@ impl Family {
 
     /// The processes of all procs that run.
     pub(crate) fn leaders(&self) -> HashSet<u32> {
-        self.procs().values().map(|pid| pid.as_raw_nonzero().get().cast_unsigned()).collect()
+        self.procs()
+            .values()
+            .map(|pid| pid.as_raw_nonzero().get().cast_unsigned())
+            .collect()
     }
 
     /// Whether a child of ours has been there since before the first job.
@@ -72,7 +82,10 @@ impl Family {
         // The lock is held over the look, so that no proc is started between the two.
         let procs = self.procs();
         let ours: HashSet<&Pid> = procs.values().chain(&self.strangers).collect();
-        children().into_iter().filter(|child| !ours.contains(child)).collect()
+        children()
+            .into_iter()
+            .filter(|child| !ours.contains(child))
+            .collect()
     }
 
     fn procs(&self) -> MutexGuard<'_, BTreeMap<Proc, Pid>> {
@@ -81,7 +94,11 @@ impl Family {
     }
 
     /// Starts a proc while nobody takes its process for an orphan.
-    pub(crate) fn start<T, E>(&self, proc: Proc, spawn: impl FnOnce() -> Result<(T, Option<u32>), E>) -> Result<T, E> {
+    pub(crate) fn start<T, E>(
+        &self,
+        proc: Proc,
+        spawn: impl FnOnce() -> Result<(T, Option<u32>), E>,
+    ) -> Result<T, E> {
         let mut procs = self.procs();
         let (child, number) = spawn()?;
         procs.extend(number.and_then(pid).map(|pid| (proc, pid)));
@@ -106,10 +123,18 @@ pub(crate) fn try_signal_group(leader: u32, signal: Signal) -> rustix::io::Resul
 }
 
 fn children() -> HashSet<Pid> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return HashSet::new() };
-    let lists = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else {
+        return HashSet::new();
+    };
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
     lists
-        .flat_map(|list| list.split_whitespace().filter_map(|word| pid(word.parse().ok()?)).collect::<Vec<_>>())
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|word| pid(word.parse().ok()?))
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 

@@ -27,8 +27,23 @@ pub(super) const LAUNCHER: &[Supported] = &[
         ],
     ),
     ("PMIx_Log", &[key::PMIX_LOG_STDERR, key::PMIX_LOG_STDOUT]),
-    ("PMIx_Lookup", &[key::PMIX_EVENT_CUSTOM_RANGE, key::PMIX_RANGE, key::PMIX_TIMEOUT, key::PMIX_WAIT]),
-    ("PMIx_Publish", &[key::PMIX_EVENT_CUSTOM_RANGE, key::PMIX_PERSISTENCE, key::PMIX_RANGE]),
+    (
+        "PMIx_Lookup",
+        &[
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            key::PMIX_RANGE,
+            key::PMIX_TIMEOUT,
+            key::PMIX_WAIT,
+        ],
+    ),
+    (
+        "PMIx_Publish",
+        &[
+            key::PMIX_EVENT_CUSTOM_RANGE,
+            key::PMIX_PERSISTENCE,
+            key::PMIX_RANGE,
+        ],
+    ),
     (
         "PMIx_Query_info",
         &[

@@ -64,20 +64,37 @@ struct Owners<'a> {
 
 impl<'a> Owners<'a> {
     fn of(trees: &'a Trees) -> Owners<'a> {
-        let cells = trees.iter().filter_map(|(rank, tree)| Some((tree.cell.as_ref()?.name(), *rank)));
+        let cells = trees
+            .iter()
+            .filter_map(|(rank, tree)| Some((tree.cell.as_ref()?.name(), *rank)));
         Owners {
             by_cell: cells.collect(),
-            by_mark: trees.iter().map(|(rank, tree)| (&*tree.mark, *rank)).collect(),
-            by_leader: trees.iter().map(|(rank, tree)| (tree.leader, *rank)).collect(),
+            by_mark: trees
+                .iter()
+                .map(|(rank, tree)| (&*tree.mark, *rank))
+                .collect(),
+            by_leader: trees
+                .iter()
+                .map(|(rank, tree)| (tree.leader, *rank))
+                .collect(),
         }
     }
 
     fn of_orphan(&self, orphan: &Process) -> Option<Rank> {
-        let group = orphan.control_group().filter(|_| !self.by_cell.is_empty()).unwrap_or_default();
-        let above = group.rmatch_indices('/').filter_map(|(at, _)| group.get(..at));
-        let kept = std::iter::once(&*group).chain(above).find_map(|group| self.by_cell.get(group));
+        let group = orphan
+            .control_group()
+            .filter(|_| !self.by_cell.is_empty())
+            .unwrap_or_default();
+        let above = group
+            .rmatch_indices('/')
+            .filter_map(|(at, _)| group.get(..at));
+        let kept = std::iter::once(&*group)
+            .chain(above)
+            .find_map(|group| self.by_cell.get(group));
         let marked = || match orphan.variable(MARK) {
-            Some(marks) => marks.split(' ').find_map(|mark| self.by_mark.get(mark).copied()),
+            Some(marks) => marks
+                .split(' ')
+                .find_map(|mark| self.by_mark.get(mark).copied()),
             None => [orphan.id.pid, orphan.session, orphan.group]
                 .iter()
                 .find_map(|leader| self.by_leader.get(leader).copied()),
@@ -89,7 +106,10 @@ impl<'a> Owners<'a> {
 /// All processes of these procs that have not ended.
 pub(crate) fn members(trees: &Trees, family: &Family) -> Vec<(Rank, Process)> {
     let me = std::process::id();
-    let all: HashMap<u32, Process> = Process::all().into_iter().map(|process| (process.id.pid, process)).collect();
+    let all: HashMap<u32, Process> = Process::all()
+        .into_iter()
+        .map(|process| (process.id.pid, process))
+        .collect();
     let leaders = family.leaders();
     let wanted = Owners::of(trees);
     // Whose a process is, once that is known; none of these procs' is known too.
@@ -107,7 +127,11 @@ pub(crate) fn members(trees: &Trees, family: &Family) -> Vec<(Rank, Process)> {
                 break wanted.by_leader.get(&pid).copied();
             }
             if at.parent == me {
-                break if family.is_stranger(pid) { None } else { wanted.of_orphan(&at) };
+                break if family.is_stranger(pid) {
+                    None
+                } else {
+                    wanted.of_orphan(&at)
+                };
             }
             match all.get(&at.parent) {
                 // What is read one after the other may make no sense together.
@@ -118,7 +142,9 @@ pub(crate) fn members(trees: &Trees, family: &Family) -> Vec<(Rank, Process)> {
         owners.extend(way.into_iter().map(|pid| (pid, owner)));
     }
     let living = all.into_values().filter(Process::lives);
-    living.filter_map(|process| Some((owners.get(&process.id.pid).copied()??, process))).collect()
+    living
+        .filter_map(|process| Some((owners.get(&process.id.pid).copied()??, process)))
+        .collect()
 }
 
 /// Stops all processes of these procs, and says which procs have some that do not stop. Blocks.
@@ -126,21 +152,30 @@ pub(crate) fn pause(trees: &Trees, family: &Family) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
         if let Some(Err(error)) = tree.cell.as_ref().map(|cell| cell.freeze()) {
-            refused.insert(*rank, format!("its control group cannot be frozen: {error}"));
+            refused.insert(
+                *rank,
+                format!("its control group cannot be frozen: {error}"),
+            );
         }
     }
     let until = Instant::now() + STOPPING;
     loop {
         let mut moving: BTreeMap<Rank, String> = BTreeMap::new();
         for (rank, process) in members(trees, family) {
-            let cell = trees.get(&rank).and_then(|tree| tree.cell.as_ref()).filter(|cell| cell.holds(&process));
+            let cell = trees
+                .get(&rank)
+                .and_then(|tree| tree.cell.as_ref())
+                .filter(|cell| cell.holds(&process));
             let (stopped, sent) = match cell {
                 Some(cell) => (cell.is_frozen(), Ok(())),
                 None if process.is_stopped() => (true, Ok(())),
                 None => (false, process.signal(Signal::STOP)),
             };
             if !stopped {
-                let why = sent.map_or_else(|error| error.to_string(), |()| "it does not stop".to_owned());
+                let why = sent.map_or_else(
+                    |error| error.to_string(),
+                    |()| "it does not stop".to_owned(),
+                );
                 moving.insert(rank, format!("process {}: {why}", process.id.pid));
             }
         }
@@ -157,11 +192,17 @@ pub(crate) fn resume(trees: &Trees, family: &Family) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
         if let Some(Err(error)) = tree.cell.as_ref().map(|cell| cell.thaw()) {
-            refused.insert(*rank, format!("its control group cannot be thawed: {error}"));
+            refused.insert(
+                *rank,
+                format!("its control group cannot be thawed: {error}"),
+            );
         }
     }
     for (rank, process) in members(trees, family) {
-        let kept = trees.get(&rank).and_then(|tree| tree.cell.as_ref()).is_some_and(|cell| cell.holds(&process));
+        let kept = trees
+            .get(&rank)
+            .and_then(|tree| tree.cell.as_ref())
+            .is_some_and(|cell| cell.holds(&process));
         // Whoever was not stopped need not hear of it.
         if (!kept || process.is_stopped())
             && let Err(error) = process.signal(Signal::CONT)
@@ -199,11 +240,15 @@ pub(crate) fn look(
         found.entry(rank).or_default().push(process);
     }
     for (rank, processes) in &found {
-        let Some((tree, due)) = trees.get(rank).zip(due.get(rank)) else { continue };
+        let Some((tree, due)) = trees.get(rank).zip(due.get(rank)) else {
+            continue;
+        };
         match due {
             Due::Tell => {
-                let elsewhere: Vec<&Process> =
-                    processes.iter().filter(|process| process.group != tree.leader).collect();
+                let elsewhere: Vec<&Process> = processes
+                    .iter()
+                    .filter(|process| process.group != tree.leader)
+                    .collect();
                 send(&elsewhere, Signal::TERM);
                 send(&elsewhere, Signal::CONT);
             }
@@ -211,7 +256,10 @@ pub(crate) fn look(
             Due::Kill => end(tree, processes, seen.entry(*rank).or_default()),
         }
     }
-    found.into_iter().map(|(rank, processes)| (rank, processes.len())).collect()
+    found
+        .into_iter()
+        .map(|(rank, processes)| (rank, processes.len()))
+        .collect()
 }
 
 fn end(tree: &Tree, processes: &[Process], seen: &mut HashSet<Id>) {

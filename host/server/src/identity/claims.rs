@@ -40,10 +40,16 @@ impl Claims {
     ) -> Result<Claim, Impostor> {
         let claimed = (proc.clone(), end.uid);
         loop {
-            let Some((first, other)) = self.join(&claimed, end) else { return Ok(self.claim_of(claimed, end)) };
+            let Some((first, other)) = self.join(&claimed, end) else {
+                return Ok(self.claim_of(claimed, end));
+            };
             let first = first.filter(|first| first.is_there());
             match first.or_else(|| observer.holder(Search::Of(end.uid), other.inode)) {
-                Some(first) if observer.holder(Search::Below(first.pid), end.inode).is_some() => {
+                Some(first)
+                    if observer
+                        .holder(Search::Below(first.pid), end.inode)
+                        .is_some() =>
+                {
                     let mut all = self.all();
                     let claimants = all.entry(claimed.clone()).or_default();
                     claimants.first = Some(first);
@@ -51,7 +57,12 @@ impl Claims {
                     drop(all);
                     return Ok(self.claim_of(claimed, end));
                 }
-                Some(first) => return Err(Impostor::Second { proc: proc.clone(), first: first.pid }),
+                Some(first) => {
+                    return Err(Impostor::Second {
+                        proc: proc.clone(),
+                        first: first.pid,
+                    });
+                }
                 // Whoever held it let it go: what is left of the claim is a message of ours that was not yet read.
                 None if !sockets.is_there(&other)? => self.forget(&claimed, other),
                 None => return Err(Impostor::Hidden(proc.clone())),
@@ -73,12 +84,18 @@ impl Claims {
     }
 
     fn claim_of(self: &Arc<Self>, claimed: Claimed, end: PeerSocket) -> Claim {
-        Claim { claims: self.clone(), claimed, end }
+        Claim {
+            claims: self.clone(),
+            claimed,
+            end,
+        }
     }
 
     fn forget(&self, claimed: &Claimed, end: PeerSocket) {
         let mut all = self.all();
-        let Some(claimants) = all.get_mut(claimed) else { return };
+        let Some(claimants) = all.get_mut(claimed) else {
+            return;
+        };
         claimants.live.retain(|other| *other != end);
         if claimants.live.is_empty() {
             all.remove(claimed);

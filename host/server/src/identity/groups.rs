@@ -33,7 +33,9 @@ impl GroupNames {
         File::open(file)?.take(MOST_READ).read_to_end(&mut text)?;
         let mut names = BTreeMap::new();
         for line in text.split(|byte| *byte == b'\n') {
-            let Some((gid, name)) = std::str::from_utf8(line).ok().and_then(entry) else { continue };
+            let Some((gid, name)) = std::str::from_utf8(line).ok().and_then(entry) else {
+                continue;
+            };
             // The first one is what the system takes, too.
             names.entry(gid).or_insert(name);
         }
@@ -45,7 +47,10 @@ impl GroupNames {
         let mut groups: Vec<UnixGroup> = Vec::new();
         for gid in gids.iter().take(MOST_GROUPS).copied() {
             if groups.iter().all(|known| known.gid != gid) {
-                groups.push(UnixGroup { gid, name: self.0.get(&gid).cloned() });
+                groups.push(UnixGroup {
+                    gid,
+                    name: self.0.get(&gid).cloned(),
+                });
             }
         }
         groups.into()
@@ -73,10 +78,22 @@ mod tests {
         )
         .unwrap();
         let names = GroupNames::of(&file).unwrap();
-        let told: Vec<(u32, Option<String>)> =
-            names.named(&[500, 0, 500, 7, 8, 9]).iter().map(|group| (group.gid, group.name.clone())).collect();
+        let told: Vec<(u32, Option<String>)> = names
+            .named(&[500, 0, 500, 7, 8, 9])
+            .iter()
+            .map(|group| (group.gid, group.name.clone()))
+            .collect();
         let named = |name: &str| Some(name.to_owned());
-        assert_eq!(told, [(500, named("ops")), (0, named("root")), (7, None), (8, None), (9, named("last"))]);
+        assert_eq!(
+            told,
+            [
+                (500, named("ops")),
+                (0, named("root")),
+                (7, None),
+                (8, None),
+                (9, named("last"))
+            ]
+        );
         assert!(GroupNames::of(&dir.path().join("none")).is_err());
         let many: Vec<u32> = (0..5000).collect();
         assert_eq!(names.named(&many).len(), MOST_GROUPS);

@@ -54,16 +54,24 @@ pub(crate) struct Checked {
 pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
     let credentials = stream.peer_cred()?;
     Ok(Peer {
-        identity: Identity { uid: credentials.uid(), gid: credentials.gid() },
+        identity: Identity {
+            uid: credentials.uid(),
+            gid: credentials.gid(),
+        },
         // Zero stands for a process that cannot be seen from here.
-        pid: credentials.pid().and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0),
+        pid: credentials
+            .pid()
+            .and_then(|pid| u32::try_from(pid).ok())
+            .filter(|pid| *pid != 0),
     })
 }
 
 /// The process that holds the other end of a loopback connection, if it is `root` or descends from it and the connection is
 /// established.
 pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u32>> {
-    let Some(socket) = Sockets::default().peer_of(stream).await? else { return Ok(None) };
+    let Some(socket) = Sockets::default().peer_of(stream).await? else {
+        return Ok(None);
+    };
     let searching = tokio::task::spawn_blocking(move || process::holder_below(root, socket.inode));
     searching.await.map_err(io::Error::other)
 }
@@ -81,7 +89,9 @@ pub(crate) enum Impostor {
     Elsewhere { proc: Proc, root: u32 },
     #[error("{0} is claimed, whose process has ended")]
     Ended(Proc),
-    #[error("{proc} is claimed; it is process {first}, from which whoever holds the socket does not descend")]
+    #[error(
+        "{proc} is claimed; it is process {first}, from which whoever holds the socket does not descend"
+    )]
     Second { proc: Proc, first: u32 },
     #[error("{0} is claimed, and connected already from a process that cannot be looked at")]
     Hidden(Proc),
@@ -127,12 +137,21 @@ impl Checker {
     }
 
     /// Asks for the peer's socket of a connection that was just accepted, from `far` to `near`, without waiting.
-    pub(crate) fn look_up_peer(&self, socket: impl AsFd, far: SocketAddr, near: SocketAddr) -> io::Result<PeerLookup> {
+    pub(crate) fn look_up_peer(
+        &self,
+        socket: impl AsFd,
+        far: SocketAddr,
+        near: SocketAddr,
+    ) -> io::Result<PeerLookup> {
         self.sockets.look_up(socket, far, near)
     }
 
     /// Searches for the peer's socket where the kernel did not answer at once; none where the connection is no longer established.
-    pub(crate) async fn search_peer(&self, socket: impl AsFd, search: PeerSearch) -> io::Result<Option<PeerSocket>> {
+    pub(crate) async fn search_peer(
+        &self,
+        socket: impl AsFd,
+        search: PeerSearch,
+    ) -> io::Result<Option<PeerSocket>> {
         self.sockets.search(socket, search).await
     }
 
@@ -146,25 +165,39 @@ impl Checker {
     ) -> Result<Checked, Impostor> {
         let PeerSocket { uid, inode, .. } = socket;
         if uid != claimed.uid {
-            return Err(Impostor::User { claimed: claimed.uid, found: uid });
+            return Err(Impostor::User {
+                claimed: claimed.uid,
+                found: uid,
+            });
         }
         // Nobody knows of a tool as which group it runs, so that is always looked for.
         if let (IdentityCheck::User, Claimant::Proc(proc)) = (self.check, claimant) {
             let is_launched = self.host.process_of(proc) != ProcessOf::Unknown;
-            let pid = if is_launched { None } else { self.latest_holder(claimed.uid, inode) };
+            let pid = if is_launched {
+                None
+            } else {
+                self.latest_holder(claimed.uid, inode)
+            };
             return Ok(self.unseen(claimed, pid, None));
         }
         let pid = match claimant {
-            Claimant::Tool(hint) => self.tool(*hint, claimed.uid, inode).ok_or(Impostor::Unseen)?,
+            Claimant::Tool(hint) => self
+                .tool(*hint, claimed.uid, inode)
+                .ok_or(Impostor::Unseen)?,
             Claimant::Proc(proc) => match self.host.process_of(proc) {
                 ProcessOf::Running(root) => self
                     .observer
                     .holder(Search::Below(root), inode)
                     .map(|process| process.pid)
-                    .ok_or_else(|| Impostor::Elsewhere { proc: proc.clone(), root })?,
+                    .ok_or_else(|| Impostor::Elsewhere {
+                        proc: proc.clone(),
+                        root,
+                    })?,
                 ProcessOf::Ended => return Err(Impostor::Ended(proc.clone())),
                 ProcessOf::Unknown => {
-                    let claim = self.claims.claim(proc, socket, (&self.sockets, &self.observer))?;
+                    let claim = self
+                        .claims
+                        .claim(proc, socket, (&self.sockets, &self.observer))?;
                     let pid = self.latest_holder(claimed.uid, inode);
                     return Ok(self.unseen(claimed, pid, Some(claim)));
                 }
@@ -174,27 +207,47 @@ impl Checker {
         // A socket can be handed to a program with the rights of a group, as its standard input or in a message.
         let found = credentials.only_group(uid).ok_or(Impostor::Mixed(pid))?;
         if found != claimed.gid {
-            return Err(Impostor::Group { claimed: claimed.gid, found, pid });
+            return Err(Impostor::Group {
+                claimed: claimed.gid,
+                found,
+                pid,
+            });
         }
-        let gids: Vec<u32> = std::iter::once(found).chain(credentials.supplementary).collect();
-        let peer = Peer { identity: claimed, pid: Some(pid) };
-        Ok(Checked { peer, groups: self.names.named(&gids), claim: None })
+        let gids: Vec<u32> = std::iter::once(found)
+            .chain(credentials.supplementary)
+            .collect();
+        let peer = Peer {
+            identity: claimed,
+            pid: Some(pid),
+        };
+        Ok(Checked {
+            peer,
+            groups: self.names.named(&gids),
+            claim: None,
+        })
     }
 
     /// Somebody whose process decides nothing: only the group is known that must be the job's. The process is told where it was found.
     fn unseen(&self, identity: Identity, pid: Option<u32>, claim: Option<Claim>) -> Checked {
-        Checked { peer: Peer { identity, pid }, groups: self.names.named(&[identity.gid]), claim }
+        Checked {
+            peer: Peer { identity, pid },
+            groups: self.names.named(&[identity.gid]),
+            claim,
+        }
     }
 
     /// The process of a proc that others started, so that it can be operated and watched; none where nobody may look at it.
     fn latest_holder(&self, uid: u32, inode: u64) -> Option<u32> {
-        self.observer.holder(Search::Latest(uid), inode).map(|process| process.pid)
+        self.observer
+            .holder(Search::Latest(uid), inode)
+            .map(|process| process.pid)
     }
 
     /// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.
     fn tool(&self, hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
         let said = hint.and_then(|pid| self.observer.holder(Search::In(pid), inode));
-        said.or_else(|| self.observer.holder(Search::Of(uid), inode)).map(|process| process.pid)
+        said.or_else(|| self.observer.holder(Search::Of(uid), inode))
+            .map(|process| process.pid)
     }
 }
 
@@ -205,8 +258,14 @@ mod tests {
     #[tokio::test]
     async fn the_other_end_of_a_unix_socket_is_who_connected() {
         let (stream, _other) = UnixStream::pair().unwrap();
-        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let me = Peer { identity: Identity { uid, gid }, pid: Some(std::process::id()) };
+        let (uid, gid) = (
+            rustix::process::geteuid().as_raw(),
+            rustix::process::getegid().as_raw(),
+        );
+        let me = Peer {
+            identity: Identity { uid, gid },
+            pid: Some(std::process::id()),
+        };
         assert_eq!(peer_of(&stream).unwrap(), me);
     }
 }

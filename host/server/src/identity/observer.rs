@@ -40,7 +40,9 @@ impl Question {
             Search::Below(root) => process::holder_below(root, inode).and_then(Process::of),
             Search::Of(uid) => process::holders(uid, inode).into_iter().next(),
             Search::Latest(uid) => process::latest_holder(uid, inode),
-            Search::In(pid) => process::holds(pid, inode).then(|| Process::of(pid)).flatten(),
+            Search::In(pid) => process::holds(pid, inode)
+                .then(|| Process::of(pid))
+                .flatten(),
         }
     }
 }
@@ -63,13 +65,17 @@ impl Observer {
     pub fn beside(stream: UnixStream) -> io::Result<Observer> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Observer(Way::Beside(Mutex::new(Some(BufReader::new(stream))))))
+        Ok(Observer(Way::Beside(Mutex::new(Some(BufReader::new(
+            stream,
+        ))))))
     }
 
     /// The process that holds a socket; none if there is none, or it may not be looked at.
     pub(super) fn holder(&self, search: Search, inode: u64) -> Option<Process> {
         let question = Question { search, inode };
-        let Way::Beside(line) = &self.0 else { return question.answer() };
+        let Way::Beside(line) = &self.0 else {
+            return question.answer();
+        };
         let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
         match ask(line.as_mut()?, question) {
             Ok(answer) => answer,
@@ -119,15 +125,29 @@ mod tests {
     fn whoever_is_beside_us_sees_what_we_see_and_is_missed_when_gone() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let held = File::from(OwnedFd::from(ours.try_clone().unwrap()));
-        let (me, inode, uid) = (std::process::id(), held.metadata().unwrap().ino(), held.metadata().unwrap().uid());
+        let (me, inode, uid) = (
+            std::process::id(),
+            held.metadata().unwrap().ino(),
+            held.metadata().unwrap().uid(),
+        );
         let looking = thread::spawn(move || observe(theirs).unwrap());
         let (here, beside) = (Observer::default(), Observer::beside(ours).unwrap());
-        for search in [Search::In(me), Search::Below(me), Search::Of(uid), Search::Latest(uid)] {
+        for search in [
+            Search::In(me),
+            Search::Below(me),
+            Search::Of(uid),
+            Search::Latest(uid),
+        ] {
             let found = beside.holder(search, inode);
             assert_eq!(found.map(|process| process.pid), Some(me), "{search:?}");
             assert_eq!(found, here.holder(search, inode));
         }
-        for search in [Search::In(0), Search::Below(0), Search::Of(uid + 1), Search::Latest(uid + 1)] {
+        for search in [
+            Search::In(0),
+            Search::Below(0),
+            Search::Of(uid + 1),
+            Search::Latest(uid + 1),
+        ] {
             assert_eq!(beside.holder(search, inode), None, "{search:?}");
         }
         drop((beside, held));

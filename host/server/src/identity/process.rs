@@ -32,7 +32,10 @@ impl Process {
     /// The process of that number, if there is one.
     pub(crate) fn of(pid: u32) -> Option<Process> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(Process { pid, started: started(&stat)? })
+        Some(Process {
+            pid,
+            started: started(&stat)?,
+        })
     }
 
     /// Whether it has not ended.
@@ -49,12 +52,19 @@ pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
 
 /// Which processes of a user hold a socket: those that were started first come first.
 pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     // Of others' processes no more is looked at than whose they are: anybody can make us look.
-    let theirs = entries.flatten().filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
+    let theirs = entries
+        .flatten()
+        .filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
     let pids = theirs.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut search = Search::of(inode);
-    let mut found: Vec<Process> = pids.filter(|pid| search.held_by(*pid)).filter_map(Process::of).collect();
+    let mut found: Vec<Process> = pids
+        .filter(|pid| search.held_by(*pid))
+        .filter_map(Process::of)
+        .collect();
     found.sort_by_key(|process| (process.started, process.pid));
     found
 }
@@ -62,12 +72,18 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
 /// The process of a user that holds a socket. Those with the highest numbers are looked at first, since whoever has just connected
 /// was most likely started last; of a process and its child that both hold it, it is the parent.
 pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<Process> {
-    let is_theirs = |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == uid);
+    let is_theirs =
+        |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == uid);
     let entries = fs::read_dir("/proc").ok()?;
-    let mut pids: Vec<u32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let mut pids: Vec<u32> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
     pids.sort_unstable_by(|one, other| other.cmp(one));
     let mut search = Search::of(inode);
-    let mut holder = pids.into_iter().find(|pid| is_theirs(*pid) && search.held_by(*pid))?;
+    let mut holder = pids
+        .into_iter()
+        .find(|pid| is_theirs(*pid) && search.held_by(*pid))?;
     for _ in 0..LARGEST_TREE {
         match parent(holder).filter(|parent| is_theirs(*parent) && search.held_by(*parent)) {
             Some(parent) => holder = parent,
@@ -90,11 +106,16 @@ struct Search {
 
 impl Search {
     fn of(inode: u64) -> Search {
-        Search { link: format!("socket:[{inode}]").into(), files: MOST_FILES }
+        Search {
+            link: format!("socket:[{inode}]").into(),
+            files: MOST_FILES,
+        }
     }
 
     fn held_by(&mut self, pid: u32) -> bool {
-        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+            return false;
+        };
         for file in files.flatten() {
             if self.files == 0 {
                 return false;
@@ -123,7 +144,8 @@ impl ProcessCredentials {
     /// The group of a process that runs as one group and as this user alone; none for any other.
     pub(super) fn only_group(&self, uid: u32) -> Option<u32> {
         let gid = self.gids.first().copied()?;
-        let is_only = self.uids.iter().all(|other| *other == uid) && self.gids.iter().all(|other| *other == gid);
+        let is_only = self.uids.iter().all(|other| *other == uid)
+            && self.gids.iter().all(|other| *other == gid);
         is_only.then_some(gid)
     }
 }
@@ -156,9 +178,19 @@ fn tree(root: u32) -> impl Iterator<Item = u32> {
 }
 
 fn children(pid: u32) -> Vec<u32> {
-    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let lists = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>()).collect()
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let lists = tasks
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Of `/proc/PID/stat`. The second word is the program's name in parentheses, with whatever it holds.
@@ -170,23 +202,40 @@ fn started(stat: &str) -> Option<u64> {
 /// The process that a process descends from.
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()
 }
 
 /// Of `/proc/PID/status`: one line has the real, the effective, the saved user and that for files.
 fn user_in(status: &str) -> Option<u32> {
-    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("Uid:"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// Reads `/proc/PID/status`: one line each has the users, the groups and the supplementary groups.
 fn credentials_in(status: &str) -> Option<ProcessCredentials> {
     let numbers = |name| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<Vec<u32>>>()
+        line.split_whitespace()
+            .map(|word| word.parse().ok())
+            .collect::<Option<Vec<u32>>>()
     };
     let of_kinds = |name| numbers(name).filter(|found| found.len() == KINDS);
     let supplementary = numbers("Groups:").unwrap_or_default();
-    Some(ProcessCredentials { uids: of_kinds("Uid:")?, gids: of_kinds("Gid:")?, supplementary })
+    Some(ProcessCredentials {
+        uids: of_kinds("Uid:")?,
+        gids: of_kinds("Gid:")?,
+        supplementary,
+    })
 }
 
 #[cfg(test)]
@@ -213,31 +262,53 @@ mod tests {
     fn credentials_are_read_and_mixed_ones_prove_no_group() {
         let status = "Name:\tGid:\t9\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t0\n";
         let read = |uids: &str, gids: &str, groups: &str| {
-            credentials_in(&format!("Name:\tsh\nUid:\t{uids}\nGid:\t{gids}\nGroups:\t{groups} \n"))
+            credentials_in(&format!(
+                "Name:\tsh\nUid:\t{uids}\nGid:\t{gids}\nGroups:\t{groups} \n"
+            ))
         };
         let found = credentials_in(status).unwrap();
-        assert_eq!((found.uids, found.gids, found.supplementary), (vec![1, 2, 3, 4], vec![5, 6, 7, 8], vec![0]));
+        assert_eq!(
+            (found.uids, found.gids, found.supplementary),
+            (vec![1, 2, 3, 4], vec![5, 6, 7, 8], vec![0])
+        );
         let plain = read("7\t7\t7\t7", "5\t5\t5\t5", "4 6 100").unwrap();
         assert_eq!((plain.only_group(7), plain.only_group(8)), (Some(5), None));
         assert_eq!(plain.supplementary, [4, 6, 100]);
-        assert_eq!(read("7\t7\t7\t7", "5\t5\t5\t5", "").unwrap().supplementary, Vec::<u32>::new());
+        assert_eq!(
+            read("7\t7\t7\t7", "5\t5\t5\t5", "").unwrap().supplementary,
+            Vec::<u32>::new()
+        );
         for (uids, gids) in [
             ("7\t8\t7\t7", "5\t5\t5\t5"),
             ("7\t7\t8\t7", "5\t5\t5\t5"),
             ("7\t7\t7\t7", "5\t6\t6\t6"),
             ("7\t7\t7\t7", "5\t5\t6\t5"),
         ] {
-            assert_eq!(read(uids, gids, "").unwrap().only_group(7), None, "{uids} {gids}");
+            assert_eq!(
+                read(uids, gids, "").unwrap().only_group(7),
+                None,
+                "{uids} {gids}"
+            );
         }
         assert_eq!(read("7\t7", "5\t5\t5\t5", ""), None);
         assert_eq!(read("7\t7\t7\tx", "5\t5\t5\t5", ""), None);
         assert_eq!(credentials_in("Name:\tsh\n"), None);
         assert_eq!((user_in(status), user_in("Name:\tsh\n")), (Some(1), None));
-        assert_eq!(user(std::process::id()), Some(rustix::process::getuid().as_raw()));
+        assert_eq!(
+            user(std::process::id()),
+            Some(rustix::process::getuid().as_raw())
+        );
         let own = credentials(std::process::id()).unwrap();
         let uid = rustix::process::geteuid().as_raw();
-        assert_eq!(own.only_group(uid), Some(rustix::process::getegid().as_raw()));
-        let supplementary: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|gid| gid.as_raw()).collect();
+        assert_eq!(
+            own.only_group(uid),
+            Some(rustix::process::getegid().as_raw())
+        );
+        let supplementary: Vec<u32> = rustix::process::getgroups()
+            .unwrap()
+            .iter()
+            .map(|gid| gid.as_raw())
+            .collect();
         assert_eq!(own.supplementary, supplementary);
     }
 
@@ -246,28 +317,48 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let held = OwnedFd::from(stream);
-        let inode = fs::File::from(held.try_clone().unwrap()).metadata().unwrap().ino();
+        let inode = fs::File::from(held.try_clone().unwrap())
+            .metadata()
+            .unwrap()
+            .ino();
         let me = std::process::id();
         assert!(holds(me, inode) && !holds(me, inode + 1_000_000));
         assert_eq!(holder_below(me, inode), Some(me));
 
         // A grandchild gets it, and nobody else keeps it.
         let script = "exec 3<&0 0</dev/null; sleep 1000 & echo $!; exec 3<&-; echo closed; wait";
-        let mut shell = Command::new("sh").args(["-c", script]).stdin(held).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shell = Command::new("sh")
+            .args(["-c", script])
+            .stdin(held)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stranger = Command::new("sleep").arg("1000").spawn().unwrap();
         let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
         let sleep: u32 = lines.next().unwrap().unwrap().parse().unwrap();
         assert_eq!(lines.next().unwrap().unwrap(), "closed");
         // Another test may be starting a process, which has it for a moment.
         let (start, uid) = (Instant::now(), rustix::process::geteuid().as_raw());
-        while holders(uid, inode).iter().map(|process| process.pid).collect::<Vec<_>>() != [sleep] {
-            assert!(start.elapsed() < Duration::from_secs(10), "{:?}", holders(uid, inode));
+        while holders(uid, inode)
+            .iter()
+            .map(|process| process.pid)
+            .collect::<Vec<_>>()
+            != [sleep]
+        {
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "{:?}",
+                holders(uid, inode)
+            );
             std::thread::yield_now();
         }
         for root in [me, shell.id(), sleep] {
             assert_eq!(holder_below(root, inode), Some(sleep));
         }
-        assert_eq!(latest_holder(uid, inode).map(|process| process.pid), Some(sleep));
+        assert_eq!(
+            latest_holder(uid, inode).map(|process| process.pid),
+            Some(sleep)
+        );
         assert_eq!(latest_holder(uid + 1, inode), None);
         assert_eq!(parent(sleep), Some(shell.id()));
         assert_eq!(holder_below(stranger.id(), inode), None);
@@ -275,7 +366,14 @@ mod tests {
 
         let process = Process::of(shell.id()).unwrap();
         assert!(process.is_there());
-        assert!(!Process { started: process.started + 1, ..process }.is_there(), "another one of the same number");
+        assert!(
+            !Process {
+                started: process.started + 1,
+                ..process
+            }
+            .is_there(),
+            "another one of the same number"
+        );
         rustix::process::kill_process(
             rustix::process::Pid::from_raw(sleep.cast_signed()).unwrap(),
             rustix::process::Signal::KILL,

@@ -10,7 +10,8 @@ use netlink_packet_sock_diag::{
 use rustix::{
     io::Errno,
     net::{
-        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, getpeername, netlink, recv, send, socket_with,
+        AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, getpeername, netlink, recv,
+        send, socket_with,
     },
 };
 use std::{
@@ -48,7 +49,11 @@ impl SocketState {
     /// Reads the kernel's number of a state.
     pub(super) fn from_number(number: u8) -> SocketState {
         const TCP_ESTABLISHED: u8 = 1;
-        if number == TCP_ESTABLISHED { SocketState::Established } else { SocketState::Other }
+        if number == TCP_ESTABLISHED {
+            SocketState::Established
+        } else {
+            SocketState::Other
+        }
     }
 }
 
@@ -103,7 +108,9 @@ impl Sockets {
     /// The peer's socket of a connection that was accepted; none where the connection is no longer established.
     pub(super) async fn peer_of(&self, stream: &TcpStream) -> io::Result<Option<PeerSocket>> {
         let near = stream.local_addr()?;
-        let Some(far) = peer_address(stream)? else { return Ok(None) };
+        let Some(far) = peer_address(stream)? else {
+            return Ok(None);
+        };
         match self.look_up(stream, far, near)? {
             PeerLookup::Answered(found) => Ok(found),
             PeerLookup::Undiagnosed(search) => self.search(stream, search).await,
@@ -116,7 +123,12 @@ impl Sockets {
     /// the same one, and bytes of the first connection can still be read. The answer is about this connection if the peer's socket
     /// is established and ours is not closed afterwards, since a second connection between two addresses is not established before
     /// the first is closed.
-    pub(super) fn look_up(&self, socket: impl AsFd, far: SocketAddr, near: SocketAddr) -> io::Result<PeerLookup> {
+    pub(super) fn look_up(
+        &self,
+        socket: impl AsFd,
+        far: SocketAddr,
+        near: SocketAddr,
+    ) -> io::Result<PeerLookup> {
         let found = match self.diagnose(far, near) {
             Diagnosis::Found(socket) => Some(socket),
             Diagnosis::Gone => None,
@@ -130,16 +142,28 @@ impl Sockets {
     }
 
     /// Searches the table of all sockets for the peer's socket of a connection that was accepted.
-    pub(super) async fn search(&self, socket: impl AsFd, search: PeerSearch) -> io::Result<Option<PeerSocket>> {
+    pub(super) async fn search(
+        &self,
+        socket: impl AsFd,
+        search: PeerSearch,
+    ) -> io::Result<Option<PeerSocket>> {
         let (sockets, PeerSearch { far, near, reason }) = (self.clone(), search);
         // The table is long: it is not for tokio's own threads.
-        let searching = tokio::task::spawn_blocking(move || sockets.find_in_table(far, near, &reason));
-        established(socket, searching.await.map_err(io::Error::other)??, far, near)
+        let searching =
+            tokio::task::spawn_blocking(move || sockets.find_in_table(far, near, &reason));
+        established(
+            socket,
+            searching.await.map_err(io::Error::other)??,
+            far,
+            near,
+        )
     }
 
     /// Looks whether a peer's socket is still there, in whatever state. Reads files of the kernel's: not for tokio's own threads.
     pub(super) fn is_there(&self, peer: &PeerSocket) -> io::Result<bool> {
-        Ok(self.find(peer.far, peer.near)?.is_some_and(|socket| socket.inode == peer.inode))
+        Ok(self
+            .find(peer.far, peer.near)?
+            .is_some_and(|socket| socket.inode == peer.inode))
     }
 
     /// The socket at `far` that is connected to ours at `near`, if a process holds it.
@@ -153,10 +177,19 @@ impl Sockets {
         Ok(found.filter(|socket| socket.inode != 0))
     }
 
-    fn find_in_table(&self, far: SocketAddr, near: SocketAddr, reason: &str) -> io::Result<Option<Socket>> {
+    fn find_in_table(
+        &self,
+        far: SocketAddr,
+        near: SocketAddr,
+        reason: &str,
+    ) -> io::Result<Option<Socket>> {
         let found = table::find(far, near)?;
         if found.is_some() {
-            warn_once!(self.table_used, reason, "the kernel does not diagnose sockets: its table of all is searched");
+            warn_once!(
+                self.table_used,
+                reason,
+                "the kernel does not diagnose sockets: its table of all is searched"
+            );
         }
         Ok(found)
     }
@@ -164,7 +197,11 @@ impl Sockets {
     /// Asks the kernel about the other end of a connection.
     fn diagnose(&self, far: SocketAddr, near: SocketAddr) -> Diagnosis {
         let asked = || -> io::Result<Diagnosis> {
-            let kept = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kept = self
+                .kernel
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             let kernel = kept.map_or_else(diagnosis_socket, Ok)?;
             let diagnosis = diagnose(&kernel, far, near)?;
             *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(kernel);
@@ -182,8 +219,14 @@ fn established(
     near: SocketAddr,
 ) -> io::Result<Option<PeerSocket>> {
     let is_open = peer_address(socket)?.is_some();
-    let ours = found.filter(|socket| is_open && socket.state == SocketState::Established && socket.inode != 0);
-    Ok(ours.map(|Socket { uid, inode, .. }| PeerSocket { uid, inode, far, near }))
+    let ours = found
+        .filter(|socket| is_open && socket.state == SocketState::Established && socket.inode != 0);
+    Ok(ours.map(|Socket { uid, inode, .. }| PeerSocket {
+        uid,
+        inode,
+        far,
+        near,
+    }))
 }
 
 /// The address of a connection's peer; none where the connection was reset or closed at both ends.
@@ -208,7 +251,12 @@ pub(crate) fn untaken(far: SocketAddr, near: SocketAddr) -> io::Result<Option<u3
 /// A socket by which the kernel answers questions about others.
 fn diagnosis_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
-    Ok(socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?)
+    Ok(socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        flags,
+        Some(netlink::SOCK_DIAG),
+    )?)
 }
 
 fn diagnose(kernel: &OwnedFd, far: SocketAddr, near: SocketAddr) -> io::Result<Diagnosis> {
@@ -227,7 +275,11 @@ fn diagnose(kernel: &OwnedFd, far: SocketAddr, near: SocketAddr) -> io::Result<D
 
 /// Asks the kernel about the socket at `far` of one connection. Behind an error the answer may still come: the next question is for
 /// another diagnosis socket.
-fn ask(kernel: &OwnedFd, far: SocketAddr, near: SocketAddr) -> io::Result<Option<InetResponseHeader>> {
+fn ask(
+    kernel: &OwnedFd,
+    far: SocketAddr,
+    near: SocketAddr,
+) -> io::Result<Option<InetResponseHeader>> {
     send(kernel, &question(far, near), SendFlags::empty())?;
     let mut answer = [0; ANSWER];
     // The answer is there as soon as the question is put.
@@ -261,8 +313,13 @@ fn question(far: SocketAddr, near: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-fn understand(answer: &[u8], far: SocketAddr, near: SocketAddr) -> io::Result<Option<InetResponseHeader>> {
-    let message = NetlinkMessage::<SockDiagMessage>::deserialize(answer).map_err(io::Error::other)?;
+fn understand(
+    answer: &[u8],
+    far: SocketAddr,
+    near: SocketAddr,
+) -> io::Result<Option<InetResponseHeader>> {
+    let message =
+        NetlinkMessage::<SockDiagMessage>::deserialize(answer).map_err(io::Error::other)?;
     match message.payload {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
             let id = &response.header.socket_id;
@@ -275,7 +332,9 @@ fn understand(answer: &[u8], far: SocketAddr, near: SocketAddr) -> io::Result<Op
             error if error.kind() == io::ErrorKind::NotFound => Ok(None),
             error => Err(error),
         },
-        other => Err(io::Error::other(format!("an answer that is none: {other:?}"))),
+        other => Err(io::Error::other(format!(
+            "an answer that is none: {other:?}"
+        ))),
     }
 }
 
@@ -297,7 +356,10 @@ mod tests {
     }
 
     fn inode(stream: &TcpStream) -> u64 {
-        std::fs::File::from(stream.as_fd().try_clone_to_owned().unwrap()).metadata().unwrap().st_ino()
+        std::fs::File::from(stream.as_fd().try_clone_to_owned().unwrap())
+            .metadata()
+            .unwrap()
+            .st_ino()
     }
 
     #[test]
@@ -305,7 +367,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (stream, far, near) = connection(&listener);
         let uid = rustix::process::geteuid().as_raw();
-        let wanted = Some(Socket { uid, inode: inode(&stream), state: SocketState::Established });
+        let wanted = Some(Socket {
+            uid,
+            inode: inode(&stream),
+            state: SocketState::Established,
+        });
         assert_eq!(Sockets::default().find(far, near).unwrap(), wanted);
         assert_eq!(table::find(far, near).unwrap(), wanted);
         // A kernel may lack it; then the table has been used above.
@@ -325,11 +391,19 @@ mod tests {
         rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
         drop(stream);
         // Both ends are gone.
-        assert!(matches!(sockets.diagnose(far, near), Diagnosis::Unavailable(_)));
+        assert!(matches!(
+            sockets.diagnose(far, near),
+            Diagnosis::Unavailable(_)
+        ));
     }
 
     /// A connection as a server has accepted it, its peer, and the port that the peer came from.
-    async fn accepted() -> (tokio::net::TcpListener, tokio::net::TcpStream, TcpStream, SocketAddr) {
+    async fn accepted() -> (
+        tokio::net::TcpListener,
+        tokio::net::TcpStream,
+        TcpStream,
+        SocketAddr,
+    ) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let far = peer.local_addr().unwrap();
@@ -341,7 +415,10 @@ mod tests {
     async fn established_connection_has_peer_socket_of_its_user() {
         let (_listener, stream, peer, far) = accepted().await;
         let found = Sockets::default().peer_of(&stream).await.unwrap().unwrap();
-        assert_eq!((found.uid, found.inode), (rustix::process::geteuid().as_raw(), inode(&peer)));
+        assert_eq!(
+            (found.uid, found.inode),
+            (rustix::process::geteuid().as_raw(), inode(&peer))
+        );
         assert_eq!((found.far, found.near), (far, stream.local_addr().unwrap()));
         assert!(Sockets::default().is_there(&found).unwrap());
     }
@@ -417,16 +494,25 @@ mod tests {
         // Another test may be starting a process, which has it for a moment.
         let start = Instant::now();
         while Sockets::default().find(far, near).unwrap().is_some() {
-            assert!(start.elapsed() < Duration::from_secs(10), "a closed connection still belongs to somebody");
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "a closed connection still belongs to somebody"
+            );
             std::thread::yield_now();
         }
         let remembered = table::find(far, near).unwrap();
-        assert!(remembered.is_none_or(|socket| socket.inode == 0), "{remembered:?}");
+        assert!(
+            remembered.is_none_or(|socket| socket.inode == 0),
+            "{remembered:?}"
+        );
     }
 
     #[test]
     fn an_answer_that_makes_no_sense_is_an_error() {
-        let (far, near) = ("127.0.0.1:2".parse().unwrap(), "127.0.0.1:3".parse().unwrap());
+        let (far, near) = (
+            "127.0.0.1:2".parse().unwrap(),
+            "127.0.0.1:3".parse().unwrap(),
+        );
         for answer in [&[][..], &[0; 16], &[0xff; 64], &question(far, near)] {
             assert!(understand(answer, far, near).is_err(), "{answer:?}");
         }

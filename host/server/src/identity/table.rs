@@ -24,14 +24,22 @@ fn find_in(table: &str, far: SocketAddr, near: SocketAddr) -> Option<Socket> {
         }
         let state = SocketState::from_number(u8::from_str_radix(words.next()?, 16).ok()?);
         let uid = words.nth(3)?.parse().ok()?;
-        Some(Socket { uid, inode: words.nth(1)?.parse().ok()?, state })
+        Some(Socket {
+            uid,
+            inode: words.nth(1)?.parse().ok()?,
+            state,
+        })
     })
 }
 
 /// An address as the table has it: the bytes of the address as a number in host order, and the port, in hexadecimal.
 fn printed(address: SocketAddr) -> Option<String> {
     match address.ip() {
-        IpAddr::V4(ip) => Some(format!("{:08X}:{:04X}", u32::from_ne_bytes(ip.octets()), address.port())),
+        IpAddr::V4(ip) => Some(format!(
+            "{:08X}:{:04X}",
+            u32::from_ne_bytes(ip.octets()),
+            address.port()
+        )),
         IpAddr::V6(_) => None,
     }
 }
@@ -47,15 +55,33 @@ mod tests {
              0: 0100007F:1F90 0100007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0 20 4 0 10 -1\n\
              1: 0100007F:C001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 65534        0 12 1 0 20 4 0 10 -1\n\
              2: 0100007F:C002 0100007F:1F90 05 00000000:00000000 03:0000176F 00000000     0        0 0 3 00000000b4b0be17\n";
-        let (server, client) = ("127.0.0.1:8080".parse().unwrap(), "127.0.0.1:49153".parse().unwrap());
+        let (server, client) = (
+            "127.0.0.1:8080".parse().unwrap(),
+            "127.0.0.1:49153".parse().unwrap(),
+        );
         assert_eq!(
             find_in(table, client, server),
-            Some(Socket { uid: 65534, inode: 12, state: SocketState::Established })
+            Some(Socket {
+                uid: 65534,
+                inode: 12,
+                state: SocketState::Established
+            })
         );
-        assert_eq!(find_in(table, server, client), Some(Socket { uid: 0, inode: 11, state: SocketState::Established }));
+        assert_eq!(
+            find_in(table, server, client),
+            Some(Socket {
+                uid: 0,
+                inode: 11,
+                state: SocketState::Established
+            })
+        );
         assert_eq!(find_in(table, client, client), None);
         let closed = find_in(table, "127.0.0.1:49154".parse().unwrap(), server);
-        let nobodys = Socket { uid: 0, inode: 0, state: SocketState::Other };
+        let nobodys = Socket {
+            uid: 0,
+            inode: 0,
+            state: SocketState::Other,
+        };
         assert_eq!(closed, Some(nobodys), "nobody's, and yet of user 0");
     }
 }

@@ -52,11 +52,17 @@ pub struct MetricsEndpoint {
 
 impl MetricsEndpoint {
     /// Starts listening. A port of zero is any that is free.
-    pub async fn start(address: SocketAddr, metrics: Arc<Metrics>) -> Result<MetricsEndpoint, EndpointError> {
+    pub async fn start(
+        address: SocketAddr,
+        metrics: Arc<Metrics>,
+    ) -> Result<MetricsEndpoint, EndpointError> {
         let of = |source| EndpointError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(of)?;
         let address = listener.local_addr().map_err(of)?;
-        Ok(MetricsEndpoint { address, task: tokio::spawn(listen(listener, metrics)) })
+        Ok(MetricsEndpoint {
+            address,
+            task: tokio::spawn(listen(listener, metrics)),
+        })
     }
 
     /// Where it listens.
@@ -124,13 +130,17 @@ fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes
     }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "metrics can only be read\n");
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        response
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     match metrics.snapshot().text() {
         Ok(text) => {
             let mut response = Response::new(Full::from(text));
-            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(Snapshot::TEXT_TYPE));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_static(Snapshot::TEXT_TYPE));
             response
         }
         // Writing into a string does not fail.
@@ -141,7 +151,10 @@ fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes
 fn plain(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(text.to_owned()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     response
 }
 
@@ -153,7 +166,9 @@ mod tests {
 
     async fn start() -> (MetricsEndpoint, Arc<Metrics>) {
         let metrics = Arc::new(Metrics::default());
-        let endpoint = MetricsEndpoint::start((Ipv4Addr::LOCALHOST, 0).into(), metrics.clone()).await.unwrap();
+        let endpoint = MetricsEndpoint::start((Ipv4Addr::LOCALHOST, 0).into(), metrics.clone())
+            .await
+            .unwrap();
         (endpoint, metrics)
     }
 
@@ -172,14 +187,31 @@ mod tests {
         let answer = ask(&endpoint, "GET /metrics HTTP/1.1\r\nhost: me\r\n\r\n").await;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-        assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
-        assert!(body.contains("\npeal_connections_refused_total 7\n") && body.ends_with("# EOF\n"), "{body}");
+        assert!(
+            head.contains(
+                "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"
+            ),
+            "{head}"
+        );
+        assert!(
+            body.contains("\npeal_connections_refused_total 7\n") && body.ends_with("# EOF\n"),
+            "{body}"
+        );
         let head = ask(&endpoint, "HEAD /metrics HTTP/1.1\r\nhost: me\r\n\r\n").await;
-        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(
+            head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"),
+            "{head}"
+        );
         for (request, wanted) in [
             ("GET / HTTP/1.1\r\nhost: me\r\n\r\n", "HTTP/1.1 404 "),
-            ("GET /metrics/../x HTTP/1.1\r\nhost: me\r\n\r\n", "HTTP/1.1 404 "),
-            ("POST /metrics HTTP/1.1\r\nhost: me\r\ncontent-length: 0\r\n\r\n", "HTTP/1.1 405 "),
+            (
+                "GET /metrics/../x HTTP/1.1\r\nhost: me\r\n\r\n",
+                "HTTP/1.1 404 ",
+            ),
+            (
+                "POST /metrics HTTP/1.1\r\nhost: me\r\ncontent-length: 0\r\n\r\n",
+                "HTTP/1.1 405 ",
+            ),
             ("nonsense\r\n\r\n", "HTTP/1.1 400 "),
         ] {
             let answer = ask(&endpoint, request).await;
@@ -190,15 +222,25 @@ mod tests {
     #[tokio::test]
     async fn heads_that_are_too_long_are_cut_off() {
         let (endpoint, _) = start().await;
-        let long = format!("GET /metrics HTTP/1.1\r\nhost: me\r\nx: {}\r\n\r\n", "x".repeat(2 * HEAD));
-        let many = format!("GET /metrics HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(2 * HEADERS));
+        let long = format!(
+            "GET /metrics HTTP/1.1\r\nhost: me\r\nx: {}\r\n\r\n",
+            "x".repeat(2 * HEAD)
+        );
+        let many = format!(
+            "GET /metrics HTTP/1.1\r\n{}\r\n",
+            "x: y\r\n".repeat(2 * HEADERS)
+        );
         for request in [long, many] {
             let mut stream = TcpStream::connect(endpoint.address()).await.unwrap();
             // It may be cut off before all of it is written.
             let _ = stream.write_all(request.as_bytes()).await;
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer).await;
-            assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 431 "), "{}", String::from_utf8_lossy(&answer));
+            assert!(
+                answer.is_empty() || answer.starts_with(b"HTTP/1.1 431 "),
+                "{}",
+                String::from_utf8_lossy(&answer)
+            );
         }
     }
 

@@ -42,7 +42,9 @@ impl Default for Metrics {
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").field("counters", &self.counters).finish_non_exhaustive()
+        f.debug_struct("Metrics")
+            .field("counters", &self.counters)
+            .finish_non_exhaustive()
     }
 }
 
@@ -64,7 +66,10 @@ impl Metrics {
 
     /// Shows numbers that others keep.
     pub fn show(&self, source: impl Fn() -> Vec<Family> + Send + Sync + 'static) {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(source));
+        self.sources
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Box::new(source));
     }
 
     /// How long the server has been there.
@@ -112,7 +117,11 @@ impl Metrics {
     }
 
     fn start_time(&self) -> Family {
-        let seconds = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds = self
+            .started
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
         let help = "When the server started, since the epoch.";
         Family::single("peal_start_time_seconds", help, Kind::Gauge, seconds).in_unit(Unit::Seconds)
     }
@@ -120,15 +129,28 @@ impl Metrics {
 
 fn version() -> Family {
     let labels = Labels::from([("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
-    let samples = vec![Sample { labels, value: Amount::Number(1) }];
-    Family { name: "peal".to_owned(), help: "Which Peal it is.".to_owned(), kind: Kind::Info, unit: None, samples }
+    let samples = vec![Sample {
+        labels,
+        value: Amount::Number(1),
+    }];
+    Family {
+        name: "peal".to_owned(),
+        help: "Which Peal it is.".to_owned(),
+        kind: Kind::Info,
+        unit: None,
+        samples,
+    }
 }
 
 /// The memory that the process takes, where the kernel says.
 fn memory() -> Option<Family> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     let bytes = line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024;
     let help = "Memory that the process takes.";
-    Some(Family::single("peal_resident_memory_bytes", help, Kind::Gauge, bytes).in_unit(Unit::Bytes))
+    Some(
+        Family::single("peal_resident_memory_bytes", help, Kind::Gauge, bytes).in_unit(Unit::Bytes),
+    )
 }

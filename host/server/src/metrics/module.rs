@@ -40,10 +40,21 @@ pub(crate) struct RoleMeters(BTreeMap<String, Arc<Meter>>);
 
 impl RoleMeters {
     /// A call has ended, and may have failed.
-    pub(crate) fn called(&self, module: &str, took: Duration, usage: &Usage, failure: Option<&Failure>) {
-        let Some(meter) = self.0.get(module) else { return };
+    pub(crate) fn called(
+        &self,
+        module: &str,
+        took: Duration,
+        usage: &Usage,
+        failure: Option<&Failure>,
+    ) {
+        let Some(meter) = self.0.get(module) else {
+            return;
+        };
         meter.calls.fetch_add(1, Ordering::Relaxed);
-        meter.nanoseconds.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        meter.nanoseconds.fetch_add(
+            u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
+            Ordering::Relaxed,
+        );
         if failure.is_some() {
             meter.failures.fetch_add(1, Ordering::Relaxed);
         }
@@ -51,7 +62,11 @@ impl RoleMeters {
             meter.fuel.fetch_add(fuel, Ordering::Relaxed);
         }
         if !usage.hits.is_empty() {
-            let hits = meter.hits.iter().zip(Limit::ALL).filter(|(_, limit)| usage.hits.contains(*limit));
+            let hits = meter
+                .hits
+                .iter()
+                .zip(Limit::ALL)
+                .filter(|(_, limit)| usage.hits.contains(*limit));
             for (count, _) in hits {
                 count.fetch_add(1, Ordering::Relaxed);
             }
@@ -85,9 +100,15 @@ impl ModuleMeters {
     ) -> Arc<RoleMeters> {
         let mut meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Those of owners who come and go go with them.
-        meters.retain(|who, meter| who.owner == Owner::Site.to_string() || Arc::strong_count(meter) > 1);
+        meters.retain(|who, meter| {
+            who.owner == Owner::Site.to_string() || Arc::strong_count(meter) > 1
+        });
         let meter = |module: &str| {
-            let who = Who { owner: owner.to_owned(), module: module.to_owned(), role };
+            let who = Who {
+                owner: owner.to_owned(),
+                module: module.to_owned(),
+                role,
+            };
             (module.to_owned(), meters.entry(who).or_default().clone())
         };
         Arc::new(RoleMeters(modules.map(meter).collect()))
@@ -96,20 +117,38 @@ impl ModuleMeters {
     pub(super) fn families(&self) -> Vec<Family> {
         let meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let family = |name: &str, help: &str, value: &dyn Fn(&Meter) -> Amount| {
-            let sample = |(who, meter): (&Who, &Arc<Meter>)| Sample { labels: who.labels(), value: value(meter) };
+            let sample = |(who, meter): (&Who, &Arc<Meter>)| Sample {
+                labels: who.labels(),
+                value: value(meter),
+            };
             let samples = meters.iter().map(sample).collect();
-            Family { name: name.into(), help: help.into(), kind: Kind::Counter, unit: None, samples }
+            Family {
+                name: name.into(),
+                help: help.into(),
+                kind: Kind::Counter,
+                unit: None,
+                samples,
+            }
         };
         let number = |number: &AtomicU64| Amount::Number(number.load(Ordering::Relaxed));
-        let seconds = |meter: &Meter| Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
+        let seconds = |meter: &Meter| {
+            Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
+        };
         let cut_off = "Calls of a module that trapped, ran too long, or were cut off otherwise.";
         let time = "Time that the calls of a module took.";
         let fuel = "Fuel that the calls of a module used, where it is counted.";
         let mut families = vec![
-            family("peal_module_calls", "Calls of a module.", &|meter| number(&meter.calls)),
-            family("peal_module_failures", cut_off, &|meter| number(&meter.failures)),
+            family("peal_module_calls", "Calls of a module.", &|meter| {
+                number(&meter.calls)
+            }),
+            family("peal_module_failures", cut_off, &|meter| {
+                number(&meter.failures)
+            }),
             family("peal_module_fuel", fuel, &|meter| number(&meter.fuel)),
-            family("peal_module_seconds", time, &|meter| Amount::Real(seconds(meter))).in_unit(Unit::Seconds),
+            family("peal_module_seconds", time, &|meter| {
+                Amount::Real(seconds(meter))
+            })
+            .in_unit(Unit::Seconds),
         ];
         families.extend(hits(&meters));
         families
@@ -119,23 +158,43 @@ impl ModuleMeters {
 /// The limits that were hit, and only those; nothing where none was.
 fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Option<Family> {
     let of = |(who, meter): (&Who, &Arc<Meter>)| {
-        let counts = meter.hits.iter().map(|count| count.load(Ordering::Relaxed)).zip(Limit::ALL);
+        let counts = meter
+            .hits
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .zip(Limit::ALL);
         let sample = |(count, limit): (u64, Limit)| {
             let mut labels = who.labels();
             labels.insert("limit".to_owned(), limit.name().to_owned());
-            Sample { labels, value: Amount::Number(count) }
+            Sample {
+                labels,
+                value: Amount::Number(count),
+            }
         };
-        counts.filter(|(count, _)| *count > 0).map(sample).collect::<Vec<_>>()
+        counts
+            .filter(|(count, _)| *count > 0)
+            .map(sample)
+            .collect::<Vec<_>>()
     };
     let help = "Calls of a module that hit a limit, whether they failed by it or went on.";
     let samples: Vec<Sample> = meters.iter().flat_map(of).collect();
     let (name, help) = ("peal_module_limit_hits".to_owned(), help.to_owned());
-    (!samples.is_empty()).then_some(Family { name, help, kind: Kind::Counter, unit: None, samples })
+    (!samples.is_empty()).then_some(Family {
+        name,
+        help,
+        kind: Kind::Counter,
+        unit: None,
+        samples,
+    })
 }
 
 impl Who {
     fn labels(&self) -> Labels {
         let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        Labels::from([label("module", &self.module), label("owner", &self.owner), label("role", self.role)])
+        Labels::from([
+            label("module", &self.module),
+            label("owner", &self.owner),
+            label("role", self.role),
+        ])
     }
 }

@@ -88,13 +88,25 @@ impl fmt::Display for Amount {
 impl Family {
     /// A family of one number.
     pub fn single(name: &str, help: &str, kind: Kind, number: u64) -> Family {
-        let sample = Sample { labels: Labels::new(), value: Amount::Number(number) };
-        Family { name: name.to_owned(), help: help.trim().to_owned(), kind, unit: None, samples: vec![sample] }
+        let sample = Sample {
+            labels: Labels::new(),
+            value: Amount::Number(number),
+        };
+        Family {
+            name: name.to_owned(),
+            help: help.trim().to_owned(),
+            kind,
+            unit: None,
+            samples: vec![sample],
+        }
     }
 
     /// The same, in a unit.
     pub fn in_unit(self, unit: Unit) -> Family {
-        Family { unit: Some(unit), ..self }
+        Family {
+            unit: Some(unit),
+            ..self
+        }
     }
 
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -112,11 +124,17 @@ impl Family {
         let name = self.name.strip_suffix(suffix).unwrap_or(&self.name);
         let mut family = encoder.encode_descriptor(name, &self.help, unit.as_ref(), kind)?;
         for sample in &self.samples {
-            let labels: Vec<_> = sample.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            let labels: Vec<_> = sample
+                .labels
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str()))
+                .collect();
             match self.kind {
                 Kind::Info => family.encode_info(&labels)?,
                 _ if labels.is_empty() => sample.value.encode(self.kind, &mut family)?,
-                _ => sample.value.encode(self.kind, &mut family.encode_family(&labels)?)?,
+                _ => sample
+                    .value
+                    .encode(self.kind, &mut family.encode_family(&labels)?)?,
             }
         }
         Ok(())
@@ -126,8 +144,12 @@ impl Family {
 impl Amount {
     fn encode(self, kind: Kind, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         match (kind, self) {
-            (Kind::Counter, Amount::Number(number)) => encoder.encode_counter::<NoLabelSet, _, f64>(&number, None),
-            (Kind::Counter, Amount::Real(real)) => encoder.encode_counter::<NoLabelSet, _, f64>(&real, None),
+            (Kind::Counter, Amount::Number(number)) => {
+                encoder.encode_counter::<NoLabelSet, _, f64>(&number, None)
+            }
+            (Kind::Counter, Amount::Real(real)) => {
+                encoder.encode_counter::<NoLabelSet, _, f64>(&real, None)
+            }
             (Kind::Gauge | Kind::Info, Amount::Number(number)) => encoder.encode_gauge(&number),
             (Kind::Gauge | Kind::Info, Amount::Real(real)) => encoder.encode_gauge(&real),
         }
@@ -150,7 +172,9 @@ impl Snapshot {
 
 impl Collector for Snapshot {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.families.iter().try_for_each(|family| family.encode(&mut encoder))
+        self.families
+            .iter()
+            .try_for_each(|family| family.encode(&mut encoder))
     }
 }
 
@@ -161,7 +185,10 @@ mod tests {
     #[test]
     fn the_text_is_that_of_openmetrics_and_json_comes_back_the_same() {
         let sample = |value, labels: &[(&str, &str)]| {
-            let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let labels = labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect();
             Sample { labels, value }
         };
         let seconds = Family {
@@ -169,7 +196,10 @@ mod tests {
             help: "Time.".into(),
             kind: Kind::Counter,
             unit: Some(Unit::Seconds),
-            samples: vec![sample(Amount::Real(0.25), &[("module", "say \"a\\b\"\n"), ("owner", "site")])],
+            samples: vec![sample(
+                Amount::Real(0.25),
+                &[("module", "say \"a\\b\"\n"), ("owner", "site")],
+            )],
         };
         let info = Family {
             name: "peal".into(),
@@ -181,7 +211,8 @@ mod tests {
         let snapshot = Snapshot {
             families: vec![
                 Family::single("peal_connections", " Accepted.", Kind::Counter, 3),
-                Family::single("peal_memory_bytes", "Taken.", Kind::Gauge, 4096).in_unit(Unit::Bytes),
+                Family::single("peal_memory_bytes", "Taken.", Kind::Gauge, 4096)
+                    .in_unit(Unit::Bytes),
                 seconds,
                 info,
             ],

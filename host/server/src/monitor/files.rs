@@ -41,7 +41,13 @@ struct Place {
 impl Files {
     /// A file is about to be opened.
     pub(super) fn expect(&self, watch: WatchId, identity: Identity) {
-        self.watched().insert(watch, Watched { identity, place: None });
+        self.watched().insert(
+            watch,
+            Watched {
+                identity,
+                place: None,
+            },
+        );
     }
 
     /// For whom a file is looked at, if it is.
@@ -57,7 +63,8 @@ impl Files {
     /// Opens the directory of a file and looks at the file. Blocks.
     pub(super) fn open(&self, watch: WatchId, path: &Path, identity: Identity) -> FileSeen {
         let found = as_user::run(identity, || find(path)).unwrap_or_else(Err);
-        let found = found.map_err(|error| (refused(&error), format!("{}: {error}", path.display())));
+        let found =
+            found.map_err(|error| (refused(&error), format!("{}: {error}", path.display())));
         let opened = found.and_then(|(place, stat)| match seen(&stat) {
             Some(seen) => Ok((place, seen)),
             None => Err(no_file(path)),
@@ -84,7 +91,8 @@ impl Files {
             let watched = all.get(&watch)?;
             (watched.identity, watched.place.clone()?)
         };
-        let stat = as_user::run(identity, || look_at(&place)).and_then(|stat| stat.map_err(io::Error::from));
+        let stat = as_user::run(identity, || look_at(&place))
+            .and_then(|stat| stat.map_err(io::Error::from));
         seen(&stat.ok()?)
     }
 
@@ -99,14 +107,25 @@ fn find(path: &Path) -> io::Result<(Place, Stat)> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     // A place and no more: neither is the directory read nor anything in it opened, so nothing can hang, or notice.
-    let directory = open(parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let place = Place { directory, name: name.to_owned() };
+    let directory = open(
+        parent,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let place = Place {
+        directory,
+        name: name.to_owned(),
+    };
     let stat = look_at(&place)?;
     Ok((place, stat))
 }
 
 fn look_at(place: &Place) -> rustix::io::Result<Stat> {
-    statat(&place.directory, &place.name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
+    statat(
+        &place.directory,
+        &place.name,
+        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+    )
 }
 
 /// What is seen of a file; nothing, if it is none.
@@ -123,7 +142,10 @@ fn seen(stat: &Stat) -> Option<Seen> {
 }
 
 fn no_file(path: &Path) -> (Status, String) {
-    let why = format!("{} is no regular file; of a link, name what it leads to", path.display());
+    let why = format!(
+        "{} is no regular file; of a link, name what it leads to",
+        path.display()
+    );
     (code::PMIX_ERR_BAD_PARAM, why)
 }
 
@@ -139,10 +161,16 @@ mod tests {
     use tempfile::TempDir;
 
     const WATCH: WatchId = WatchId(1);
-    const SOMEBODY: Identity = Identity { uid: 54_321, gid: 54_322 };
+    const SOMEBODY: Identity = Identity {
+        uid: 54_321,
+        gid: 54_322,
+    };
 
     fn me() -> Identity {
-        Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+        Identity {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
     }
 
     /// Files of somebody for whom one is watched there.
@@ -194,7 +222,10 @@ mod tests {
         let (status, why) = refused("link");
         assert_eq!(status, code::PMIX_ERR_BAD_PARAM);
         assert!(why.contains("/link is no regular file"), "{why}");
-        assert_eq!(watched(dir.path(), me()).1.unwrap_err().0, code::PMIX_ERR_BAD_PARAM);
+        assert_eq!(
+            watched(dir.path(), me()).1.unwrap_err().0,
+            code::PMIX_ERR_BAD_PARAM
+        );
     }
 
     #[needs(root)]
@@ -218,7 +249,11 @@ mod tests {
         assert_eq!(seen.unwrap().size, 3);
         fs::rename(&theirs, dir.path().join("moved")).unwrap();
         symlink(&shut, &theirs).unwrap();
-        assert_eq!(files.look(WATCH).unwrap().size, 3, "the directory is the one that was opened");
+        assert_eq!(
+            files.look(WATCH).unwrap().size,
+            3,
+            "the directory is the one that was opened"
+        );
 
         // The file itself is swapped for a link, and for another one of ours.
         let log = dir.path().join("moved/log");

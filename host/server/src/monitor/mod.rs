@@ -30,7 +30,12 @@ pub(crate) struct Watchman {
 impl Watchman {
     pub(crate) fn new(handle: ServerHandle, host: Arc<dyn Host>) -> Watchman {
         let (all, each) = AT_ONCE;
-        Watchman { files: Arc::default(), turns: Arc::new(Turns::new(all, each)), handle, host }
+        Watchman {
+            files: Arc::default(),
+            turns: Arc::new(Turns::new(all, each)),
+            handle,
+            host,
+        }
     }
 
     /// Looks at a file as the state machine wants it.
@@ -70,7 +75,9 @@ impl Watchman {
         let turns = self.turns.clone();
         tokio::spawn(async move {
             // Nobody closes the turns as long as there is a server.
-            let Ok(turn) = turns.take(identity.uid).await else { return };
+            let Ok(turn) = turns.take(identity.uid).await else {
+                return;
+            };
             let done = tokio::task::spawn_blocking(move || {
                 let _turn = turn;
                 work();

@@ -50,7 +50,11 @@ impl Line {
             return;
         }
         let bytes = notice.bytes();
-        let waiting = self.backlog.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let waiting = self
+            .backlog
+            .bytes
+            .fetch_add(bytes, Ordering::Relaxed)
+            .saturating_add(bytes);
         // One notice alone may be larger than all that may wait.
         let fits = waiting <= BACKLOG_BYTES || waiting == bytes;
         if !fits || self.send.try_send((notice.clone(), bytes)).is_err() {
@@ -68,19 +72,37 @@ impl Notices {
         let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
         // Of those who have gone nothing is left but this.
         lines.retain(|line| !line.send.is_closed());
-        lines.push(Line { wants, send, backlog: backlog.clone() });
-        Listener { notices, backlog, quiet: TraceRateLimit::new(BETWEEN_LOSSES) }
+        lines.push(Line {
+            wants,
+            send,
+            backlog: backlog.clone(),
+        });
+        Listener {
+            notices,
+            backlog,
+            quiet: TraceRateLimit::new(BETWEEN_LOSSES),
+        }
     }
 
     /// The same, and beside it what belongs into the record of a job, of which nothing is lost whatever listeners do.
     pub fn recorded(self) -> (Notices, mpsc::UnboundedReceiver<Notice>) {
         let (send, receive) = mpsc::unbounded_channel();
-        (Notices { record: Some(send), ..self }, receive)
+        (
+            Notices {
+                record: Some(send),
+                ..self
+            },
+            receive,
+        )
     }
 
     /// Tells everybody who listens.
     pub fn tell(&self, notice: Notice) {
-        self.lines.read().unwrap_or_else(PoisonError::into_inner).iter().for_each(|line| line.tell(&notice));
+        self.lines
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .for_each(|line| line.tell(&notice));
         if let Some(record) = self.record.as_ref().filter(|_| notice.is_for_record()) {
             // Nobody keeps the record any more.
             let _ = record.send(notice);
@@ -161,11 +183,20 @@ mod tests {
     use peal_model::{DataArray, Event, Info, Nspace, Range, Value, code};
 
     fn event(infos: Vec<Info>) -> Arc<Event> {
-        Arc::new(Event { code: code::PMIX_SUCCESS, source: None, range: Range::Global, infos })
+        Arc::new(Event {
+            code: code::PMIX_SUCCESS,
+            source: None,
+            range: Range::Global,
+            infos,
+        })
     }
 
     fn passed(event: &Arc<Event>) -> Notice {
-        Notice::Passed { event: event.clone(), results: Arc::default(), reached: ReachedJobs::all() }
+        Notice::Passed {
+            event: event.clone(),
+            results: Arc::default(),
+            reached: ReachedJobs::all(),
+        }
     }
 
     /// The notices that a listener hears until nobody can tell any more, and how many he was told that he missed.
@@ -183,29 +214,42 @@ mod tests {
     #[test]
     fn a_listener_that_does_not_keep_up_misses_notices_and_others_and_the_record_none() {
         let notices = Notices::default();
-        let (slow, choosy) = (notices.listen(|_| true), notices.listen(Notice::is_for_record));
+        let (slow, choosy) = (
+            notices.listen(|_| true),
+            notices.listen(Notice::is_for_record),
+        );
         let (notices, mut record) = notices.recorded();
         let nspace = Nspace::new("job").unwrap();
         for _ in 0..BACKLOG + 10 {
             notices.tell(passed(&event(Vec::new())));
         }
-        let ended = Notice::JobEnded { nspace, exit_status: 3 };
+        let ended = Notice::JobEnded {
+            nspace,
+            exit_status: 3,
+        };
         notices.tell(ended.clone());
         drop(notices);
-        assert_eq!((record.blocking_recv(), record.blocking_recv()), (Some(ended.clone()), None));
+        assert_eq!(
+            (record.blocking_recv(), record.blocking_recv()),
+            (Some(ended.clone()), None)
+        );
         let (heard, missed) = all(slow);
         assert_eq!((heard.len(), missed), (BACKLOG, 11));
         assert_eq!(all(choosy), (vec![ended], 0));
     }
 
     #[test]
-    fn what_waits_for_a_listener_is_bounded_in_bytes_and_what_is_missed_is_told_when_he_has_caught_up() {
+    fn what_waits_for_a_listener_is_bounded_in_bytes_and_what_is_missed_is_told_when_he_has_caught_up()
+     {
         let notices = Notices::default();
         let mut slow = notices.listen(|_| true);
         let key = peal_model::Key::new("site.large").unwrap();
         let text = Value::string(&"x".repeat(1 << 20));
         let infos = (0..20).map(|_| Info::new(key.clone(), text.clone()));
-        let large = event(vec![Info::new(key.clone(), Value::DataArray(DataArray::infos(infos)))]);
+        let large = event(vec![Info::new(
+            key.clone(),
+            Value::DataArray(DataArray::infos(infos)),
+        )]);
         for _ in 0..10 {
             notices.tell(passed(&large));
         }
@@ -214,7 +258,11 @@ mod tests {
             assert_eq!(slow.blocking_recv(), Some(Heard::Notice(passed(&large))));
         }
         notices.tell(passed(&large));
-        assert_eq!(slow.blocking_recv(), Some(Heard::Notice(passed(&large))), "there is room again");
+        assert_eq!(
+            slow.blocking_recv(),
+            Some(Heard::Notice(passed(&large))),
+            "there is room again"
+        );
     }
 
     #[test]

@@ -26,8 +26,14 @@ impl ChainResults {
     /// The memory that they take, nearly.
     pub(crate) fn bytes(&self) -> usize {
         let infos = self.steps.iter().flat_map(|step| &step.infos);
-        let names: usize = self.steps.iter().map(|step| size_of::<Step>() + step.name.len()).sum();
-        infos.fold(names, |sum, info| sum.saturating_add(Size::of_info(info).bytes))
+        let names: usize = self
+            .steps
+            .iter()
+            .map(|step| size_of::<Step>() + step.name.len())
+            .sum();
+        infos.fold(names, |sum, info| {
+            sum.saturating_add(Size::of_info(info).bytes)
+        })
     }
 }
 
@@ -46,7 +52,11 @@ impl Wished {
     /// What an owner's chain says, if it says anything.
     pub(crate) fn by(chain: &ChainResults) -> Option<Wished> {
         let (step, wish) = last_wish(&chain.steps)?;
-        Some(Wished { wish, owner: chain.owner.clone(), handler: step.name.clone() })
+        Some(Wished {
+            wish,
+            owner: chain.owner.clone(),
+            handler: step.name.clone(),
+        })
     }
 }
 
@@ -128,7 +138,10 @@ pub enum Notice {
 impl Notice {
     /// Whether it belongs into the record of a job. Of these there are few: one for each proc, and two for the job.
     pub(crate) fn is_for_record(&self) -> bool {
-        matches!(self, Notice::JobStarted { .. } | Notice::ProcEnded { .. } | Notice::JobEnded { .. })
+        matches!(
+            self,
+            Notice::JobStarted { .. } | Notice::ProcEnded { .. } | Notice::JobEnded { .. }
+        )
     }
 
     /// Whether it is about an event that has passed the chains.
@@ -140,9 +153,11 @@ impl Notice {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Notice::Raised(event) => Size::of_event(event).bytes,
-            Notice::Passed { event, results, .. } => {
-                results.iter().fold(Size::of_event(event).bytes, |sum, chain| sum.saturating_add(chain.bytes()))
-            }
+            Notice::Passed { event, results, .. } => results
+                .iter()
+                .fold(Size::of_event(event).bytes, |sum, chain| {
+                    sum.saturating_add(chain.bytes())
+                }),
             _ => size_of::<Notice>(),
         }
     }

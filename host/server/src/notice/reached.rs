@@ -22,14 +22,19 @@ impl ReachedJobs {
 
     /// Every job: those of an event of the resource manager.
     pub fn all() -> ReachedJobs {
-        ReachedJobs { reach: Reach::Everybody, jobs: Arc::default() }
+        ReachedJobs {
+            reach: Reach::Everybody,
+            jobs: Arc::default(),
+        }
     }
 
     /// True if one of these procs is of such a job.
     pub fn include_any(&self, procs: &[Proc]) -> bool {
         match self.reach {
             Reach::Everybody => !procs.is_empty(),
-            Reach::User(_) => self.own().any(|nspace| procs.iter().any(|proc| proc.nspace == *nspace)),
+            Reach::User(_) => self
+                .own()
+                .any(|nspace| procs.iter().any(|proc| proc.nspace == *nspace)),
         }
     }
 
@@ -47,7 +52,10 @@ impl ReachedJobs {
 
     /// The jobs of users that are reached.
     fn own(&self) -> impl Iterator<Item = &Nspace> {
-        self.jobs.iter().filter(|(_, identity)| self.reach.includes(Some(identity.uid))).map(|(nspace, _)| nspace)
+        self.jobs
+            .iter()
+            .filter(|(_, identity)| self.reach.includes(Some(identity.uid)))
+            .map(|(nspace, _)| nspace)
     }
 }
 
@@ -62,9 +70,19 @@ mod tests {
         let of = |name: &str, uid| (nspace(name), Identity { uid, gid: uid });
         let jobs = Arc::new(vec![of("own", 7), of("other", 8)]);
         let own = ReachedJobs::new(Reach::User(7), jobs.clone());
-        let affected = vec![proc("other", 0), proc("own", 1), proc("gone", 0), proc("own", 2)];
-        assert_eq!(own.ranks_of(affected.clone()), [(nspace("own"), vec![Rank(1), Rank(2)])].into());
-        assert!(own.include_any(&affected) && !own.include_any(&[proc("other", 0), proc("gone", 0)]));
+        let affected = vec![
+            proc("other", 0),
+            proc("own", 1),
+            proc("gone", 0),
+            proc("own", 2),
+        ];
+        assert_eq!(
+            own.ranks_of(affected.clone()),
+            [(nspace("own"), vec![Rank(1), Rank(2)])].into()
+        );
+        assert!(
+            own.include_any(&affected) && !own.include_any(&[proc("other", 0), proc("gone", 0)])
+        );
         let granted = ReachedJobs::new(Reach::Everybody, jobs);
         assert_eq!(granted.ranks_of(affected.clone()).len(), 3);
         assert!(granted.include_any(&affected[..1]) && !granted.include_any(&[]));

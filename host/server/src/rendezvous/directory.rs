@@ -7,8 +7,8 @@ use super::{RendezvousError, file};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{
-        self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, openat, renameat,
-        statat, unlinkat,
+        self, AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat,
+        openat, renameat, statat, unlinkat,
     },
     io::Errno,
     process::geteuid,
@@ -73,7 +73,10 @@ impl Drop for Entry {
 impl Directory {
     /// Opens a directory, unless others could change what we write there.
     pub(super) fn open(path: &Path, sharing: Sharing) -> Result<Directory, RendezvousError> {
-        let unfit = |why: String| RendezvousError::Directory { path: path.to_owned(), why };
+        let unfit = |why: String| RendezvousError::Directory {
+            path: path.to_owned(),
+            why,
+        };
         if sharing == Sharing::Own {
             match fs::mkdir(path, Mode::from_raw_mode(0o755)) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -86,7 +89,9 @@ impl Directory {
             Sharing::Sticky => OFlags::DIRECTORY | OFlags::CLOEXEC,
         };
         let fd = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
-            Errno::NOTDIR | Errno::LOOP => unfit("it is a link or a file; it should be a directory".to_owned()),
+            Errno::NOTDIR | Errno::LOOP => {
+                unfit("it is a link or a file; it should be a directory".to_owned())
+            }
             error => unfit(error.to_string()),
         })?;
         let stat = fstat(&fd).map_err(|error| unfit(error.to_string()))?;
@@ -94,18 +99,24 @@ impl Directory {
         let (owner, mode) = (stat.st_uid, stat.st_mode);
         let (open, sticky) = (mode & 0o022 != 0, mode & 0o1000 != 0);
         match sharing {
-            Sharing::Own if owner != me => Err(unfit(format!("it belongs to user {owner}; it should to user {me}"))),
-            Sharing::Sticky if owner != me && owner != 0 => {
-                Err(unfit(format!("it belongs to user {owner}; it should to user {me} or root")))
-            }
-            Sharing::Own if open => {
-                Err(unfit(format!("others may write in it, its mode {:o} should be 755", mode & 0o7777)))
-            }
+            Sharing::Own if owner != me => Err(unfit(format!(
+                "it belongs to user {owner}; it should to user {me}"
+            ))),
+            Sharing::Sticky if owner != me && owner != 0 => Err(unfit(format!(
+                "it belongs to user {owner}; it should to user {me} or root"
+            ))),
+            Sharing::Own if open => Err(unfit(format!(
+                "others may write in it, its mode {:o} should be 755",
+                mode & 0o7777
+            ))),
             Sharing::Sticky if open && !sticky => Err(unfit(format!(
                 "others may remove what is in it, its mode {:o} should be 1777 or 755",
                 mode & 0o7777
             ))),
-            _ => Ok(Directory { path: path.to_owned(), fd: Arc::new(fd) }),
+            _ => Ok(Directory {
+                path: path.to_owned(),
+                fd: Arc::new(fd),
+            }),
         }
     }
 
@@ -114,23 +125,32 @@ impl Directory {
         let name = ".peal.lock";
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // Others cannot open it, and so not hold us up.
-        let lock = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600)).map_err(|error| self.io(name, error))?;
+        let lock = openat(&self.fd, name, flags, Mode::from_raw_mode(0o600))
+            .map_err(|error| self.io(name, error))?;
         flock(&lock, FlockOperation::LockExclusive).map_err(|error| self.io(name, error))?;
         Ok(lock)
     }
 
     /// Removes what servers left that were killed.
     pub(super) fn sweep(&self) {
-        let Ok(entries) = Dir::read_from(&self.fd) else { return };
+        let Ok(entries) = Dir::read_from(&self.fd) else {
+            return;
+        };
         for entry in entries.flatten() {
-            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_ours(name)) else { continue };
+            let Some(name) = entry.file_name().to_str().ok().filter(|name| is_ours(name)) else {
+                continue;
+            };
             if let Some(locked) = locked_by(name) {
                 // Those with a file go with it.
                 let alone = statat(&self.fd, locked, AtFlags::SYMLINK_NOFOLLOW).is_err();
                 if alone && self.lock_state(locked) == LockState::Free {
                     self.remove(name);
                 }
-            } else if let Some(Found { owner: Owner::Nobody, .. }) = self.look_at(name) {
+            } else if let Some(Found {
+                owner: Owner::Nobody,
+                ..
+            }) = self.look_at(name)
+            {
                 self.remove(name);
                 if self.lock_state(name) == LockState::Free {
                     self.remove(&lock_of(name));
@@ -141,44 +161,72 @@ impl Directory {
 
     fn remove(&self, name: &str) {
         match unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) => tracing::info!(path = ?self.path.join(name), "what a dead server left is removed"),
-            Err(error) => tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays"),
+            Ok(()) => {
+                tracing::info!(path = ?self.path.join(name), "what a dead server left is removed")
+            }
+            Err(error) => {
+                tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays")
+            }
         }
     }
 
     /// Writes a file whole, in place of what a dead server left.
     pub(super) fn write(&self, name: &str, contents: &str) -> Result<Entry, RendezvousError> {
-        if let Some(Found { owner: Owner::Process(pid), uid }) = self.look_at(name)
+        if let Some(Found {
+            owner: Owner::Process(pid),
+            uid,
+        }) = self.look_at(name)
             && [0, geteuid().as_raw()].contains(&uid)
         {
-            return Err(RendezvousError::Taken { path: self.path.join(name), pid });
+            return Err(RendezvousError::Taken {
+                path: self.path.join(name),
+                pid,
+            });
         }
-        let Some(lock) = self.lock(name).map_err(|error| self.io(&lock_of(name), error))? else {
+        let Some(lock) = self
+            .lock(name)
+            .map_err(|error| self.io(&lock_of(name), error))?
+        else {
             // Its server has not come to say its number.
-            return Err(RendezvousError::Taken { path: self.path.join(name), pid: 0 });
+            return Err(RendezvousError::Taken {
+                path: self.path.join(name),
+                pid: 0,
+            });
         };
         let unfinished = format!(".{name}.{}", std::process::id());
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
         let create = || openat(&self.fd, &unfinished, flags, Mode::from_raw_mode(0o600));
         let fd = create().or_else(|error| match error {
             // Of a server that had our number before; whose else it is stays, and we fail.
-            Errno::EXIST => unlinkat(&self.fd, &unfinished, AtFlags::empty()).and_then(|()| create()),
+            Errno::EXIST => {
+                unlinkat(&self.fd, &unfinished, AtFlags::empty()).and_then(|()| create())
+            }
             error => Err(error),
         });
         let file = File::from(fd.map_err(|error| self.io(name, error))?);
-        let written = self.fill(&file, contents).and_then(|()| renameat(&self.fd, &unfinished, &self.fd, name));
+        let written = self
+            .fill(&file, contents)
+            .and_then(|()| renameat(&self.fd, &unfinished, &self.fd, name));
         if let Err(error) = written {
             // What is left of it the next sweep removes.
             let _ = unlinkat(&self.fd, &unfinished, AtFlags::empty());
             return Err(self.io(name, error));
         }
-        Ok(Entry { path: self.path.join(name), directory: self.clone(), name: name.to_owned(), file, lock })
+        Ok(Entry {
+            path: self.path.join(name),
+            directory: self.clone(),
+            name: name.to_owned(),
+            file,
+            lock,
+        })
     }
 
     /// Locks a name; nothing if a server has it. What is in the way and no server's is removed, if the system lets us.
     fn lock(&self, name: &str) -> Result<Option<OwnedFd>, Errno> {
         let lock = lock_of(name);
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags =
+            OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         for _ in 0..ATTEMPTS {
             let fd = match openat(&self.fd, &lock, flags, Mode::from_raw_mode(0o600)) {
                 Ok(fd) => fd,
@@ -207,7 +255,10 @@ impl Directory {
 
     /// Whether what has this name is the file that is open.
     fn has(&self, name: &str, file: impl AsFd) -> bool {
-        match (fstat(file), statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)) {
+        match (
+            fstat(file),
+            statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW),
+        ) {
             (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
             _ => false,
         }
@@ -216,7 +267,9 @@ impl Directory {
     /// Whether a server holds the lock of a name.
     fn lock_state(&self, name: &str) -> LockState {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let Ok(fd) = openat(&self.fd, lock_of(name), flags, Mode::empty()) else { return LockState::None };
+        let Ok(fd) = openat(&self.fd, lock_of(name), flags, Mode::empty()) else {
+            return LockState::None;
+        };
         if !fstat(&fd).is_ok_and(|stat| is_trusted_file(&stat)) {
             return LockState::None;
         }
@@ -227,7 +280,8 @@ impl Directory {
     }
 
     fn fill(&self, mut file: &File, contents: &str) -> Result<(), Errno> {
-        file.write_all(contents.as_bytes()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        file.write_all(contents.as_bytes())
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // Where a server is, is no secret: who may attach it decides itself, and tools of other users may.
         fchmod(file.as_fd(), Mode::from_raw_mode(0o644))
     }
@@ -249,14 +303,22 @@ impl Directory {
             // The number may be that of another process by now.
             (LockState::Free, _) => Owner::Nobody,
             // A server of the C library's has none.
-            (LockState::None, Some(pid)) if Path::new(&format!("/proc/{pid}")).exists() => Owner::Process(pid),
+            (LockState::None, Some(pid)) if Path::new(&format!("/proc/{pid}")).exists() => {
+                Owner::Process(pid)
+            }
             (LockState::None, _) => Owner::Nobody,
         };
-        Some(Found { owner, uid: stat.st_uid })
+        Some(Found {
+            owner,
+            uid: stat.st_uid,
+        })
     }
 
     fn io(&self, name: &str, error: Errno) -> RendezvousError {
-        RendezvousError::Io { path: self.path.join(name), source: error.into() }
+        RendezvousError::Io {
+            path: self.path.join(name),
+            source: error.into(),
+        }
     }
 }
 

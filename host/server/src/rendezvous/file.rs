@@ -6,8 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The lines of a file: where the server is, its release, its process, as whom it runs, and since when.
 pub(super) fn contents(uri: &ServerUri, pid: u32, who: Identity, started: SystemTime) -> String {
-    let seconds = started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    format!("{uri}\n{SERVED_VERSION}\n{pid}\n{}:{}\n{}\n\n", who.uid, who.gid, ctime(seconds))
+    let seconds = started
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    format!(
+        "{uri}\n{SERVED_VERSION}\n{pid}\n{}:{}\n{}\n\n",
+        who.uid,
+        who.gid,
+        ctime(seconds)
+    )
 }
 
 /// The process that a file names.
@@ -18,17 +26,25 @@ pub(super) fn pid(contents: &str) -> Option<u32> {
 /// A time as `ctime` prints it, in UTC.
 fn ctime(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let (mut days, second) = (seconds / 86_400, seconds % 86_400);
     // The first of January 1970 was a Thursday.
-    let weekday = DAYS.into_iter().cycle().nth((days % 7) as usize).unwrap_or_default();
+    let weekday = DAYS
+        .into_iter()
+        .cycle()
+        .nth((days % 7) as usize)
+        .unwrap_or_default();
     let mut year = 1970;
     while days >= length_of(year) {
         days -= length_of(year);
         year += 1;
     }
     let february = length_of(year) - 337;
-    let mut months = MONTHS.into_iter().zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]);
+    let mut months = MONTHS
+        .into_iter()
+        .zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]);
     let month = months.find(|(_, length)| {
         let here = days < *length;
         days -= if here { 0 } else { *length };
@@ -36,7 +52,10 @@ fn ctime(seconds: u64) -> String {
     });
     let month = month.unwrap_or_default().0;
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{weekday} {month} {:>2} {hour:02}:{minute:02}:{second:02} {year}", days + 1)
+    format!(
+        "{weekday} {month} {:>2} {hour:02}:{minute:02}:{second:02} {year}",
+        days + 1
+    )
 }
 
 /// The days of a year.
@@ -72,7 +91,11 @@ mod tests {
         let wanted = "labserver.0;tcp4://127.0.0.1:54661\n4.2.2peal\n2095\n0:5\nSat Nov 21 02:05:24 2026\n\n";
         assert_eq!(contents, wanted);
         assert_eq!(pid(&contents), Some(2095));
-        for torn in ["", "labserver.0;tcp4://127.0.0.1:54661\n4.2.2peal\n", "a\nb\nc\n"] {
+        for torn in [
+            "",
+            "labserver.0;tcp4://127.0.0.1:54661\n4.2.2peal\n",
+            "a\nb\nc\n",
+        ] {
             assert_eq!(pid(torn), None);
         }
     }

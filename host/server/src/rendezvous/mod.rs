@@ -58,8 +58,14 @@ impl Default for ToolSettings {
 impl ToolSettings {
     /// Where tools look in an environment.
     pub fn of(get: impl Fn(&'static str) -> Option<OsString>) -> ToolSettings {
-        let set = |name| get(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let system_dir = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"].into_iter().find_map(set);
+        let set = |name| {
+            get(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let system_dir = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"]
+            .into_iter()
+            .find_map(set);
         let settings = ToolSettings {
             session_dir: PathBuf::new(),
             system_dir: PathBuf::new(),
@@ -67,13 +73,21 @@ impl ToolSettings {
             hostname: crate::hostname(),
         };
         let settings = settings.below(system_dir.unwrap_or_else(|| PathBuf::from("/tmp")));
-        let session_dir = set(variable::SERVER_TMPDIR).unwrap_or_else(|| settings.session_dir.clone());
-        ToolSettings { session_dir, ..settings }
+        let session_dir =
+            set(variable::SERVER_TMPDIR).unwrap_or_else(|| settings.session_dir.clone());
+        ToolSettings {
+            session_dir,
+            ..settings
+        }
     }
 
     /// The same with another directory of the system, and this user's below it.
     pub fn below(self, system_dir: PathBuf) -> ToolSettings {
-        ToolSettings { session_dir: usual_session(&system_dir), system_dir, ..self }
+        ToolSettings {
+            session_dir: usual_session(&system_dir),
+            system_dir,
+            ..self
+        }
     }
 
     /// Opens the directory of the session. Whoever made the usual one first does not keep root's server from starting, which
@@ -111,7 +125,9 @@ pub enum RendezvousError {
         why: String,
     },
     /// Another server has that file.
-    #[error("{path:?} belongs to a server that runs, process {pid}; if that is no server, remove the file")]
+    #[error(
+        "{path:?} belongs to a server that runs, process {pid}; if that is no server, remove the file"
+    )]
     Taken {
         /// The file.
         path: PathBuf,
@@ -153,7 +169,10 @@ impl Rendezvous {
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
         let pid = std::process::id();
-        let who = Identity { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let who = Identity {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+        };
         let contents = file::contents(uri, pid, who, SystemTime::now());
         let host = &settings.hostname;
         let mut names = vec![format!("pmix.{host}.tool.{pid}")];
@@ -173,7 +192,9 @@ impl Rendezvous {
         drop(turn);
         if settings.serves == Serves::System {
             let system = Directory::open(&settings.system_dir, Sharing::Sticky)?;
-            files.0.push(system.write(&format!("pmix.sys.{host}"), &contents)?);
+            files
+                .0
+                .push(system.write(&format!("pmix.sys.{host}"), &contents)?);
         }
         Ok(files)
     }
@@ -190,5 +211,9 @@ const LONGEST: usize = 128;
 fn file_name_of(nspace: &Nspace) -> Result<&str, RendezvousError> {
     let name = nspace.as_str();
     let fits = !name.is_empty() && name.len() <= LONGEST && !name.contains(['/', '\0']);
-    if fits { Ok(name) } else { Err(RendezvousError::Nspace(nspace.clone())) }
+    if fits {
+        Ok(name)
+    } else {
+        Err(RendezvousError::Nspace(nspace.clone()))
+    }
 }

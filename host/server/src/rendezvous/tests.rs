@@ -13,12 +13,19 @@ struct Node {
 
 impl Node {
     fn new() -> Node {
-        Node { root: tempfile::tempdir().unwrap() }
+        Node {
+            root: tempfile::tempdir().unwrap(),
+        }
     }
 
     fn settings(&self, serves: Serves) -> ToolSettings {
         let system_dir = self.root.path().to_owned();
-        ToolSettings { session_dir: system_dir.join("session"), system_dir, serves, hostname: "node".to_owned() }
+        ToolSettings {
+            session_dir: system_dir.join("session"),
+            system_dir,
+            serves,
+            hostname: "node".to_owned(),
+        }
     }
 
     fn publish(&self, serves: Serves) -> Result<Rendezvous, RendezvousError> {
@@ -32,8 +39,9 @@ impl Node {
 
     /// The files, without locks.
     fn files(&self) -> Vec<String> {
-        let names =
-            fs::read_dir(self.session()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(self.session())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<String> = names.filter(|name| !name.ends_with(".lock")).collect();
         names.sort();
         names
@@ -56,18 +64,37 @@ fn a_server_is_found_by_process_and_namespace_as_long_as_it_is_there() {
     let node = Node::new();
     let pid = std::process::id();
     let published = node.publish(Serves::Itself).unwrap();
-    let wanted = [format!("pmix.node.tool.{pid}"), "pmix.node.tool.job".into(), "pmix.node.tool.server".into()];
+    let wanted = [
+        format!("pmix.node.tool.{pid}"),
+        "pmix.node.tool.job".into(),
+        "pmix.node.tool.server".into(),
+    ];
     assert_eq!(node.files(), wanted);
     for path in published.paths() {
-        assert_eq!((mode(path), fs::metadata(path).unwrap().uid()), (0o644, geteuid().as_raw()));
+        assert_eq!(
+            (mode(path), fs::metadata(path).unwrap().uid()),
+            (0o644, geteuid().as_raw())
+        );
         let lock = format!(".{}.lock", path.file_name().unwrap().to_str().unwrap());
-        assert_eq!(mode(&path.with_file_name(lock)), 0o600, "who could open it could hold it");
+        assert_eq!(
+            mode(&path.with_file_name(lock)),
+            0o600,
+            "who could open it could hold it"
+        );
         let text = fs::read_to_string(path).unwrap();
-        assert!(text.starts_with(&format!("server.0;tcp4://127.0.0.1:54661\n4.2.2peal\n{pid}\n")), "{text}");
+        assert!(
+            text.starts_with(&format!(
+                "server.0;tcp4://127.0.0.1:54661\n4.2.2peal\n{pid}\n"
+            )),
+            "{text}"
+        );
     }
     assert_eq!(mode(&node.session()) & 0o022, 0);
     drop(published);
-    let left: Vec<_> = fs::read_dir(node.session()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = fs::read_dir(node.session())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left, [".peal.lock"]);
 }
 
@@ -77,7 +104,11 @@ fn a_server_whose_lock_is_free_is_dead_whoever_has_its_number_now() {
     drop(node.publish(Serves::System).unwrap());
     // As a killed server leaves them, and its number is that of a process that lives.
     let leave = |dir: &Path, name: &str| {
-        fs::write(dir.join(name), "old.0;tcp4://127.0.0.1:1\n4.2.2peal\n1\n0:0\n\n\n").unwrap();
+        fs::write(
+            dir.join(name),
+            "old.0;tcp4://127.0.0.1:1\n4.2.2peal\n1\n0:0\n\n\n",
+        )
+        .unwrap();
         fs::write(dir.join(format!(".{name}.lock")), "").unwrap();
     };
     let (session, system) = (node.session(), node.root.path());
@@ -98,7 +129,10 @@ fn a_server_whose_lock_is_free_is_dead_whoever_has_its_number_now() {
     leave(system, "pmix.sys.node");
     fs::remove_file(system.join(".pmix.sys.node.lock")).unwrap();
     let error = node.publish(Serves::System).unwrap_err();
-    assert!(matches!(error, RendezvousError::Taken { pid: 1, .. }), "{error}");
+    assert!(
+        matches!(error, RendezvousError::Taken { pid: 1, .. }),
+        "{error}"
+    );
 }
 
 /// In a directory where all may write, whoever made something first would else say who may serve.
@@ -130,7 +164,10 @@ fn lock_held_by_another_user_delays_no_server() {
 #[test]
 fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_starting() {
     let node = Node::new();
-    let settings = ToolSettings { hostname: "node".to_owned(), ..ToolSettings::of(|_| None) };
+    let settings = ToolSettings {
+        hostname: "node".to_owned(),
+        ..ToolSettings::of(|_| None)
+    };
     let settings = settings.below(node.root.path().to_owned());
     let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
     let safe = node.root.path().join("safe");
@@ -141,7 +178,10 @@ fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_start
     assert!(published.paths().all(|path| path.starts_with(&safe)));
     assert!(settings.open_session(None).is_err());
     // One that was asked for is taken or is not.
-    let named = ToolSettings { session_dir: node.root.path().join("named"), ..settings };
+    let named = ToolSettings {
+        session_dir: node.root.path().join("named"),
+        ..settings
+    };
     symlink("/", &named.session_dir).unwrap();
     assert!(named.open_session(Some(&safe)).is_err());
 }
@@ -153,7 +193,10 @@ fn only_a_server_of_the_session_or_system_is_found_as_such_and_there_is_one() {
     let first = node.publish(Serves::Session).unwrap();
     assert!(node.files().contains(&"pmix.node.tool".to_owned()) && !system.exists());
     let second = node.publish(Serves::Session).unwrap_err().to_string();
-    assert!(second.contains("belongs to a server that runs, process "), "{second}");
+    assert!(
+        second.contains("belongs to a server that runs, process "),
+        "{second}"
+    );
     drop(first);
     let first = node.publish(Serves::System).unwrap();
     assert!(system.exists());
@@ -177,7 +220,9 @@ fn what_a_dead_server_left_is_replaced_and_what_lives_stays() {
     let _published = node.publish(Serves::Itself).unwrap();
     let files = node.files();
     assert_eq!(files.len(), 5, "{files:?}");
-    assert!(files.contains(&"letter".to_owned()) && files.contains(&"pmix.other.tool.9".to_owned()));
+    assert!(
+        files.contains(&"letter".to_owned()) && files.contains(&"pmix.other.tool.9".to_owned())
+    );
     let job = fs::read_to_string(node.session().join("pmix.node.tool.job")).unwrap();
     assert!(job.starts_with("server.0;"), "{job}");
 }
@@ -201,7 +246,10 @@ fn traps_are_not_stepped_into() {
     // A link where a file shall be, finished or not.
     drop(node.publish(Serves::Itself).unwrap());
     let pid = std::process::id();
-    for name in ["pmix.node.tool.job".to_owned(), format!(".pmix.node.tool.job.{pid}")] {
+    for name in [
+        "pmix.node.tool.job".to_owned(),
+        format!(".pmix.node.tool.job.{pid}"),
+    ] {
         symlink(&victim, node.session().join(name)).unwrap();
     }
     symlink(&victim, node.root.path().join("pmix.sys.node")).unwrap();
@@ -232,7 +280,10 @@ fn session_directory_of_another_user_is_refused() {
     drop(node.publish(Serves::System).unwrap());
     std::os::unix::fs::chown(node.session(), Some(65_534), None).unwrap();
     let error = node.publish(Serves::System).unwrap_err().to_string();
-    assert!(error.contains("it belongs to user 65534; it should to user 0"), "{error}");
+    assert!(
+        error.contains("it belongs to user 65534; it should to user 0"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -241,7 +292,8 @@ fn a_namespace_is_no_path() {
     let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
     for name in ["../job", "/etc/passwd", &"x".repeat(200)] {
         let nspace = Nspace::new(name).unwrap();
-        let error = Rendezvous::publish(&node.settings(Serves::Itself), &uri, &[nspace]).unwrap_err();
+        let error =
+            Rendezvous::publish(&node.settings(Serves::Itself), &uri, &[nspace]).unwrap_err();
         assert!(matches!(error, RendezvousError::Nspace(_)), "{error}");
     }
 }
@@ -249,11 +301,25 @@ fn a_namespace_is_no_path() {
 #[test]
 fn files_lie_where_tools_look() {
     let of = |pairs: &[(&str, &str)]| {
-        ToolSettings::of(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into()))
+        ToolSettings::of(|name| {
+            pairs
+                .iter()
+                .find(|pair| pair.0 == name)
+                .map(|pair| pair.1.into())
+        })
     };
     let uid = geteuid().as_raw();
     assert_eq!(of(&[]).session_dir, Path::new(&format!("/tmp/peal-{uid}")));
-    assert_eq!(of(&[("TMPDIR", "/a"), ("PMIX_SYSTEM_TMPDIR", "/b")]).system_dir, Path::new("/b"));
-    assert_eq!(of(&[("TMPDIR", ""), ("TMP", "/c")]).session_dir, Path::new(&format!("/c/peal-{uid}")));
-    assert_eq!(of(&[("PMIX_SERVER_TMPDIR", "/d")]).session_dir, Path::new("/d"));
+    assert_eq!(
+        of(&[("TMPDIR", "/a"), ("PMIX_SYSTEM_TMPDIR", "/b")]).system_dir,
+        Path::new("/b")
+    );
+    assert_eq!(
+        of(&[("TMPDIR", ""), ("TMP", "/c")]).session_dir,
+        Path::new(&format!("/c/peal-{uid}"))
+    );
+    assert_eq!(
+        of(&[("PMIX_SERVER_TMPDIR", "/d")]).session_dir,
+        Path::new("/d")
+    );
 }

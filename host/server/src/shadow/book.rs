@@ -44,26 +44,53 @@ impl Page {
     fn new(digest: Digest) -> Page {
         let since = now();
         let (answers, differences) = (BTreeMap::new(), VecDeque::new());
-        Page { digest, since, calls: 0, failed: 0, missed: 0, differed: 0, answers, differences }
+        Page {
+            digest,
+            since,
+            calls: 0,
+            failed: 0,
+            missed: 0,
+            differed: 0,
+            answers,
+            differences,
+        }
     }
 
     fn note(&mut self, seen: Seen) {
         self.calls += 1;
-        let Seen { about, answer, difference, failure } = seen;
+        let Seen {
+            about,
+            answer,
+            difference,
+            failure,
+        } = seen;
         let known = self.answers.len() < ANSWERS || self.answers.contains_key(&answer);
-        *self.answers.entry(if known { answer } else { OTHERS.to_owned() }).or_default() += 1;
+        *self
+            .answers
+            .entry(if known { answer } else { OTHERS.to_owned() })
+            .or_default() += 1;
         self.failed += u64::from(failure.is_some());
-        let Some((actual, would)) = difference else { return };
+        let Some((actual, would)) = difference else {
+            return;
+        };
         self.differed += 1;
         if self.differences.len() == DIFFERENCES {
             self.differences.pop_front();
         }
-        self.differences.push_back(ShadowDifference { at: now(), about, actual, would });
+        self.differences.push_back(ShadowDifference {
+            at: now(),
+            about,
+            actual,
+            would,
+        });
     }
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
 }
 
 /// A page for each shadow.
@@ -93,19 +120,26 @@ impl Book {
             answers: page.answers.clone(),
             differences: page.differences.iter().cloned().collect(),
         };
-        self.pages().iter().filter(|((_, module), _)| module == name).map(report).collect()
+        self.pages()
+            .iter()
+            .filter(|((_, module), _)| module == name)
+            .map(report)
+            .collect()
     }
 
     /// Forgets those that are shadows no more.
     pub(super) fn keep(&self, stays: impl Fn(&Owner, &str) -> bool) {
-        self.pages().retain(|(owner, module), _| stays(owner, module));
+        self.pages()
+            .retain(|(owner, module), _| stays(owner, module));
     }
 
     /// Another component under the same name begins anew.
     fn at(&self, owner: &Owner, module: &Module, work: impl FnOnce(&mut Page)) {
         let mut pages = self.pages();
         let key = (owner.clone(), module.name().to_owned());
-        let page = pages.entry(key).or_insert_with(|| Page::new(module.digest()));
+        let page = pages
+            .entry(key)
+            .or_insert_with(|| Page::new(module.digest()));
         if page.digest != module.digest() {
             *page = Page::new(module.digest());
         }

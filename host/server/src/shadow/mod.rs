@@ -4,7 +4,9 @@
 
 mod book;
 
-use crate::{admin::ShadowReport, chains::HostedHandler, decisions::HostedPolicy, metrics::Metrics};
+use crate::{
+    admin::ShadowReport, chains::HostedHandler, decisions::HostedPolicy, metrics::Metrics,
+};
 use book::{Book, Seen};
 use peal_core::{
     chain::{Finished, PendingCall},
@@ -42,7 +44,11 @@ pub(crate) struct PolicyFork {
 impl Shadows {
     /// Nobody has been seen yet.
     pub(crate) fn new(pool: &Arc<GuestPool>, metrics: &Arc<Metrics>) -> Shadows {
-        Shadows(Arc::new(Inner { pool: pool.clone(), book: Book::default(), metrics: metrics.clone() }))
+        Shadows(Arc::new(Inner {
+            pool: pool.clone(),
+            book: Book::default(),
+            metrics: metrics.clone(),
+        }))
     }
 
     /// What was seen of the shadows of this name.
@@ -58,7 +64,9 @@ impl Shadows {
     /// Asks a policy that looked on what it would have said.
     pub(crate) fn decide(&self, fork: PolicyFork, actual: Verdict) {
         let module = fork.pending.policy().module.clone();
-        self.run(&Owner::Site, module, move |module| policy(module, fork, &actual));
+        self.run(&Owner::Site, module, move |module| {
+            policy(module, fork, &actual)
+        });
     }
 
     /// Hands an event to a handler that looked on.
@@ -70,10 +78,17 @@ impl Shadows {
         actual: Arc<Finished>,
     ) {
         let module = pending.member().handler.module.clone();
-        self.run(owner, module, move |module| handler(module, &pending, source, &actual));
+        self.run(owner, module, move |module| {
+            handler(module, &pending, source, &actual)
+        });
     }
 
-    fn run(&self, owner: &Owner, module: Arc<Module>, look: impl FnOnce(&Module) -> Seen + Send + 'static) {
+    fn run(
+        &self,
+        owner: &Owner,
+        module: Arc<Module>,
+        look: impl FnOnce(&Module) -> Seen + Send + 'static,
+    ) {
         let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
         let looked = self.0.pool.try_run(move || {
             let seen = look(&shadow);
@@ -89,9 +104,22 @@ impl Shadows {
 
 /// What would have been concluded, had it been asked. Those behind it are taken to say what they said.
 fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
-    let PolicyFork { number, pending, mut later } = fork;
-    let call = PolicyCall { number, request: pending.request().clone(), steps: pending.steps().clone() };
-    let PolicyResult { outcome, infos, amendment, .. } = module.decide(&call);
+    let PolicyFork {
+        number,
+        pending,
+        mut later,
+    } = fork;
+    let call = PolicyCall {
+        number,
+        request: pending.request().clone(),
+        steps: pending.steps().clone(),
+    };
+    let PolicyResult {
+        outcome,
+        infos,
+        amendment,
+        ..
+    } = module.decide(&call);
     let about = request(&call.request);
     let failure = outcome.as_ref().err().map(|failure| failure.reason.clone());
     let answer = match &outcome {
@@ -100,8 +128,15 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
         Ok(PolicyOutcome::Deny(status)) => format!("deny {status}"),
         Err(failure) => format!("failed with {}", failure.kind.status()),
     };
-    let outcome = outcome.map_err(|failure| PolicyFailure { status: failure.kind.status(), reason: failure.reason });
-    let mut run = pending.finish(Said { outcome, infos, amendment });
+    let outcome = outcome.map_err(|failure| PolicyFailure {
+        status: failure.kind.status(),
+        reason: failure.reason,
+    });
+    let mut run = pending.finish(Said {
+        outcome,
+        infos,
+        amendment,
+    });
     let would = loop {
         let pending = match run.advance() {
             NextPolicy::Done(decided) => break decided.verdict,
@@ -113,15 +148,32 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
         };
     };
     let differs = !same(actual, &would);
-    Seen { about, answer, difference: differs.then(|| (verdict(actual), verdict(&would))), failure }
+    Seen {
+        about,
+        answer,
+        difference: differs.then(|| (verdict(actual), verdict(&would))),
+        failure,
+    }
 }
 
 /// Whoever decided, what matters is what was decided.
 fn same(one: &Verdict, other: &Verdict) -> bool {
     match (one, other) {
         (
-            Verdict::Granted { amended, range, data, answer, .. },
-            Verdict::Granted { amended: a, range: r, data: d, answer: s, .. },
+            Verdict::Granted {
+                amended,
+                range,
+                data,
+                answer,
+                ..
+            },
+            Verdict::Granted {
+                amended: a,
+                range: r,
+                data: d,
+                answer: s,
+                ..
+            },
         ) => (amended, range, data, answer) == (a, r, d, s),
         (Verdict::Denied { status, .. }, Verdict::Denied { status: too, .. }) => status == too,
         _ => false,
@@ -130,8 +182,16 @@ fn same(one: &Verdict, other: &Verdict) -> bool {
 
 fn verdict(verdict: &Verdict) -> String {
     match verdict {
-        Verdict::Granted { by, amended, range, data, answer } => {
-            let range = range.map(|range| format!(" to {range}")).unwrap_or_default();
+        Verdict::Granted {
+            by,
+            amended,
+            range,
+            data,
+            answer,
+        } => {
+            let range = range
+                .map(|range| format!(" to {range}"))
+                .unwrap_or_default();
             format!(
                 "granted{range} by {by}, {} infos",
                 amended.len() + data.as_ref().map_or(0, Vec::len) + answer.len()
@@ -143,23 +203,49 @@ fn verdict(verdict: &Verdict) -> String {
 
 /// A request in a few words.
 fn request(request: &PolicyRequest) -> String {
-    let who = request.requester.as_ref().map_or("nobody by name".to_owned(), ToString::to_string);
-    let user = request.identity.map(|identity| format!(" (uid {})", identity.uid)).unwrap_or_default();
+    let who = request
+        .requester
+        .as_ref()
+        .map_or("nobody by name".to_owned(), ToString::to_string);
+    let user = request
+        .identity
+        .map(|identity| format!(" (uid {})", identity.uid))
+        .unwrap_or_default();
     let what = match &request.matter {
         Matter::Event { code, range } => format!("event {code}, range {range}"),
-        Matter::Registration => format!("registration for {}", counted(request.codes.len(), "code")),
+        Matter::Registration => {
+            format!("registration for {}", counted(request.codes.len(), "code"))
+        }
         Matter::Connection(_) => "connection".to_owned(),
-        Matter::JobControl => format!("job control of {}", counted(request.targets.len(), "target")),
+        Matter::JobControl => format!(
+            "job control of {}",
+            counted(request.targets.len(), "target")
+        ),
         Matter::Monitor => format!("monitor of {}", counted(request.targets.len(), "target")),
-        Matter::Provision => counted(request.provision.as_ref().map_or(0, |provision| provision.nodes.len()), "node"),
+        Matter::Provision => counted(
+            request
+                .provision
+                .as_ref()
+                .map_or(0, |provision| provision.nodes.len()),
+            "node",
+        ),
         Matter::Log => format!("log request of {}", counted(request.infos.len(), "info")),
         Matter::Group(kind) => {
-            let name = request.group_name.as_deref().unwrap_or("a group that is not named");
-            format!("{kind} of group {name:?} with {}", counted(request.targets.len(), "proc"))
+            let name = request
+                .group_name
+                .as_deref()
+                .unwrap_or("a group that is not named");
+            format!(
+                "{kind} of group {name:?} with {}",
+                counted(request.targets.len(), "proc")
+            )
         }
         Matter::Spawn => {
-            let commands: Vec<&str> =
-                request.applications.iter().map(|application| application.command.as_str()).collect();
+            let commands: Vec<&str> = request
+                .applications
+                .iter()
+                .map(|application| application.command.as_str())
+                .collect();
             format!("spawn of {commands:?}")
         }
     };
@@ -173,33 +259,76 @@ fn handler(
     identity: Option<Identity>,
     actual: &Finished,
 ) -> Seen {
-    let (member, event, steps) = (pending.member(), pending.event_with_object(), pending.steps().clone());
+    let (member, event, steps) = (
+        pending.member(),
+        pending.event_with_object(),
+        pending.steps().clone(),
+    );
     let behind = actual.steps.len().saturating_sub(steps.len());
     let about = described(&event);
-    let call = EventCall { number: 0, registration: member.id.0, tag: member.handler.tag, event, identity, steps };
-    let HandlerResult { status, notifications, changes, controls, reports, failure, .. } = module.handle(&call);
+    let call = EventCall {
+        number: 0,
+        registration: member.id.0,
+        tag: member.handler.tag,
+        event,
+        identity,
+        steps,
+    };
+    let HandlerResult {
+        status,
+        notifications,
+        changes,
+        controls,
+        reports,
+        failure,
+        ..
+    } = module.handle(&call);
     let mut would = Vec::new();
     if status == code::PMIX_EVENT_ACTION_COMPLETE && behind > 0 {
-        would.push(format!("ended the chain before {}", counted(behind, "handler")));
+        would.push(format!(
+            "ended the chain before {}",
+            counted(behind, "handler")
+        ));
     }
     if !notifications.is_empty() {
-        let codes: Vec<String> = notifications.iter().map(|raised| raised.code.to_string()).collect();
+        let codes: Vec<String> = notifications
+            .iter()
+            .map(|raised| raised.code.to_string())
+            .collect();
         would.push(format!("raised {}", codes.join(", ")));
     }
     if !changes.is_empty() {
-        would.push(format!("changed {}", counted(changes.len(), "registration")));
+        would.push(format!(
+            "changed {}",
+            counted(changes.len(), "registration")
+        ));
     }
-    for (asked, times) in [("asked for job control", controls.len()), ("logged", reports.len())] {
+    for (asked, times) in [
+        ("asked for job control", controls.len()),
+        ("logged", reports.len()),
+    ] {
         if times > 0 {
             would.push(format!("{asked}, times {times}"));
         }
     }
-    let difference =
-        (!would.is_empty()).then(|| (format!("{} ran behind it", counted(behind, "handler")), would.join(", ")));
-    Seen { about, answer: status.to_string(), difference, failure: failure.map(|failure| failure.reason) }
+    let difference = (!would.is_empty()).then(|| {
+        (
+            format!("{} ran behind it", counted(behind, "handler")),
+            would.join(", "),
+        )
+    });
+    Seen {
+        about,
+        answer: status.to_string(),
+        difference,
+        failure: failure.map(|failure| failure.reason),
+    }
 }
 
 fn described(event: &Event) -> String {
-    let source = event.source.as_ref().map_or("the resource manager".to_owned(), ToString::to_string);
+    let source = event
+        .source
+        .as_ref()
+        .map_or("the resource manager".to_owned(), ToString::to_string);
     format!("event {}, range {}, from {source}", event.code, event.range)
 }

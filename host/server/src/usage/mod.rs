@@ -27,7 +27,10 @@ const LONGEST: u64 = 1 << 20;
 pub(crate) fn measure(asked: &Usage, identity: Identity, host: &dyn Host) -> UsageFound {
     let name = crate::hostname();
     if let Some(other) = asked.nodes.iter().find(|node| **node != name) {
-        return Err((code::PMIX_ERR_NOT_FOUND, format!("{other:?} is another node; this one is {name:?}")));
+        return Err((
+            code::PMIX_ERR_NOT_FOUND,
+            format!("{other:?} is another node; this one is {name:?}"),
+        ));
     }
     let fields = Fields(&asked.fields);
     match &asked.of {
@@ -67,7 +70,11 @@ fn processes(
 }
 
 fn some(found: Vec<Info>, what: &str) -> UsageFound {
-    if found.is_empty() { Err((code::PMIX_ERR_NOT_FOUND, format!("there is no {what} here"))) } else { Ok(found) }
+    if found.is_empty() {
+        Err((code::PMIX_ERR_NOT_FOUND, format!("there is no {what} here")))
+    } else {
+        Ok(found)
+    }
 }
 
 /// What our own process uses.
@@ -113,7 +120,10 @@ struct Assembly<'a> {
 
 impl<'a> Assembly<'a> {
     fn of(head: Vec<Info>, fields: Fields<'a>) -> Assembly<'a> {
-        Assembly { infos: head, fields }
+        Assembly {
+            infos: head,
+            fields,
+        }
     }
 
     fn put(&mut self, key: KeyName, value: impl FnOnce() -> Value) {
@@ -123,7 +133,9 @@ impl<'a> Assembly<'a> {
     }
 
     fn numbers(&mut self, numbers: impl IntoIterator<Item = (KeyName, u64)>) {
-        numbers.into_iter().for_each(|(key, number)| self.put(key, || Value::Uint64(number)));
+        numbers
+            .into_iter()
+            .for_each(|(key, number)| self.put(key, || Value::Uint64(number)));
     }
 
     /// Numbers of bytes, told in units of 2^20.
@@ -136,7 +148,9 @@ impl<'a> Assembly<'a> {
     }
 
     fn done(mut self, key: KeyName, sampled: KeyName) -> Info {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
         self.infos.push(Info::new(sampled, Value::Time(now)));
         Info::new(key, Value::DataArray(DataArray::infos(self.infos)))
     }
@@ -149,14 +163,23 @@ fn megabytes(bytes: u64) -> Value {
 
 /// A file of the kernel's, below a directory of it that is open.
 fn read(directory: impl AsFd, name: &str) -> io::Result<Vec<u8>> {
-    let file = File::from(openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+    let file = File::from(openat(
+        directory,
+        name,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
     let mut bytes = Vec::new();
     file.take(LONGEST).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 fn open_directory(path: &str) -> io::Result<OwnedFd> {
-    Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 #[cfg(test)]
@@ -168,11 +191,18 @@ mod tests {
     impl Host for Nobody {}
 
     fn me() -> Identity {
-        Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
+        Identity {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
     }
 
     fn asked(of: UsageOf, fields: &[KeyName]) -> Usage {
-        Usage { of, fields: fields.iter().map(|key| (*key).into()).collect(), nodes: BTreeSet::new() }
+        Usage {
+            of,
+            fields: fields.iter().map(|key| (*key).into()).collect(),
+            nodes: BTreeSet::new(),
+        }
     }
 
     fn is_missing(found: &UsageFound) -> bool {
@@ -180,46 +210,89 @@ mod tests {
     }
 
     fn inner(info: &Info) -> Vec<Info> {
-        let Value::DataArray(array) = &info.value else { panic!("{info:?}") };
+        let Value::DataArray(array) = &info.value else {
+            panic!("{info:?}")
+        };
         array.as_infos().unwrap().into_iter().cloned().collect()
     }
 
     #[test]
     fn a_process_tells_of_itself_what_was_asked_for() {
-        let own = || UsageOf::Procs { procs: Vec::new(), pids: [std::process::id()].into() };
+        let own = || UsageOf::Procs {
+            procs: Vec::new(),
+            pids: [std::process::id()].into(),
+        };
         let found = measure(&asked(own(), &[]), me(), &Nobody).unwrap();
         assert_eq!(found[0].key, key::PMIX_PROC_RESOURCE_USAGE);
         let infos = inner(&found[0]);
-        assert_eq!(infos[0], Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id())));
+        assert_eq!(
+            infos[0],
+            Info::new(key::PMIX_PROC_PID, Value::Pid(std::process::id()))
+        );
         let float = |key| match infos.value_of(key) {
             Some(Value::Float(number)) => *number,
             other => panic!("{key:?}: {other:?}"),
         };
         let (resident, all) = (float(key::PMIX_PROC_RSS), float(key::PMIX_PROC_VSIZE));
-        assert!(0.5 < resident && resident < all && all <= float(key::PMIX_PROC_PEAK_VSIZE), "{resident} of {all} MB");
+        assert!(
+            0.5 < resident && resident < all && all <= float(key::PMIX_PROC_PEAK_VSIZE),
+            "{resident} of {all} MB"
+        );
         assert!(0.0 < float(key::PMIX_PROC_PSS));
         assert!((0.0..10_000.0).contains(&float(key::PMIX_PROC_PERCENT_CPU)));
-        assert!(matches!(infos.value_of(key::PMIX_PROC_NUM_THREADS), Some(Value::Uint16(2..))));
-        assert!(matches!(infos.value_of(key::PMIX_PROC_SAMPLE_TIME), Some(Value::Time(1_700_000_000..))));
+        assert!(matches!(
+            infos.value_of(key::PMIX_PROC_NUM_THREADS),
+            Some(Value::Uint16(2..))
+        ));
+        assert!(matches!(
+            infos.value_of(key::PMIX_PROC_SAMPLE_TIME),
+            Some(Value::Time(1_700_000_000..))
+        ));
 
         let found = measure(&asked(own(), &[key::PMIX_PROC_CPU]), me(), &Nobody).unwrap();
         let infos = inner(&found[0]);
         let keys: Vec<&str> = infos.iter().map(|info| info.key.as_str()).collect();
         assert_eq!(
             keys,
-            [key::PMIX_PROC_PID.0, key::PMIX_HOSTNAME.0, key::PMIX_PROC_CPU.0, key::PMIX_PROC_SAMPLE_TIME.0]
+            [
+                key::PMIX_PROC_PID.0,
+                key::PMIX_HOSTNAME.0,
+                key::PMIX_PROC_CPU.0,
+                key::PMIX_PROC_SAMPLE_TIME.0
+            ]
         );
     }
 
     #[test]
     fn of_other_users_processes_nobody_is_told() {
-        let init = asked(UsageOf::Procs { procs: Vec::new(), pids: [1].into() }, &[]);
-        let somebody = Identity { uid: 54_321, gid: 54_321 };
-        assert_eq!(measure(&init, somebody, &Nobody).unwrap_err().0, code::PMIX_ERR_NO_PERMISSIONS);
-        let gone = asked(UsageOf::Procs { procs: Vec::new(), pids: [u32::MAX].into() }, &[]);
+        let init = asked(
+            UsageOf::Procs {
+                procs: Vec::new(),
+                pids: [1].into(),
+            },
+            &[],
+        );
+        let somebody = Identity {
+            uid: 54_321,
+            gid: 54_321,
+        };
+        assert_eq!(
+            measure(&init, somebody, &Nobody).unwrap_err().0,
+            code::PMIX_ERR_NO_PERMISSIONS
+        );
+        let gone = asked(
+            UsageOf::Procs {
+                procs: Vec::new(),
+                pids: [u32::MAX].into(),
+            },
+            &[],
+        );
         assert!(is_missing(&measure(&gone, me(), &Nobody)));
         let unknown = asked(
-            UsageOf::Procs { procs: vec![Proc::all(peal_model::Nspace::new("job").unwrap())], pids: [].into() },
+            UsageOf::Procs {
+                procs: vec![Proc::all(peal_model::Nspace::new("job").unwrap())],
+                pids: [].into(),
+            },
             &[],
         );
         assert!(is_missing(&measure(&unknown, me(), &Nobody)));
@@ -229,18 +302,47 @@ mod tests {
     fn a_node_tells_of_its_memory_its_disks_and_its_networks() {
         let found = measure(&asked(UsageOf::Node, &[]), me(), &Nobody).unwrap();
         let infos = inner(&found[0]);
-        assert_eq!(infos[0], Info::new(key::PMIX_HOSTNAME, Value::string(&crate::hostname())));
-        for key in [key::PMIX_NODE_LOAD_AVG, key::PMIX_NODE_MEM_TOTAL, key::PMIX_NODE_MEM_FREE] {
-            assert!(matches!(infos.value_of(key), Some(Value::Float(0.0..))), "{key:?} in {infos:?}");
+        assert_eq!(
+            infos[0],
+            Info::new(key::PMIX_HOSTNAME, Value::string(&crate::hostname()))
+        );
+        for key in [
+            key::PMIX_NODE_LOAD_AVG,
+            key::PMIX_NODE_MEM_TOTAL,
+            key::PMIX_NODE_MEM_FREE,
+        ] {
+            assert!(
+                matches!(infos.value_of(key), Some(Value::Float(0.0..))),
+                "{key:?} in {infos:?}"
+            );
         }
-        let nets = measure(&asked(UsageOf::Networks(["lo".to_owned()].into()), &[]), me(), &Nobody).unwrap();
+        let nets = measure(
+            &asked(UsageOf::Networks(["lo".to_owned()].into()), &[]),
+            me(),
+            &Nobody,
+        )
+        .unwrap();
         assert_eq!(nets.len(), 1);
-        assert_eq!(inner(&nets[0])[0], Info::new(key::PMIX_NETWORK_ID, Value::string("lo")));
+        assert_eq!(
+            inner(&nets[0])[0],
+            Info::new(key::PMIX_NETWORK_ID, Value::string("lo"))
+        );
         let fields = [key::PMIX_NODE_LOAD_AVG, key::PMIX_NETWORK_RESOURCE_USAGE];
         let nested = inner(&measure(&asked(UsageOf::Node, &fields), me(), &Nobody).unwrap()[0]);
-        assert!(nested.iter().any(|info| info.key == key::PMIX_NETWORK_RESOURCE_USAGE));
-        assert!(is_missing(&measure(&asked(UsageOf::Disks(["no such".to_owned()].into()), &[]), me(), &Nobody)));
-        let elsewhere = Usage { nodes: ["elsewhere".to_owned()].into(), ..asked(UsageOf::Node, &[]) };
+        assert!(
+            nested
+                .iter()
+                .any(|info| info.key == key::PMIX_NETWORK_RESOURCE_USAGE)
+        );
+        assert!(is_missing(&measure(
+            &asked(UsageOf::Disks(["no such".to_owned()].into()), &[]),
+            me(),
+            &Nobody
+        )));
+        let elsewhere = Usage {
+            nodes: ["elsewhere".to_owned()].into(),
+            ..asked(UsageOf::Node, &[])
+        };
         assert!(is_missing(&measure(&elsewhere, me(), &Nobody)));
     }
 }

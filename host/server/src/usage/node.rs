@@ -7,12 +7,17 @@ use std::collections::BTreeSet;
 
 /// A file directly below `/proc`; empty if there is none.
 fn text(name: &str) -> Vec<u8> {
-    open_directory("/proc").and_then(|proc| read(proc, name)).unwrap_or_default()
+    open_directory("/proc")
+        .and_then(|proc| read(proc, name))
+        .unwrap_or_default()
 }
 
 /// The usage of this node. That of its disks and networks is in it where they are named among what is wanted.
 pub(super) fn usage(fields: Fields<'_>) -> Info {
-    let mut of = Assembly::of(vec![Info::new(key::PMIX_HOSTNAME, Value::string(&hostname()))], fields);
+    let mut of = Assembly::of(
+        vec![Info::new(key::PMIX_HOSTNAME, Value::string(&hostname()))],
+        fields,
+    );
     if let Ok(load) = LoadAverage::from_read(text("loadavg").as_slice()) {
         of.put(key::PMIX_NODE_LOAD_AVG, || Value::Float(load.one));
         of.put(key::PMIX_NODE_LOAD_AVG5, || Value::Float(load.five));
@@ -37,22 +42,35 @@ pub(super) fn usage(fields: Fields<'_>) -> Info {
     }
     if fields.name(key::PMIX_NETWORK_RESOURCE_USAGE) {
         let networks = DataArray::infos(networks(&all, Fields::ALL));
-        of.put(key::PMIX_NETWORK_RESOURCE_USAGE, || Value::DataArray(networks));
+        of.put(key::PMIX_NETWORK_RESOURCE_USAGE, || {
+            Value::DataArray(networks)
+        });
     }
     of.done(key::PMIX_NODE_RESOURCE_USAGE, key::PMIX_NODE_SAMPLE_TIME)
 }
 
 /// The usage of the disks of these names; of all that have done anything, if none is named.
 pub(super) fn disks(wanted: &BTreeSet<String>, fields: Fields<'_>) -> Vec<Info> {
-    let DiskStats(all) = DiskStats::from_buf_read(text("diskstats").as_slice()).unwrap_or(DiskStats(Vec::new()));
+    let DiskStats(all) =
+        DiskStats::from_buf_read(text("diskstats").as_slice()).unwrap_or(DiskStats(Vec::new()));
     let is_wanted = |disk: &&DiskStat| {
-        if wanted.is_empty() { disk.reads > 0 || disk.writes > 0 } else { wanted.contains(&disk.name) }
+        if wanted.is_empty() {
+            disk.reads > 0 || disk.writes > 0
+        } else {
+            wanted.contains(&disk.name)
+        }
     };
-    all.iter().filter(is_wanted).map(|disk| of_disk(disk, fields)).collect()
+    all.iter()
+        .filter(is_wanted)
+        .map(|disk| of_disk(disk, fields))
+        .collect()
 }
 
 fn of_disk(disk: &DiskStat, fields: Fields<'_>) -> Info {
-    let mut of = Assembly::of(vec![Info::new(key::PMIX_DISK_ID, Value::string(&disk.name))], fields);
+    let mut of = Assembly::of(
+        vec![Info::new(key::PMIX_DISK_ID, Value::string(&disk.name))],
+        fields,
+    );
     of.numbers([
         (key::PMIX_DISK_READ_COMPLETED, disk.reads),
         (key::PMIX_DISK_READ_MERGED, disk.merged),
@@ -72,14 +90,26 @@ fn of_disk(disk: &DiskStat, fields: Fields<'_>) -> Info {
 /// The usage of the networks of these names; of all, if none is named.
 pub(super) fn networks(wanted: &BTreeSet<String>, fields: Fields<'_>) -> Vec<Info> {
     let found = net::InterfaceDeviceStatus::from_buf_read(text("net/dev").as_slice());
-    let mut all: Vec<net::DeviceStatus> = found.map(|found| found.0.into_values().collect()).unwrap_or_default();
+    let mut all: Vec<net::DeviceStatus> = found
+        .map(|found| found.0.into_values().collect())
+        .unwrap_or_default();
     all.sort_by(|one, other| one.name.cmp(&other.name));
-    let is_wanted = |network: &&net::DeviceStatus| wanted.is_empty() || wanted.contains(&network.name);
-    all.iter().filter(is_wanted).map(|network| of_network(network, fields)).collect()
+    let is_wanted =
+        |network: &&net::DeviceStatus| wanted.is_empty() || wanted.contains(&network.name);
+    all.iter()
+        .filter(is_wanted)
+        .map(|network| of_network(network, fields))
+        .collect()
 }
 
 fn of_network(network: &net::DeviceStatus, fields: Fields<'_>) -> Info {
-    let mut of = Assembly::of(vec![Info::new(key::PMIX_NETWORK_ID, Value::string(&network.name))], fields);
+    let mut of = Assembly::of(
+        vec![Info::new(
+            key::PMIX_NETWORK_ID,
+            Value::string(&network.name),
+        )],
+        fields,
+    );
     of.numbers([
         (key::PMIX_NET_RECVD_BYTES, network.recv_bytes),
         (key::PMIX_NET_RECVD_PCKTS, network.recv_packets),

@@ -25,8 +25,10 @@ struct Texts {
 /// The usage of a proc whose process is of this id; nothing, if it has ended.
 pub(crate) fn of_proc(proc: &Proc, pid: u32, fields: Fields<'_>) -> Option<Info> {
     let (_, texts) = look(pid, fields).ok()?;
-    let head =
-        vec![Info::new(key::PMIX_PROCID, Value::Proc(proc.clone())), Info::new(key::PMIX_PROC_PID, Value::Pid(pid))];
+    let head = vec![
+        Info::new(key::PMIX_PROCID, Value::Proc(proc.clone())),
+        Info::new(key::PMIX_PROC_PID, Value::Pid(pid)),
+    ];
     assemble(&texts, head, fields)
 }
 
@@ -34,14 +36,21 @@ pub(crate) fn of_proc(proc: &Proc, pid: u32, fields: Fields<'_>) -> Option<Info>
 pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
     let pid = std::process::id();
     let (_, texts) = look(pid, fields).ok()?;
-    assemble(&texts, vec![Info::new(key::PMIX_PROC_PID, Value::Pid(pid))], fields)
+    assemble(
+        &texts,
+        vec![Info::new(key::PMIX_PROC_PID, Value::Pid(pid))],
+        fields,
+    )
 }
 
 /// The usage of any process of this user; root may ask for those of others.
 pub(super) fn of_pid(pid: u32, identity: Identity, fields: Fields<'_>) -> io::Result<Info> {
     let (owner, texts) = look(pid, fields)?;
     if identity.uid != 0 && identity.uid != owner {
-        let why = format!("it belongs to user {owner}, who asks is user {}", identity.uid);
+        let why = format!(
+            "it belongs to user {owner}, who asks is user {}",
+            identity.uid
+        );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     let head = vec![Info::new(key::PMIX_PROC_PID, Value::Pid(pid))];
@@ -61,13 +70,19 @@ fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, Texts)> {
         } else {
             Vec::new()
         },
-        uptime: open_directory("/proc").and_then(|proc| read(proc, "uptime")).unwrap_or_default(),
+        uptime: open_directory("/proc")
+            .and_then(|proc| read(proc, "uptime"))
+            .unwrap_or_default(),
         tree: tree::look(pid),
     };
     Ok((owner, texts))
 }
 
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "the attribute is a float")]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "the attribute is a float"
+)]
 fn percent(used: u64, lived: u64) -> Value {
     Value::Float((used as f64 * 100.0 / lived.max(1) as f64) as f32)
 }
@@ -91,25 +106,50 @@ fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<In
     let hertz = clock_ticks_per_second().max(1);
     let used = stat.utime.saturating_add(stat.stime);
     let is_frozen = texts.tree.as_ref().is_some_and(tree::Texts::is_frozen);
-    of.put(key::PMIX_PROC_OS_STATE, || Value::string(&if is_frozen { STOPPED } else { stat.state }.to_string()));
+    of.put(key::PMIX_PROC_OS_STATE, || {
+        Value::string(&if is_frozen { STOPPED } else { stat.state }.to_string())
+    });
     of.put(key::PMIX_PROC_TIME, || Value::Timeval {
         seconds: (used / hertz).cast_signed(),
         microseconds: (used % hertz * 1_000_000 / hertz).cast_signed(),
     });
     if let Some(uptime) = uptime {
         let now = std::time::Duration::try_from_secs_f64(uptime.uptime).unwrap_or_default();
-        let ticks = u64::try_from(now.as_millis()).unwrap_or(u64::MAX).saturating_mul(hertz) / 1000;
-        of.put(key::PMIX_PROC_PERCENT_CPU, || percent(used, ticks.saturating_sub(stat.starttime)));
+        let ticks = u64::try_from(now.as_millis())
+            .unwrap_or(u64::MAX)
+            .saturating_mul(hertz)
+            / 1000;
+        of.put(key::PMIX_PROC_PERCENT_CPU, || {
+            percent(used, ticks.saturating_sub(stat.starttime))
+        });
     }
     // As the kernel counts, and so as OpenPMIx tells: more is less urgent.
-    of.put(key::PMIX_PROC_PRIORITY, || Value::Int32(i32::try_from(stat.priority).unwrap_or_default()));
-    of.put(key::PMIX_PROC_NUM_THREADS, || Value::Uint16(u16::try_from(stat.num_threads).unwrap_or(u16::MAX)));
+    of.put(key::PMIX_PROC_PRIORITY, || {
+        Value::Int32(i32::try_from(stat.priority).unwrap_or_default())
+    });
+    of.put(key::PMIX_PROC_NUM_THREADS, || {
+        Value::Uint16(u16::try_from(stat.num_threads).unwrap_or(u16::MAX))
+    });
     if let Some(cpu) = stat.processor.and_then(|cpu| u16::try_from(cpu).ok()) {
         of.put(key::PMIX_PROC_CPU, || Value::Uint16(cpu));
     }
-    let kilobytes = |of: fn(&Status) -> Option<u64>| status.as_ref().and_then(of).map(|kb| kb.saturating_mul(1024));
+    let kilobytes = |of: fn(&Status) -> Option<u64>| {
+        status
+            .as_ref()
+            .and_then(of)
+            .map(|kb| kb.saturating_mul(1024))
+    };
     let shares = SmapsRollup::from_buf_read(texts.shares.as_slice()).ok();
-    let shares = shares.and_then(|rollup| rollup.memory_map_rollup.0.first()?.extension.map.get("Pss").copied());
+    let shares = shares.and_then(|rollup| {
+        rollup
+            .memory_map_rollup
+            .0
+            .first()?
+            .extension
+            .map
+            .get("Pss")
+            .copied()
+    });
     of.memory([
         (key::PMIX_PROC_VSIZE, Some(stat.vsize)),
         (key::PMIX_PROC_RSS, kilobytes(|status| status.vmrss)),
@@ -137,16 +177,46 @@ mod tests {
         let numbers = "1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 3 0 1000 1048576 99".to_owned();
         let rest = vec!["0"; 28].join(" ");
         let stat = format!("17 (a) b (c) R {numbers} {rest}").into_bytes();
-        let texts = Texts { stat, uptime: b"40.00 1.00\n".to_vec(), ..Texts::default() };
-        let Value::DataArray(array) = assemble(&texts, Vec::new(), Fields::ALL).unwrap().value else { panic!() };
+        let texts = Texts {
+            stat,
+            uptime: b"40.00 1.00\n".to_vec(),
+            ..Texts::default()
+        };
+        let Value::DataArray(array) = assemble(&texts, Vec::new(), Fields::ALL).unwrap().value
+        else {
+            panic!()
+        };
         let infos: Vec<Info> = array.as_infos().unwrap().into_iter().cloned().collect();
-        assert_eq!(infos.value_of(key::PMIX_PROC_OS_STATE), Some(&Value::string("R")));
+        assert_eq!(
+            infos.value_of(key::PMIX_PROC_OS_STATE),
+            Some(&Value::string("R"))
+        );
         // Three seconds of the thirty that it has lived, at a hundred ticks a second.
-        assert_eq!(infos.value_of(key::PMIX_PROC_TIME), Some(&Value::Timeval { seconds: 3, microseconds: 0 }));
-        assert_eq!(infos.value_of(key::PMIX_PROC_PERCENT_CPU), Some(&Value::Float(10.0)));
-        assert_eq!(infos.value_of(key::PMIX_PROC_VSIZE), Some(&Value::Float(1.0)));
-        assert_eq!(infos.value_of(key::PMIX_PROC_PRIORITY), Some(&Value::Int32(20)), "as the kernel has it");
-        assert_eq!(infos.value_of(key::PMIX_PROC_RSS), None, "what is not known is not told");
+        assert_eq!(
+            infos.value_of(key::PMIX_PROC_TIME),
+            Some(&Value::Timeval {
+                seconds: 3,
+                microseconds: 0
+            })
+        );
+        assert_eq!(
+            infos.value_of(key::PMIX_PROC_PERCENT_CPU),
+            Some(&Value::Float(10.0))
+        );
+        assert_eq!(
+            infos.value_of(key::PMIX_PROC_VSIZE),
+            Some(&Value::Float(1.0))
+        );
+        assert_eq!(
+            infos.value_of(key::PMIX_PROC_PRIORITY),
+            Some(&Value::Int32(20)),
+            "as the kernel has it"
+        );
+        assert_eq!(
+            infos.value_of(key::PMIX_PROC_RSS),
+            None,
+            "what is not known is not told"
+        );
     }
 
     proptest! {

@@ -41,7 +41,10 @@ impl Texts {
                 microseconds: (used % 1_000_000).cast_signed(),
             });
         }
-        of.memory([(TREE_MEMORY, number(&self.memory)), (TREE_PEAK_MEMORY, number(&self.peak))]);
+        of.memory([
+            (TREE_MEMORY, number(&self.memory)),
+            (TREE_PEAK_MEMORY, number(&self.peak)),
+        ]);
         let processes = self.processes.iter().filter(|byte| **byte == b'\n').count();
         of.numbers((processes > 0).then_some((TREE_PROCESSES, processes as u64)));
     }
@@ -50,7 +53,12 @@ impl Texts {
 /// The number behind a word at the beginning of a line.
 fn field(text: &[u8], name: &str) -> Option<u64> {
     let lines = std::str::from_utf8(text).ok()?.lines();
-    lines.filter_map(|line| line.split_once(' ')).find(|(word, _)| *word == name)?.1.parse().ok()
+    lines
+        .filter_map(|line| line.split_once(' '))
+        .find(|(word, _)| *word == name)?
+        .1
+        .parse()
+        .ok()
 }
 
 fn number(text: &[u8]) -> Option<u64> {
@@ -66,7 +74,10 @@ mod tests {
     fn put(texts: &Texts) -> Vec<Info> {
         let mut of = Assembly::of(Vec::new(), Fields::ALL);
         texts.put(&mut of);
-        let Value::DataArray(array) = of.done(key::PMIX_PROC_RESOURCE_USAGE, key::PMIX_PROC_SAMPLE_TIME).value else {
+        let Value::DataArray(array) = of
+            .done(key::PMIX_PROC_RESOURCE_USAGE, key::PMIX_PROC_SAMPLE_TIME)
+            .value
+        else {
             panic!()
         };
         let mut infos: Vec<Info> = array.as_infos().unwrap().into_iter().cloned().collect();
@@ -84,14 +95,24 @@ mod tests {
             processes: b"17\n18\n".to_vec(),
         };
         let told = [
-            Info::new(TREE_TIME, Value::Timeval { seconds: 2, microseconds: 500_001 }),
+            Info::new(
+                TREE_TIME,
+                Value::Timeval {
+                    seconds: 2,
+                    microseconds: 500_001,
+                },
+            ),
             Info::new(TREE_MEMORY, Value::Float(3.0)),
             Info::new(TREE_PEAK_MEMORY, Value::Float(4.0)),
             Info::new(TREE_PROCESSES, Value::Uint64(2)),
         ];
         assert!(all.is_frozen());
         assert_eq!(put(&all), told);
-        let strange = Texts { cpu: b"usage_usec max\n".to_vec(), memory: b"\xff".to_vec(), ..Texts::default() };
+        let strange = Texts {
+            cpu: b"usage_usec max\n".to_vec(),
+            memory: b"\xff".to_vec(),
+            ..Texts::default()
+        };
         assert!(!strange.is_frozen());
         assert_eq!(put(&strange), []);
     }

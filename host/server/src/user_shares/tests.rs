@@ -36,9 +36,13 @@ fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
 /// The usage of something by a user, as it is shown.
 fn shown(shares: &UserShares, resource: &str, uid: u32) -> u64 {
     let families = shares.families();
-    let usage = families.iter().filter(|family| family.name == "peal_user_usage");
+    let usage = families
+        .iter()
+        .filter(|family| family.name == "peal_user_usage");
     let wanted = sample(resource, Some(uid), 0).labels;
-    let found = usage.flat_map(|family| &family.samples).find(|sample| sample.labels == wanted);
+    let found = usage
+        .flat_map(|family| &family.samples)
+        .find(|sample| sample.labels == wanted);
     found.map_or(0, |sample| match sample.value {
         Amount::Number(number) => number,
         ref other => panic!("{other:?}"),
@@ -50,7 +54,10 @@ fn user_beyond_share_is_refused_with_limit_until_one_ends() {
     let shares = shares();
     let mut connections: Vec<_> = (0..5).map(|_| shares.connect(1000).unwrap()).collect();
     let refused = shares.connect(1000).unwrap_err();
-    assert_eq!(refused, ShareExceeded::UserConnections { uid: 1000, max: 5 });
+    assert_eq!(
+        refused,
+        ShareExceeded::UserConnections { uid: 1000, max: 5 }
+    );
     assert_eq!(
         refused.to_string(),
         "user 1000 has 5 connections, more are not allowed (server.max_connections_per_user)"
@@ -64,20 +71,34 @@ fn user_beyond_share_is_refused_with_limit_until_one_ends() {
 fn root_and_servers_user_find_place_when_others_have_all() {
     let shares = shares();
     let connect = |uid| shares.connect(uid);
-    let _others: Vec<_> =
-        [1000, 1001, 1002].into_iter().flat_map(|uid| (0..5).map_while(move |_| connect(uid).ok())).collect();
-    assert_eq!(shares.connect(1003).unwrap_err(), ShareExceeded::Connections { max: 14 });
+    let _others: Vec<_> = [1000, 1001, 1002]
+        .into_iter()
+        .flat_map(|uid| (0..5).map_while(move |_| connect(uid).ok()))
+        .collect();
+    assert_eq!(
+        shares.connect(1003).unwrap_err(),
+        ShareExceeded::Connections { max: 14 }
+    );
     let _root = shares.connect(0).unwrap();
     let _server = shares.connect(SERVER).unwrap();
-    assert_eq!(shares.connect(0).unwrap_err(), ShareExceeded::Connections { max: 16 });
+    assert_eq!(
+        shares.connect(0).unwrap_err(),
+        ShareExceeded::Connections { max: 16 }
+    );
 }
 
 #[test]
 fn handshakes_and_frames_of_root_are_not_held_up() {
     let shares = shares();
     let root = shares.connect(0).unwrap();
-    let _all: Vec<_> =
-        (0..100).map(|_| (at_once(root.handshake()).unwrap(), at_once(root.frame(1 << 40)).unwrap())).collect();
+    let _all: Vec<_> = (0..100)
+        .map(|_| {
+            (
+                at_once(root.handshake()).unwrap(),
+                at_once(root.frame(1 << 40)).unwrap(),
+            )
+        })
+        .collect();
 }
 
 #[test]
@@ -103,7 +124,11 @@ fn turns_of_one_user_leave_those_of_others_and_whoever_is_alone_has_all() {
     assert!(other.try_turn().is_none());
     let mut waiting = pin!(other.turn());
     assert!(at_once(waiting.as_mut()).is_none());
-    let _others = (neighbor.try_turn().unwrap(), root.try_turn().unwrap(), root.try_turn().unwrap());
+    let _others = (
+        neighbor.try_turn().unwrap(),
+        root.try_turn().unwrap(),
+        root.try_turn().unwrap(),
+    );
     drop(taken);
     // Whoever waits is first.
     assert!(one.try_turn().is_none());
@@ -124,7 +149,10 @@ fn whoever_is_refused_again_and_again_waits() {
     // It is not forgotten with the last connection.
     drop(user);
     let again = shares.connect(1000).unwrap();
-    assert_eq!((again.handshake_delay(now), root.handshake_delay(now)), (LIMITS.refusal_delay, Duration::ZERO));
+    assert_eq!(
+        (again.handshake_delay(now), root.handshake_delay(now)),
+        (LIMITS.refusal_delay, Duration::ZERO)
+    );
 }
 
 /// An action of connections of three users, root and the server's user.

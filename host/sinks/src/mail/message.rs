@@ -38,7 +38,11 @@ impl MailRules {
             value: format!("{:?}", settings.sender),
             right: AN_ADDRESS,
         })?;
-        Ok(MailRules { name: name.to_owned(), settings: settings.clone(), sender })
+        Ok(MailRules {
+            name: name.to_owned(),
+            settings: settings.clone(),
+            sender,
+        })
     }
 
     /// The message, and what is to be known to send it.
@@ -52,17 +56,30 @@ impl MailRules {
         }
         // Before it is made larger by being encoded.
         self.check_size(mail.text.len())?;
-        let addresses = recipients.iter().map(|recipient| recipient.email.clone()).collect();
-        let head = Head { target: target.clone(), sender: sender.email.clone(), recipients: addresses };
+        let addresses = recipients
+            .iter()
+            .map(|recipient| recipient.email.clone())
+            .collect();
+        let head = Head {
+            target: target.clone(),
+            sender: sender.email.clone(),
+            recipients: addresses,
+        };
         let message = self.message(sender, recipients, mail.subject, mail.text)?;
         self.check_size(message.len())?;
         let peer = target.map_or_else(String::new, |server| server.to_string());
         let failed = |_| self.malformed("envelope", "", "one that can be written as JSON");
-        Ok(Parcel { peer, head: serde_json::to_string(&head).map_err(failed)?, body: message })
+        Ok(Parcel {
+            peer,
+            head: serde_json::to_string(&head).map_err(failed)?,
+            body: message,
+        })
     }
 
     fn sender(&self, wanted: Option<&str>) -> Result<Mailbox, Refused> {
-        let Some(text) = wanted else { return Ok(self.sender.clone()) };
+        let Some(text) = wanted else {
+            return Ok(self.sender.clone());
+        };
         let sender = mailbox(text).ok_or_else(|| self.malformed("sender", text, AN_ADDRESS))?;
         // Under the sink's own address nobody takes another name, either.
         if sender == self.sender || self.settings.allowed_senders.allow(&sender.email) {
@@ -81,12 +98,16 @@ impl MailRules {
         }
         let mut recipients: Vec<Mailbox> = Vec::new();
         for text in wanted {
-            let recipient = mailbox(text).ok_or_else(|| self.malformed("recipient", text, AN_ADDRESS))?;
+            let recipient =
+                mailbox(text).ok_or_else(|| self.malformed("recipient", text, AN_ADDRESS))?;
             if !self.settings.allowed_recipients.allow(&recipient.email) {
                 return Err(self.denied("recipient", text));
             }
             // Who is named twice gets it once.
-            if !recipients.iter().any(|other| other.email == recipient.email) {
+            if !recipients
+                .iter()
+                .any(|other| other.email == recipient.email)
+            {
                 recipients.push(recipient);
             }
         }
@@ -96,7 +117,10 @@ impl MailRules {
     /// Where it goes: to the sink's own server, whichever that is when it is sent, or to another one.
     fn target(&self, host: Option<String>, port: Option<u16>) -> Result<Target, Refused> {
         let own = &self.settings.server;
-        let wanted = Server { host: host.unwrap_or_else(|| own.host.clone()), port: port.unwrap_or(own.port) };
+        let wanted = Server {
+            host: host.unwrap_or_else(|| own.host.clone()),
+            port: port.unwrap_or(own.port),
+        };
         if wanted == *own {
             return Ok(None);
         }
@@ -107,9 +131,19 @@ impl MailRules {
         }
     }
 
-    fn message(&self, from: Mailbox, to: Vec<Mailbox>, subject: String, text: String) -> Result<Vec<u8>, Refused> {
+    fn message(
+        &self,
+        from: Mailbox,
+        to: Vec<Mailbox>,
+        subject: String,
+        text: String,
+    ) -> Result<Vec<u8>, Refused> {
         let domain = from.email.domain().to_owned();
-        let mut builder = Message::builder().from(from).subject(subject).date_now().header(ContentType::TEXT_PLAIN);
+        let mut builder = Message::builder()
+            .from(from)
+            .subject(subject)
+            .date_now()
+            .header(ContentType::TEXT_PLAIN);
         for recipient in to {
             builder = builder.to(recipient);
         }
@@ -134,26 +168,46 @@ impl MailRules {
 
     fn unique(&self) -> Result<String, Refused> {
         let mut random = [0; 16];
-        getrandom(&mut random, GetRandomFlags::empty())
-            .map_err(|error| Refused::Random { name: self.name.clone(), source: error.into() })?;
+        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| Refused::Random {
+            name: self.name.clone(),
+            source: error.into(),
+        })?;
         Ok(format!("{:032x}", u128::from_ne_bytes(random)))
     }
 
     fn check_size(&self, bytes: usize) -> Result<(), Refused> {
         let most = self.settings.max_bytes;
-        if bytes > most { Err(Refused::TooLong { name: self.name.clone(), bytes, most }) } else { Ok(()) }
+        if bytes > most {
+            Err(Refused::TooLong {
+                name: self.name.clone(),
+                bytes,
+                most,
+            })
+        } else {
+            Ok(())
+        }
     }
 
     fn malformed(&self, part: &'static str, value: &str, right: &'static str) -> Refused {
-        Refused::Mail { name: self.name.clone(), part, value: value.chars().take(SHOWN).collect(), right }
+        Refused::Mail {
+            name: self.name.clone(),
+            part,
+            value: value.chars().take(SHOWN).collect(),
+            right,
+        }
     }
 
     fn denied(&self, part: &'static str, value: &str) -> Refused {
-        Refused::Denied { name: self.name.clone(), part, value: value.chars().take(SHOWN).collect() }
+        Refused::Denied {
+            name: self.name.clone(),
+            part,
+            value: value.chars().take(SHOWN).collect(),
+        }
     }
 }
 
-const AN_ADDRESS: &str = "an address, or a name and an address in <>, of at most 500 bytes, the address in ASCII";
+const AN_ADDRESS: &str =
+    "an address, or a name and an address in <>, of at most 500 bytes, the address in ASCII";
 
 /// An address, perhaps with a name before it. Whatever a parser may make of it, no control character gets into a header or a
 /// command, and no address has room for a second one.
@@ -174,7 +228,9 @@ fn is_simple(address: &Address) -> bool {
 
 /// Whether it may be sent as it is, or nearly so: lines of text and nothing that servers on the way might change.
 fn is_plain(text: &str) -> bool {
-    let lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let lines = text
+        .split('\n')
+        .map(|line| line.strip_suffix('\r').unwrap_or(line));
     let mut characters = lines.flat_map(str::chars);
     !characters.any(|character| character != '\t' && character.is_control())
 }

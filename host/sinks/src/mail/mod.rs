@@ -80,9 +80,18 @@ impl MailSettings {
 
     /// What delivers there.
     pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn Carrier>, SinkError> {
-        let setting = |what, value, right| SinkError::Setting { name: name.to_owned(), what, value, right };
+        let setting = |what, value, right| SinkError::Setting {
+            name: name.to_owned(),
+            what,
+            value,
+            right,
+        };
         if self.timeout.is_zero() || self.data_timeout.is_zero() {
-            return Err(setting("timeout or data_timeout", "0".to_owned(), "more than nothing"));
+            return Err(setting(
+                "timeout or data_timeout",
+                "0".to_owned(),
+                "more than nothing",
+            ));
         }
         if self.encryption == Encryption::None && self.credentials.is_some() {
             let right = "start-tls, start-tls-if-offered or tls where there are credentials: a password is not said in the open";

@@ -25,7 +25,9 @@ pub enum AddressPattern {
 
 /// What stands for no addresses.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{0:?} stands for no address: it must be like ops@example.org, or @example.org for all of a domain")]
+#[error(
+    "{0:?} stands for no address: it must be like ops@example.org, or @example.org for all of a domain"
+)]
 pub struct MalformedPattern(String);
 
 /// A mail server.
@@ -91,14 +93,24 @@ impl FromStr for Server {
     type Err = MalformedServer;
 
     fn from_str(text: &str) -> Result<Server, MalformedServer> {
-        let peer: Peer = text.parse().map_err(|why| MalformedServer { text: text.to_owned(), why })?;
-        Ok(Server { host: peer.host, port: peer.port })
+        let peer: Peer = text.parse().map_err(|why| MalformedServer {
+            text: text.to_owned(),
+            why,
+        })?;
+        Ok(Server {
+            host: peer.host,
+            port: peer.port,
+        })
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Peer { host: self.host.clone(), port: self.port }.fmt(f)
+        Peer {
+            host: self.host.clone(),
+            port: self.port,
+        }
+        .fmt(f)
     }
 }
 
@@ -108,13 +120,33 @@ mod tests {
 
     #[test]
     fn patterns_stand_for_an_address_or_for_a_domain_and_nothing_near_it() {
-        let allowed = Addresses::Only(vec!["ops@example.org".parse().unwrap(), "@Site.example".parse().unwrap()]);
+        let allowed = Addresses::Only(vec![
+            "ops@example.org".parse().unwrap(),
+            "@Site.example".parse().unwrap(),
+        ]);
         let allow = |text: &str| allowed.allow(&text.parse().unwrap());
-        assert!(allow("ops@example.org") && allow("OPS@EXAMPLE.org") && allow("anybody@site.EXAMPLE"));
-        assert!(!allow("root@example.org") && !allow("a@sub.site.example") && !allow("a@notsite.example"));
+        assert!(
+            allow("ops@example.org") && allow("OPS@EXAMPLE.org") && allow("anybody@site.EXAMPLE")
+        );
+        assert!(
+            !allow("root@example.org")
+                && !allow("a@sub.site.example")
+                && !allow("a@notsite.example")
+        );
         assert!(!allow("ops@example.org.evil.test"));
-        for text in ["", "@", "ops", "*@example.org@", "a@b@c", "@exa mple.org", "@a\nb"] {
-            assert_eq!(text.parse::<AddressPattern>(), Err(MalformedPattern(text.to_owned())));
+        for text in [
+            "",
+            "@",
+            "ops",
+            "*@example.org@",
+            "a@b@c",
+            "@exa mple.org",
+            "@a\nb",
+        ] {
+            assert_eq!(
+                text.parse::<AddressPattern>(),
+                Err(MalformedPattern(text.to_owned()))
+            );
         }
     }
 
@@ -123,9 +155,11 @@ mod tests {
         for text in ["mail.example.org:587", "[::1]:25"] {
             assert_eq!(text.parse::<Server>().unwrap().to_string(), text);
         }
-        let error = "mail.example.org".parse::<Server>().unwrap_err().to_string();
-        let wanted =
-            "\"mail.example.org\" is no mail server, it has no port: it must be HOST:PORT, a host of IPv6 in brackets";
+        let error = "mail.example.org"
+            .parse::<Server>()
+            .unwrap_err()
+            .to_string();
+        let wanted = "\"mail.example.org\" is no mail server, it has no port: it must be HOST:PORT, a host of IPv6 in brackets";
         assert_eq!(error, wanted);
     }
 }

@@ -22,14 +22,24 @@ pub struct Credentials {
 
 /// Reads a password. Looks at the file that was opened, not at what its name leads to a moment later.
 pub(super) fn password(name: &str, path: &Path) -> Result<String, SinkError> {
-    let of =
-        |source| SinkError::Read { name: name.to_owned(), what: "the password file", path: path.to_owned(), source };
+    let of = |source| SinkError::Read {
+        name: name.to_owned(),
+        what: "the password file",
+        path: path.to_owned(),
+        source,
+    };
     let file = File::open(path).map_err(of)?;
     let found = file.metadata().map_err(of)?;
     let me = geteuid().as_raw();
     if (found.uid() != me && found.uid() != 0) || found.mode() & 0o077 != 0 {
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
-        return Err(SinkError::Exposed { name: name.to_owned(), path: path.to_owned(), owner, mode, me });
+        return Err(SinkError::Exposed {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            owner,
+            mode,
+            me,
+        });
     }
     let mut text = String::new();
     file.take(LONGEST).read_to_string(&mut text).map_err(of)?;
@@ -62,11 +72,22 @@ mod tests {
         for mode in [0o640, 0o604, 0o660, 0o610] {
             write("secret word", mode);
             let error = password("m", &path).unwrap_err().to_string();
-            assert!(error.contains(&format!("has mode {mode:o}")) && !error.contains("secret word"), "{error}");
+            assert!(
+                error.contains(&format!("has mode {mode:o}")) && !error.contains("secret word"),
+                "{error}"
+            );
         }
         write("\n", 0o400);
         let error = password("m", &path).unwrap_err().to_string();
-        assert!(error.ends_with("is empty, it must be a file with the password on its first line"), "{error}");
-        assert!(password("m", &dir.path().join("none")).unwrap_err().to_string().contains("cannot be read"));
+        assert!(
+            error.ends_with("is empty, it must be a file with the password on its first line"),
+            "{error}"
+        );
+        assert!(
+            password("m", &dir.path().join("none"))
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be read")
+        );
     }
 }

@@ -52,13 +52,19 @@ mod all_as_text {
     use lettre::Address;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(addresses: &[Address], to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        addresses: &[Address],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.collect_seq(addresses.iter().map(AsRef::<str>::as_ref))
     }
 
     pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Address>, D::Error> {
         let texts = Vec::<String>::deserialize(from)?;
-        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+        texts
+            .iter()
+            .map(|text| text.parse().map_err(D::Error::custom))
+            .collect()
     }
 }
 
@@ -102,7 +108,11 @@ struct Said {
 
 impl Submission {
     pub(super) fn new(name: &str, settings: &MailSettings) -> Result<Submission, SinkError> {
-        let authorities = settings.ca.as_deref().map(|ca| authorities(name, ca)).transpose()?;
+        let authorities = settings
+            .ca
+            .as_deref()
+            .map(|ca| authorities(name, ca))
+            .transpose()?;
         let mut lines = BTreeMap::new();
         for server in settings.allowed_servers.iter().chain([&settings.server]) {
             let wrong = |error: Error| SinkError::Tls {
@@ -113,18 +123,35 @@ impl Submission {
             let mut tls = TlsParameters::builder(server.host.clone());
             if let Some(authorities) = &authorities {
                 tls = tls.certificate_store(CertificateStore::None);
-                tls = authorities.iter().cloned().fold(tls, |tls, authority| tls.add_root_certificate(authority));
+                tls = authorities
+                    .iter()
+                    .cloned()
+                    .fold(tls, |tls, authority| tls.add_root_certificate(authority));
             }
             // Others are not told who we are to our own server.
-            let credentials = settings.credentials.as_ref().filter(|_| *server == settings.server);
+            let credentials = settings
+                .credentials
+                .as_ref()
+                .filter(|_| *server == settings.server);
             let credentials = credentials.map(|credentials| {
                 let password = secret::password(name, &credentials.password_file)?;
                 Ok::<_, SinkError>(Credentials::new(credentials.user.clone(), password))
             });
             let credentials = credentials.transpose()?;
-            lines.insert(server.clone(), Line { tls: tls.build_rustls().map_err(wrong)?, credentials });
+            lines.insert(
+                server.clone(),
+                Line {
+                    tls: tls.build_rustls().map_err(wrong)?,
+                    credentials,
+                },
+            );
         }
-        let nodename = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let nodename = || {
+            rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned()
+        };
         Ok(Submission {
             own: settings.server.clone(),
             lines,
@@ -138,14 +165,20 @@ impl Submission {
 
     fn send(&mut self, server: &Server, head: &Head, message: &[u8]) -> Result<Said, Trouble> {
         if let Some((open, mut connection)) = self.open.take() {
-            if open == *server && connection.command(Mail::new(Some(head.sender.clone()), Vec::new())).is_ok() {
+            if open == *server
+                && connection
+                    .command(Mail::new(Some(head.sender.clone()), Vec::new()))
+                    .is_ok()
+            {
                 return self.converse(server, connection, head, message);
             }
             // The server may have hung up meanwhile, or had enough of us: all begins anew.
             drop(connection);
         }
         let mut connection = self.connect(server)?;
-        connection.command(Mail::new(Some(head.sender.clone()), Vec::new())).map_err(trouble)?;
+        connection
+            .command(Mail::new(Some(head.sender.clone()), Vec::new()))
+            .map_err(trouble)?;
         self.converse(server, connection, head, message)
     }
 
@@ -159,7 +192,10 @@ impl Submission {
     ) -> Result<Said, Trouble> {
         let mut said = Said::default();
         for recipient in &head.recipients {
-            match connection.command(Rcpt::new(recipient.clone(), Vec::new())).map_err(trouble) {
+            match connection
+                .command(Rcpt::new(recipient.clone(), Vec::new()))
+                .map_err(trouble)
+            {
                 Ok(_) => said.accepted.push(recipient.clone()),
                 Err(Trouble::Ever(why)) => said.refused.push(format!("{recipient}: {why}")),
                 Err(Trouble::Now(why)) => {
@@ -175,7 +211,9 @@ impl Submission {
         connection.command(Data).map_err(trouble)?;
         // The answer may take its time, and must be waited for: without it the mail is sent again.
         let lost = |error: std::io::Error| Trouble::Server(error.to_string());
-        connection.set_timeout(Some(self.data_timeout)).map_err(lost)?;
+        connection
+            .set_timeout(Some(self.data_timeout))
+            .map_err(lost)?;
         connection.message(message).map_err(trouble)?;
         if connection.set_timeout(Some(self.timeout)).is_ok() {
             self.open = Some((server.clone(), connection));
@@ -185,35 +223,55 @@ impl Submission {
 
     fn connect(&self, server: &Server) -> Result<SmtpConnection, Trouble> {
         // Nothing that is said before there is a mail is about the mail, not even "never".
-        let not_in = |what: &str, error: &dyn ToString| Trouble::Server(format!("{what}: {}", error.to_string()));
+        let not_in = |what: &str, error: &dyn ToString| {
+            Trouble::Server(format!("{what}: {}", error.to_string()))
+        };
         let no = |what: &str| Trouble::Server(what.to_owned());
-        let line = self.lines.get(server).ok_or_else(|| Trouble::Ever(format!("{server} is not allowed any more")))?;
+        let line = self
+            .lines
+            .get(server)
+            .ok_or_else(|| Trouble::Ever(format!("{server} is not allowed any more")))?;
         let at_once = (self.encryption == Encryption::Tls).then_some(&line.tls);
         let to = (server.host.as_str(), server.port);
-        let mut connection = SmtpConnection::connect(to, Some(self.timeout), &self.hello, at_once, None)
-            .map_err(|error| not_in("no connection", &error))?;
+        let mut connection =
+            SmtpConnection::connect(to, Some(self.timeout), &self.hello, at_once, None)
+                .map_err(|error| not_in("no connection", &error))?;
         match self.encryption {
             Encryption::StartTls | Encryption::StartTlsIfOffered if connection.can_starttls() => {
-                connection.starttls(&line.tls, &self.hello).map_err(|error| not_in("STARTTLS", &error))?;
+                connection
+                    .starttls(&line.tls, &self.hello)
+                    .map_err(|error| not_in("STARTTLS", &error))?;
             }
             Encryption::StartTls => return Err(no("it does not offer STARTTLS")),
             Encryption::StartTlsIfOffered | Encryption::Tls | Encryption::None => {}
         }
         if let Some(credentials) = &line.credentials {
             if !connection.is_encrypted() {
-                return Err(no("it does not offer STARTTLS, and a password is not said in the open"));
+                return Err(no(
+                    "it does not offer STARTTLS, and a password is not said in the open",
+                ));
             }
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
-            connection.auth(&mechanisms, credentials).map_err(|error| not_in("authentication", &error))?;
+            connection
+                .auth(&mechanisms, credentials)
+                .map_err(|error| not_in("authentication", &error))?;
         }
         Ok(connection)
     }
 }
 
 fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
-    let wrong = |why: String| SinkError::Tls { name: name.to_owned(), what: ca.display().to_string(), why };
-    let found = certificates(name, ca)?.into_iter().map(|certificate| Certificate::from_der(certificate.to_vec()));
-    found.collect::<Result<_, _>>().map_err(|error| wrong(error.to_string()))
+    let wrong = |why: String| SinkError::Tls {
+        name: name.to_owned(),
+        what: ca.display().to_string(),
+        why,
+    };
+    let found = certificates(name, ca)?
+        .into_iter()
+        .map(|certificate| Certificate::from_der(certificate.to_vec()));
+    found
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(error.to_string()))
 }
 
 fn trouble(error: Error) -> Trouble {
@@ -230,32 +288,60 @@ fn trouble(error: Error) -> Trouble {
 impl Carrier for Submission {
     fn peer(&self, head: &str) -> String {
         let head: Option<Head> = serde_json::from_str(head).ok();
-        head.and_then(|head| head.target).map_or_else(String::new, |server| server.to_string())
+        head.and_then(|head| head.target)
+            .map_or_else(String::new, |server| server.to_string())
     }
 
     fn carry(&mut self, parcel: &mut Parcel) -> Outcome {
         let mut head: Head = match serde_json::from_str(&parcel.head) {
             Ok(head) => head,
-            Err(error) => return Outcome::Never(format!("what the store says of it makes no sense: {error}")),
+            Err(error) => {
+                return Outcome::Never(format!(
+                    "what the store says of it makes no sense: {error}"
+                ));
+            }
         };
         let server = head.target.clone().unwrap_or_else(|| self.own.clone());
         match self.send(&server, &head, &parcel.body) {
-            Ok(Said { accepted, later, refused, .. }) if later.is_empty() => {
+            Ok(Said {
+                accepted,
+                later,
+                refused,
+                ..
+            }) if later.is_empty() => {
                 if accepted.is_empty() {
-                    return Outcome::Never(format!("{server} refuses all recipients: {}", refused.join("; ")));
+                    return Outcome::Never(format!(
+                        "{server} refuses all recipients: {}",
+                        refused.join("; ")
+                    ));
                 }
                 Outcome::Delivered { refused }
             }
-            Ok(Said { later, why, refused, .. }) => {
+            Ok(Said {
+                later,
+                why,
+                refused,
+                ..
+            }) => {
                 head.recipients = later;
                 match serde_json::to_string(&head) {
                     Ok(head) => parcel.head = head,
-                    Err(error) => return Outcome::Never(format!("it cannot be noted who has got it: {error}")),
+                    Err(error) => {
+                        return Outcome::Never(format!(
+                            "it cannot be noted who has got it: {error}"
+                        ));
+                    }
                 }
-                Outcome::Later { why: format!("{server}: {why}"), refused }
+                Outcome::Later {
+                    why: format!("{server}: {why}"),
+                    refused,
+                }
             }
             Err(Trouble::Server(why)) => Outcome::Unreachable(format!("{server}: {why}")),
-            Err(Trouble::Now(why)) => Outcome::Later { why: format!("{server}: {why}"), refused: Vec::new() },
+            Err(Trouble::Now(why)) => Outcome::Later {
+                why: format!("{server}: {why}"),
+                refused: Vec::new(),
+            },
             Err(Trouble::Ever(why)) => Outcome::Never(format!("{server}: {why}")),
         }
     }

@@ -43,7 +43,11 @@ pub struct MalformedAddress {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Peer { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
     }
 }
 
@@ -64,18 +68,26 @@ impl FromStr for Peer {
     /// Of `HOST:PORT`.
     fn from_str(text: &str) -> Result<Peer, &'static str> {
         let (host, port) = text.rsplit_once(':').ok_or("it has no port")?;
-        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        let host = match host
+            .strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+        {
             Some(inner) if inner.parse::<Ipv6Addr>().is_ok() => inner,
             Some(_) => return Err("what is in brackets is no address of IPv6"),
             None if host.is_empty() => return Err("it has no host"),
-            None if host.contains(':') => return Err("an address of IPv6 has no brackets, or there is no port"),
+            None if host.contains(':') => {
+                return Err("an address of IPv6 has no brackets, or there is no port");
+            }
             None if host.len() <= 253 && host.chars().all(is_of_name) => host,
             None => return Err("its host is no name"),
         };
         // `parse` would take a sign.
         let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse() {
-            Ok(port) if is_number && port != 0 => Ok(Peer { host: host.to_owned(), port }),
+            Ok(port) if is_number && port != 0 => Ok(Peer {
+                host: host.to_owned(),
+                port,
+            }),
             _ => Err("its port is no number from 1 to 65535"),
         }
     }
@@ -89,11 +101,16 @@ impl FromStr for Address {
     type Err = MalformedAddress;
 
     fn from_str(text: &str) -> Result<Address, MalformedAddress> {
-        let malformed = |why| MalformedAddress { text: text.to_owned(), why };
+        let malformed = |why| MalformedAddress {
+            text: text.to_owned(),
+            why,
+        };
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path).map_err(malformed);
         }
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| malformed("it does not say how to get there"))?;
+        let (scheme, rest) = text
+            .split_once("://")
+            .ok_or_else(|| malformed("it does not say how to get there"))?;
         let kind = match scheme {
             "udp" => Address::Udp,
             "tcp" => Address::Tcp,
@@ -124,13 +141,22 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_written() {
-        let peer = |host: &str, port| Peer { host: host.to_owned(), port };
+        let peer = |host: &str, port| Peer {
+            host: host.to_owned(),
+            port,
+        };
         for (text, address) in [
             ("unix:/dev/log", Address::Unix("/dev/log".into())),
             ("udp://localhost:514", Address::Udp(peer("localhost", 514))),
             ("tcp://10.0.0.1:601", Address::Tcp(peer("10.0.0.1", 601))),
-            ("tls://log.example.org:6514", Address::Tls(peer("log.example.org", 6514))),
-            ("tcp://[fe80::1]:65535", Address::Tcp(peer("fe80::1", 65535))),
+            (
+                "tls://log.example.org:6514",
+                Address::Tls(peer("log.example.org", 6514)),
+            ),
+            (
+                "tcp://[fe80::1]:65535",
+                Address::Tcp(peer("fe80::1", 65535)),
+            ),
         ] {
             assert_eq!(text.parse::<Address>().as_ref(), Ok(&address));
             assert_eq!(address.to_string(), text);
@@ -151,18 +177,28 @@ mod tests {
             ("udp://h:65536", "its port is no number from 1 to 65535"),
             ("udp://h:+5", "its port is no number from 1 to 65535"),
             ("udp://h:", "its port is no number from 1 to 65535"),
-            ("tcp://::1:514", "an address of IPv6 has no brackets, or there is no port"),
-            ("tcp://[::1]", "an address of IPv6 has no brackets, or there is no port"),
+            (
+                "tcp://::1:514",
+                "an address of IPv6 has no brackets, or there is no port",
+            ),
+            (
+                "tcp://[::1]",
+                "an address of IPv6 has no brackets, or there is no port",
+            ),
             ("tcp://[h]:514", "what is in brackets is no address of IPv6"),
             ("tcp://user@h:514", "its host is no name"),
             ("tcp://h\n:514", "its host is no name"),
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert_eq!(error.why, why, "{text:?}");
-            assert!(error.to_string().starts_with(&format!("{text:?} is no address of a syslog server, {why}: ")));
+            assert!(error.to_string().starts_with(&format!(
+                "{text:?} is no address of a syslog server, {why}: "
+            )));
         }
         let long = format!("unix:/{}", "x".repeat(107));
-        assert!(long.parse::<Address>().is_err() && long[..long.len() - 1].parse::<Address>().is_ok());
+        assert!(
+            long.parse::<Address>().is_err() && long[..long.len() - 1].parse::<Address>().is_ok()
+        );
     }
 
     proptest! {

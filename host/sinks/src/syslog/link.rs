@@ -30,7 +30,11 @@ impl Dial {
             Address::Tls(peer) => Some(Tls::new(name, &settings.tls, peer)?),
             Address::Unix(_) | Address::Udp(_) | Address::Tcp(_) => None,
         };
-        Ok(Dial { address: settings.address.clone(), timeout: settings.timeout, tls })
+        Ok(Dial {
+            address: settings.address.clone(),
+            timeout: settings.timeout,
+            tls,
+        })
     }
 
     pub(super) fn address(&self) -> &Address {
@@ -56,7 +60,9 @@ impl Dial {
                 Ok(Link::Udp(socket))
             }),
             (Address::Tcp(peer) | Address::Tls(peer), None) => self.connect(peer).map(Link::Tcp),
-            (Address::Tcp(peer) | Address::Tls(peer), Some(tls)) => self.secure(self.connect(peer)?, tls),
+            (Address::Tcp(peer) | Address::Tls(peer), Some(tls)) => {
+                self.secure(self.connect(peer)?, tls)
+            }
         }
     }
 
@@ -72,7 +78,8 @@ impl Dial {
     }
 
     fn secure(&self, mut stream: TcpStream, tls: &Tls) -> io::Result<Link> {
-        let mut connection = ClientConnection::new(tls.config.clone(), tls.server.clone()).map_err(io::Error::other)?;
+        let mut connection = ClientConnection::new(tls.config.clone(), tls.server.clone())
+            .map_err(io::Error::other)?;
         while connection.is_handshaking() {
             connection.complete_io(&mut stream)?;
         }
@@ -106,7 +113,10 @@ fn first<T>(peer: &Peer, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Resu
 
 /// That nothing can be read or written for now says a socket that does not wait, and one that has waited long enough.
 pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
 }
 
 /// A way to a server.
@@ -124,7 +134,9 @@ impl Link {
             Link::Unix(socket) => socket.send(message).map(drop),
             Link::Udp(socket) => socket.send(message).map(drop),
             Link::Tcp(stream) => stream.write_all(&counted(message)),
-            Link::Tls(stream) => stream.write_all(&counted(message)).and_then(|()| stream.flush()),
+            Link::Tls(stream) => stream
+                .write_all(&counted(message))
+                .and_then(|()| stream.flush()),
         }
     }
 

@@ -32,12 +32,22 @@ pub struct SyslogSettings {
 impl SyslogSettings {
     /// A server, with the defaults.
     pub fn new(address: Address) -> SyslogSettings {
-        SyslogSettings { address, max_message: 8192, timeout: Duration::from_secs(10), tls: TlsSettings::default() }
+        SyslogSettings {
+            address,
+            max_message: 8192,
+            timeout: Duration::from_secs(10),
+            tls: TlsSettings::default(),
+        }
     }
 
     /// What delivers there.
     pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn Carrier>, SinkError> {
-        let setting = |what, value, right| SinkError::Setting { name: name.to_owned(), what, value, right };
+        let setting = |what, value, right| SinkError::Setting {
+            name: name.to_owned(),
+            what,
+            value,
+            right,
+        };
         if self.timeout.is_zero() {
             return Err(setting("timeout", "0".to_owned(), "more than nothing"));
         }
@@ -59,30 +69,53 @@ pub(crate) struct Lines {
 
 impl Lines {
     pub(crate) fn new(name: &str, settings: &SyslogSettings) -> Lines {
-        Lines { name: name.to_owned(), peer: settings.address.to_string(), most: settings.max_message }
+        Lines {
+            name: name.to_owned(),
+            peer: settings.address.to_string(),
+            most: settings.max_message,
+        }
     }
 
     /// Refuses what could be taken for more than one message, by the server or by whoever reads its files.
     pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Refused> {
         if bytes.is_empty() {
-            return Err(Refused::Empty { name: self.name.clone() });
+            return Err(Refused::Empty {
+                name: self.name.clone(),
+            });
         }
         if bytes.len() > self.most {
-            return Err(Refused::TooLong { name: self.name.clone(), bytes: bytes.len(), most: self.most });
+            return Err(Refused::TooLong {
+                name: self.name.clone(),
+                bytes: bytes.len(),
+                most: self.most,
+            });
         }
-        let refuse = |what: String, at| Err(Refused::NoLine { name: self.name.clone(), what, at });
+        let refuse = |what: String, at| {
+            Err(Refused::NoLine {
+                name: self.name.clone(),
+                what,
+                at,
+            })
+        };
         let text = match str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => return refuse("no UTF-8".to_owned(), error.valid_up_to()),
         };
-        match text.char_indices().find(|(_, character)| forges(*character)) {
+        match text
+            .char_indices()
+            .find(|(_, character)| forges(*character))
+        {
             Some((at, character)) => refuse(format!("U+{:04X}", u32::from(character)), at),
             None => Ok(()),
         }
     }
 
     pub(crate) fn parcel(&self, body: Vec<u8>) -> Parcel {
-        Parcel { peer: self.peer.clone(), head: String::new(), body }
+        Parcel {
+            peer: self.peer.clone(),
+            head: String::new(),
+            body,
+        }
     }
 }
 
@@ -128,16 +161,26 @@ impl Carrier for Syslog {
 
     fn carry(&mut self, parcel: &mut Parcel) -> Outcome {
         match self.send(&parcel.body) {
-            Ok(()) => Outcome::Delivered { refused: Vec::new() },
+            Ok(()) => Outcome::Delivered {
+                refused: Vec::new(),
+            },
             Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
-                Outcome::Never(format!("{} takes no datagram of {} bytes", self.dial.address(), parcel.body.len()))
+                Outcome::Never(format!(
+                    "{} takes no datagram of {} bytes",
+                    self.dial.address(),
+                    parcel.body.len()
+                ))
             }
             Err(error) => Outcome::Unreachable(format!("{}: {error}", self.dial.address())),
         }
     }
 
     fn rest(&mut self) -> Rest {
-        if self.link.is_some() { Rest::Connected } else { Rest::Closed }
+        if self.link.is_some() {
+            Rest::Connected
+        } else {
+            Rest::Closed
+        }
     }
 }
 
@@ -149,7 +192,13 @@ mod tests {
 
     fn lines(most: usize) -> Lines {
         let settings = SyslogSettings::new("udp://localhost:514".parse().unwrap());
-        Lines::new("s", &SyslogSettings { max_message: most, ..settings })
+        Lines::new(
+            "s",
+            &SyslogSettings {
+                max_message: most,
+                ..settings
+            },
+        )
     }
 
     #[test]
@@ -172,9 +221,21 @@ mod tests {
             refused,
             "a message for sink \"s\" has no UTF-8 at byte 6: it must be UTF-8 without control characters but tabs"
         );
-        assert_eq!(lines(100).check(b"").unwrap_err().to_string(), "an empty message for sink \"s\"");
-        assert!(matches!(lines(5).check(b"123456"), Err(Refused::TooLong { bytes: 6, most: 5, .. })));
-        lines(100).check("<13>1 \u{feff}Grüße\tund mehr".as_bytes()).unwrap();
+        assert_eq!(
+            lines(100).check(b"").unwrap_err().to_string(),
+            "an empty message for sink \"s\""
+        );
+        assert!(matches!(
+            lines(5).check(b"123456"),
+            Err(Refused::TooLong {
+                bytes: 6,
+                most: 5,
+                ..
+            })
+        ));
+        lines(100)
+            .check("<13>1 \u{feff}Grüße\tund mehr".as_bytes())
+            .unwrap();
     }
 
     proptest! {

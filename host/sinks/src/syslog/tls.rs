@@ -44,7 +44,8 @@ impl Tls {
             what: what.to_string(),
             why: why.to_string(),
         };
-        let server = ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
+        let server =
+            ServerName::try_from(peer.host.clone()).map_err(|error| wrong(&peer.host, &error))?;
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -55,16 +56,26 @@ impl Tls {
             Some(TlsIdentity { certificate, key }) => {
                 let chain = certificates(name, certificate)?;
                 let bytes = read(name, "key", key)?;
-                let secret = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| wrong(&key.display(), &error))?;
-                config.with_client_auth_cert(chain, secret).map_err(|error| wrong(&certificate.display(), &error))?
+                let secret = PrivateKeyDer::from_pem_slice(&bytes)
+                    .map_err(|error| wrong(&key.display(), &error))?;
+                config
+                    .with_client_auth_cert(chain, secret)
+                    .map_err(|error| wrong(&certificate.display(), &error))?
             }
         };
-        Ok(Tls { config: Arc::new(config), server })
+        Ok(Tls {
+            config: Arc::new(config),
+            server,
+        })
     }
 }
 
 fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
-    let wrong = |what: String, why: String| SinkError::Tls { name: name.to_owned(), what, why };
+    let wrong = |what: String, why: String| SinkError::Tls {
+        name: name.to_owned(),
+        what,
+        why,
+    };
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
         let found = rustls_native_certs::load_native_certs();
@@ -76,23 +87,39 @@ fn roots(name: &str, ca: Option<&Path>) -> Result<RootCertStore, SinkError> {
         return Ok(roots);
     };
     for certificate in certificates(name, ca)? {
-        roots.add(certificate).map_err(|error| wrong(ca.display().to_string(), error.to_string()))?;
+        roots
+            .add(certificate)
+            .map_err(|error| wrong(ca.display().to_string(), error.to_string()))?;
     }
     Ok(roots)
 }
 
 /// The certificates in a file of PEM, of which there must be some.
-pub(crate) fn certificates(name: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, SinkError> {
-    let wrong = |why: String| SinkError::Tls { name: name.to_owned(), what: path.display().to_string(), why };
+pub(crate) fn certificates(
+    name: &str,
+    path: &Path,
+) -> Result<Vec<CertificateDer<'static>>, SinkError> {
+    let wrong = |why: String| SinkError::Tls {
+        name: name.to_owned(),
+        what: path.display().to_string(),
+        why,
+    };
     let bytes = read(name, "certificate", path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(wrong("there is no certificate in it (PEM)".to_owned())),
+        Ok(found) if found.is_empty() => {
+            Err(wrong("there is no certificate in it (PEM)".to_owned()))
+        }
         Ok(found) => Ok(found),
         Err(error) => Err(wrong(error.to_string())),
     }
 }
 
 fn read(name: &str, what: &'static str, path: &Path) -> Result<Vec<u8>, SinkError> {
-    fs::read(path).map_err(|source| SinkError::Read { name: name.to_owned(), what, path: path.to_owned(), source })
+    fs::read(path).map_err(|source| SinkError::Read {
+        name: name.to_owned(),
+        what,
+        path: path.to_owned(),
+        source,
+    })
 }

@@ -24,7 +24,10 @@ pub fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = find() {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "in {PATIENCE:?} this did not happen: {what}");
+        assert!(
+            began.elapsed() < PATIENCE,
+            "in {PATIENCE:?} this did not happen: {what}"
+        );
         thread::yield_now();
     }
 }
@@ -37,21 +40,33 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// The directory of the project, from whichever crate these tests belong to.
 pub fn root() -> PathBuf {
     let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    above.find(|dir| dir.join("Cargo.lock").exists() && dir.join("host").is_dir()).unwrap().to_owned()
+    above
+        .find(|dir| dir.join("Cargo.lock").exists() && dir.join("host").is_dir())
+        .unwrap()
+        .to_owned()
 }
 
 /// A file of the peers that sinks are tested against.
 pub fn peer(file: &str) -> PathBuf {
     let root = root();
-    let peers = env::var_os("PEAL_PEERS").map_or_else(|| root.join("target/tools/peers"), PathBuf::from);
+    let peers =
+        env::var_os("PEAL_PEERS").map_or_else(|| root.join("target/tools/peers"), PathBuf::from);
     let file = peers.join(file);
-    assert!(file.exists(), "{} is not there: `cargo xtask peers` gets what sinks are tested against", file.display());
+    assert!(
+        file.exists(),
+        "{} is not there: `cargo xtask peers` gets what sinks are tested against",
+        file.display()
+    );
     file
 }
 
 /// A port that nobody listened to a moment ago.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
 }
 
 /// A process that ends with its test.
@@ -60,7 +75,11 @@ pub struct Process(pub Child);
 impl Process {
     pub fn start(command: &mut Command) -> Process {
         let name = command.get_program().to_owned();
-        Process(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", name.display())))
+        Process(
+            command
+                .spawn()
+                .unwrap_or_else(|error| panic!("{}: {error}", name.display())),
+        )
     }
 
     pub fn kill(&mut self) {
@@ -87,7 +106,9 @@ impl Certificates {
         let dir = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "an authority for tests");
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "an authority for tests");
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(dir.path().join("ca.pem"), issuer.pem()).unwrap();
         let all = Certificates { dir, issuer };

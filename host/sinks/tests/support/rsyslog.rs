@@ -23,7 +23,14 @@ impl Rsyslog {
         let certificates = Certificates::new();
         let dir = tempfile::tempdir().unwrap();
         let (udp, tcp, tls) = (free_port(), free_port(), free_port());
-        let all = Rsyslog { dir, certificates, udp, tcp, tls, running: None };
+        let all = Rsyslog {
+            dir,
+            certificates,
+            udp,
+            tcp,
+            tls,
+            running: None,
+        };
         fs::write(all.file("rsyslog.conf"), all.configuration()).unwrap();
         all
     }
@@ -73,14 +80,28 @@ input(type="imtcp" address="127.0.0.1" port="{tls}" ruleset="tls" StreamDriver.N
     pub fn start(&mut self) {
         let unpacked = peer("rsyslog");
         let libraries: Vec<PathBuf> = directories(&unpacked.join("usr/lib"));
-        let libraries = libraries.iter().find(|dir| dir.join("rsyslog").is_dir()).expect("rsyslog has no modules");
+        let libraries = libraries
+            .iter()
+            .find(|dir| dir.join("rsyslog").is_dir())
+            .expect("rsyslog has no modules");
         let mut command = Command::new(unpacked.join("usr/sbin/rsyslogd"));
-        command.arg("-n").arg("-f").arg(self.file("rsyslog.conf")).arg("-i").arg(self.file("pid"));
-        command.arg("-M").arg(libraries.join("rsyslog")).env("LD_LIBRARY_PATH", libraries);
+        command
+            .arg("-n")
+            .arg("-f")
+            .arg(self.file("rsyslog.conf"))
+            .arg("-i")
+            .arg(self.file("pid"));
+        command
+            .arg("-M")
+            .arg(libraries.join("rsyslog"))
+            .env("LD_LIBRARY_PATH", libraries);
         self.running = Some(Process::start(&mut command));
         until("rsyslog listens", || {
             let listens = |port: u16| TcpStream::connect(("127.0.0.1", port)).is_ok();
-            self.file("log").exists() && listens(self.tcp) && listens(self.tls) && self.takes_datagrams()
+            self.file("log").exists()
+                && listens(self.tcp)
+                && listens(self.tls)
+                && self.takes_datagrams()
         });
     }
 
@@ -105,5 +126,9 @@ input(type="imtcp" address="127.0.0.1" port="{tls}" ruleset="tls" StreamDriver.N
 }
 
 fn directories(parent: &Path) -> Vec<PathBuf> {
-    fs::read_dir(parent).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+    fs::read_dir(parent)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect()
 }

@@ -23,8 +23,12 @@ pub struct Received {
 
 impl Received {
     pub fn header(&self, name: &str) -> &str {
-        let found: Vec<&str> =
-            self.headers.iter().filter(|header| header.0.eq_ignore_ascii_case(name)).map(|header| &*header.1).collect();
+        let found: Vec<&str> = self
+            .headers
+            .iter()
+            .filter(|header| header.0.eq_ignore_ascii_case(name))
+            .map(|header| &*header.1)
+            .collect();
         assert_eq!(found.len(), 1, "{name}: {:?}", self.headers);
         found[0]
     }
@@ -50,7 +54,11 @@ pub struct MailServer {
 
 impl MailServer {
     /// One that does not run yet.
-    pub fn new(offers: Offers, certificates: Option<&Certificates>, user: Option<(&str, &str)>) -> MailServer {
+    pub fn new(
+        offers: Offers,
+        certificates: Option<&Certificates>,
+        user: Option<(&str, &str)>,
+    ) -> MailServer {
         MailServer {
             port: free_port(),
             offers,
@@ -69,7 +77,10 @@ impl MailServer {
     pub fn start(&mut self) {
         let mut command = Command::new(peer("smtp/bin/python3"));
         command.arg(root().join("host/sinks/tests/peers/smtp.py"));
-        command.arg("--out").arg(self.dir.path()).args(["--port", &self.port.to_string()]);
+        command
+            .arg("--out")
+            .arg(self.dir.path())
+            .args(["--port", &self.port.to_string()]);
         let tls = match self.offers {
             Offers::Nothing => "none",
             Offers::StartTls => "starttls",
@@ -77,15 +88,25 @@ impl MailServer {
         };
         command.args(["--tls", tls]);
         if let Some((certificate, key)) = &self.certificates {
-            command.arg("--certificate").arg(certificate).arg("--key").arg(key);
+            command
+                .arg("--certificate")
+                .arg(certificate)
+                .arg("--key")
+                .arg(key);
         }
         if let Some((user, password)) = &self.password {
             command.args(["--user", user, "--password", password]);
         }
         let mut running = Process::start(command.stdout(Stdio::piped()));
         let mut said = String::new();
-        BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        assert_eq!(said.trim(), self.port.to_string(), "the mail server did not begin to listen");
+        BufReader::new(running.0.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        assert_eq!(
+            said.trim(),
+            self.port.to_string(),
+            "the mail server did not begin to listen"
+        );
         self.running = Some(running);
     }
 
@@ -100,14 +121,25 @@ impl MailServer {
 
     /// What it has got so far, in its order.
     pub fn received(&self) -> Vec<Received> {
-        let mut files: Vec<PathBuf> =
-            fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-        files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+        let mut files: Vec<PathBuf> = fs::read_dir(self.dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        files.retain(|file| {
+            file.extension()
+                .is_some_and(|extension| extension == "json")
+        });
         files.sort();
-        files.iter().map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap()).collect()
+        files
+            .iter()
+            .map(|file| serde_json::from_slice(&fs::read(file).unwrap()).unwrap())
+            .collect()
     }
 
     pub fn subjects(&self) -> Vec<String> {
-        self.received().into_iter().map(|mail| mail.subject).collect()
+        self.received()
+            .into_iter()
+            .map(|mail| mail.subject)
+            .collect()
     }
 }

@@ -11,13 +11,15 @@ use proptest::{prelude::*, sample::select};
 
 /// Any way to speak.
 pub fn codec() -> impl Strategy<Value = Codec> {
-    (select(&DIALECTS[..]), select(vec![BufferType::NonDescribed, BufferType::Described])).prop_map(
-        |((version, encoding), buffer_type)| Codec {
+    (
+        select(&DIALECTS[..]),
+        select(vec![BufferType::NonDescribed, BufferType::Described]),
+    )
+        .prop_map(|((version, encoding), buffer_type)| Codec {
             dialect: Dialect::new(version, encoding),
             buffer_type,
             limits: Limits::default(),
-        },
-    )
+        })
 }
 
 /// Any command that a dialect has.

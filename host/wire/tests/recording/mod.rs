@@ -29,7 +29,9 @@ fn folder() -> PathBuf {
 
 /// Every recording, by name.
 pub fn all() -> Vec<Recording> {
-    let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let mut names: Vec<String> = files
         .filter(|path| path.extension().is_some_and(|extension| extension == "hex"))
         .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
@@ -42,7 +44,11 @@ impl Recording {
     /// The recording of that name.
     pub fn open(name: &str) -> Recording {
         let text = fs::read_to_string(folder().join(format!("{name}.hex"))).unwrap();
-        let mut recording = Recording { name: name.to_owned(), client: Vec::new(), server: Vec::new() };
+        let mut recording = Recording {
+            name: name.to_owned(),
+            client: Vec::new(),
+            server: Vec::new(),
+        };
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (side, hex) = line.split_once(' ').unwrap();
             let bytes = if hex == "EOF" { Vec::new() } else { unhex(hex) };
@@ -58,7 +64,10 @@ impl Recording {
     /// The handshake of the client, and its bytes.
     pub fn hello(&self) -> (Hello, &[u8]) {
         let mut rest = &*self.client;
-        let hello = HelloDecoder::new(Limits::default()).feed(&mut rest).unwrap().unwrap();
+        let hello = HelloDecoder::new(Limits::default())
+            .feed(&mut rest)
+            .unwrap()
+            .unwrap();
         (hello, &self.client[..self.client.len() - rest.len()])
     }
 
@@ -66,7 +75,9 @@ impl Recording {
     pub fn welcome(&self) -> Option<(Welcome, &[u8])> {
         let (hello, _) = self.hello();
         let mut rest = &*self.server;
-        let welcome = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect())).feed(&mut rest).unwrap()?;
+        let welcome = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()))
+            .feed(&mut rest)
+            .unwrap()?;
         Some((welcome, &self.server[..self.server.len() - rest.len()]))
     }
 
@@ -77,10 +88,19 @@ impl Recording {
         let requests = self.frames(&self.client[said.len()..]);
         // The answer to a command that nobody knows is a status alone, like that to a finalize.
         let command = |frame: &Frame| {
-            codec.decode_request(&frame.payload).map_or(CommandCode::Finalize, |request| request.command())
+            codec
+                .decode_request(&frame.payload)
+                .map_or(CommandCode::Finalize, |request| request.command())
         };
-        let commands: HashMap<Tag, CommandCode> = requests.iter().map(|frame| (frame.tag, command(frame))).collect();
-        let requests = requests.into_iter().map(|frame| Message { codec, kind: Kind::Request, frame });
+        let commands: HashMap<Tag, CommandCode> = requests
+            .iter()
+            .map(|frame| (frame.tag, command(frame)))
+            .collect();
+        let requests = requests.into_iter().map(|frame| Message {
+            codec,
+            kind: Kind::Request,
+            frame,
+        });
 
         let answered = self.welcome().map_or(0, |(_, said)| said.len());
         let replies = self.frames(&self.server[answered..]);
@@ -104,8 +124,15 @@ impl Recording {
         while let Some(frame) = decoder.feed(&mut rest).unwrap() {
             frames.push(frame);
         }
-        assert!(decoder.is_between_frames(), "{}: a frame is cut short", self.name);
-        let again: Vec<u8> = frames.iter().flat_map(|frame| frame.encode().unwrap()).collect();
+        assert!(
+            decoder.is_between_frames(),
+            "{}: a frame is cut short",
+            self.name
+        );
+        let again: Vec<u8> = frames
+            .iter()
+            .flat_map(|frame| frame.encode().unwrap())
+            .collect();
         assert_eq!(again, stream, "{}", self.name);
         frames
     }
@@ -122,5 +149,7 @@ impl Recording {
 
 fn unhex(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().chunks(2);
-    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
 }

@@ -4,8 +4,8 @@ use crate::{
     Time,
     job::Life,
     job_control::{
-        self, Checkpoint, CheckpointOrder, ControlId, End, Entry, JobAction, JobControl, JobControlError, Method,
-        NotDone, Operation, STATUS, Stage, Trigger, Work,
+        self, Checkpoint, CheckpointOrder, ControlId, End, Entry, JobAction, JobControl,
+        JobControlError, Method, NotDone, Operation, STATUS, Stage, Trigger, Work,
     },
     policy::REASON,
     server::{Action, Server, Upcall},
@@ -27,16 +27,28 @@ impl Server {
             Some(method) => VecDeque::from([method]),
             None => self.declared.methods_of(proc),
         };
-        let methods: BTreeMap<Proc, VecDeque<Method>> =
-            targets.iter().map(|proc| (proc.clone(), methods_of(proc))).collect();
+        let methods: BTreeMap<Proc, VecDeque<Method>> = targets
+            .iter()
+            .map(|proc| (proc.clone(), methods_of(proc)))
+            .collect();
         if let Some((proc, _)) = methods.iter().find(|(_, methods)| methods.is_empty()) {
             return Err(JobControlError::NoMethod(proc.clone()));
         }
         let deadline = given.by.at + order.timeout.unwrap_or(self.settings.checkpoint_timeout);
-        let (checkpoint, triggers) =
-            Checkpoint::begin(order.checkpoint.clone(), methods, |proc| self.has_ended(proc), deadline);
+        let (checkpoint, triggers) = Checkpoint::begin(
+            order.checkpoint.clone(),
+            methods,
+            |proc| self.has_ended(proc),
+            deadline,
+        );
         let (to, operation) = (given.by.to, Operation::Checkpoint(order.checkpoint));
-        let id = self.entered(given, operation, targets, Stage::Running(Work::Checkpoint(checkpoint)), Vec::new())?;
+        let id = self.entered(
+            given,
+            operation,
+            targets,
+            Stage::Running(Work::Checkpoint(checkpoint)),
+            Vec::new(),
+        )?;
         let mut actions = self.accepted(id, to);
         actions.extend(self.pull(id, triggers));
         actions.extend(self.go_on(id));
@@ -44,7 +56,8 @@ impl Server {
     }
 
     fn has_ended(&self, proc: &Proc) -> bool {
-        self.life(proc).is_none_or(|life| matches!(life, Life::Terminated | Life::Lost))
+        self.life(proc)
+            .is_none_or(|life| matches!(life, Life::Terminated | Life::Lost))
     }
 
     /// The alert first; whoever can makes a checkpoint; then, when all have made theirs or time is over, it is done to them.
@@ -55,18 +68,34 @@ impl Server {
         grace: Option<Duration>,
         targets: Vec<Proc>,
     ) -> Result<Vec<Action>, JobControlError> {
-        if let Some(proc) = targets.iter().find(|proc| !self.declared.may_be_preempted(proc)) {
+        if let Some(proc) = targets
+            .iter()
+            .find(|proc| !self.declared.may_be_preempted(proc))
+        {
             return Err(JobControlError::NotPreemptible(proc.clone()));
         }
-        let methods = targets.iter().map(|proc| (proc.clone(), self.declared.methods_of(proc)));
-        let methods: BTreeMap<Proc, VecDeque<Method>> = methods.filter(|(_, methods)| !methods.is_empty()).collect();
+        let methods = targets
+            .iter()
+            .map(|proc| (proc.clone(), self.declared.methods_of(proc)));
+        let methods: BTreeMap<Proc, VecDeque<Method>> =
+            methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
         let grace = grace.unwrap_or(self.settings.preempt_grace);
         let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
-        let (checkpoint, triggers) = Checkpoint::begin(name, methods, |proc| self.has_ended(proc), deadline);
+        let (checkpoint, triggers) =
+            Checkpoint::begin(name, methods, |proc| self.has_ended(proc), deadline);
         let (to, operation) = (given.by.to, Operation::Preempt(action));
-        let work = Work::Grace { checkpoint, unprepared };
-        let id = self.entered(given, operation, targets.clone(), Stage::Running(work), Vec::new())?;
+        let work = Work::Grace {
+            checkpoint,
+            unprepared,
+        };
+        let id = self.entered(
+            given,
+            operation,
+            targets.clone(),
+            Stage::Running(work),
+            Vec::new(),
+        )?;
         let mut actions = self.accepted(id, to);
         let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
         let more = vec![Info::new(job_control::GRACE, Value::Uint32(seconds))];
@@ -78,20 +107,35 @@ impl Server {
 
     /// Tells procs to make their checkpoint.
     pub(super) fn pull(&mut self, id: ControlId, triggers: Vec<Trigger>) -> Vec<Action> {
-        let Some(entry) = self.ledger.get(id) else { return Vec::new() };
+        let Some(entry) = self.ledger.get(id) else {
+            return Vec::new();
+        };
         let (source, directives) = (entry.requester.clone(), entry.directives.clone());
-        let Some(name) = entry.checkpoint().map(|checkpoint| checkpoint.name.clone()) else { return Vec::new() };
+        let Some(name) = entry.checkpoint().map(|checkpoint| checkpoint.name.clone()) else {
+            return Vec::new();
+        };
         let mut actions = Vec::new();
         for Trigger { method, procs } in triggers {
             match method {
                 Method::Event(code) => {
-                    let more = vec![Info::new(key::PMIX_JOB_CTRL_CHECKPOINT, Value::string(&name))];
+                    let more = vec![Info::new(
+                        key::PMIX_JOB_CTRL_CHECKPOINT,
+                        Value::string(&name),
+                    )];
                     actions.extend(self.tell(id, code, &procs, more));
                 }
                 Method::Signal(number) => {
                     let (action, directives) = (JobAction::Signal(number), directives.clone());
-                    let control = JobControl { action, targets: procs, directives };
-                    actions.push(Action::Host(Upcall::JobControl { id, source: source.clone(), control }));
+                    let control = JobControl {
+                        action,
+                        targets: procs,
+                        directives,
+                    };
+                    actions.push(Action::Host(Upcall::JobControl {
+                        id,
+                        source: source.clone(),
+                        control,
+                    }));
                 }
             }
         }
@@ -110,9 +154,12 @@ impl Server {
         let awaiting = self.ledger.awaiting(proc);
         let is_meant = |id: &ControlId| {
             let entry = self.ledger.get(*id);
-            entry.and_then(|entry| Some((entry, entry.checkpoint()?))).is_some_and(|(entry, checkpoint)| {
-                names[0].is_none_or(|name| name == checkpoint.name) && names[1].is_none_or(|name| name == entry.name)
-            })
+            entry
+                .and_then(|entry| Some((entry, entry.checkpoint()?)))
+                .is_some_and(|(entry, checkpoint)| {
+                    names[0].is_none_or(|name| name == checkpoint.name)
+                        && names[1].is_none_or(|name| name == entry.name)
+                })
         };
         let meant: Vec<ControlId> = awaiting.into_iter().filter(is_meant).collect();
         self.each_checkpoint(meant, |entry| {
@@ -138,7 +185,11 @@ impl Server {
         self.each_checkpoint(late, |entry| entry.expire(now))
     }
 
-    fn each_checkpoint(&mut self, of: Vec<ControlId>, mut change: impl FnMut(&mut Entry)) -> Vec<Action> {
+    fn each_checkpoint(
+        &mut self,
+        of: Vec<ControlId>,
+        mut change: impl FnMut(&mut Entry),
+    ) -> Vec<Action> {
         let mut actions = Vec::new();
         for id in of {
             self.ledger.change(id, &mut change);
@@ -152,10 +203,19 @@ impl Server {
         let next = self.ledger.change(id, |entry| match &entry.stage {
             Stage::Running(Work::Checkpoint(checkpoint)) if checkpoint.is_over() => {
                 entry.not_done = checkpoint.failed().to_vec();
-                Some(Next::Ended(if entry.not_done.is_empty() { End::Done } else { End::Failed }))
+                Some(Next::Ended(if entry.not_done.is_empty() {
+                    End::Done
+                } else {
+                    End::Failed
+                }))
             }
-            Stage::Running(Work::Grace { checkpoint, unprepared: false }) if checkpoint.is_over() => {
-                let Operation::Preempt(action) = &entry.operation else { return None };
+            Stage::Running(Work::Grace {
+                checkpoint,
+                unprepared: false,
+            }) if checkpoint.is_over() => {
+                let Operation::Preempt(action) = &entry.operation else {
+                    return None;
+                };
                 let control = JobControl {
                     action: action.clone(),
                     targets: entry.targets.clone(),
@@ -163,9 +223,15 @@ impl Server {
                 };
                 let source = entry.requester.clone();
                 // What they did not save is lost, and no reason to spare them.
-                entry.infos.extend(checkpoint.failed().iter().map(NotDone::info));
+                entry
+                    .infos
+                    .extend(checkpoint.failed().iter().map(NotDone::info));
                 entry.stage = Stage::Running(Work::Host(None));
-                Some(Next::Done(Upcall::JobControl { id, source, control }))
+                Some(Next::Done(Upcall::JobControl {
+                    id,
+                    source,
+                    control,
+                }))
             }
             _ => None,
         });

@@ -4,14 +4,20 @@ use crate::{
     job_control::{self, ControlId, End, NotDone, STATUS, Stage, Work},
     server::{Action, Server},
 };
-use peal_model::{DataArray, Identity, Info, Infos, LogRequest, Proc, Query, Status, Value, code, key};
+use peal_model::{
+    DataArray, Identity, Info, Infos, LogRequest, Proc, Query, Status, Value, code, key,
+};
 use std::sync::Arc;
 
 impl Server {
     /// A request has ended: on record, told to whoever waits for it or asked to hear of it.
     pub(super) fn end(&mut self, id: ControlId, end: End) -> Vec<Action> {
-        let before = self.ledger.change(id, |entry| std::mem::replace(&mut entry.stage, Stage::Ended(end)));
-        let (Some(before), Some(entry)) = (before, self.ledger.get(id)) else { return Vec::new() };
+        let before = self.ledger.change(id, |entry| {
+            std::mem::replace(&mut entry.stage, Stage::Ended(end))
+        });
+        let (Some(before), Some(entry)) = (before, self.ledger.get(id)) else {
+            return Vec::new();
+        };
         let status = match end {
             End::Cancelled => code::PMIX_ERR_JOB_CANCELED,
             End::Denied => entry.refusal.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
@@ -19,7 +25,12 @@ impl Server {
         };
         let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
         let (told, requester) = (entry.infos(), entry.requester.clone());
-        let mut actions = vec![Action::Controlled { requester: requester.clone(), operation, targets, status }];
+        let mut actions = vec![Action::Controlled {
+            requester: requester.clone(),
+            operation,
+            targets,
+            status,
+        }];
         if let Stage::Running(Work::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
             actions.push(answered(to, status, not_done));
@@ -33,36 +44,87 @@ impl Server {
 
     /// Mails what there is to say of a request to whoever its requester wants to be told.
     pub(super) fn mail(&self, id: ControlId) -> Vec<Action> {
-        let Some(entry) = self.ledger.get(id) else { return Vec::new() };
-        let Some(mail) = &entry.mail else { return Vec::new() };
+        let Some(entry) = self.ledger.get(id) else {
+            return Vec::new();
+        };
+        let Some(mail) = &entry.mail else {
+            return Vec::new();
+        };
         let mut mail = mail.clone();
         let (state, what) = (entry.state(), entry.operation.to_string());
         let subject = format!("{what}: {state}");
-        let lines = entry.not_done.iter().map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
-        let targets = entry.targets.iter().take(32).map(Proc::to_string).collect::<Vec<_>>().join(", ");
-        let head = format!("Request {:?}, {what} of {} procs ({targets}): {state}.", entry.name, entry.targets.len());
-        let text = std::iter::once(head).chain(lines.take(100)).collect::<Vec<_>>().join("\n");
+        let lines = entry
+            .not_done
+            .iter()
+            .map(|not_done| format!("{}: {}", not_done.proc, not_done.reason));
+        let targets = entry
+            .targets
+            .iter()
+            .take(32)
+            .map(Proc::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let head = format!(
+            "Request {:?}, {what} of {} procs ({targets}): {state}.",
+            entry.name,
+            entry.targets.len()
+        );
+        let text = std::iter::once(head)
+            .chain(lines.take(100))
+            .collect::<Vec<_>>()
+            .join("\n");
         if mail.value_of(key::PMIX_LOG_EMAIL_SUBJECT).is_none() {
-            mail.push(Info::new(key::PMIX_LOG_EMAIL_SUBJECT, Value::string(&subject)));
+            mail.push(Info::new(
+                key::PMIX_LOG_EMAIL_SUBJECT,
+                Value::string(&subject),
+            ));
         }
         // The requester's own words, if any, come first.
-        let own = mail.value_of(key::PMIX_LOG_EMAIL_MSG).and_then(Value::as_str).map(|own| format!("{own}\n\n{text}"));
+        let own = mail
+            .value_of(key::PMIX_LOG_EMAIL_MSG)
+            .and_then(Value::as_str)
+            .map(|own| format!("{own}\n\n{text}"));
         mail.retain(|info| info.key != key::PMIX_LOG_EMAIL_MSG);
-        mail.push(Info::new(key::PMIX_LOG_EMAIL_MSG, Value::string(&own.unwrap_or(text))));
-        let data = vec![Info::new(key::PMIX_LOG_EMAIL, Value::DataArray(DataArray::infos(mail)))];
+        mail.push(Info::new(
+            key::PMIX_LOG_EMAIL_MSG,
+            Value::string(&own.unwrap_or(text)),
+        ));
+        let data = vec![Info::new(
+            key::PMIX_LOG_EMAIL,
+            Value::DataArray(DataArray::infos(mail)),
+        )];
         let (source, identity) = (entry.requester.clone(), entry.identity);
-        let request = LogRequest { source, identity, timestamp: None, data, directives: Vec::new() };
-        vec![Action::Log { to: None, request: Arc::new(request) }]
+        let request = LogRequest {
+            source,
+            identity,
+            timestamp: None,
+            data,
+            directives: Vec::new(),
+        };
+        vec![Action::Log {
+            to: None,
+            request: Arc::new(request),
+        }]
     }
 
     /// Answers what is asked about requests (`PMIX_JOB_CTRL_ID`): of all that the asker may know, or of one.
     pub fn told_of_controls(&self, identity: Identity, queries: &[Query]) -> Option<Info> {
         let asks = |query: &&Query| {
-            query.keys.iter().flatten().any(|asked| asked.as_bytes() == key::PMIX_JOB_CTRL_ID.0.as_bytes())
+            query
+                .keys
+                .iter()
+                .flatten()
+                .any(|asked| asked.as_bytes() == key::PMIX_JOB_CTRL_ID.0.as_bytes())
         };
         let query = queries.iter().find(asks)?;
-        let name = query.qualifiers.value_of(key::PMIX_JOB_CTRL_ID).and_then(Value::as_str);
+        let name = query
+            .qualifiers
+            .value_of(key::PMIX_JOB_CTRL_ID)
+            .and_then(Value::as_str);
         let requests = self.ledger.told(identity, name);
-        Some(Info::new(key::PMIX_JOB_CTRL_ID, Value::DataArray(DataArray::infos(requests))))
+        Some(Info::new(
+            key::PMIX_JOB_CTRL_ID,
+            Value::DataArray(DataArray::infos(requests)),
+        ))
     }
 }

@@ -8,8 +8,8 @@ use super::{Action, RequestId, Server, Upcall};
 use crate::{
     Time,
     job_control::{
-        self, Asked, ControlId, Declaration, End, Entry, JobAction, JobControl, JobControlError, NotDone, Operation,
-        Requestor, Stage, Wanted, Work,
+        self, Asked, ControlId, Declaration, End, Entry, JobAction, JobControl, JobControlError,
+        NotDone, Operation, Requestor, Stage, Wanted, Work,
     },
     policy,
 };
@@ -29,10 +29,17 @@ pub(super) struct By {
 
 impl Server {
     /// A request that may be made: read whole, then begun.
-    pub(super) fn control(&mut self, by: By, targets: &[Proc], directives: Vec<Info>) -> Vec<Action> {
+    pub(super) fn control(
+        &mut self,
+        by: By,
+        targets: &[Proc],
+        directives: Vec<Info>,
+    ) -> Vec<Action> {
         let to = by.to;
         self.begin_control(by, targets, directives)
-            .unwrap_or_else(|error| vec![answered(to, error.status(), vec![policy::reason(&error)])])
+            .unwrap_or_else(|error| {
+                vec![answered(to, error.status(), vec![policy::reason(&error)])]
+            })
     }
 
     fn begin_control(
@@ -41,41 +48,85 @@ impl Server {
         targets: &[Proc],
         directives: Vec<Info>,
     ) -> Result<Vec<Action>, JobControlError> {
-        let Asked { name, wanted, mail, directives } = self.read(&by, targets, directives)?;
-        let given = Given { by, name, mail, directives };
+        let Asked {
+            name,
+            wanted,
+            mail,
+            directives,
+        } = self.read(&by, targets, directives)?;
+        let given = Given {
+            by,
+            name,
+            mail,
+            directives,
+        };
         match wanted {
             Wanted::Act { action, targets } => self.act(given, action, targets),
             Wanted::Checkpoint { order, targets } => self.checkpoint(given, order, targets),
-            Wanted::Preempt { action, grace, targets } => self.preempt(given, action, grace, targets),
+            Wanted::Preempt {
+                action,
+                grace,
+                targets,
+            } => self.preempt(given, action, grace, targets),
             Wanted::Provision { nodes, image } => self.provision(given, nodes, image),
             Wanted::Cancel(which) => {
-                let cancellation = self.ledger.cancellable(&self.requestor(&given.by), &which)?;
+                let cancellation = self
+                    .ledger
+                    .cancellable(&self.requestor(&given.by), &which)?;
                 let status = cancellation.status();
-                let mut actions: Vec<Action> =
-                    cancellation.free.into_iter().flat_map(|id| self.end(id, End::Cancelled)).collect();
+                let mut actions: Vec<Action> = cancellation
+                    .free
+                    .into_iter()
+                    .flat_map(|id| self.end(id, End::Cancelled))
+                    .collect();
                 actions.push(answered(given.by.to, status, cancellation.committed));
                 Ok(actions)
             }
-            Wanted::Declare { declaration, cleanup } => {
+            Wanted::Declare {
+                declaration,
+                cleanup,
+            } => {
                 self.declare(&given.by, declaration)?;
-                let By { to, requester, identity, .. } = given.by;
+                let By {
+                    to,
+                    requester,
+                    identity,
+                    ..
+                } = given.by;
                 Ok(vec![match cleanup.zip(requester).zip(identity) {
-                    Some(((cleanup, source), identity)) => {
-                        Action::Host(Upcall::Cleanup { to, source, identity, cleanup })
-                    }
+                    Some(((cleanup, source), identity)) => Action::Host(Upcall::Cleanup {
+                        to,
+                        source,
+                        identity,
+                        cleanup,
+                    }),
                     None => answered(to, code::PMIX_SUCCESS, Vec::new()),
                 }])
             }
         }
     }
 
-    fn read(&self, by: &By, targets: &[Proc], directives: Vec<Info>) -> Result<Asked, JobControlError> {
-        let ranks = |nspace: &_| self.jobs.get(nspace).map(|job| job.procs.keys().copied().collect::<BTreeSet<_>>());
+    fn read(
+        &self,
+        by: &By,
+        targets: &[Proc],
+        directives: Vec<Info>,
+    ) -> Result<Asked, JobControlError> {
+        let ranks = |nspace: &_| {
+            self.jobs
+                .get(nspace)
+                .map(|job| job.procs.keys().copied().collect::<BTreeSet<_>>())
+        };
         job_control::read(by.requester.as_ref(), targets, directives, ranks)
     }
 
     /// What is to be done by a request, if it makes sense.
-    pub(super) fn operation(&self, by: &By, targets: &[Proc], directives: &[Info]) -> Option<Operation> {
+    pub(super) fn operation(
+        &self,
+        by: &By,
+        targets: &[Proc],
+        directives: &[Info],
+    ) -> Option<Operation> {
         match self.read(by, targets, directives.to_vec()).ok()?.wanted {
             Wanted::Act { action, .. } => Some(Operation::Act(action)),
             Wanted::Checkpoint { order, .. } => Some(Operation::Checkpoint(order.checkpoint)),
@@ -86,12 +137,29 @@ impl Server {
     }
 
     /// A request was denied.
-    pub(super) fn control_denied(&mut self, by: &By, operation: Option<Operation>, targets: &[Proc], why: &str) {
+    pub(super) fn control_denied(
+        &mut self,
+        by: &By,
+        operation: Option<Operation>,
+        targets: &[Proc],
+        why: &str,
+    ) {
         let Some(operation) = operation else { return };
-        let given = Given { by: by.clone(), name: None, mail: None, directives: Vec::new() };
+        let given = Given {
+            by: by.clone(),
+            name: None,
+            mail: None,
+            directives: Vec::new(),
+        };
         let infos = vec![policy::reason(why)];
         // What has ended already is refused by nothing.
-        let _ = self.entered(given, operation, targets.to_vec(), Stage::Ended(End::Denied), infos);
+        let _ = self.entered(
+            given,
+            operation,
+            targets.to_vec(),
+            Stage::Ended(End::Denied),
+            infos,
+        );
     }
 
     fn declare(&mut self, by: &By, declaration: Declaration) -> Result<(), JobControlError> {
@@ -110,15 +178,37 @@ impl Server {
 
     /// The host environment does it. Whoever asks for a restart is answered at once, since that takes as long as procs take to
     /// end; else when it is done.
-    fn act(&mut self, given: Given, action: JobAction, targets: Vec<Proc>) -> Result<Vec<Action>, JobControlError> {
-        let control =
-            JobControl { action: action.clone(), targets: targets.clone(), directives: given.directives.clone() };
+    fn act(
+        &mut self,
+        given: Given,
+        action: JobAction,
+        targets: Vec<Proc>,
+    ) -> Result<Vec<Action>, JobControlError> {
+        let control = JobControl {
+            action: action.clone(),
+            targets: targets.clone(),
+            directives: given.directives.clone(),
+        };
         let (source, to) = (given.by.requester.clone(), given.by.to);
         let is_long = matches!(action, JobAction::Restart { .. });
         let work = Work::Host((!is_long).then_some(to));
-        let id = self.entered(given, Operation::Act(action), targets, Stage::Running(work), Vec::new())?;
-        let mut actions = if is_long { self.accepted(id, to) } else { self.mail(id) };
-        actions.push(Action::Host(Upcall::JobControl { id, source, control }));
+        let id = self.entered(
+            given,
+            Operation::Act(action),
+            targets,
+            Stage::Running(work),
+            Vec::new(),
+        )?;
+        let mut actions = if is_long {
+            self.accepted(id, to)
+        } else {
+            self.mail(id)
+        };
+        actions.push(Action::Host(Upcall::JobControl {
+            id,
+            source,
+            control,
+        }));
         Ok(actions)
     }
 
@@ -132,7 +222,17 @@ impl Server {
         infos: Vec<Info>,
     ) -> Result<ControlId, JobControlError> {
         let requestor = self.requestor(&given.by);
-        let Given { by: By { requester, identity, .. }, name, mail, directives } = given;
+        let Given {
+            by:
+                By {
+                    requester,
+                    identity,
+                    ..
+                },
+            name,
+            mail,
+            directives,
+        } = given;
         self.ledger.enter(name, |name| Entry {
             name,
             requestor,
@@ -158,37 +258,73 @@ impl Server {
 
     /// Whoever asked learns by which name to ask for it.
     fn accepted(&mut self, id: ControlId, to: RequestId) -> Vec<Action> {
-        let name = self.ledger.get(id).map(|entry| Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)));
+        let name = self
+            .ledger
+            .get(id)
+            .map(|entry| Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)));
         let answer = answered(to, code::PMIX_SUCCESS, name.into_iter().collect());
         std::iter::once(answer).chain(self.mail(id)).collect()
     }
 
     /// Raises an event for procs that a request is about.
-    fn tell(&mut self, id: ControlId, code: Status, procs: &[Proc], more: Vec<Info>) -> Vec<Action> {
-        let Some(entry) = self.ledger.get(id) else { return Vec::new() };
+    fn tell(
+        &mut self,
+        id: ControlId,
+        code: Status,
+        procs: &[Proc],
+        more: Vec<Info>,
+    ) -> Vec<Action> {
+        let Some(entry) = self.ledger.get(id) else {
+            return Vec::new();
+        };
         let mut infos = vec![
-            Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::DataArray(DataArray::procs(procs.iter().cloned()))),
+            Info::new(
+                key::PMIX_EVENT_CUSTOM_RANGE,
+                Value::DataArray(DataArray::procs(procs.iter().cloned())),
+            ),
             Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&entry.name)),
         ];
         infos.extend(more);
-        let event = Event { code, source: None, range: Range::Custom, infos };
+        let event = Event {
+            code,
+            source: None,
+            range: Range::Custom,
+            infos,
+        };
         self.notify(event).unwrap_or_default()
     }
 
     /// The host environment's answer to an [`Upcall::JobControl`] for these procs: to whom it was not done, or why to nobody.
-    pub fn controlled(&mut self, id: ControlId, procs: &[Proc], answer: Result<Vec<NotDone>, Status>) -> Vec<Action> {
+    pub fn controlled(
+        &mut self,
+        id: ControlId,
+        procs: &[Proc],
+        answer: Result<Vec<NotDone>, Status>,
+    ) -> Vec<Action> {
         let not_done = answer.unwrap_or_else(|status| {
             let reason = "the host environment does not do it".to_owned();
-            procs.iter().map(|proc| NotDone { proc: proc.clone(), status, reason: reason.clone() }).collect()
+            procs
+                .iter()
+                .map(|proc| NotDone {
+                    proc: proc.clone(),
+                    status,
+                    reason: reason.clone(),
+                })
+                .collect()
         });
         let left = self.ledger.change(id, |entry| match &entry.stage {
             Stage::Running(Work::Host(_)) => {
                 entry.not_done = not_done;
-                Err(if entry.not_done.is_empty() { End::Done } else { End::Failed })
+                Err(if entry.not_done.is_empty() {
+                    End::Done
+                } else {
+                    End::Failed
+                })
             }
-            _ => {
-                Ok(entry.checkpoint_mut().map(|checkpoint| checkpoint.could_not_be_told(&not_done)).unwrap_or_default())
-            }
+            _ => Ok(entry
+                .checkpoint_mut()
+                .map(|checkpoint| checkpoint.could_not_be_told(&not_done))
+                .unwrap_or_default()),
         });
         match left {
             Some(Ok(triggers)) => {
@@ -211,5 +347,8 @@ struct Given {
 }
 
 fn answered(to: RequestId, status: Status, infos: Vec<Info>) -> Action {
-    Action::Reply { to, reply: Reply::Infos { status, infos } }
+    Action::Reply {
+        to,
+        reply: Reply::Infos { status, infos },
+    }
 }

@@ -27,7 +27,10 @@ impl Server {
         if let Some((status, reasons)) = self.no_provisioner(&by) {
             return Ok(vec![answered(by.to, status, reasons)]);
         }
-        let operation = Operation::Provision { nodes: description, image: image.clone() };
+        let operation = Operation::Provision {
+            nodes: description,
+            image: image.clone(),
+        };
         let id = self.entered(given, operation, Vec::new(), Stage::Accepted, Vec::new())?;
         let mut actions = self.accepted(id, by.to);
         actions.extend(self.ask_for_nodes(&by, Provision { nodes, image }, id, directives));
@@ -41,7 +44,12 @@ impl Server {
     }
 
     /// They are not, for these reasons.
-    pub(in crate::server) fn not_provided(&mut self, id: ControlId, status: Status, reasons: &[Info]) -> Vec<Action> {
+    pub(in crate::server) fn not_provided(
+        &mut self,
+        id: ControlId,
+        status: Status,
+        reasons: &[Info],
+    ) -> Vec<Action> {
         self.ledger.change(id, |entry| {
             entry.infos = reasons.to_vec();
             entry.refusal = Some(status);
@@ -50,11 +58,22 @@ impl Server {
     }
 
     /// Asks those who provide nodes.
-    fn ask_for_nodes(&mut self, by: &By, provision: Provision, id: ControlId, directives: Vec<Info>) -> Vec<Action> {
+    fn ask_for_nodes(
+        &mut self,
+        by: &By,
+        provision: Provision,
+        id: ControlId,
+        directives: Vec<Info>,
+    ) -> Vec<Action> {
         let hook = Hook::Provision;
         let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
         let groups = self.groups_of(by.to.peer);
-        let request = PolicyRequest { provision: Some(provision), groups, directives, ..question };
+        let request = PolicyRequest {
+            provision: Some(provision),
+            groups,
+            directives,
+            ..question
+        };
         // Whoever asked was told that it is accepted; what comes of it is told as the end of the request.
         let (requester, identity) = (by.requester.clone(), by.identity);
         let asker = Asker::new(hook, requester, identity, Refusal::Silent);
@@ -68,7 +87,9 @@ impl Server {
         }
         let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
         match policy::by_default(self.settings.defaults.of(Hook::Provision), &question) {
-            Verdict::Denied { status, reasons, .. } => Some((status, reasons)),
+            Verdict::Denied {
+                status, reasons, ..
+            } => Some((status, reasons)),
             Verdict::Granted { .. } => None,
         }
     }

@@ -3,7 +3,9 @@ use super::DecisionId;
 use crate::{
     job_control::{ControlId, Operation},
     reach::Reach,
-    server::{RequestId, control::By, denial::Asker, events::Raising, grouping::Asked, spawning::Spawning},
+    server::{
+        RequestId, control::By, denial::Asker, events::Raising, grouping::Asked, spawning::Spawning,
+    },
 };
 use peal_model::{Event, Hook, Identity, Info, LogRequest, Proc, Request, Status};
 use std::collections::BTreeMap;
@@ -11,16 +13,42 @@ use std::collections::BTreeMap;
 /// A request that waits for a decision, without the part that policies may amend.
 #[derive(Debug)]
 pub(in crate::server) enum Waiting {
-    Control { by: By, targets: Vec<Proc>, operation: Option<Operation> },
+    Control {
+        by: By,
+        targets: Vec<Proc>,
+        operation: Option<Operation>,
+    },
     Provision(ControlId),
-    Abort { to: RequestId, source: Proc, request: Request },
-    Monitor { to: RequestId, source: Proc, monitor: Info, error: Status },
-    Event { raising: Raising, event: Event },
-    Registration { to: RequestId, codes: Vec<Status> },
-    Log { to: RequestId, request: LogRequest },
+    Abort {
+        to: RequestId,
+        source: Proc,
+        request: Request,
+    },
+    Monitor {
+        to: RequestId,
+        source: Proc,
+        monitor: Info,
+        error: Status,
+    },
+    Event {
+        raising: Raising,
+        event: Event,
+    },
+    Registration {
+        to: RequestId,
+        codes: Vec<Status>,
+    },
+    Log {
+        to: RequestId,
+        request: LogRequest,
+    },
     Group(Asked),
     Spawn(Spawning),
-    Invitation { raising: Raising, event: Event, reach: Reach },
+    Invitation {
+        raising: Raising,
+        event: Event,
+        reach: Reach,
+    },
 }
 
 /// A request, event or registration that waits.
@@ -95,6 +123,9 @@ impl Gate {
 
 impl Held {
     fn load(&self) -> GateLoad {
-        GateLoad { uid: self.asker.uid(), bytes: self.bytes }
+        GateLoad {
+            uid: self.asker.uid(),
+            bytes: self.bytes,
+        }
     }
 }

@@ -5,7 +5,13 @@ use crate::policy::{DecidedBy, Verdict};
 /// A fence of these ranks.
 fn fence_of(stage: &mut Stage, rank: u32, ranks: &[u32]) -> (RequestId, Vec<Action>) {
     let procs = ranks.iter().map(|rank| proc(*rank)).collect();
-    stage.ask(rank, Request::Fence { procs, infos: Vec::new() })
+    stage.ask(
+        rank,
+        Request::Fence {
+            procs,
+            infos: Vec::new(),
+        },
+    )
 }
 
 #[test]
@@ -18,30 +24,61 @@ fn everybody_who_waits_for_a_key_is_handed_the_same_data() {
     let data: Vec<_> = actions
         .iter()
         .filter_map(|action| match action {
-            Action::Reply { reply: Reply::Data { ranks, .. }, .. } => Some(&ranks[0]),
+            Action::Reply {
+                reply: Reply::Data { ranks, .. },
+                ..
+            } => Some(&ranks[0]),
             _ => None,
         })
         .collect();
     assert_eq!(data.len(), 3);
-    assert!(data.iter().all(|one| std::ptr::eq(&***one, &**data[0])), "one copy for all");
+    assert!(
+        data.iter().all(|one| std::ptr::eq(&***one, &**data[0])),
+        "one copy for all"
+    );
     let later = stage.get(1, proc(0), A, &[]).1;
     stage.commit(0, Scope::Global, B, 8);
     assert_eq!(value(&later, B), None);
-    assert!(value(&stage.get(1, proc(0), A, &[]).1, B).is_some(), "a commit makes it anew");
+    assert!(
+        value(&stage.get(1, proc(0), A, &[]).1, B).is_some(),
+        "a commit makes it anew"
+    );
 }
 
 #[test]
 fn a_commit_counts_whole_or_not_at_all() {
     let mut stage = Stage::of(2);
-    let kvals = vec![Kval::new(A, Value::Uint32(1)), Kval::new(B, Value::string(&"x".repeat(2000)))];
-    let (_, actions) = stage.ask(0, Request::Commit(vec![Commit { scope: Scope::Global, kvals }]));
+    let kvals = vec![
+        Kval::new(A, Value::Uint32(1)),
+        Kval::new(B, Value::string(&"x".repeat(2000))),
+    ];
+    let (_, actions) = stage.ask(
+        0,
+        Request::Commit(vec![Commit {
+            scope: Scope::Global,
+            kvals,
+        }]),
+    );
     assert_eq!(status(&actions), code::PMIX_ERR_OUT_OF_RESOURCE);
     let immediate = [(key::PMIX_IMMEDIATE, Value::Bool(true))];
-    assert_eq!(status(&stage.get(1, proc(0), A, &immediate).1), code::PMIX_ERR_NOT_FOUND);
+    assert_eq!(
+        status(&stage.get(1, proc(0), A, &immediate).1),
+        code::PMIX_ERR_NOT_FOUND
+    );
     for _ in 0..100 {
         let kvals = vec![Kval::new(A, Value::string(&"x".repeat(300))); 2];
-        let (_, actions) = stage.ask(0, Request::Commit(vec![Commit { scope: Scope::Local, kvals }]));
-        assert_eq!(status(&actions), code::PMIX_SUCCESS, "what replaces takes the room of what it replaces");
+        let (_, actions) = stage.ask(
+            0,
+            Request::Commit(vec![Commit {
+                scope: Scope::Local,
+                kvals,
+            }]),
+        );
+        assert_eq!(
+            status(&actions),
+            code::PMIX_SUCCESS,
+            "what replaces takes the room of what it replaces"
+        );
     }
 }
 
@@ -52,13 +89,25 @@ fn a_proc_waits_in_so_many_fences_and_those_that_everybody_deserted_are_gone() {
     for _ in 0..max {
         assert_eq!(fence_of(&mut stage, 0, &[0, 1]).1, []);
     }
-    assert_eq!(status(&fence_of(&mut stage, 0, &[0, 1]).1), code::PMIX_ERR_OUT_OF_RESOURCE);
-    assert!(matches!(fence_of(&mut stage, 1, &[0, 1]).1[..], [Action::Gather { .. }]), "the other is not concerned");
+    assert_eq!(
+        status(&fence_of(&mut stage, 0, &[0, 1]).1),
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
+    assert!(
+        matches!(
+            fence_of(&mut stage, 1, &[0, 1]).1[..],
+            [Action::Gather { .. }]
+        ),
+        "the other is not concerned"
+    );
     // Finalizing and coming back does not help: they are the proc's, until its connection is gone.
     stage.ask(0, Request::Finalize);
     let again = stage.server.admit(&proc(0), WHO).unwrap().0;
     let before = std::mem::replace(&mut stage.peers[0], again);
-    assert_eq!(status(&fence_of(&mut stage, 0, &[0, 1]).1), code::PMIX_ERR_OUT_OF_RESOURCE);
+    assert_eq!(
+        status(&fence_of(&mut stage, 0, &[0, 1]).1),
+        code::PMIX_ERR_OUT_OF_RESOURCE
+    );
     stage.server.disconnected(before, Time(0));
     assert_eq!(fence_of(&mut stage, 0, &[0, 1]).1, []);
 }
@@ -67,9 +116,23 @@ fn a_proc_waits_in_so_many_fences_and_those_that_everybody_deserted_are_gone() {
 fn fences_of_others_are_nobodys_business() {
     let mut stage = Stage::of(1);
     let theirs = Nspace::new("theirs").unwrap();
-    stage.server.add_job(JobSpec::new(theirs.clone(), 1, "node", Identity { uid: 2000, gid: 100 }));
+    stage.server.add_job(JobSpec::new(
+        theirs.clone(),
+        1,
+        "node",
+        Identity {
+            uid: 2000,
+            gid: 100,
+        },
+    ));
     let procs = vec![proc(0), Proc::all(theirs)];
-    let (_, actions) = stage.ask(0, Request::Fence { procs, infos: Vec::new() });
+    let (_, actions) = stage.ask(
+        0,
+        Request::Fence {
+            procs,
+            infos: Vec::new(),
+        },
+    );
     assert_eq!(status(&actions), code::PMIX_ERR_INVALID_NAMESPACE);
 }
 
@@ -79,17 +142,43 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
     let (fence, _) = stage.fence(0, Vec::new());
     let (get, _) = stage.get(0, proc(1), A, &[]);
     let answered = stage.server.remove_job(&nspace());
-    assert_eq!(statuses(&answered), [get, fence].map(|to| (to, code::PMIX_ERR_INVALID_NAMESPACE)));
+    assert_eq!(
+        statuses(&answered),
+        [get, fence].map(|to| (to, code::PMIX_ERR_INVALID_NAMESPACE))
+    );
     assert_eq!(stage.server.deadline(), None);
     // Another job of that name belongs to somebody else.
-    stage.server.add_job(JobSpec::new(nspace(), 2, "node", Identity { uid: 2000, gid: 100 }));
-    assert_eq!(status(&stage.commit(0, Scope::Global, A, 1)), code::PMIX_ERR_INIT);
+    stage.server.add_job(JobSpec::new(
+        nspace(),
+        2,
+        "node",
+        Identity {
+            uid: 2000,
+            gid: 100,
+        },
+    ));
+    assert_eq!(
+        status(&stage.commit(0, Scope::Global, A, 1)),
+        code::PMIX_ERR_INIT
+    );
     let old = stage.peers[1];
     assert_eq!(stage.server.identity_of(old), Some(WHO), "who they were");
-    let other = Identity { uid: 2000, gid: 100 };
-    stage.peers = (0..2).map(|rank| stage.server.admit(&proc(rank), other).unwrap().0).collect();
-    assert_eq!(stage.fence(1, Vec::new()).1, [], "the fence before it is not joined");
-    assert!(matches!(stage.fence(0, Vec::new()).1[..], [Action::Gather { .. }]));
+    let other = Identity {
+        uid: 2000,
+        gid: 100,
+    };
+    stage.peers = (0..2)
+        .map(|rank| stage.server.admit(&proc(rank), other).unwrap().0)
+        .collect();
+    assert_eq!(
+        stage.fence(1, Vec::new()).1,
+        [],
+        "the fence before it is not joined"
+    );
+    assert!(matches!(
+        stage.fence(0, Vec::new()).1[..],
+        [Action::Gather { .. }]
+    ));
 }
 
 #[test]
@@ -99,14 +188,36 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
     let tool = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
     let peer = server.admit_tool(&tool, WHO).unwrap();
     let to = RequestId { peer, tag: 1 };
-    let event = Request::Notify { code: Status(-5000), range: Range::Global, infos: Vec::new() };
+    let event = Request::Notify {
+        code: Status(-5000),
+        range: Range::Global,
+        infos: Vec::new(),
+    };
     let actions = server.request(to, event, Time(0));
-    let [Action::Decide { id, .. }] = actions[..] else { panic!("{actions:?}") };
-    let spec = JobSpec::new(tool.nspace, 1, "node", Identity { uid: 2000, gid: 100 });
+    let [Action::Decide { id, .. }] = actions[..] else {
+        panic!("{actions:?}")
+    };
+    let spec = JobSpec::new(
+        tool.nspace,
+        1,
+        "node",
+        Identity {
+            uid: 2000,
+            gid: 100,
+        },
+    );
     let actions = server.add_job(spec);
-    let [Action::Denied(denial), answer] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((&denial.by, denial.identity), (&DecidedBy::Eviction, Some(WHO)));
-    assert_eq!(statuses(std::slice::from_ref(answer)), [(to, code::PMIX_ERR_NO_PERMISSIONS)]);
+    let [Action::Denied(denial), answer] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (&denial.by, denial.identity),
+        (&DecidedBy::Eviction, Some(WHO))
+    );
+    assert_eq!(
+        statuses(std::slice::from_ref(answer)),
+        [(to, code::PMIX_ERR_NO_PERMISSIONS)]
+    );
     let granted = Verdict::Granted {
         by: DecidedBy::Policy("slow".into()),
         amended: Vec::new(),
@@ -114,18 +225,33 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
         data: None,
         answer: Vec::new(),
     };
-    assert_eq!(server.decided(id, granted), [], "the verdict comes too late");
+    assert_eq!(
+        server.decided(id, granted),
+        [],
+        "the verdict comes too late"
+    );
 }
 
 #[test]
 fn one_users_questions_leave_room_for_those_of_others() {
-    let mut server = Server::new(Settings { max_decisions: 4, ..Settings::default() });
+    let mut server = Server::new(Settings {
+        max_decisions: 4,
+        ..Settings::default()
+    });
     server.guard(WHO, [Hook::Event]);
     let mut asks = |uid: u32, tag: u32| {
         let name = format!("tool-{uid}-{tag}");
-        let peer =
-            server.admit_tool(&Proc::new(Nspace::new(&name).unwrap(), Rank(0)), Identity { uid, gid: uid }).unwrap();
-        let event = Request::Notify { code: Status(-5000), range: Range::Global, infos: Vec::new() };
+        let peer = server
+            .admit_tool(
+                &Proc::new(Nspace::new(&name).unwrap(), Rank(0)),
+                Identity { uid, gid: uid },
+            )
+            .unwrap();
+        let event = Request::Notify {
+            code: Status(-5000),
+            range: Range::Global,
+            infos: Vec::new(),
+        };
         let actions = server.request(RequestId { peer, tag }, event, Time(0));
         matches!(actions[..], [Action::Decide { .. }])
     };
@@ -139,11 +265,24 @@ fn a_filter_of_more_procs_than_anybody_needs_is_refused() {
     let procs = |count: u32| {
         let procs = (0..count).map(|rank| Value::Proc(proc(rank))).collect();
         let array = peal_model::DataArray::new(peal_model::data_type::PMIX_PROC, procs).unwrap();
-        vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, Value::DataArray(array))]
+        vec![Info::new(
+            key::PMIX_EVENT_AFFECTED_PROCS,
+            Value::DataArray(array),
+        )]
     };
     let mut register = |count| {
         let infos = procs(count);
-        status(&stage.ask(0, Request::RegisterEvents { codes: vec![Status(-5000)], infos }).1)
+        status(
+            &stage
+                .ask(
+                    0,
+                    Request::RegisterEvents {
+                        codes: vec![Status(-5000)],
+                        infos,
+                    },
+                )
+                .1,
+        )
     };
     assert_eq!(register(1024), code::PMIX_SUCCESS);
     assert_eq!(register(1025), code::PMIX_ERR_OUT_OF_RESOURCE);

@@ -17,7 +17,12 @@ struct Proxy {
 
 impl Proxy {
     fn of(size: u32) -> Proxy {
-        Proxy { stage: Stage::of(size), asked: Vec::new(), given_back: Vec::new(), told: Vec::new() }
+        Proxy {
+            stage: Stage::of(size),
+            asked: Vec::new(),
+            given_back: Vec::new(),
+            told: Vec::new(),
+        }
     }
 
     fn take(&mut self, actions: Vec<Action>) {
@@ -33,19 +38,36 @@ impl Proxy {
 
     fn ask(&mut self, rank: usize, request: Request) -> RequestId {
         self.stage.tag += 1;
-        let to = RequestId { peer: self.stage.peers[rank], tag: self.stage.tag };
+        let to = RequestId {
+            peer: self.stage.peers[rank],
+            tag: self.stage.tag,
+        };
         let actions = self.stage.server.request(to, request, Time(0));
         self.take(actions);
         to
     }
 
     fn register(&mut self, rank: usize, codes: &[i32], levels: &[(KeyName, bool)]) -> RequestId {
-        let infos = levels.iter().map(|(key, truth)| Info::new(*key, Value::Bool(*truth))).collect();
-        self.ask(rank, Request::RegisterEvents { codes: statuses_of(codes), infos })
+        let infos = levels
+            .iter()
+            .map(|(key, truth)| Info::new(*key, Value::Bool(*truth)))
+            .collect();
+        self.ask(
+            rank,
+            Request::RegisterEvents {
+                codes: statuses_of(codes),
+                infos,
+            },
+        )
     }
 
     fn deregister(&mut self, rank: usize, codes: &[i32]) {
-        self.ask(rank, Request::DeregisterEvents { codes: statuses_of(codes) });
+        self.ask(
+            rank,
+            Request::DeregisterEvents {
+                codes: statuses_of(codes),
+            },
+        );
     }
 
     fn answer(&mut self, id: DemandId, answer: Result<(), Status>) {
@@ -59,12 +81,25 @@ impl Proxy {
             let mut peers = self.stage.server.peers.values();
             peers.any(|peer| peer.interests.asks_for_environment(Status(*code)))
         };
-        let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0].into_iter().filter(is_wanted);
-        codes.map(|code| if code == Status::DEFAULT_HANDLER.0 { vec![] } else { vec![code] }).collect()
+        let codes = [-3, -2, -1, Status::DEFAULT_HANDLER.0]
+            .into_iter()
+            .filter(is_wanted);
+        codes
+            .map(|code| {
+                if code == Status::DEFAULT_HANDLER.0 {
+                    vec![]
+                } else {
+                    vec![code]
+                }
+            })
+            .collect()
     }
 
     fn disconnect(&mut self, rank: usize) {
-        let actions = self.stage.server.disconnected(self.stage.peers[rank], Time(0));
+        let actions = self
+            .stage
+            .server
+            .disconnected(self.stage.peers[rank], Time(0));
         self.take(actions);
     }
 }
@@ -81,15 +116,30 @@ fn the_host_is_asked_once_for_each_code_and_told_when_nobody_wants_it() {
     let third = proxy.register(2, &[-2], &[]);
     let job_only = proxy.register(2, &[-9], &[JOB_ONLY]);
     let codes: Vec<_> = proxy.asked.iter().map(|(_, codes)| codes.clone()).collect();
-    assert_eq!(codes, [statuses_of(&[-1, -2]), statuses_of(&[-3])], "each is asked for once");
-    assert_eq!(proxy.told, [(job_only, code::PMIX_SUCCESS)], "the others wait for the host");
+    assert_eq!(
+        codes,
+        [statuses_of(&[-1, -2]), statuses_of(&[-3])],
+        "each is asked for once"
+    );
+    assert_eq!(
+        proxy.told,
+        [(job_only, code::PMIX_SUCCESS)],
+        "the others wait for the host"
+    );
     let ids: Vec<DemandId> = proxy.asked.iter().map(|(id, _)| *id).collect();
     proxy.answer(ids[0], Ok(()));
-    assert_eq!(proxy.told[1..], [(first, code::PMIX_SUCCESS), (third, code::PMIX_SUCCESS)]);
+    assert_eq!(
+        proxy.told[1..],
+        [(first, code::PMIX_SUCCESS), (third, code::PMIX_SUCCESS)]
+    );
     proxy.answer(ids[1], Ok(()));
     assert_eq!(proxy.told[3..], [(second, code::PMIX_SUCCESS)]);
     let again = proxy.register(0, &[-3], &[]);
-    assert_eq!((proxy.asked.len(), proxy.told[4]), (2, (again, code::PMIX_SUCCESS)), "it knows already");
+    assert_eq!(
+        (proxy.asked.len(), proxy.told[4]),
+        (2, (again, code::PMIX_SUCCESS)),
+        "it knows already"
+    );
     proxy.deregister(0, &[-1, -2]);
     assert_eq!(proxy.given_back, [statuses_of(&[-1])]);
     proxy.disconnect(1);
@@ -107,12 +157,22 @@ fn standing_registration_for_all_codes_covers_a_single_one() {
     assert_eq!(proxy.asked[0].1, []);
     proxy.answer(proxy.asked[0].0, Ok(()));
     let single = proxy.register(1, &[-1], &[]);
-    assert_eq!((proxy.asked.len(), proxy.told[1]), (1, (single, code::PMIX_SUCCESS)), "the host is not asked again");
+    assert_eq!(
+        (proxy.asked.len(), proxy.told[1]),
+        (1, (single, code::PMIX_SUCCESS)),
+        "the host is not asked again"
+    );
     proxy.register(1, &[-2], &[]);
     proxy.deregister(1, &[-2]);
-    assert!(proxy.given_back.is_empty(), "the host was not asked for that");
+    assert!(
+        proxy.given_back.is_empty(),
+        "the host was not asked for that"
+    );
     proxy.deregister(0, &[Status::DEFAULT_HANDLER.0]);
-    assert_eq!((&proxy.asked[1].1, &proxy.given_back[..]), (&statuses_of(&[-1]), &[vec![]][..]));
+    assert_eq!(
+        (&proxy.asked[1].1, &proxy.given_back[..]),
+        (&statuses_of(&[-1]), &[vec![]][..])
+    );
     proxy.answer(proxy.asked[1].0, Ok(()));
     proxy.disconnect(1);
     assert_eq!(proxy.given_back[1..], [statuses_of(&[-1])]);
@@ -153,7 +213,11 @@ fn what_is_taken_back_before_it_was_granted_is_not_granted() {
     let both = proxy.register(0, &[-1, -2], &[]);
     let one = proxy.register(0, &[-1], &[]);
     proxy.deregister(0, &[-1]);
-    assert_eq!(proxy.told, [(one, code::PMIX_SUCCESS)], "there is nothing left of it");
+    assert_eq!(
+        proxy.told,
+        [(one, code::PMIX_SUCCESS)],
+        "there is nothing left of it"
+    );
     proxy.answer(proxy.asked[0].0, Ok(()));
     assert_eq!(proxy.told[1..], [(both, code::PMIX_SUCCESS)]);
     assert!(heard(&mut proxy.stage).is_empty());
@@ -173,7 +237,10 @@ fn nothing_comes_before_the_acknowledgement() {
     let to = proxy.register(0, &[-1], &[]);
     assert!(heard(&mut proxy.stage).is_empty());
     let actions = proxy.stage.server.host_registered(proxy.asked[0].0, Ok(()));
-    assert!(matches!(&actions[0], Action::Reply { to: told, .. } if *told == to), "{actions:?}");
+    assert!(
+        matches!(&actions[0], Action::Reply { to: told, .. } if *told == to),
+        "{actions:?}"
+    );
     assert_eq!(hearers(&proxy.stage, &actions), [0, 0], "both were kept");
 }
 
@@ -182,29 +249,57 @@ fn whoever_has_gone_is_told_nothing_and_wants_nothing() {
     let mut proxy = Proxy::of(1);
     proxy.register(0, &[-1], &[]);
     proxy.disconnect(0);
-    assert_eq!(proxy.given_back, Vec::<Vec<Status>>::new(), "the host has not answered yet");
+    assert_eq!(
+        proxy.given_back,
+        Vec::<Vec<Status>>::new(),
+        "the host has not answered yet"
+    );
     proxy.answer(proxy.asked[0].0, Ok(()));
-    assert_eq!((proxy.given_back, proxy.told), (vec![statuses_of(&[-1])], vec![]));
+    assert_eq!(
+        (proxy.given_back, proxy.told),
+        (vec![statuses_of(&[-1])], vec![])
+    );
 }
 
 #[test]
 fn the_host_hears_what_is_aimed_at_it_if_it_registered() {
     let mut stage = Stage::of(1);
     let peer = stage.peers[0];
-    let told = |actions: &[Action]| actions.iter().any(|action| matches!(action, Action::Host(Upcall::Notify { .. })));
+    let told = |actions: &[Action]| {
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Host(Upcall::Notify { .. })))
+    };
     let unheard = stage.notify(0, -1, Range::Rm, Vec::new());
-    assert!(!told(&unheard) && status(&unheard) == code::PMIX_ERR_NOT_SUPPORTED, "{unheard:?}");
-    assert!(!told(&stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE)));
+    assert!(
+        !told(&unheard) && status(&unheard) == code::PMIX_ERR_NOT_SUPPORTED,
+        "{unheard:?}"
+    );
+    assert!(!told(
+        &stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE)
+    ));
     stage.server.host_registers(&[Status(-1)]);
     assert!(told(&stage.notify(0, -1, Range::Rm, Vec::new())));
     assert!(!told(&stage.notify(0, -2, Range::Rm, Vec::new())));
-    assert!(!told(&stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE)));
+    assert!(!told(
+        &stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE)
+    ));
     stage.server.host_registers(&[]);
     let actions = stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE);
-    let [Action::Host(Upcall::Notify { event, .. })] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!((event.code, event.range, &event.source), (code::PMIX_ERR_UNPACK_FAILURE, Range::Rm, &None));
-    assert!(event.custom_targets().is_none() && event.affected().is_empty(), "it has no targets");
-    stage.server.host_deregisters(&[Status(-1), Status::DEFAULT_HANDLER]);
+    let [Action::Host(Upcall::Notify { event, .. })] = &actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (event.code, event.range, &event.source),
+        (code::PMIX_ERR_UNPACK_FAILURE, Range::Rm, &None)
+    );
+    assert!(
+        event.custom_targets().is_none() && event.affected().is_empty(),
+        "it has no targets"
+    );
+    stage
+        .server
+        .host_deregisters(&[Status(-1), Status::DEFAULT_HANDLER]);
     assert!(!told(&stage.notify(0, -1, Range::Rm, Vec::new())));
 }
 

@@ -5,7 +5,13 @@ use super::*;
 fn fence_waits_for_finalized_proc_until_its_process_ends() {
     let mut stage = Stage::of(2);
     let gathered = |actions: &[Action]| {
-        actions.iter().find_map(|action| if let Action::Gather { id, .. } = action { Some(*id) } else { None })
+        actions.iter().find_map(|action| {
+            if let Action::Gather { id, .. } = action {
+                Some(*id)
+            } else {
+                None
+            }
+        })
     };
     // One that initializes again takes part, whether it had left before the fence began or while it waited.
     for finalizes_first in [true, false] {
@@ -21,8 +27,16 @@ fn fence_waits_for_finalized_proc_until_its_process_ends() {
         assert_eq!(stage.server.disconnected(stage.peers[1], Time(0)), []);
         stage.peers[1] = stage.server.admit(&proc(1), WHO).unwrap().0;
         let (_, actions) = stage.fence(1, Vec::new());
-        let answers = stage.server.gathered(gathered(&actions).unwrap(), Ok(nothing()));
-        assert_eq!(statuses(&answers).iter().map(|answer| answer.1).collect::<Vec<_>>(), [code::PMIX_SUCCESS; 2]);
+        let answers = stage
+            .server
+            .gathered(gathered(&actions).unwrap(), Ok(nothing()));
+        assert_eq!(
+            statuses(&answers)
+                .iter()
+                .map(|answer| answer.1)
+                .collect::<Vec<_>>(),
+            [code::PMIX_SUCCESS; 2]
+        );
     }
     // One whose process ends instead is missed, and by later fences, too.
     stage.ask(1, Request::Finalize);
@@ -31,7 +45,9 @@ fn fence_waits_for_finalized_proc_until_its_process_ends() {
     assert_eq!(stage.server.life(&proc(1)), Some(Life::Terminated));
     let later = stage.fence(0, Vec::new()).1;
     for actions in [ended, later] {
-        let answers = stage.server.gathered(gathered(&actions).unwrap(), Ok(nothing()));
+        let answers = stage
+            .server
+            .gathered(gathered(&actions).unwrap(), Ok(nothing()));
         assert_eq!(status(&answers), code::PMIX_ERR_PARTIAL_SUCCESS);
     }
 }

@@ -23,7 +23,14 @@ impl Late {
         let mut server = Server::new(settings);
         server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
         let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
-        Late { stage: Stage { server, peers, tag: 100, now: Time(0) } }
+        Late {
+            stage: Stage {
+                server,
+                peers,
+                tag: 100,
+                now: Time(0),
+            },
+        }
     }
 
     fn connect(&mut self) {
@@ -41,7 +48,9 @@ impl Late {
     }
 
     fn job_events(&mut self, numbers: std::ops::Range<u32>) -> Vec<Action> {
-        numbers.flat_map(|number| self.raise(Range::Namespace, number, &[])).collect()
+        numbers
+            .flat_map(|number| self.raise(Range::Namespace, number, &[]))
+            .collect()
     }
 
     /// What these actions tell the second proc, and what follows when it reads all of that.
@@ -52,9 +61,15 @@ impl Late {
             for action in &actions {
                 match action {
                     Action::Deliver { peer: to, event } if *to == peer => {
-                        let number = event.infos.value_of(key::PMIX_EVENT_TIMESTAMP).and_then(Value::as_u64).unwrap();
+                        let number = event
+                            .infos
+                            .value_of(key::PMIX_EVENT_TIMESTAMP)
+                            .and_then(Value::as_u64)
+                            .unwrap();
                         heard.numbers.push(u32::try_from(number).unwrap());
-                        heard.missed.extend(event.infos.value_of(EVENTS_MISSED).and_then(Value::as_u64));
+                        heard
+                            .missed
+                            .extend(event.infos.value_of(EVENTS_MISSED).and_then(Value::as_u64));
                     }
                     Action::Pause { peer: of } if *of == peer => paused = true,
                     _ => {}
@@ -83,12 +98,28 @@ fn two_thousand_job_events_wait_for_a_late_registration() {
     late.job_events(0..1000);
     late.connect();
     late.job_events(1000..2000);
-    assert_eq!((late.counts().events_kept, late.counts().events_ejected), (2000, 0));
+    assert_eq!(
+        (late.counts().events_kept, late.counts().events_ejected),
+        (2000, 0)
+    );
     let registered = late.stage.register(1, &[NEWS]);
-    assert!(matches!(registered.first(), Some(Action::Reply { .. })), "the acknowledgement comes first");
+    assert!(
+        matches!(registered.first(), Some(Action::Reply { .. })),
+        "the acknowledgement comes first"
+    );
     let heard = late.heard(registered);
-    assert_eq!(heard, Heard { numbers: (0..2000).collect(), missed: vec![], pauses: 7 });
-    assert_eq!((late.counts().events_kept, late.counts().events_owed_bytes), (0, 0));
+    assert_eq!(
+        heard,
+        Heard {
+            numbers: (0..2000).collect(),
+            missed: vec![],
+            pauses: 7
+        }
+    );
+    assert_eq!(
+        (late.counts().events_kept, late.counts().events_owed_bytes),
+        (0, 0)
+    );
     let direct = late.job_events(2000..2001);
     assert_eq!(hearers(&late.stage, &direct), [1]);
     assert_eq!(late.counts().events_kept, 0);
@@ -100,29 +131,59 @@ fn of_the_environment_the_newest_are_told_and_how_many_were_missed() {
     for number in 0..2000 {
         late.raise(Range::Local, number, &[]);
     }
-    assert_eq!((late.counts().events_kept, late.counts().events_ejected), (0, 1488));
+    assert_eq!(
+        (late.counts().events_kept, late.counts().events_ejected),
+        (0, 1488)
+    );
     late.connect();
     let registered = late.stage.register(1, &[NEWS - 1]);
-    assert_eq!(late.heard(registered), Heard::default(), "nothing was missed of another code");
+    assert_eq!(
+        late.heard(registered),
+        Heard::default(),
+        "nothing was missed of another code"
+    );
     let registered = late.stage.register(1, &[NEWS]);
     let newest = (1488..2000).collect();
-    assert_eq!(late.heard(registered), Heard { numbers: newest, missed: vec![1488], pauses: 1 });
+    assert_eq!(
+        late.heard(registered),
+        Heard {
+            numbers: newest,
+            missed: vec![1488],
+            pauses: 1
+        }
+    );
     late.raise(Range::Local, 2000, &[]);
     let again = late.stage.register(1, &[]);
-    assert_eq!(late.heard(again), Heard::default(), "who was told missed nothing");
+    assert_eq!(
+        late.heard(again),
+        Heard::default(),
+        "who was told missed nothing"
+    );
 }
 
 #[test]
 fn who_reads_slowly_gets_everything_in_order() {
-    let mut late = Late::with(Settings { event_cache: 3, event_batch: 4, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_cache: 3,
+        event_batch: 4,
+        ..Settings::default()
+    });
     late.connect();
     late.stage.register(1, &[]);
     let peer = late.stage.peers[1];
     assert_eq!(late.stage.server.behind(peer), [Action::Pause { peer }]);
     assert_eq!(late.stage.server.behind(peer), [], "one pause at a time");
     for number in 0..12 {
-        let range = if number % 2 == 0 { Range::Local } else { Range::Namespace };
-        let more: &[_] = if number % 3 == 0 { &[key::PMIX_EVENT_DO_NOT_CACHE] } else { &[] };
+        let range = if number % 2 == 0 {
+            Range::Local
+        } else {
+            Range::Namespace
+        };
+        let more: &[_] = if number % 3 == 0 {
+            &[key::PMIX_EVENT_DO_NOT_CACHE]
+        } else {
+            &[]
+        };
         let actions = late.raise(range, number, more);
         assert!(hearers(&late.stage, &actions).is_empty());
     }
@@ -130,9 +191,20 @@ fn who_reads_slowly_gets_everything_in_order() {
     assert!(matches!(actions.last(), Some(Action::Pause { .. })));
     actions.extend(late.raise(Range::Local, 12, &[]));
     let heard = late.heard(actions);
-    assert_eq!(heard, Heard { numbers: (0..13).collect(), missed: vec![], pauses: 3 });
+    assert_eq!(
+        heard,
+        Heard {
+            numbers: (0..13).collect(),
+            missed: vec![],
+            pauses: 3
+        }
+    );
     assert_eq!(late.counts().events_kept, 0);
-    assert_eq!(late.stage.server.resume(peer), [], "it hears everything at once again");
+    assert_eq!(
+        late.stage.server.resume(peer),
+        [],
+        "it hears everything at once again"
+    );
     let actions = late.raise(Range::Local, 13, &[]);
     assert_eq!(hearers(&late.stage, &actions), [1]);
     late.stage.server.retained.check();
@@ -160,7 +232,10 @@ fn what_is_not_to_be_cached_is_for_those_who_asked_before() {
     assert_eq!(late.heard(registered), Heard::default());
     let direct = late.raise(Range::Namespace, 2, &[key::PMIX_EVENT_DO_NOT_CACHE]);
     assert_eq!(hearers(&late.stage, &direct), [1]);
-    assert_eq!((late.counts().events_kept, late.counts().events_owed_bytes), (0, 0));
+    assert_eq!(
+        (late.counts().events_kept, late.counts().events_owed_bytes),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -189,10 +264,20 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
         },
     ];
     for end in ends {
-        let mut late = Late::with(Settings { event_memory: 5000, ..Settings::default() });
+        let mut late = Late::with(Settings {
+            event_memory: 5000,
+            ..Settings::default()
+        });
         late.job_events(0..100);
-        let Counts { events_kept, events_spilled, .. } = late.counts();
-        assert!(events_kept == 100 && events_spilled > 50, "{events_kept} {events_spilled}");
+        let Counts {
+            events_kept,
+            events_spilled,
+            ..
+        } = late.counts();
+        assert!(
+            events_kept == 100 && events_spilled > 50,
+            "{events_kept} {events_spilled}"
+        );
         let forgotten: Vec<(u64, u64)> = end(&mut late.stage.server)
             .into_iter()
             .filter_map(|action| match action {
@@ -200,18 +285,32 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
                 _ => None,
             })
             .collect();
-        assert_eq!(forgotten, [(100 - events_spilled as u64, 99)], "one order for a row of them");
+        assert_eq!(
+            forgotten,
+            [(100 - events_spilled as u64, 99)],
+            "one order for a row of them"
+        );
         late.stage.server.retained.check_empty();
     }
 }
 
 #[test]
 fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
-    let mut late = Late::with(Settings { event_memory: 0, event_batch: 4, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_memory: 0,
+        event_batch: 4,
+        ..Settings::default()
+    });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
         .job_events(0..6)
         .into_iter()
-        .filter_map(|action| if let Action::Spill { at, event } = action { Some((at, event)) } else { None })
+        .filter_map(|action| {
+            if let Action::Spill { at, event } = action {
+                Some((at, event))
+            } else {
+                None
+            }
+        })
         .collect();
     assert_eq!((spilled.len(), late.counts().events_spilled), (6, 6));
     late.connect();
@@ -222,7 +321,11 @@ fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
     };
     let asked = recall(&late.stage.register(1, &[NEWS]));
     assert_eq!(asked.len(), 4);
-    assert_eq!(late.stage.server.resume(peer), [], "it waits for something else");
+    assert_eq!(
+        late.stage.server.resume(peer),
+        [],
+        "it waits for something else"
+    );
     let content = |at: &Seq| (*at, spilled.get(at).map(|event| (**event).clone()));
     // One is gone, and one is not even spoken of.
     let contents = vec![content(&asked[0]), (asked[1], None), content(&asked[3])];
@@ -230,16 +333,30 @@ fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
     assert_eq!(late.counts().events_lost, 2);
     let asked = recall(&late.stage.server.resume(peer));
     assert_eq!(asked.len(), 2);
-    let last = late.stage.server.recalled(peer, asked.iter().map(content).collect());
-    assert_eq!(late.stage.server.recalled(peer, Vec::new()), [], "that was not asked for");
-    let (numbers, before) = (late.heard(last).numbers, hearers(&late.stage, &actions).len());
+    let last = late
+        .stage
+        .server
+        .recalled(peer, asked.iter().map(content).collect());
+    assert_eq!(
+        late.stage.server.recalled(peer, Vec::new()),
+        [],
+        "that was not asked for"
+    );
+    let (numbers, before) = (
+        late.heard(last).numbers,
+        hearers(&late.stage, &actions).len(),
+    );
     assert_eq!((before, numbers), (2, vec![4, 5]));
     late.stage.server.retained.check_empty();
 }
 
 #[test]
 fn spilled_events_of_one_user_have_a_share() {
-    let mut late = Late::with(Settings { event_memory: 0, event_user_spill: 4000, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_memory: 0,
+        event_user_spill: 4000,
+        ..Settings::default()
+    });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
         .job_events(0..100)
         .into_iter()
@@ -252,9 +369,14 @@ fn spilled_events_of_one_user_have_a_share() {
     late.stage.server.retained.check();
     late.connect();
     let (actions, peer) = (late.stage.register(1, &[NEWS]), late.stage.peers[1]);
-    let Some(Action::Recall { events, .. }) = actions.last() else { panic!("{actions:?}") };
+    let Some(Action::Recall { events, .. }) = actions.last() else {
+        panic!("{actions:?}")
+    };
     assert_eq!(events.len(), 100);
-    let contents = events.iter().map(|at| (*at, spilled.get(at).map(|event| (**event).clone()))).collect();
+    let contents = events
+        .iter()
+        .map(|at| (*at, spilled.get(at).map(|event| (**event).clone())))
+        .collect();
     let actions = late.stage.server.recalled(peer, contents);
     assert_eq!(late.heard(actions).numbers.len(), spilled.len());
     assert_eq!(late.counts().events_lost, 100 - spilled.len() as u64);
@@ -263,7 +385,11 @@ fn spilled_events_of_one_user_have_a_share() {
 
 #[test]
 fn a_connection_that_goes_takes_along_what_was_held_for_it() {
-    let mut late = Late::with(Settings { event_memory: 0, event_cache: 1, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_memory: 0,
+        event_cache: 1,
+        ..Settings::default()
+    });
     let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
     let peer = late.stage.server.admit_tool(&tool, WHO).unwrap();
     late.stage.peers.push(peer);
@@ -273,11 +399,20 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
         late.raise(Range::Local, number, &[]);
     }
     // What is in the ring is held for it, too, but is in no need of room elsewhere.
-    assert_eq!((late.counts().events_kept, late.counts().events_spilled), (4, 4));
-    assert!(matches!(late.stage.server.resume(peer)[..], [Action::Recall { .. }]));
+    assert_eq!(
+        (late.counts().events_kept, late.counts().events_spilled),
+        (4, 4)
+    );
+    assert!(matches!(
+        late.stage.server.resume(peer)[..],
+        [Action::Recall { .. }]
+    ));
     let gone = late.stage.server.disconnected(peer, Time(0));
-    let [Action::Host(Upcall::DeregisterEvents(_)), Action::Host(Upcall::ToolLeft(_)), Action::Forget { .. }] =
-        gone[..]
+    let [
+        Action::Host(Upcall::DeregisterEvents(_)),
+        Action::Host(Upcall::ToolLeft(_)),
+        Action::Forget { .. },
+    ] = gone[..]
     else {
         panic!("{gone:?}")
     };
@@ -291,19 +426,35 @@ fn what_a_registration_does_not_want_costs_no_turn_of_others() {
     late.job_events(0..10_000);
     late.connect();
     let registered = late.stage.register(1, &[NEWS - 1]);
-    assert_eq!(late.heard(registered), Heard { numbers: vec![], missed: vec![], pauses: 2 });
+    assert_eq!(
+        late.heard(registered),
+        Heard {
+            numbers: vec![],
+            missed: vec![],
+            pauses: 2
+        }
+    );
     assert_eq!(late.counts().events_kept, 10_000);
 }
 
 #[test]
 fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
-    let mut late = Late::with(Settings { event_memory: 0, event_index_bytes: 2 << 20, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_memory: 0,
+        event_index_bytes: 2 << 20,
+        ..Settings::default()
+    });
     late.job_events(0..10_000);
     let bytes = late.counts().events_owed_bytes;
     assert!(bytes > 10_000 && bytes < 10_000 * 80, "{bytes}");
     assert_eq!(late.counts().events_lost, 0);
     late.job_events(10_000..30_000);
-    let Counts { events_kept, events_lost, events_owed_bytes, .. } = late.counts();
+    let Counts {
+        events_kept,
+        events_lost,
+        events_owed_bytes,
+        ..
+    } = late.counts();
     assert_eq!(events_kept + usize::try_from(events_lost).unwrap(), 30_000);
     assert!(events_owed_bytes < (2 << 20) + 1000);
     late.connect();
@@ -313,7 +464,10 @@ fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
 
 #[test]
 fn lost_job_events_are_told_with_the_next_one() {
-    let mut late = Late::with(Settings { event_index_bytes: 20_000, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_index_bytes: 20_000,
+        ..Settings::default()
+    });
     late.job_events(0..1000);
     let lost = late.counts().events_lost;
     assert!(lost > 0);
@@ -321,17 +475,27 @@ fn lost_job_events_are_told_with_the_next_one() {
     late.stage.register(1, &[NEWS - 1]);
     let other_code = late.stage.notify(0, NEWS - 1, Range::Namespace, Vec::new());
     let told = |action: &Action| matches!(action, Action::Deliver { event, .. } if event.infos.value_of(EVENTS_MISSED).is_some());
-    assert!(hearers(&late.stage, &other_code) == [1] && !other_code.iter().any(told), "none of that code was lost");
+    assert!(
+        hearers(&late.stage, &other_code) == [1] && !other_code.iter().any(told),
+        "none of that code was lost"
+    );
     let registered = late.stage.register(1, &[NEWS]);
     let heard = late.heard(registered);
-    assert_eq!((heard.numbers.len() as u64 + lost, &heard.missed[..]), (1000, &[lost][..]));
+    assert_eq!(
+        (heard.numbers.len() as u64 + lost, &heard.missed[..]),
+        (1000, &[lost][..])
+    );
     late.raise(Range::Namespace, 1000, &[]);
     late.stage.server.retained.check();
 }
 
 #[test]
 fn job_events_lost_to_a_slow_reader_are_told_to_it() {
-    let mut late = Late::with(Settings { event_index_bytes: 20_000, event_batch: 4, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_index_bytes: 20_000,
+        event_batch: 4,
+        ..Settings::default()
+    });
     late.connect();
     late.stage.register(1, &[NEWS]);
     let peer = late.stage.peers[1];
@@ -345,12 +509,18 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
     late.stage.server.behind(peer);
     late.job_events(0..1000);
     late.stage.ask(1, Request::Finalize);
-    assert!(!late.stage.server.retained.has_lost(), "a proc that has left need not be told");
+    assert!(
+        !late.stage.server.retained.has_lost(),
+        "a proc that has left need not be told"
+    );
 }
 
 #[test]
 fn live_event_tells_of_job_events_lost_before() {
-    let mut late = Late::with(Settings { event_memory: 0, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_memory: 0,
+        ..Settings::default()
+    });
     late.connect();
     late.stage.register(1, &[NEWS]);
     let peer = late.stage.peers[1];
@@ -359,10 +529,20 @@ fn live_event_tells_of_job_events_lost_before() {
     let Some(Action::Recall { events, .. }) = late.stage.server.resume(peer).pop() else {
         panic!("nothing is recalled")
     };
-    let nothing = late.stage.server.recalled(peer, events.into_iter().map(|at| (at, None)).collect());
+    let nothing = late
+        .stage
+        .server
+        .recalled(peer, events.into_iter().map(|at| (at, None)).collect());
     assert!(hearers(&late.stage, &nothing).is_empty());
     let live = late.raise(Range::Namespace, 2, &[]);
-    assert_eq!(late.heard(live), Heard { numbers: vec![2], missed: vec![2], pauses: 0 });
+    assert_eq!(
+        late.heard(live),
+        Heard {
+            numbers: vec![2],
+            missed: vec![2],
+            pauses: 0
+        }
+    );
     let next = late.raise(Range::Namespace, 3, &[]);
     assert_eq!(late.heard(next).missed, [], "it is told once");
 }
@@ -370,19 +550,36 @@ fn live_event_tells_of_job_events_lost_before() {
 #[test]
 fn what_one_user_leaves_lying_takes_no_room_from_others() {
     let index = 100_000;
-    let mut late = Late::with(Settings { event_memory: 0, event_index_bytes: index, ..Settings::default() });
+    let mut late = Late::with(Settings {
+        event_memory: 0,
+        event_index_bytes: index,
+        ..Settings::default()
+    });
     late.job_events(0..5000);
     let (mine, lost) = (late.counts().events_kept, late.counts().events_lost);
     assert!(lost > 0 && late.counts().events_owed_bytes < index / 2 + 1000);
     let other = Nspace::new("other").unwrap();
     let (uid, gid) = (WHO.uid + 1, WHO.gid);
-    late.stage.server.add_job(JobSpec::new(other.clone(), 2, "node", Identity { uid, gid }));
+    late.stage.server.add_job(JobSpec::new(
+        other.clone(),
+        2,
+        "node",
+        Identity { uid, gid },
+    ));
     // An event for both: those of one user have no room for it.
     let everybody = Value::procs([nspace(), other.clone()].map(Proc::all));
     let infos = vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, everybody)];
-    let event = Event { code: Status(NEWS), source: None, range: Range::Custom, infos };
+    let event = Event {
+        code: Status(NEWS),
+        source: None,
+        range: Range::Custom,
+        infos,
+    };
     late.stage.server.notify(event).unwrap();
-    assert_eq!((late.counts().events_kept, late.counts().events_lost), (mine + 1, lost + 1));
+    assert_eq!(
+        (late.counts().events_kept, late.counts().events_lost),
+        (mine + 1, lost + 1)
+    );
     late.stage.server.retained.check();
     late.stage.server.remove_job(&other);
     assert_eq!(late.counts().events_kept, mine);
@@ -400,7 +597,16 @@ fn a_registration_hears_only_the_classes_that_it_asked_for() {
         late.raise(Range::Namespace, 0, &[]);
         late.raise(Range::Global, 1, &[]);
         late.connect();
-        let mut actions = late.stage.ask(1, Request::RegisterEvents { codes: vec![Status(NEWS)], infos }).1;
+        let mut actions = late
+            .stage
+            .ask(
+                1,
+                Request::RegisterEvents {
+                    codes: vec![Status(NEWS)],
+                    infos,
+                },
+            )
+            .1;
         actions.extend(late.raise(Range::Namespace, 2, &[]));
         actions.extend(late.raise(Range::Global, 3, &[]));
         assert_eq!(late.heard(actions).numbers, wanted);

@@ -29,9 +29,13 @@ impl Asked {
     fn wants(&self, told: &Told) -> bool {
         let affected = told.event.affected();
         self.levels.include(told.class)
-            && (self.codes.contains(&told.event.code.0) || (self.all && !told.event.is_non_default()))
+            && (self.codes.contains(&told.event.code.0)
+                || (self.all && !told.event.is_non_default()))
             && (affected.is_empty()
-                || self.affecting.as_ref().is_none_or(|proc| affected.iter().any(|one| one.overlaps(proc))))
+                || self
+                    .affecting
+                    .as_ref()
+                    .is_none_or(|proc| affected.iter().any(|one| one.overlaps(proc))))
     }
 }
 
@@ -75,7 +79,9 @@ fn job(index: u8) -> (Nspace, u32, Identity) {
 fn some_proc(index: u8) -> (Proc, Identity) {
     let all: Vec<(Proc, Identity)> = (0..3)
         .map(job)
-        .flat_map(|(nspace, size, who)| (0..size).map(move |rank| (Proc::new(nspace.clone(), Rank(rank)), who)))
+        .flat_map(|(nspace, size, who)| {
+            (0..size).map(move |rank| (Proc::new(nspace.clone(), Rank(rank)), who))
+        })
         .collect();
     all[index as usize % all.len()].clone()
 }
@@ -86,10 +92,17 @@ fn is_for(event: &Event, proc: &Proc) -> bool {
         return false;
     }
     match event.range {
-        Range::Custom => event.custom_targets().unwrap().iter().any(|target| target.covers(proc)),
+        Range::Custom => event
+            .custom_targets()
+            .unwrap()
+            .iter()
+            .any(|target| target.covers(proc)),
         Range::Namespace => match &event.source {
             Some(source) => source.nspace == proc.nspace,
-            None => event.affected().first().is_some_and(|affected| affected.nspace == proc.nspace),
+            None => event
+                .affected()
+                .first()
+                .is_some_and(|affected| affected.nspace == proc.nspace),
         },
         _ => true,
     }
@@ -120,8 +133,14 @@ impl World {
 
     fn add_job(&mut self, index: u8) {
         let (nspace, size, Identity { uid, gid }) = job(index);
-        if self.server.jobs().all(|census| census.spec.nspace != nspace) {
-            let actions = self.server.add_job(JobSpec::new(nspace, size, "node", Identity { uid, gid }));
+        if self
+            .server
+            .jobs()
+            .all(|census| census.spec.nspace != nspace)
+        {
+            let actions =
+                self.server
+                    .add_job(JobSpec::new(nspace, size, "node", Identity { uid, gid }));
             self.carry_out(actions);
         }
     }
@@ -140,7 +159,10 @@ impl World {
 
     fn ask(&mut self, client: usize, request: Request) {
         self.tag += 1;
-        let to = RequestId { peer: self.clients[client].id, tag: self.tag };
+        let to = RequestId {
+            peer: self.clients[client].id,
+            tag: self.tag,
+        };
         let registers = matches!(request, Request::RegisterEvents { .. });
         let actions = self.server.request(to, request, Time(0));
         let actions = with_willing_host(&mut self.server, actions);
@@ -163,16 +185,28 @@ impl World {
                 }
                 Action::Pause { peer } => self.open(peer, Open::Pause),
                 Action::Recall { peer, events } => {
-                    assert_eq!(batch.get(&peer), None, "what was delivered is to be written first");
+                    assert_eq!(
+                        batch.get(&peer),
+                        None,
+                        "what was delivered is to be written first"
+                    );
                     assert!(!events.is_empty() && events.len() <= BATCH && events.is_sorted());
-                    assert!(events.iter().all(|at| self.store.contains_key(at)), "only what is stored is recalled");
+                    assert!(
+                        events.iter().all(|at| self.store.contains_key(at)),
+                        "only what is stored is recalled"
+                    );
                     self.open(peer, Open::Recall(events));
                 }
                 Action::Spill { at, event } => {
-                    assert_eq!(self.store.insert(at, (*event).clone()), None, "spilled once");
+                    assert_eq!(
+                        self.store.insert(at, (*event).clone()),
+                        None,
+                        "spilled once"
+                    );
                 }
                 Action::Forget { first, last } => {
-                    let gone: Vec<Seq> = self.store.range(first..=last).map(|(at, _)| *at).collect();
+                    let gone: Vec<Seq> =
+                        self.store.range(first..=last).map(|(at, _)| *at).collect();
                     assert!(gone.contains(&first) && gone.contains(&last));
                     gone.iter().for_each(|at| drop(self.store.remove(at)));
                 }
@@ -186,50 +220,93 @@ impl World {
     }
 
     fn open(&mut self, peer: PeerId, open: Open) {
-        let client = self.clients.iter_mut().find(|client| client.id == peer).unwrap();
+        let client = self
+            .clients
+            .iter_mut()
+            .find(|client| client.id == peer)
+            .unwrap();
         assert_eq!(client.open, Open::Nothing, "one at a time");
         client.open = open;
     }
 
     fn newest_in_ring(&self) -> BTreeSet<usize> {
         let rings = |told: &Told| told.class == Class::Environment && !told.event.is_do_not_cache();
-        let numbers = (0..self.told.len()).rev().filter(|number| rings(&self.told[*number]));
+        let numbers = (0..self.told.len())
+            .rev()
+            .filter(|number| rings(&self.told[*number]));
         numbers.take(RING).collect()
     }
 
     fn hear(&mut self, peer: PeerId, event: &Event) {
-        let number = event.infos.value_of(key::PMIX_EVENT_TEXT_MESSAGE).and_then(Value::as_str).unwrap();
+        let number = event
+            .infos
+            .value_of(key::PMIX_EVENT_TEXT_MESSAGE)
+            .and_then(Value::as_str)
+            .unwrap();
         let number: usize = number.trim().parse().unwrap();
         let ring = self.newest_in_ring();
         let told = &self.told[number];
-        let client = self.clients.iter_mut().find(|client| client.id == peer).unwrap();
+        let client = self
+            .clients
+            .iter_mut()
+            .find(|client| client.id == peer)
+            .unwrap();
         assert!(is_for(&told.event, &client.proc), "meant for others");
-        assert!(told.reach.is_none_or(|uid| uid == self.server.identity(&client.proc).unwrap().uid), "other users'");
-        assert!(client.asked.iter().any(|asked| asked.wants(told)), "not asked for");
+        assert!(
+            told.reach
+                .is_none_or(|uid| uid == self.server.identity(&client.proc).unwrap().uid),
+            "other users'"
+        );
+        assert!(
+            client.asked.iter().any(|asked| asked.wants(told)),
+            "not asked for"
+        );
         assert_eq!(client.open, Open::Nothing, "it is to wait");
         assert!(client.heard.insert(number), "told twice");
         assert!(client.last.is_none_or(|last| last < number), "out of order");
         client.last = Some(number);
-        let is_owed = self.owed.get_mut(&client.proc).is_some_and(|owed| owed.remove(&number));
-        assert!(client.due.contains(&number) || is_owed || ring.contains(&number), "kept for nobody");
+        let is_owed = self
+            .owed
+            .get_mut(&client.proc)
+            .is_some_and(|owed| owed.remove(&number));
+        assert!(
+            client.due.contains(&number) || is_owed || ring.contains(&number),
+            "kept for nobody"
+        );
     }
 
     fn raise(&mut self, by: Option<usize>, a: u8, b: u8, c: u8) {
         let number = self.told.len();
         // Some are large.
-        let text = format!("{number:>width$}", width = if c.is_multiple_of(7) { 600 } else { 1 });
-        let mut infos = vec![Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string(&text))];
+        let text = format!(
+            "{number:>width$}",
+            width = if c.is_multiple_of(7) { 600 } else { 1 }
+        );
+        let mut infos = vec![Info::new(
+            key::PMIX_EVENT_TEXT_MESSAGE,
+            Value::string(&text),
+        )];
         let named = some_proc(b).0;
         let range = match a % 6 {
             0 => Range::Local,
             1 => Range::Global,
             2 if by.is_some() => Range::Namespace,
             2 | 3 => {
-                infos.push(Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(named.clone())));
-                if a.is_multiple_of(2) { Range::Namespace } else { Range::Session }
+                infos.push(Info::new(
+                    key::PMIX_EVENT_AFFECTED_PROC,
+                    Value::Proc(named.clone()),
+                ));
+                if a.is_multiple_of(2) {
+                    Range::Namespace
+                } else {
+                    Range::Session
+                }
             }
             4 => {
-                infos.push(Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs([named.clone()])));
+                infos.push(Info::new(
+                    key::PMIX_EVENT_CUSTOM_RANGE,
+                    Value::procs([named.clone()]),
+                ));
                 Range::Custom
             }
             _ => {
@@ -238,20 +315,41 @@ impl World {
                 Range::Custom
             }
         };
-        for (key, when) in [(key::PMIX_EVENT_DO_NOT_CACHE, 5), (key::PMIX_EVENT_NON_DEFAULT, 4)] {
+        for (key, when) in [
+            (key::PMIX_EVENT_DO_NOT_CACHE, 5),
+            (key::PMIX_EVENT_NON_DEFAULT, 4),
+        ] {
             if c.is_multiple_of(when) {
                 infos.push(Info::new(key, Value::Bool(true)));
             }
         }
         let code = Status(-3000 - i32::from(c) % CODES);
         let source = by.map(|by| self.clients[by].proc.clone());
-        let reach = source.as_ref().and_then(|source| self.server.identity(source)).map(|who| who.uid);
+        let reach = source
+            .as_ref()
+            .and_then(|source| self.server.identity(source))
+            .map(|who| who.uid);
         let names = infos.len() > 1 && infos[1].value.as_procs().is_some();
-        let class = if range == Range::Namespace || names { Class::JobSpecific } else { Class::Environment };
-        let event = Event { code, source, range, infos: infos.clone() };
-        let told = Told { event: event.clone(), class, reach };
+        let class = if range == Range::Namespace || names {
+            Class::JobSpecific
+        } else {
+            Class::Environment
+        };
+        let event = Event {
+            code,
+            source,
+            range,
+            infos: infos.clone(),
+        };
+        let told = Told {
+            event: event.clone(),
+            class,
+            reach,
+        };
         let reaches = |proc: &Proc| {
-            is_for(&event, proc) && reach.is_none_or(|uid| self.server.identity(proc).is_some_and(|who| who.uid == uid))
+            is_for(&event, proc)
+                && reach
+                    .is_none_or(|uid| self.server.identity(proc).is_some_and(|who| who.uid == uid))
         };
         for client in &mut self.clients {
             if reaches(&client.proc) && client.asked.iter().any(|asked| asked.wants(&told)) {
@@ -261,7 +359,10 @@ impl World {
         }
         if class == Class::JobSpecific && !event.is_do_not_cache() {
             for proc in (0..6).map(|index| some_proc(index).0) {
-                let alive = matches!(self.server.life(&proc), Some(Life::Expected | Life::Connected(_)));
+                let alive = matches!(
+                    self.server.life(&proc),
+                    Some(Life::Expected | Life::Connected(_))
+                );
                 if alive && reaches(&proc) {
                     self.owed.entry(proc).or_default().insert(number);
                 }
@@ -278,7 +379,10 @@ impl World {
     }
 
     fn register(&mut self, client: usize, b: u8, c: u8) {
-        let codes: BTreeSet<i32> = (0..CODES).filter(|bit| b & (1 << bit) != 0).map(|code| -3000 - code).collect();
+        let codes: BTreeSet<i32> = (0..CODES)
+            .filter(|bit| b & (1 << bit) != 0)
+            .map(|code| -3000 - code)
+            .collect();
         let yes_no = |job, environment| {
             vec![
                 Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(job)),
@@ -293,11 +397,22 @@ impl World {
         };
         let affecting = (c > 160).then(|| some_proc(c).0);
         if let Some(proc) = &affecting {
-            infos.push(Info::new(key::PMIX_EVENT_AFFECTED_PROC, Value::Proc(proc.clone())));
+            infos.push(Info::new(
+                key::PMIX_EVENT_AFFECTED_PROC,
+                Value::Proc(proc.clone()),
+            ));
         }
-        let request = Request::RegisterEvents { codes: codes.iter().map(|code| Status(*code)).collect(), infos };
+        let request = Request::RegisterEvents {
+            codes: codes.iter().map(|code| Status(*code)).collect(),
+            infos,
+        };
         let known = &mut self.clients[client];
-        known.asked.push(Asked { all: codes.is_empty(), codes, levels, affecting });
+        known.asked.push(Asked {
+            all: codes.is_empty(),
+            codes,
+            levels,
+            affecting,
+        });
         known.last = None;
         self.ask(client, request);
     }
@@ -309,8 +424,15 @@ impl World {
             asked.all &= code != Status::DEFAULT_HANDLER.0;
         }
         let told = &self.told;
-        known.must.retain(|number| known.asked.iter().any(|asked| asked.wants(&told[*number])));
-        self.ask(client, Request::DeregisterEvents { codes: vec![Status(code)] });
+        known
+            .must
+            .retain(|number| known.asked.iter().any(|asked| asked.wants(&told[*number])));
+        self.ask(
+            client,
+            Request::DeregisterEvents {
+                codes: vec![Status(code)],
+            },
+        );
     }
 
     fn go_on(&mut self, client: usize) {
@@ -319,7 +441,10 @@ impl World {
             Open::Nothing => return,
             Open::Pause => self.server.resume(known.id),
             Open::Recall(events) => {
-                let contents = events.iter().map(|at| (*at, self.store.get(at).cloned())).collect();
+                let contents = events
+                    .iter()
+                    .map(|at| (*at, self.store.get(at).cloned()))
+                    .collect();
                 self.server.recalled(known.id, contents)
             }
         };
@@ -328,14 +453,25 @@ impl World {
 
     fn step(&mut self, (kind, a, b, c): (u8, u8, u8, u8)) {
         let client = self.pick(a);
-        let often = [0, 0, 0, 1, 1, 2, 3, 4, 4, 5, 5, 5, 6, 6, 7, 7, 7, 8, 9, 9, 10, 11, 12];
+        let often = [
+            0, 0, 0, 1, 1, 2, 3, 4, 4, 5, 5, 5, 6, 6, 7, 7, 7, 8, 9, 9, 10, 11, 12,
+        ];
         match (often[kind as usize % often.len()], client) {
             (0, _) => {
                 let (proc, who) = some_proc(a);
                 if let Ok((id, actions)) = self.server.admit(&proc, who) {
                     let (heard, due, must) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
                     let (asked, last, open) = (Vec::new(), None, Open::Nothing);
-                    self.clients.push(Client { id, proc, asked, heard, last, due, must, open });
+                    self.clients.push(Client {
+                        id,
+                        proc,
+                        asked,
+                        heard,
+                        last,
+                        due,
+                        must,
+                        open,
+                    });
                     self.carry_out(actions);
                 }
             }
@@ -350,7 +486,10 @@ impl World {
             }
             (10, Some(client)) if b < 128 => {
                 let gone = self.clients.remove(client);
-                let to = RequestId { peer: gone.id, tag: 99 };
+                let to = RequestId {
+                    peer: gone.id,
+                    tag: 99,
+                };
                 let actions = self.server.request(to, Request::Finalize, Time(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
@@ -376,7 +515,10 @@ impl World {
     }
 
     fn forget_if_gone(&mut self, proc: &Proc) {
-        if !matches!(self.server.life(proc), Some(Life::Connected(_) | Life::Expected)) {
+        if !matches!(
+            self.server.life(proc),
+            Some(Life::Connected(_) | Life::Expected)
+        ) {
             self.owed.remove(proc);
         }
     }
@@ -384,7 +526,11 @@ impl World {
     /// Lets everybody catch up, then looks whether anybody lacks something.
     fn settle(&mut self) {
         for round in 0.. {
-            if self.clients.iter().all(|client| client.open == Open::Nothing) {
+            if self
+                .clients
+                .iter()
+                .all(|client| client.open == Open::Nothing)
+            {
                 break;
             }
             assert!(round < 10_000, "it comes to an end");
@@ -393,14 +539,29 @@ impl World {
         let ring = self.newest_in_ring();
         for client in &self.clients {
             let uid = self.server.identity(&client.proc).unwrap().uid;
-            let wanted = |number: &&usize| client.asked.iter().any(|asked| asked.wants(&self.told[**number]));
+            let wanted = |number: &&usize| {
+                client
+                    .asked
+                    .iter()
+                    .any(|asked| asked.wants(&self.told[**number]))
+            };
             let is_for = |number: &&usize| {
                 let told = &self.told[**number];
                 is_for(&told.event, &client.proc) && told.reach.is_none_or(|reach| reach == uid)
             };
-            assert!(client.must.is_subset(&client.heard), "{:?} {:?}", client.must, client.heard);
+            assert!(
+                client.must.is_subset(&client.heard),
+                "{:?} {:?}",
+                client.must,
+                client.heard
+            );
             let unheard = |number: &&usize| !client.heard.contains(*number);
-            let lacking: Vec<&usize> = ring.iter().filter(is_for).filter(wanted).filter(unheard).collect();
+            let lacking: Vec<&usize> = ring
+                .iter()
+                .filter(is_for)
+                .filter(wanted)
+                .filter(unheard)
+                .collect();
             assert!(lacking.is_empty(), "of the ring: {lacking:?}");
             let owed = self.owed.get(&client.proc).into_iter().flatten();
             let lacking: Vec<&usize> = owed.filter(wanted).collect();
@@ -421,7 +582,14 @@ impl World {
             self.carry_out(actions);
         }
         let counts = self.server.counts();
-        assert_eq!((counts.events_kept, counts.events_spilled, counts.events_lost), (0, 0, 0));
+        assert_eq!(
+            (
+                counts.events_kept,
+                counts.events_spilled,
+                counts.events_lost
+            ),
+            (0, 0, 0)
+        );
         assert!(self.store.is_empty());
         self.server.retained.check_empty();
     }

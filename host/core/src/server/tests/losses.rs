@@ -33,7 +33,12 @@ fn losses_within_a_window_are_told_of_together() {
     let hosts = [(0, 1000), (1, 1050), (2, 1099)].map(|(rank, at)| lose(&mut stage, rank, at));
     for actions in &hosts {
         assert!(told(actions).is_empty());
-        assert!(actions.iter().any(|action| matches!(action, Action::Host(Upcall::ClientLost(_)))), "at once");
+        assert!(
+            actions
+                .iter()
+                .any(|action| matches!(action, Action::Host(Upcall::ClientLost(_)))),
+            "at once"
+        );
     }
     assert_eq!(stage.server.deadline(), Some(Time(1100)));
     assert!(told(&stage.server.tick(Time(1099))).is_empty());
@@ -48,8 +53,16 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
     let mut stage = stage(2);
     let other = Nspace::new("other").unwrap();
     let (uid, gid) = (WHO.uid, WHO.gid);
-    stage.server.add_job(JobSpec::new(other.clone(), 1, "node", Identity { uid, gid }));
-    let (peer, _) = stage.server.admit(&Proc::new(other.clone(), Rank(0)), WHO).unwrap();
+    stage.server.add_job(JobSpec::new(
+        other.clone(),
+        1,
+        "node",
+        Identity { uid, gid },
+    ));
+    let (peer, _) = stage
+        .server
+        .admit(&Proc::new(other.clone(), Rank(0)), WHO)
+        .unwrap();
     lose(&mut stage, 0, 0);
     lose(&mut stage, 1, 0);
     stage.server.disconnected(peer, Time(0));
@@ -63,6 +76,9 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
 fn a_crowd_is_told_of_in_events_of_bounded_size() {
     let mut stage = stage(1500);
     (0..1500).for_each(|rank| drop(lose(&mut stage, rank, 0)));
-    let sizes: Vec<usize> = told(&stage.server.tick(Time(100))).iter().map(Vec::len).collect();
+    let sizes: Vec<usize> = told(&stage.server.tick(Time(100)))
+        .iter()
+        .map(Vec::len)
+        .collect();
     assert_eq!(sizes, [1024, 476]);
 }

@@ -6,10 +6,26 @@ use peal_model::{Infos, Reply};
 const ALERT: i32 = -109;
 
 impl Stage {
-    fn monitor(&mut self, rank: u32, monitor: (KeyName, Value), directives: &[(KeyName, Value)]) -> Vec<Action> {
-        let infos = directives.iter().map(|(key, value)| Info::new(*key, value.clone())).collect();
+    fn monitor(
+        &mut self,
+        rank: u32,
+        monitor: (KeyName, Value),
+        directives: &[(KeyName, Value)],
+    ) -> Vec<Action> {
+        let infos = directives
+            .iter()
+            .map(|(key, value)| Info::new(*key, value.clone()))
+            .collect();
         let monitor = Info::new(monitor.0, monitor.1);
-        self.ask(rank, Request::Monitor { monitor, error: code::PMIX_SUCCESS, directives: infos }).1
+        self.ask(
+            rank,
+            Request::Monitor {
+                monitor,
+                error: code::PMIX_SUCCESS,
+                directives: infos,
+            },
+        )
+        .1
     }
 
     fn beats(&mut self, rank: u32, id: &str) -> Vec<Action> {
@@ -22,9 +38,15 @@ impl Stage {
     }
 
     fn file(&mut self, rank: u32) -> Vec<Action> {
-        let directives =
-            [(key::PMIX_MONITOR_FILE_CHECK_TIME, Value::Uint32(1)), (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true))];
-        self.monitor(rank, (key::PMIX_MONITOR_FILE, Value::string("/tmp/log")), &directives)
+        let directives = [
+            (key::PMIX_MONITOR_FILE_CHECK_TIME, Value::Uint32(1)),
+            (key::PMIX_MONITOR_FILE_SIZE, Value::Bool(true)),
+        ];
+        self.monitor(
+            rank,
+            (key::PMIX_MONITOR_FILE, Value::string("/tmp/log")),
+            &directives,
+        )
     }
 
     fn cancel(&mut self, rank: u32, id: Value) -> Status {
@@ -50,12 +72,24 @@ fn chained(actions: &[Action]) -> Option<&peal_model::Event> {
 }
 
 fn opened(actions: &[Action]) -> WatchId {
-    let [Action::File { watch, look: FileLook::Open { path, identity } }] = actions else { panic!("{actions:?}") };
+    let [
+        Action::File {
+            watch,
+            look: FileLook::Open { path, identity },
+        },
+    ] = actions
+    else {
+        panic!("{actions:?}")
+    };
     assert_eq!((path.to_str(), *identity), (Some("/tmp/log"), WHO));
     *watch
 }
 
-const SEEN: Seen = Seen { size: 1, accessed: 0, modified: 0 };
+const SEEN: Seen = Seen {
+    size: 1,
+    accessed: 0,
+    modified: 0,
+};
 
 #[test]
 fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
@@ -70,15 +104,34 @@ fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
     assert_eq!(stage.at(7000), [], "that was put off");
     let actions = stage.at(9000);
     assert_eq!(hearers(&stage, &actions), [0, 2]);
-    let chained: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Chain { .. })).collect();
-    let [Action::Chain { event, reach, .. }] = chained.as_slice() else { panic!("{actions:?}") };
-    assert_eq!((event.code.0, &event.source, event.affected()), (ALERT, &Some(proc(0)), vec![proc(0)]));
-    assert_eq!(event.infos.value_of(key::PMIX_MONITOR_ID), Some(&Value::string("one")));
+    let chained: Vec<_> = actions
+        .iter()
+        .filter(|action| matches!(action, Action::Chain { .. }))
+        .collect();
+    let [Action::Chain { event, reach, .. }] = chained.as_slice() else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        (event.code.0, &event.source, event.affected()),
+        (ALERT, &Some(proc(0)), vec![proc(0)])
+    );
+    assert_eq!(
+        event.infos.value_of(key::PMIX_MONITOR_ID),
+        Some(&Value::string("one"))
+    );
     assert_eq!(*reach, crate::reach::Reach::User(WHO.uid));
-    assert_eq!((stage.at(100_000), stage.server.deadline()), (vec![], None), "it is told once");
+    assert_eq!(
+        (stage.at(100_000), stage.server.deadline()),
+        (vec![], None),
+        "it is told once"
+    );
     stage.server.beat(stage.peers[0], Time(100_001));
     let actions = stage.at(106_001);
-    assert_eq!(hearers(&stage, &actions), [0, 2], "and again, when it was heard of in between");
+    assert_eq!(
+        hearers(&stage, &actions),
+        [0, 2],
+        "and again, when it was heard of in between"
+    );
 }
 
 #[test]
@@ -87,7 +140,10 @@ fn silent_proc_that_registers_late_hears_its_alert() {
     stage.beats(0, "one");
     stage.at(1000);
     let alert = stage.at(7000);
-    assert_eq!((hearers(&stage, &alert), chained(&alert).is_some()), (vec![], true));
+    assert_eq!(
+        (hearers(&stage, &alert), chained(&alert).is_some()),
+        (vec![], true)
+    );
     let told = stage.register(0, &[ALERT]);
     assert_eq!(hearers(&stage, &told), [0], "{told:?}");
 }
@@ -105,14 +161,23 @@ fn host_that_registered_for_the_code_hears_alerts() {
         stage.monitor(0, (key::PMIX_MONITOR_HEARTBEAT, Value::Undef), &directives);
         stage.at(1000);
         let alert = stage.at(7000);
-        alert.iter().filter(|action| matches!(action, Action::Host(Upcall::Notify { .. }))).count()
+        alert
+            .iter()
+            .filter(|action| matches!(action, Action::Host(Upcall::Notify { .. })))
+            .count()
     };
     let alert = Status(ALERT);
     assert_eq!(host_hears(Some(&[alert]), None), 1);
     assert_eq!(host_hears(Some(&[alert]), Some(Range::Rm)), 1, "once");
     assert_eq!(host_hears(Some(&[Status(-1)]), None), 0);
     // Whoever wants all that is aimed at it hears this only where it is.
-    assert_eq!((host_hears(Some(&[]), None), host_hears(Some(&[]), Some(Range::Rm))), (0, 1));
+    assert_eq!(
+        (
+            host_hears(Some(&[]), None),
+            host_hears(Some(&[]), Some(Range::Rm))
+        ),
+        (0, 1)
+    );
     assert_eq!(host_hears(None, None), 0);
 }
 
@@ -122,7 +187,16 @@ fn clients_cannot_say_that_a_server_raised_their_event() {
     stage.register(0, &[-3001]);
     stage.register(1, &[-3001]);
     let infos = vec![Info::new(crate::audience::BY_SERVER, Value::Bool(true))];
-    let raised = stage.ask(0, Request::Notify { code: Status(-3001), range: Range::Namespace, infos }).1;
+    let raised = stage
+        .ask(
+            0,
+            Request::Notify {
+                code: Status(-3001),
+                range: Range::Namespace,
+                infos,
+            },
+        )
+        .1;
     assert_eq!(hearers(&stage, &raised), [1]);
 }
 
@@ -135,23 +209,38 @@ fn request_to_send_a_heartbeat_is_a_sign_of_life() {
     assert_eq!(status(&beat), code::PMIX_SUCCESS);
     // The next tick gives it its time.
     stage.at(6000);
-    assert_eq!((chained(&stage.at(7000)), stage.server.deadline()), (None, Some(Time(12_000))));
+    assert_eq!(
+        (chained(&stage.at(7000)), stage.server.deadline()),
+        (None, Some(Time(12_000)))
+    );
 }
 
 #[test]
 fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
     let mut stage = Stage::of(2);
-    let due = |stage: &Stage, now| stage.server.beats_due(Time(now)).cloned().collect::<Vec<_>>();
+    let due = |stage: &Stage, now| {
+        stage
+            .server
+            .beats_due(Time(now))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     assert_eq!(stage.server.proc_of(stage.peers[1]), Some(&proc(1)));
     stage.beats(0, "one");
     assert_eq!(due(&stage, 1000), [], "it begins");
     stage.at(1000);
-    assert_eq!((due(&stage, 6999), due(&stage, 7000)), (vec![], vec![proc(0)]));
+    assert_eq!(
+        (due(&stage, 6999), due(&stage, 7000)),
+        (vec![], vec![proc(0)])
+    );
     // What was before it began is no sign after that, and none undoes a later one.
     for at in [900, 4000, 3000] {
         stage.server.beat(stage.peers[0], Time(at));
     }
-    assert_eq!((stage.at(7000), stage.server.deadline()), (vec![], Some(Time(10_000))));
+    assert_eq!(
+        (stage.at(7000), stage.server.deadline()),
+        (vec![], Some(Time(10_000)))
+    );
     assert!(!stage.server.is_silent(&proc(0)));
     assert!(chained(&stage.at(10_000)).is_some());
     assert!(stage.server.is_silent(&proc(0)) && !stage.server.is_silent(&proc(1)));
@@ -163,7 +252,10 @@ fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
     let watch = opened(&stage.file(1));
     stage.server.file_opened(watch, Ok(SEEN));
     stage.at(11_000);
-    assert_eq!((due(&stage, 12_000), stage.server.deadline()), (vec![], Some(Time(12_000))));
+    assert_eq!(
+        (due(&stage, 12_000), stage.server.deadline()),
+        (vec![], Some(Time(12_000)))
+    );
 }
 
 #[test]
@@ -174,16 +266,34 @@ fn what_was_asked_for_is_cancelled_one_by_one_or_all_at_once_by_who_asked() {
     }
     let again = stage.beats(0, "one");
     assert_eq!(status(&again), code::PMIX_ERR_EXISTS);
-    let [Action::Reply { reply: Reply::Infos { infos, .. }, .. }] = again.as_slice() else { panic!("{again:?}") };
-    assert!(format!("{infos:?}").contains("job:0 has a monitor"), "{infos:?}");
-    assert_eq!(stage.cancel(1, Value::string("two")), code::PMIX_ERR_NOT_FOUND, "that is somebody else's");
+    let [
+        Action::Reply {
+            reply: Reply::Infos { infos, .. },
+            ..
+        },
+    ] = again.as_slice()
+    else {
+        panic!("{again:?}")
+    };
+    assert!(
+        format!("{infos:?}").contains("job:0 has a monitor"),
+        "{infos:?}"
+    );
+    assert_eq!(
+        stage.cancel(1, Value::string("two")),
+        code::PMIX_ERR_NOT_FOUND,
+        "that is somebody else's"
+    );
     assert_eq!(stage.cancel(0, Value::string("one")), code::PMIX_SUCCESS);
     assert_eq!(stage.server.counts().monitors, 2);
     assert_eq!(stage.cancel(0, Value::Undef), code::PMIX_SUCCESS);
     assert_eq!(stage.server.counts().monitors, 1);
     stage.at(0);
     let alert = stage.server.tick(Time(6000));
-    assert_eq!(chained(&alert).map(|event| event.affected()), Some(vec![proc(1)]));
+    assert_eq!(
+        chained(&alert).map(|event| event.affected()),
+        Some(vec![proc(1)])
+    );
 }
 
 #[test]
@@ -193,15 +303,27 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     let answered = stage.server.file_opened(watch, Ok(SEEN));
     assert_eq!(status(&answered), code::PMIX_SUCCESS);
     assert_eq!(stage.at(0), []);
-    assert_eq!(stage.at(1000), [Action::File { watch, look: FileLook::Again }]);
+    assert_eq!(
+        stage.at(1000),
+        [Action::File {
+            watch,
+            look: FileLook::Again
+        }]
+    );
     let alert = stage.server.file_looked_at(watch, Some(SEEN));
-    assert_eq!(chained(&alert).map(|event| event.code), Some(code::PMIX_MONITOR_FILE_ALERT));
+    assert_eq!(
+        chained(&alert).map(|event| event.code),
+        Some(code::PMIX_MONITOR_FILE_ALERT)
+    );
 
     let refused = opened(&stage.file(0));
     let why = (code::PMIX_ERR_NO_PERMISSIONS, "it is not yours".to_owned());
     let actions = stage.server.file_opened(refused, Err(why));
     assert_eq!(status(&actions), code::PMIX_ERR_NO_PERMISSIONS);
-    assert!(actions.contains(&Action::File { watch: refused, look: FileLook::Close }));
+    assert!(actions.contains(&Action::File {
+        watch: refused,
+        look: FileLook::Close
+    }));
     assert_eq!(stage.server.counts().monitors, 1);
 
     let waiting = opened(&stage.file(0));
@@ -209,12 +331,24 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     let closed: Vec<WatchId> = actions
         .iter()
         .filter_map(|action| match action {
-            Action::File { watch, look: FileLook::Close } => Some(*watch),
+            Action::File {
+                watch,
+                look: FileLook::Close,
+            } => Some(*watch),
             _ => None,
         })
         .collect();
-    assert_eq!((closed, stage.server.counts().monitors), (vec![watch, waiting], 0));
-    assert_eq!(stage.server.file_opened(waiting, Ok(SEEN)), [Action::File { watch: waiting, look: FileLook::Close }]);
+    assert_eq!(
+        (closed, stage.server.counts().monitors),
+        (vec![watch, waiting], 0)
+    );
+    assert_eq!(
+        stage.server.file_opened(waiting, Ok(SEEN)),
+        [Action::File {
+            watch: waiting,
+            look: FileLook::Close
+        }]
+    );
 }
 
 #[test]
@@ -229,7 +363,10 @@ fn nothing_is_left_of_procs_that_go_however_they_do() {
         stage.beats(0, "one");
         stage.at(0);
         end(&mut stage);
-        assert_eq!((stage.server.counts().monitors, stage.server.deadline()), (0, None));
+        assert_eq!(
+            (stage.server.counts().monitors, stage.server.deadline()),
+            (0, None)
+        );
         stage.server.beat(stage.peers[0], Time(1));
     }
     // So it is with tools.
@@ -248,17 +385,34 @@ fn samples_go_to_whoever_asked_first_as_the_answer_then_as_events() {
     stage.register(0, &[-114]);
     stage.register(1, &[-114]);
     let rate = (key::PMIX_MONITOR_RESOURCE_RATE, Value::Uint32(1));
-    let asked = stage.monitor(0, (key::PMIX_MONITOR_NODE_RESOURCE_USAGE, Value::Undef), &[rate]);
-    let [Action::Measure { watch, identity: WHO, .. }] = asked.as_slice() else { panic!("{asked:?}") };
+    let asked = stage.monitor(
+        0,
+        (key::PMIX_MONITOR_NODE_RESOURCE_USAGE, Value::Undef),
+        &[rate],
+    );
+    let [
+        Action::Measure {
+            watch,
+            identity: WHO,
+            ..
+        },
+    ] = asked.as_slice()
+    else {
+        panic!("{asked:?}")
+    };
     let load = || vec![Info::new(key::PMIX_NODE_RESOURCE_USAGE, Value::Bool(true))];
     let answer = stage.server.measured(*watch, Ok(load()));
-    assert!(matches!(answer.as_slice(), [Action::Reply { reply: Reply::Infos { infos, .. }, .. }] if *infos == load()));
+    assert!(
+        matches!(answer.as_slice(), [Action::Reply { reply: Reply::Infos { infos, .. }, .. }] if *infos == load())
+    );
     stage.at(0);
     let due = stage.at(1000);
     assert_eq!(due.len(), 1);
     let update = stage.server.measured(*watch, Ok(load()));
     assert_eq!(hearers(&stage, &update), [0]);
-    let Action::Deliver { event, .. } = &update[0] else { panic!("{update:?}") };
+    let Action::Deliver { event, .. } = &update[0] else {
+        panic!("{update:?}")
+    };
     assert!(event.infos.ends_with(&load()));
 }
 
@@ -267,5 +421,11 @@ fn where_the_server_is_not_to_watch_the_host_environment_is_asked() {
     let mut stage = Stage::of(1);
     stage.server.settings.monitoring = Monitoring::Host;
     let asked = stage.beats(0, "one");
-    assert!(matches!(asked.as_slice(), [Action::Host(Upcall::Request { request: Request::Monitor { .. }, .. })]));
+    assert!(matches!(
+        asked.as_slice(),
+        [Action::Host(Upcall::Request {
+            request: Request::Monitor { .. },
+            ..
+        })]
+    ));
 }

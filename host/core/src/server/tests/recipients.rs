@@ -10,15 +10,24 @@ fn other() -> Nspace {
 /// A job of two procs, and another of as many ranks for its user or somebody else.
 fn two_jobs(owner: Identity) -> Stage {
     let mut stage = Stage::of(2);
-    stage.server.add_job(JobSpec::new(other(), 1, "node", owner));
-    let peer = stage.server.admit(&Proc::new(other(), Rank(0)), owner).unwrap().0;
+    stage
+        .server
+        .add_job(JobSpec::new(other(), 1, "node", owner));
+    let peer = stage
+        .server
+        .admit(&Proc::new(other(), Rank(0)), owner)
+        .unwrap()
+        .0;
     stage.peers.push(peer);
     (0..3).for_each(|rank| drop(stage.register(rank, &[NEWS])));
     stage
 }
 
 fn custom(targets: &[Proc]) -> Vec<Info> {
-    vec![Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(targets.iter().cloned()))]
+    vec![Info::new(
+        key::PMIX_EVENT_CUSTOM_RANGE,
+        Value::procs(targets.iter().cloned()),
+    )]
 }
 
 #[test]
@@ -26,8 +35,17 @@ fn namespace_event_about_procs_of_two_jobs_reaches_both() {
     let mut stage = two_jobs(WHO);
     let affected = Value::procs([proc(1), Proc::new(other(), Rank(0))]);
     let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, affected)];
-    let event = Event { code: Status(NEWS), source: None, range: Range::Namespace, infos };
-    assert!([&nspace(), &other()].iter().all(|job| crate::audience::concerns(&event, job)));
+    let event = Event {
+        code: Status(NEWS),
+        source: None,
+        range: Range::Namespace,
+        infos,
+    };
+    assert!(
+        [&nspace(), &other()]
+            .iter()
+            .all(|job| crate::audience::concerns(&event, job))
+    );
     let actions = stage.server.notify(event).unwrap();
     assert_eq!(hearers(&stage, &actions), [0, 1, 2]);
 }
@@ -35,13 +53,21 @@ fn namespace_event_about_procs_of_two_jobs_reaches_both() {
 #[test]
 fn namespace_event_without_a_namespace_is_refused() {
     let mut stage = two_jobs(WHO);
-    let event = Event { code: Status(NEWS), source: None, range: Range::Namespace, infos: Vec::new() };
+    let event = Event {
+        code: Status(NEWS),
+        source: None,
+        range: Range::Namespace,
+        infos: Vec::new(),
+    };
     assert_eq!(stage.server.notify(event), Err(code::PMIX_ERR_BAD_PARAM));
 }
 
 #[test]
 fn event_whose_targets_all_are_unknown_is_not_found() {
-    let stranger = Identity { uid: WHO.uid + 1, gid: WHO.gid };
+    let stranger = Identity {
+        uid: WHO.uid + 1,
+        gid: WHO.gid,
+    };
     let unknown = Proc::all(Nspace::new("nosuch").unwrap());
     for (owner, targets, answer) in [
         (WHO, vec![unknown.clone()], code::PMIX_ERR_NOT_FOUND),
@@ -53,8 +79,14 @@ fn event_whose_targets_all_are_unknown_is_not_found() {
         let mut stage = two_jobs(owner);
         let actions = stage.notify(0, NEWS, Range::Custom, custom(&targets));
         assert_eq!(status(&actions), answer, "{targets:?}");
-        let spread = actions.iter().any(|action| matches!(action, Action::Chain { .. }));
-        assert_eq!(spread, answer == code::PMIX_SUCCESS, "a refused event has no effect");
+        let spread = actions
+            .iter()
+            .any(|action| matches!(action, Action::Chain { .. }));
+        assert_eq!(
+            spread,
+            answer == code::PMIX_SUCCESS,
+            "a refused event has no effect"
+        );
     }
 }
 
@@ -63,27 +95,61 @@ fn event_for_ended_procs_or_other_servers_is_not_refused() {
     let mut stage = two_jobs(WHO);
     stage.server.proc_ended(&proc(1), None, Time(0));
     let ended = stage.notify(0, NEWS, Range::Custom, custom(&[proc(1)]));
-    assert_eq!(status(&ended), code::PMIX_SUCCESS, "the raiser could not know");
+    assert_eq!(
+        status(&ended),
+        code::PMIX_SUCCESS,
+        "the raiser could not know"
+    );
     stage.server.server_joined(crate::group::ServerId(7));
     let elsewhere = Proc::all(Nspace::new("elsewhere").unwrap());
     let actions = stage.notify(0, NEWS, Range::Custom, custom(&[elsewhere]));
-    assert_eq!(statuses(&actions).last().unwrap().1, code::PMIX_SUCCESS, "another server may know them");
+    assert_eq!(
+        statuses(&actions).last().unwrap().1,
+        code::PMIX_SUCCESS,
+        "another server may know them"
+    );
 }
 
 #[test]
 fn event_for_the_manager_raised_by_a_module_needs_a_host() {
     let mut stage = Stage::of(1);
-    let event = || Event { code: Status(NEWS), source: None, range: Range::Rm, infos: Vec::new() };
-    assert_eq!(stage.server.notify(event()), Err(code::PMIX_ERR_NOT_SUPPORTED));
+    let event = || Event {
+        code: Status(NEWS),
+        source: None,
+        range: Range::Rm,
+        infos: Vec::new(),
+    };
+    assert_eq!(
+        stage.server.notify(event()),
+        Err(code::PMIX_ERR_NOT_SUPPORTED)
+    );
     stage.server.host_registers(&[]);
-    let actions = stage.server.raise(event(), Raiser::Site, Allowance(3)).unwrap();
-    let [Action::Host(Upcall::Notify { allowance, .. })] = actions[..] else { panic!("{actions:?}") };
-    assert_eq!(allowance, Allowance(3), "what may follow from it is counted on");
+    let actions = stage
+        .server
+        .raise(event(), Raiser::Site, Allowance(3))
+        .unwrap();
+    let [Action::Host(Upcall::Notify { allowance, .. })] = actions[..] else {
+        panic!("{actions:?}")
+    };
+    assert_eq!(
+        allowance,
+        Allowance(3),
+        "what may follow from it is counted on"
+    );
 }
 
 #[test]
 fn checkpoint_answer_without_a_host_is_not_refused() {
     let mut stage = Stage::of(1);
-    let actions = stage.notify(0, code::PMIX_JCTRL_CHECKPOINT_COMPLETE.0, Range::Rm, Vec::new());
-    assert_eq!(status(&actions), code::PMIX_SUCCESS, "the server itself hears it");
+    let actions = stage.notify(
+        0,
+        code::PMIX_JCTRL_CHECKPOINT_COMPLETE.0,
+        Range::Rm,
+        Vec::new(),
+    );
+    assert_eq!(
+        status(&actions),
+        code::PMIX_SUCCESS,
+        "the server itself hears it"
+    );
 }

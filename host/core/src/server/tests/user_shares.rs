@@ -13,18 +13,42 @@ fn stage(size: u32) -> Stage {
 /// A proc puts a value of about so many bytes.
 fn put(stage: &mut Stage, rank: u32, bytes: usize) -> Vec<Action> {
     let kvals = vec![Kval::new(A, Value::string(&"x".repeat(bytes)))];
-    stage.ask(rank, Request::Commit(vec![Commit { scope: Scope::Global, kvals }])).1
+    stage
+        .ask(
+            rank,
+            Request::Commit(vec![Commit {
+                scope: Scope::Global,
+                kvals,
+            }]),
+        )
+        .1
 }
 
 #[test]
 fn values_of_one_user_are_bounded_and_refusal_says_limit() {
     let mut stage = stage(3);
-    assert_eq!([0, 1].map(|rank| status(&put(&mut stage, rank, 600))), [code::PMIX_SUCCESS; 2]);
+    assert_eq!(
+        [0, 1].map(|rank| status(&put(&mut stage, rank, 600))),
+        [code::PMIX_SUCCESS; 2]
+    );
     let refused = put(&mut stage, 2, 600);
     assert_eq!(status(&refused), code::PMIX_ERR_OUT_OF_RESOURCE);
-    let Some(Action::PutRefused { refusal, .. }) = refused.last() else { panic!("{refused:?}") };
-    assert_eq!(*refusal, PutRefusal::User { uid: WHO.uid, max: SHARE });
-    assert!(refusal.to_string().contains("1500 bytes (server.max_put_bytes_per_user)"), "{refusal}");
+    let Some(Action::PutRefused { refusal, .. }) = refused.last() else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(
+        *refusal,
+        PutRefusal::User {
+            uid: WHO.uid,
+            max: SHARE
+        }
+    );
+    assert!(
+        refusal
+            .to_string()
+            .contains("1500 bytes (server.max_put_bytes_per_user)"),
+        "{refusal}"
+    );
     // What is smaller takes the place of what was there, and leaves room for others.
     assert_eq!(status(&put(&mut stage, 0, 10)), code::PMIX_SUCCESS);
     assert_eq!(status(&put(&mut stage, 2, 600)), code::PMIX_SUCCESS);
@@ -38,13 +62,23 @@ fn values_of_other_users_root_and_servers_user_have_room() {
     for (uid, fits) in [(1000, false), (1001, true), (0, true), (500, true)] {
         let nspace = Nspace::new(&format!("job-of-{uid}")).unwrap();
         let identity = Identity { uid, gid: 100 };
-        stage.server.add_job(JobSpec::new(nspace.clone(), 4, "node", identity));
+        stage
+            .server
+            .add_job(JobSpec::new(nspace.clone(), 4, "node", identity));
         for rank in 0..4 {
-            stage.peers[0] = stage.server.admit(&Proc::new(nspace.clone(), Rank(rank)), identity).unwrap().0;
+            stage.peers[0] = stage
+                .server
+                .admit(&Proc::new(nspace.clone(), Rank(rank)), identity)
+                .unwrap()
+                .0;
             let status = status(&put(&mut stage, 0, 600));
             let is_within_share = uid == 1001 && rank < 2;
             let wanted = fits && (uid != 1001 || is_within_share);
-            assert_eq!(status == code::PMIX_SUCCESS, wanted, "rank {rank} of user {uid}: {status}");
+            assert_eq!(
+                status == code::PMIX_SUCCESS,
+                wanted,
+                "rank {rank} of user {uid}: {status}"
+            );
         }
     }
 }
@@ -69,7 +103,11 @@ fn values_go_when_all_procs_of_job_have_ended() {
 #[test]
 fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
     const SERVER: Identity = Identity { uid: 500, gid: 500 };
-    let settings = Settings { max_tools: 16, max_tools_per_user: 8, ..Settings::default() };
+    let settings = Settings {
+        max_tools: 16,
+        max_tools_per_user: 8,
+        ..Settings::default()
+    };
     let mut server = Server::new(settings);
     server.guard(SERVER, []);
     let mut number = 0;
@@ -82,11 +120,20 @@ fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
     (1..8).for_each(|_| assert!(attach(&mut server, 1000).is_ok()));
     let refused = attach(&mut server, 1000).unwrap_err();
     assert_eq!(refused, Refusal::TooManyToolsOfUser { uid: 1000, max: 8 });
-    assert_eq!(refused.to_string(), "user 1000 has 8 tools, more are not allowed (tools.max_per_user)");
+    assert_eq!(
+        refused.to_string(),
+        "user 1000 has 8 tools, more are not allowed (tools.max_per_user)"
+    );
     (0..6).for_each(|_| assert!(attach(&mut server, 1001).is_ok()));
-    assert_eq!(attach(&mut server, 1001), Err(Refusal::TooManyTools { max: 14 }));
+    assert_eq!(
+        attach(&mut server, 1001),
+        Err(Refusal::TooManyTools { max: 14 })
+    );
     assert!(attach(&mut server, 0).is_ok() && attach(&mut server, SERVER.uid).is_ok());
-    assert_eq!(attach(&mut server, 0), Err(Refusal::TooManyTools { max: 16 }));
+    assert_eq!(
+        attach(&mut server, 0),
+        Err(Refusal::TooManyTools { max: 16 })
+    );
     server.disconnected(first, Time(0));
     assert!(attach(&mut server, 0).is_ok());
 }

@@ -10,7 +10,9 @@ pub(crate) enum Conflict {
     #[error("{0:?} is to be removed as a file and as a directory; give it once")]
     Kind(PathBuf),
     /// It is emptied in two ways.
-    #[error("{0:?} is to be emptied in two ways; give its depth, its directories and what is ignored the same")]
+    #[error(
+        "{0:?} is to be emptied in two ways; give its depth, its directories and what is ignored the same"
+    )]
     Ways(PathBuf),
     /// It goes, and is left alone.
     #[error("{0:?} is to be removed, and its name is ignored there; leave out one of them")]
@@ -20,7 +22,12 @@ pub(crate) enum Conflict {
 /// The first contradiction between two registrations.
 pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
     let kind = |(files, directories): (&Cleanup, &Cleanup)| {
-        files.files.intersection(&directories.directories).next().cloned().map(Conflict::Kind)
+        files
+            .files
+            .intersection(&directories.directories)
+            .next()
+            .cloned()
+            .map(Conflict::Kind)
     };
     let both = [(one, other), (other, one)];
     let ways = || {
@@ -29,19 +36,32 @@ pub(crate) fn between(one: &Cleanup, other: &Cleanup) -> Option<Conflict> {
     };
     let ignored = |(gone, left): (&Cleanup, &Cleanup)| {
         let mut paths = gone.files.iter().chain(&gone.directories);
-        paths.find(|path| ignores(left, path)).cloned().map(Conflict::Ignored)
+        paths
+            .find(|path| ignores(left, path))
+            .cloned()
+            .map(Conflict::Ignored)
     };
-    both.into_iter().find_map(kind).or_else(ways).or_else(|| both.into_iter().find_map(ignored))
+    both.into_iter()
+        .find_map(kind)
+        .or_else(ways)
+        .or_else(|| both.into_iter().find_map(ignored))
 }
 
 /// How directories are emptied.
 fn way(cleanup: &Cleanup) -> impl PartialEq + '_ {
-    (cleanup.depth, cleanup.subdirectories, cleanup.top, &cleanup.ignored)
+    (
+        cleanup.depth,
+        cleanup.subdirectories,
+        cleanup.top,
+        &cleanup.ignored,
+    )
 }
 
 /// Whether a registration leaves this path alone where it would come to it.
 fn ignores(cleanup: &Cleanup, path: &Path) -> bool {
-    let named = path.file_name().is_some_and(|name| cleanup.ignored.contains(name));
+    let named = path
+        .file_name()
+        .is_some_and(|name| cleanup.ignored.contains(name));
     let mut above = path.ancestors().skip(1);
     let is_reached = |dir: &Path| cleanup.directories.contains(dir);
     named
@@ -77,18 +97,48 @@ mod tests {
         assert_eq!(between(&file, &plain), Some(Conflict::Kind("/t/d/".into())));
         assert_eq!(between(&plain, &plain), None);
         for other in [
-            Cleanup { depth: Depth::Recursive, ..plain.clone() },
-            Cleanup { subdirectories: Subdirectories::OnlyEmpty, ..plain.clone() },
-            Cleanup { top: Top::Leave, ..plain.clone() },
+            Cleanup {
+                depth: Depth::Recursive,
+                ..plain.clone()
+            },
+            Cleanup {
+                subdirectories: Subdirectories::OnlyEmpty,
+                ..plain.clone()
+            },
+            Cleanup {
+                top: Top::Leave,
+                ..plain.clone()
+            },
             cleanup(&[], &["/t/d"], &["x"]),
         ] {
             assert_eq!(between(&plain, &other), Some(Conflict::Ways("/t/d".into())));
-            assert_eq!(between(&Cleanup { directories: [PathBuf::from("/t/e")].into(), ..other }, &plain), None);
+            assert_eq!(
+                between(
+                    &Cleanup {
+                        directories: [PathBuf::from("/t/e")].into(),
+                        ..other
+                    },
+                    &plain
+                ),
+                None
+            );
         }
         let keeps = cleanup(&[], &["/t/d"], &["x"]);
-        let deep = Cleanup { depth: Depth::Recursive, ..keeps.clone() };
-        assert_eq!(between(&keeps, &cleanup(&["/t/d/x"], &[], &[])), Some(Conflict::Ignored("/t/d/x".into())));
-        assert_eq!(between(&keeps, &cleanup(&["/t/d/y", "/t/x", "/t/d/s/x"], &[], &[])), None);
-        assert_eq!(between(&cleanup(&[], &["/t/d/s/x"], &[]), &deep), Some(Conflict::Ignored("/t/d/s/x".into())));
+        let deep = Cleanup {
+            depth: Depth::Recursive,
+            ..keeps.clone()
+        };
+        assert_eq!(
+            between(&keeps, &cleanup(&["/t/d/x"], &[], &[])),
+            Some(Conflict::Ignored("/t/d/x".into()))
+        );
+        assert_eq!(
+            between(&keeps, &cleanup(&["/t/d/y", "/t/x", "/t/d/s/x"], &[], &[])),
+            None
+        );
+        assert_eq!(
+            between(&cleanup(&[], &["/t/d/s/x"], &[]), &deep),
+            Some(Conflict::Ignored("/t/d/s/x".into()))
+        );
     }
 }

@@ -27,7 +27,12 @@ pub struct CleanupSettings {
 
 impl Default for CleanupSettings {
     fn default() -> Self {
-        CleanupSettings { max_paths: 4096, max_entries: 1_000_000, max_depth: 64, within: None }
+        CleanupSettings {
+            max_paths: 4096,
+            max_entries: 1_000_000,
+            max_depth: 64,
+            within: None,
+        }
     }
 }
 
@@ -58,7 +63,10 @@ struct Known {
 
 impl Cleanups {
     pub(crate) fn new(settings: CleanupSettings) -> Cleanups {
-        Cleanups { settings, known: Mutex::default() }
+        Cleanups {
+            settings,
+            known: Mutex::default(),
+        }
     }
 
     /// A job begins.
@@ -90,7 +98,12 @@ impl Cleanups {
     }
 
     /// Remembers what is to be removed; what comes back is to be removed at once, since all have ended that it waits for.
-    pub(crate) fn register(&self, by: &Proc, identity: Identity, cleanup: Cleanup) -> Result<Vec<Registered>, Status> {
+    pub(crate) fn register(
+        &self,
+        by: &Proc,
+        identity: Identity,
+        cleanup: Cleanup,
+    ) -> Result<Vec<Registered>, Status> {
         self.check(by, &cleanup)?;
         let mut known = self.known();
         if let Some(ended) = known.jobs.get_mut(&by.nspace) {
@@ -99,24 +112,45 @@ impl Cleanups {
         }
         let mut waits = BTreeSet::new();
         for proc in &cleanup.procs {
-            let ended = known.jobs.get(&proc.nspace).ok_or(code::PMIX_ERR_NOT_FOUND)?;
+            let ended = known
+                .jobs
+                .get(&proc.nspace)
+                .ok_or(code::PMIX_ERR_NOT_FOUND)?;
             if !ended.contains(&proc.rank) {
                 waits.insert(proc.clone());
             }
         }
-        let same = |other: &&Registered| other.by == by.nspace && other.identity.uid == identity.uid;
-        let others = || known.registered.iter().filter(same).map(|other| &other.cleanup);
-        let paths = others().chain([&cleanup]).map(paths_of).fold(0, usize::saturating_add);
+        let same =
+            |other: &&Registered| other.by == by.nspace && other.identity.uid == identity.uid;
+        let others = || {
+            known
+                .registered
+                .iter()
+                .filter(same)
+                .map(|other| &other.cleanup)
+        };
+        let paths = others()
+            .chain([&cleanup])
+            .map(paths_of)
+            .fold(0, usize::saturating_add);
         if paths > self.settings.max_paths {
             let max = self.settings.max_paths;
             tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.cleanup_paths");
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
-        if let Some(why) = others().chain([&cleanup]).find_map(|other| conflict::between(other, &cleanup)) {
+        if let Some(why) = others()
+            .chain([&cleanup])
+            .find_map(|other| conflict::between(other, &cleanup))
+        {
             tracing::warn!(%by, %why, "what is to be removed contradicts itself, or what was registered before");
             return Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
         }
-        known.registered.push(Registered { by: by.nspace.clone(), identity, waits, cleanup });
+        known.registered.push(Registered {
+            by: by.nspace.clone(),
+            identity,
+            waits,
+            cleanup,
+        });
         Ok(known.due(|_| false))
     }
 
@@ -127,8 +161,14 @@ impl Cleanups {
             tracing::warn!(%by, ?path, "what is to be removed should be an absolute path without `.` and `..`");
             return Err(code::PMIX_ERR_BAD_PARAM);
         }
-        let Some(within) = &self.settings.within else { return Ok(()) };
-        match paths().find(|path| !within.iter().any(|dir| path.starts_with(dir) && *path != dir)) {
+        let Some(within) = &self.settings.within else {
+            return Ok(());
+        };
+        match paths().find(|path| {
+            !within
+                .iter()
+                .any(|dir| path.starts_with(dir) && *path != dir)
+        }) {
             Some(path) => {
                 tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see wall.clean");
                 Err(code::PMIX_ERR_NO_PERMISSIONS)
@@ -139,8 +179,17 @@ impl Cleanups {
 
     /// Removes these, each as the user who registered it. Blocks.
     pub(crate) fn remove(&self, due: Vec<Registered>) {
-        let bounds = Bounds { entries: self.settings.max_entries, depth: self.settings.max_depth };
-        for Registered { by, identity, cleanup, .. } in due {
+        let bounds = Bounds {
+            entries: self.settings.max_entries,
+            depth: self.settings.max_depth,
+        };
+        for Registered {
+            by,
+            identity,
+            cleanup,
+            ..
+        } in due
+        {
             let left = as_user::run(identity, || remove::remove(&cleanup, bounds));
             match left {
                 Ok(Left::Nothing) => {}
@@ -163,13 +212,21 @@ impl Cleanups {
 impl Known {
     /// What nobody is left for, once these have ended.
     fn due(&mut self, ended: impl Fn(&Proc) -> bool) -> Vec<Registered> {
-        self.registered.iter_mut().for_each(|registered| registered.waits.retain(|proc| !ended(proc)));
-        self.registered.extract_if(.., |registered| registered.waits.is_empty()).collect()
+        self.registered
+            .iter_mut()
+            .for_each(|registered| registered.waits.retain(|proc| !ended(proc)));
+        self.registered
+            .extract_if(.., |registered| registered.waits.is_empty())
+            .collect()
     }
 }
 
 fn paths_of(cleanup: &Cleanup) -> usize {
-    cleanup.files.len().saturating_add(cleanup.directories.len()).saturating_add(cleanup.ignored.len())
+    cleanup
+        .files
+        .len()
+        .saturating_add(cleanup.directories.len())
+        .saturating_add(cleanup.ignored.len())
 }
 
 /// Whether a path names one thing, which is not the root, in one way.
@@ -209,7 +266,9 @@ mod tests {
 
     fn two_jobs(settings: CleanupSettings) -> Cleanups {
         let cleanups = Cleanups::new(settings);
-        ["a", "b"].into_iter().for_each(|job| cleanups.open(Nspace::new(job).unwrap()));
+        ["a", "b"]
+            .into_iter()
+            .for_each(|job| cleanups.open(Nspace::new(job).unwrap()));
         cleanups
     }
 
@@ -217,34 +276,70 @@ mod tests {
     fn it_is_due_when_the_last_of_its_procs_has_ended_of_whatever_job() {
         let cleanups = two_jobs(CleanupSettings::default());
         let wanted = of(vec![proc("a", 0), proc("a", 1), proc("b", 0)], &["/tmp/x"]);
-        assert_eq!(cleanups.register(&proc("a", 0), ME, wanted.clone()), Ok(vec![]));
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, wanted.clone()),
+            Ok(vec![])
+        );
         assert_eq!(cleanups.ended(&proc("a", 1)), []);
         assert_eq!(cleanups.close(&Nspace::new("b").unwrap()), []);
         // Whoever ended before counts as ended, and whoever runs again does not.
-        let late = cleanups.register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"])).unwrap();
+        let late = cleanups
+            .register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"]))
+            .unwrap();
         assert_eq!(late.len(), 1);
         cleanups.runs(&proc("a", 1));
-        assert_eq!(cleanups.register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"])), Ok(vec![]));
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, of(vec![proc("a", 1)], &["/tmp/y"])),
+            Ok(vec![])
+        );
         let due = cleanups.ended(&proc("a", 0));
-        assert_eq!(due.iter().map(|due| &due.cleanup).collect::<Vec<_>>(), [&wanted]);
+        assert_eq!(
+            due.iter().map(|due| &due.cleanup).collect::<Vec<_>>(),
+            [&wanted]
+        );
         assert_eq!(cleanups.close(&Nspace::new("a").unwrap()).len(), 1);
-        assert_eq!(cleanups.register(&proc("a", 0), ME, wanted), Err(code::PMIX_ERR_NOT_FOUND), "its job is gone");
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, wanted),
+            Err(code::PMIX_ERR_NOT_FOUND),
+            "its job is gone"
+        );
     }
 
     #[test]
     fn what_is_too_much_or_elsewhere_or_no_plain_path_is_refused() {
         let within = Some(vec![PathBuf::from("/tmp")]);
-        let cleanups = two_jobs(CleanupSettings { max_paths: 2, within, ..CleanupSettings::default() });
-        let register = |job, files: &[&str]| cleanups.register(&proc(job, 0), ME, of(vec![proc(job, 0)], files));
+        let cleanups = two_jobs(CleanupSettings {
+            max_paths: 2,
+            within,
+            ..CleanupSettings::default()
+        });
+        let register = |job, files: &[&str]| {
+            cleanups.register(&proc(job, 0), ME, of(vec![proc(job, 0)], files))
+        };
         for path in ["tmp/x", "/tmp/../etc/passwd", "/", ""] {
-            assert_eq!(register("a", &[path]), Err(code::PMIX_ERR_BAD_PARAM), "{path:?}");
+            assert_eq!(
+                register("a", &[path]),
+                Err(code::PMIX_ERR_BAD_PARAM),
+                "{path:?}"
+            );
         }
         for path in ["/etc/passwd", "/tmp", "/tmpfile"] {
-            assert_eq!(register("a", &[path]), Err(code::PMIX_ERR_NO_PERMISSIONS), "{path:?}");
+            assert_eq!(
+                register("a", &[path]),
+                Err(code::PMIX_ERR_NO_PERMISSIONS),
+                "{path:?}"
+            );
         }
         assert_eq!(register("a", &["/tmp/1", "/tmp/2"]), Ok(vec![]));
-        assert_eq!(register("a", &["/tmp/3"]), Err(code::PMIX_ERR_OUT_OF_RESOURCE));
-        assert_eq!(register("b", &["/tmp/1", "/tmp/2"]), Ok(vec![]), "each job has its own");
+        assert_eq!(
+            register("a", &["/tmp/3"]),
+            Err(code::PMIX_ERR_OUT_OF_RESOURCE)
+        );
+        assert_eq!(
+            register("b", &["/tmp/1", "/tmp/2"]),
+            Ok(vec![]),
+            "each job has its own"
+        );
     }
 
     #[test]
@@ -252,12 +347,26 @@ mod tests {
         let cleanups = two_jobs(CleanupSettings::default());
         let mut dirs = of(vec![proc("a", 0)], &[]);
         dirs.directories.insert(PathBuf::from("/tmp/x"));
-        assert_eq!(cleanups.register(&proc("a", 0), ME, dirs.clone()), Ok(vec![]));
-        assert_eq!(cleanups.register(&proc("a", 0), ME, dirs), Ok(vec![]), "to say it twice is no contradiction");
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, dirs.clone()),
+            Ok(vec![])
+        );
+        assert_eq!(
+            cleanups.register(&proc("a", 0), ME, dirs),
+            Ok(vec![]),
+            "to say it twice is no contradiction"
+        );
         let file = of(vec![proc("a", 0)], &["/tmp/x"]);
         let conflicting = Err(code::PMIX_ERR_CONFLICTING_CLEANUP_DIRECTIVES);
-        assert_eq!(cleanups.register(&proc("a", 1), ME, file.clone()), conflicting);
+        assert_eq!(
+            cleanups.register(&proc("a", 1), ME, file.clone()),
+            conflicting
+        );
         let other = Identity { uid: 9, ..ME };
-        assert_eq!(cleanups.register(&proc("a", 1), other, file), Ok(vec![]), "others say nothing for us");
+        assert_eq!(
+            cleanups.register(&proc("a", 1), other, file),
+            Ok(vec![]),
+            "others say nothing for us"
+        );
     }
 }

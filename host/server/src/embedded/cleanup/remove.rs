@@ -31,13 +31,23 @@ pub(crate) enum Left {
 }
 
 /// To walk through a directory, without reading it.
-const THROUGH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const THROUGH: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 /// To read one. The flag against waiting is for what is none and has taken its place.
-const READ: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
+const READ: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK);
 
 /// Removes it all as whoever runs this.
 pub(crate) fn remove(cleanup: &Cleanup, bounds: Bounds) -> Left {
-    let mut removal = Removal { cleanup, bounds, left: Left::Nothing };
+    let mut removal = Removal {
+        cleanup,
+        bounds,
+        left: Left::Nothing,
+    };
     for path in &cleanup.files {
         note(path, removal.file(path));
     }
@@ -97,13 +107,21 @@ impl Removal<'_> {
             }
             match self.entry(dir, &name, device, deeper) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => tracing::debug!(?name, %error, "what was to be removed in a directory is not"),
+                Err(error) => {
+                    tracing::debug!(?name, %error, "what was to be removed in a directory is not")
+                }
             }
         }
         Ok(())
     }
 
-    fn entry(&mut self, dir: BorrowedFd<'_>, name: &OsString, device: u64, deeper: usize) -> Result<()> {
+    fn entry(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &OsString,
+        device: u64,
+        deeper: usize,
+    ) -> Result<()> {
         let Stat { st_mode, .. } = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(st_mode) != FileType::Directory {
             return match self.cleanup.subdirectories {
@@ -122,14 +140,24 @@ impl Removal<'_> {
         }
     }
 
-    fn below(&mut self, dir: BorrowedFd<'_>, name: &OsStr, device: u64, deeper: usize) -> Result<()> {
+    fn below(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        name: &OsStr,
+        device: u64,
+        deeper: usize,
+    ) -> Result<()> {
         let Some(deeper) = deeper.checked_sub(1) else {
             self.left = Left::Beyond;
             return Ok(());
         };
         let below = openat(dir, name, READ, Mode::empty())?;
         // What is mounted there lies elsewhere.
-        if fstat(&below)?.st_dev == device { self.empty(below.as_fd(), device, deeper) } else { Err(Errno::XDEV) }
+        if fstat(&below)?.st_dev == device {
+            self.empty(below.as_fd(), device, deeper)
+        } else {
+            Err(Errno::XDEV)
+        }
     }
 }
 

@@ -14,7 +14,10 @@ use std::{
     thread,
 };
 
-const BOUNDS: Bounds = Bounds { entries: 1000, depth: 10 };
+const BOUNDS: Bounds = Bounds {
+    entries: 1000,
+    depth: 10,
+};
 
 fn cleanup(directories: &[&Path]) -> Cleanup {
     Cleanup {
@@ -44,7 +47,9 @@ impl Node {
             Node::Link => symlink(elsewhere, at).unwrap(),
             Node::Directory(nodes) => {
                 fs::create_dir(at).unwrap();
-                nodes.iter().for_each(|(name, node)| node.make(&at.join(name), elsewhere));
+                nodes
+                    .iter()
+                    .for_each(|(name, node)| node.make(&at.join(name), elsewhere));
             }
         }
     }
@@ -58,7 +63,12 @@ impl Node {
             return Some(Node::File);
         }
         let entries = fs::read_dir(at).unwrap().map(|entry| entry.unwrap());
-        let nodes = entries.map(|entry| (entry.file_name().into_string().unwrap(), Node::read(&entry.path()).unwrap()));
+        let nodes = entries.map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                Node::read(&entry.path()).unwrap(),
+            )
+        });
         Some(Node::Directory(nodes.collect()))
     }
 
@@ -70,7 +80,14 @@ impl Node {
         let enters = below == 0 || cleanup.depth == Depth::Recursive;
         let left = |(name, node): (String, Node)| {
             let stays = !enters || cleanup.ignored.contains(OsStr::new(&name));
-            Some((name, if stays { node } else { node.left(below + 1, cleanup)? }))
+            Some((
+                name,
+                if stays {
+                    node
+                } else {
+                    node.left(below + 1, cleanup)?
+                },
+            ))
         };
         let nodes: BTreeMap<String, Node> = nodes.into_iter().filter_map(left).collect();
         let may_go = match below {
@@ -83,7 +100,9 @@ impl Node {
 
 fn nodes() -> impl Strategy<Value = Node> {
     let leaf = prop_oneof![3 => Just(Node::File), 1 => Just(Node::Link), 1 => Just(Node::Directory(BTreeMap::new()))];
-    leaf.prop_recursive(4, 24, 4, |inner| prop::collection::btree_map("[abc]", inner, 0..4).prop_map(Node::Directory))
+    leaf.prop_recursive(4, 24, 4, |inner| {
+        prop::collection::btree_map("[abc]", inner, 0..4).prop_map(Node::Directory)
+    })
 }
 
 proptest! {
@@ -118,9 +137,20 @@ fn directories_within_each_other_all_go() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("a/b/c")).unwrap();
-    ["a/1", "a/b/2", "a/b/c/3"].iter().for_each(|name| fs::write(at(name), "").unwrap());
+    ["a/1", "a/b/2", "a/b/c/3"]
+        .iter()
+        .for_each(|name| fs::write(at(name), "").unwrap());
     let flat = cleanup(&[&at("a"), &at("a/b"), &at("a/b/c")]);
-    assert_eq!(remove(&Cleanup { depth: Depth::Flat, ..flat }, BOUNDS), Left::Nothing);
+    assert_eq!(
+        remove(
+            &Cleanup {
+                depth: Depth::Flat,
+                ..flat
+            },
+            BOUNDS
+        ),
+        Left::Nothing
+    );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -133,13 +163,27 @@ fn what_is_of_another_kind_than_registered_is_left_alone_and_no_link_is_followed
     fs::write(at("file"), "").unwrap();
     symlink(at("real"), at("link")).unwrap();
     let (real, link) = (at("real"), at("link"));
-    let wrong =
-        Cleanup { files: [real.clone(), at("link/file")].into(), ..cleanup(&[&link, &at("file"), &at("link/sub")]) };
+    let wrong = Cleanup {
+        files: [real.clone(), at("link/file")].into(),
+        ..cleanup(&[&link, &at("file"), &at("link/sub")])
+    };
     assert_eq!(remove(&wrong, BOUNDS), Left::Nothing);
-    assert!(at("real/file").exists() && at("real/sub").exists() && at("file").exists() && at("link").exists());
-    let right = Cleanup { files: [link, at("file")].into(), ..cleanup(&[&real]) };
+    assert!(
+        at("real/file").exists()
+            && at("real/sub").exists()
+            && at("file").exists()
+            && at("link").exists()
+    );
+    let right = Cleanup {
+        files: [link, at("file")].into(),
+        ..cleanup(&[&real])
+    };
     assert_eq!(remove(&right, BOUNDS), Left::Nothing);
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a link itself is a file");
+    assert_eq!(
+        fs::read_dir(dir.path()).unwrap().count(),
+        0,
+        "a link itself is a file"
+    );
 }
 
 #[test]
@@ -148,13 +192,19 @@ fn no_more_is_looked_at_and_no_deeper_than_the_bounds_say() {
     let top = dir.path().join("top");
     fs::create_dir_all(top.join("1/2/3")).unwrap();
     (0..9).for_each(|number| fs::write(top.join(format!("file{number}")), "").unwrap());
-    let few = Bounds { entries: 5, depth: 1 };
+    let few = Bounds {
+        entries: 5,
+        depth: 1,
+    };
     assert_eq!(remove(&cleanup(&[&top]), few), Left::Beyond);
     assert!(fs::read_dir(&top).unwrap().count() >= 5);
     let shallow = Bounds { depth: 1, ..BOUNDS };
     assert_eq!(remove(&cleanup(&[&top]), shallow), Left::Beyond);
     assert!(top.join("1/2/3").exists());
-    assert_eq!(remove(&cleanup(&[&top]), Bounds { depth: 3, ..BOUNDS }), Left::Nothing);
+    assert_eq!(
+        remove(&cleanup(&[&top]), Bounds { depth: 3, ..BOUNDS }),
+        Left::Nothing
+    );
     assert!(!top.exists());
 }
 
@@ -162,10 +212,16 @@ fn no_more_is_looked_at_and_no_deeper_than_the_bounds_say() {
 #[test]
 fn a_link_that_is_swapped_in_leads_nowhere() {
     let dir = tempfile::tempdir().unwrap();
-    let (top, sub, spare, precious) =
-        (dir.path().join("top"), dir.path().join("top/sub"), dir.path().join("spare"), dir.path().join("precious"));
+    let (top, sub, spare, precious) = (
+        dir.path().join("top"),
+        dir.path().join("top/sub"),
+        dir.path().join("spare"),
+        dir.path().join("precious"),
+    );
     fs::create_dir_all(precious.join("deep")).unwrap();
-    let kept: Vec<PathBuf> = (0..20).map(|number| precious.join(format!("deep/file{number}"))).collect();
+    let kept: Vec<PathBuf> = (0..20)
+        .map(|number| precious.join(format!("deep/file{number}")))
+        .collect();
     kept.iter().for_each(|path| fs::write(path, "").unwrap());
     symlink(&precious, &spare).unwrap();
     let over = AtomicBool::new(false);
@@ -185,18 +241,27 @@ fn a_link_that_is_swapped_in_leads_nowhere() {
         for _ in 0..2000 {
             remove(&cleanup(&[&top]), BOUNDS);
             remove(&cleanup(&[&sub.join("deep")]), BOUNDS);
-            let file = Cleanup { files: [sub.join("deep/file0")].into(), ..cleanup(&[]) };
+            let file = Cleanup {
+                files: [sub.join("deep/file0")].into(),
+                ..cleanup(&[])
+            };
             remove(&file, BOUNDS);
         }
         over.store(true, Ordering::Relaxed);
     });
-    assert!(kept.iter().all(|path| path.exists()), "something that lay elsewhere is gone");
+    assert!(
+        kept.iter().all(|path| path.exists()),
+        "something that lay elsewhere is gone"
+    );
 }
 
 #[needs(root)]
 #[test]
 fn nothing_goes_that_the_requester_could_not_remove() {
-    const SOMEBODY: Identity = Identity { uid: 54_321, gid: 54_322 };
+    const SOMEBODY: Identity = Identity {
+        uid: 54_321,
+        gid: 54_322,
+    };
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     let all = |mode| fs::Permissions::from_mode(mode);
@@ -208,13 +273,22 @@ fn nothing_goes_that_the_requester_could_not_remove() {
     }
     let theirs = ["theirs", "theirs/file", "sticky/own"];
     fs::write(at("sticky/own"), "").unwrap();
-    theirs.iter().for_each(|name| chown(at(name), Some(SOMEBODY.uid), Some(SOMEBODY.gid)).unwrap());
+    theirs
+        .iter()
+        .for_each(|name| chown(at(name), Some(SOMEBODY.uid), Some(SOMEBODY.gid)).unwrap());
     let registered = Cleanup {
         files: [at("etc/file"), at("sticky/file"), at("sticky/own")].into(),
         ..cleanup(&[&at("etc"), &at("sticky"), &at("theirs")])
     };
     as_user::run(SOMEBODY, || remove(&registered, BOUNDS)).unwrap();
-    let there = ["etc/file", "sticky/file", "sticky/own", "theirs/file", "theirs"].map(|name| at(name).exists());
+    let there = [
+        "etc/file",
+        "sticky/file",
+        "sticky/own",
+        "theirs/file",
+        "theirs",
+    ]
+    .map(|name| at(name).exists());
     // The directory above theirs is not theirs.
     assert_eq!(there, [true, true, false, false, true]);
 }
