@@ -1,7 +1,8 @@
 //! Peal's client under the C library's server: what a proc and a tool of it ask for, how a tool finds its server, and what
 //! follows when the server is killed.
 use peal_client::{
-    Attach, Client, ClientError, ClientSettings, Construct, Environment, Places, Tool, ToolSettings,
+    Attach, Client, ClientError, ClientSettings, ConstructOptions, Environment, Places, Tool,
+    ToolSettings,
 };
 use peal_model::{Info, Nspace, Proc, Query, Range, Rank, Status, Value, code, key};
 use peal_needs::needs;
@@ -143,7 +144,7 @@ async fn a_proc_forms_groups_in_the_words_of_the_servers_release() {
     let client = soon("a client connects", Client::connect(&server.environment()))
         .await
         .unwrap();
-    let alone = Construct::of(&[client.me().clone()]);
+    let alone = ConstructOptions::of(&[client.me().clone()]);
     for (construct, is_numbered) in [(alone.clone().context_id(), true), (alone, false)] {
         let group = soon(
             "a group is formed",

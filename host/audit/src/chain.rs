@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use std::{fmt, str::FromStr};
 
 /// Which row, and the hash that it has.
-pub(crate) type Link = (u64, [u8; 32]);
+pub(crate) type ChainHead = (u64, [u8; 32]);
 
 /// The hash before the first row.
 pub(crate) const FIRST: [u8; 32] = [0; 32];
@@ -55,7 +55,7 @@ pub struct Statement {
 
 impl Statement {
     /// Seals a row of this hash.
-    pub(crate) fn sealed(kind: SealKind, (seq, hash): Link, at: u64, keys: &Keys) -> Seal {
+    pub(crate) fn sealed(kind: SealKind, (seq, hash): ChainHead, at: u64, keys: &Keys) -> Seal {
         let seal = Seal {
             seq,
             at,

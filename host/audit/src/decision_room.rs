@@ -1,7 +1,7 @@
 //! The share of each user in the room of decisions. Where the trail is full of records that stay, a user whose decisions take more than
 //! their share is denied, so that all others are not.
 use crate::{
-    Decision,
+    DecisionEntry,
     retention::{Retention, Supply},
 };
 use peal_store::{RowClass, UsedBytes};
@@ -26,7 +26,7 @@ impl DecisionRoom {
     }
 
     /// True if there is room for a decision. For those about root and about the user of the server there is as long as there is any.
-    pub(crate) fn admits(&self, decision: &Decision) -> bool {
+    pub(crate) fn admits(&self, decision: &DecisionEntry) -> bool {
         let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else {
             return true;
         };

@@ -5,7 +5,7 @@
 //! which the last record of the run had. So the chain can be followed across the run, and what stays before it cannot be rewritten.
 use crate::{
     EntryError, Keys, PublicKey,
-    chain::Link,
+    chain::ChainHead,
     entry::{from_cbor, to_cbor},
 };
 use peal_sandbox::Digest;
@@ -43,7 +43,7 @@ pub(crate) struct DroppedRun {
 
 impl DroppedRange {
     /// The range of these rows, which follow `before`, until so many bytes are dropped; none where there are no rows.
-    pub(crate) fn of(before: Link, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
+    pub(crate) fn of(before: ChainHead, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
         let (mut last, mut bytes) = (Digest(before.1), 0);
         let mut range = DroppedRange {
             from: rows.first()?.seq,

@@ -1,5 +1,5 @@
 //! What can go wrong with the trail.
-use crate::{EntryError, ExportError, Fault, KeyError};
+use crate::{EntryError, ExportError, FrameError, KeyError};
 use peal_store::StoreError;
 use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
@@ -51,7 +51,7 @@ pub enum AuditError {
         /// Which frame, from 1.
         frame: u64,
         /// What is wrong with it.
-        fault: Fault,
+        fault: FrameError,
     },
     /// What was exported.
     #[error(transparent)]

@@ -1,7 +1,7 @@
 //! The database's side of the trail: what is in it, and what is in the journal and not yet here.
 use crate::{
-    AuditError, DropSummary, Keys, Retention, Statement, chain::Link, decision_room::DecisionRoom,
-    now, retention::Need,
+    AuditError, DropSummary, Keys, Retention, Statement, chain::ChainHead,
+    decision_room::DecisionRoom, now, retention::Need,
 };
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, Trail, TrailRow};
 use std::{
@@ -22,16 +22,16 @@ pub(crate) enum Settled {
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// The database, and what it is owed.
-pub(crate) struct Ledger {
+pub(crate) struct TrailDatabase {
     trail: Trail,
     keys: Arc<Keys>,
     owed: Vec<TrailRow>,
     failures: TraceRateLimit,
 }
 
-impl Ledger {
-    pub(crate) fn new(trail: Trail, keys: Arc<Keys>, owed: Vec<TrailRow>) -> Ledger {
-        Ledger {
+impl TrailDatabase {
+    pub(crate) fn new(trail: Trail, keys: Arc<Keys>, owed: Vec<TrailRow>) -> TrailDatabase {
+        TrailDatabase {
             trail,
             keys,
             owed,
@@ -54,7 +54,7 @@ impl Ledger {
         &mut self,
         rows: &[TrailRow],
         blobs: &[Blob<'_>],
-        head: Link,
+        head: ChainHead,
         checkpoint: Option<&Seal>,
     ) -> Result<(), StoreError> {
         let head = Statement::sealed(SealKind::Head, head, now(), &self.keys);

@@ -2,7 +2,7 @@
 //! only beyond that and above an age.
 use crate::{
     AuditError, DropSummary, Keys, Statement,
-    chain::{FIRST, Link},
+    chain::{ChainHead, FIRST},
     dropped::{DroppedRange, Successor},
     now,
 };
@@ -221,7 +221,7 @@ impl Cut<'_> {
     }
 
     /// The record up to which there is nothing between those that stay.
-    fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<Link, AuditError> {
+    fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<ChainHead, AuditError> {
         let anchor = self
             .trail
             .seal(SealKind::Anchor)?

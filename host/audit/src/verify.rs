@@ -1,6 +1,6 @@
 //! Verifies a trail: each row follows from the one before, and ends as its seals say. What does not is named, the first at first.
 use crate::{
-    AuditError, PublicKey, Source, Statement, Waiting,
+    AuditError, PublicKey, RecoveredRecords, Statement, TrailSource,
     chain::{FIRST, hash_of},
     drop_summary::of_kinds,
     dropped::{DroppedRange, DroppedRun},
@@ -131,7 +131,7 @@ pub struct Verified {
     /// The records that it dropped between others that stay, in order. That is no finding.
     pub dropped: Vec<DroppedRecords>,
     /// What is not in the database yet, and so neither sealed nor verified. That is as it should be.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<RecoveredRecords>,
 }
 
 /// Records that the server dropped, by its signed word.
@@ -166,7 +166,7 @@ impl fmt::Display for DroppedRecords {
 
 /// Verifies all records, with checkpoints that were kept elsewhere.
 pub fn verify(
-    source: &Source,
+    source: &TrailSource,
     key: &PublicKey,
     elsewhere: &[Statement],
 ) -> Result<Verified, AuditError> {
@@ -430,7 +430,7 @@ impl<'a> Check<'a> {
     }
 
     /// Whether what a record refers to is what it was.
-    fn bytes(&mut self, source: &Source, row: &TrailRow) -> Result<(), AuditError> {
+    fn bytes(&mut self, source: &TrailSource, row: &TrailRow) -> Result<(), AuditError> {
         // One that cannot be read was altered, and is found so.
         let Ok(Some(call)) = call_of(row) else {
             return Ok(());

@@ -1,6 +1,6 @@
 //! Measurements: what a module's calls take, in time, instructions and memory, and how long it takes to be ready.
-use crate::trial::{Candidate, Case, Cases, Run, TrialError};
-use peal_sandbox::{Engine, Failure, FormatError, Limits, Role, inspect};
+use crate::trial::{Candidate, Case, CaseRunner, Cases, TrialError};
+use peal_sandbox::{CallFailure, Engine, FormatError, ModuleLimits, Role, inspect};
 use serde::{Serialize, Serializer};
 use std::{
     path::Path,
@@ -49,7 +49,7 @@ pub enum BenchError {
 
 /// What was measured of a module.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measured {
+pub struct BenchResult {
     /// How long it takes to check, compile and link it, and to start its first instance.
     #[serde(rename = "compile_us", serialize_with = "microseconds")]
     pub compile: Duration,
@@ -109,7 +109,7 @@ pub struct BenchedComponent<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// What its calls may use.
-    pub limits: Limits,
+    pub limits: ModuleLimits,
 }
 
 /// The engines that measurements take.
@@ -131,7 +131,7 @@ pub fn measure(
     cases: Option<&Cases>,
     effort: Effort,
     mut tell: impl FnMut(&str),
-) -> Result<Measured, BenchError> {
+) -> Result<BenchResult, BenchError> {
     let BenchedComponent {
         name,
         bytes,
@@ -153,7 +153,7 @@ pub fn measure(
         sinks: &sinks,
         limits,
     };
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: limits.call_time.saturating_mul(COUNTING),
         ..limits
     };
@@ -168,7 +168,10 @@ pub fn measure(
     let mut measured = Vec::new();
     let mut last = None;
     for case in cases.iter() {
-        let (mut run, mut count) = (Run::new(&of, cases), Run::new(&counted, cases));
+        let (mut run, mut count) = (
+            CaseRunner::new(&of, cases),
+            CaseRunner::new(&counted, cases),
+        );
         let began = Instant::now();
         run.ready(case)?;
         if measured.is_empty() {
@@ -202,14 +205,14 @@ pub fn measure(
         }
     }
     starts.sort();
-    Ok(Measured {
+    Ok(BenchResult {
         compile,
         start: quantile(&starts, 50),
         cases: measured,
     })
 }
 
-fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
+fn timed(run: &CaseRunner<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     let call = || {
         let began = Instant::now();
         let done = run.again(case);
@@ -217,7 +220,7 @@ fn timed(run: &Run<'_>, case: &Case, effort: Effort) -> MeasuredCase {
     };
     let (first, done) = call();
     run.sweep();
-    let mut failure: Option<Failure> = done.err();
+    let mut failure: Option<CallFailure> = done.err();
     let mut again = |most: usize, time: Duration| {
         let (mut times, end) = (Vec::new(), Instant::now() + time);
         while failure.is_none() && times.len() < most && (times.is_empty() || Instant::now() < end)

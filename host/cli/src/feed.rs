@@ -1,6 +1,6 @@
 //! Passes on what is piped or typed into `peal run` to those of its procs that shall read it.
 use peal_model::Bytes;
-use peal_server::embedded::{Input, Inputs};
+use peal_server::embedded::{Inputs, StdinTarget};
 use std::{
     io::{self, IsTerminal, Read},
     sync::Arc,
@@ -12,9 +12,9 @@ use tokio::runtime::Handle;
 const READ: usize = 64 * 1024;
 
 /// Reads on a thread of its own until there is no more, or nobody left who would take it: a terminal may say nothing for ever.
-pub fn feed(inputs: Arc<Inputs>, readers: Input) {
+pub fn feed(inputs: Arc<Inputs>, readers: StdinTarget) {
     let runtime = Handle::current();
-    let is_wanted = readers != Input::Nobody && may_read();
+    let is_wanted = readers != StdinTarget::Nobody && may_read();
     let pump = move || {
         let mut buffer = vec![0; READ];
         while let Some(read) = if is_wanted { read(&mut buffer) } else { None } {

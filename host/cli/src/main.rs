@@ -41,7 +41,7 @@ use args::{Args, ChainCommand, Command};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use clap_complete::Shell;
 use error_text::error_text;
-use peal_server::admin::Call;
+use peal_server::admin::AdminRequest;
 use std::{
     fmt::Display,
     io::{self, Write},
@@ -52,12 +52,12 @@ use std::{
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
-    let args = Args::parse_from(args::spelled(std::env::args_os()));
-    let done = trace::set_up().and_then(|()| obey(args.command));
+    let args = Args::parse_from(args::normalize_np(std::env::args_os()));
+    let done = trace::set_up().and_then(|()| dispatch(args.command));
     done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
         Ok(wrong) => wrong.exit(),
         Err(error) => {
-            say(&error_text(&error));
+            print_line(&error_text(&error));
             ExitCode::from(FAILED)
         }
     })
@@ -70,7 +70,7 @@ fn usage_error(problem: impl Display) -> anyhow::Error {
         .into()
 }
 
-fn obey(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Run(run) => run::run(run),
         Command::Attach(attach) => attach::attach(attach),
@@ -85,8 +85,8 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Group(command) => group::run(command),
         Command::Monitor(command) => monitor::run(command),
         Command::Chain(ChainCommand::Show(show)) => chain::show(show),
-        Command::Drain(drain) => admin::end(drain, Call::Drain),
-        Command::Stop(stop) => admin::end(stop, Call::Stop),
+        Command::Drain(drain) => admin::end(drain, AdminRequest::Drain),
+        Command::Stop(stop) => admin::end(stop, AdminRequest::Stop),
         Command::Reload(server) => reload::ask(server),
         Command::Module(command) => module::run(command),
         Command::Audit(command) => audit::run(command),
@@ -113,7 +113,7 @@ const REASON_IN_TRACE: &str =
     "the reason is in the trace of the server, which its administrators can read";
 
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
-fn say(text: &str) {
+fn print_line(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
     let _ = io::stderr().write_all(lines.as_bytes());
 }

@@ -13,7 +13,7 @@ const WAITING: usize = 64;
 
 /// What it is told.
 #[derive(Clone, Copy, Debug)]
-pub enum State {
+pub enum ServiceState {
     /// The server serves.
     Ready,
     /// It reads its configuration again.
@@ -27,7 +27,7 @@ pub enum State {
 }
 
 /// systemd, or whoever else started us and wants to know.
-pub struct Manager(Option<SyncSender<State>>);
+pub struct Manager(Option<SyncSender<ServiceState>>);
 
 impl Manager {
     /// Starts the thread, where there is somebody to tell.
@@ -45,7 +45,7 @@ impl Manager {
     }
 
     /// Tells how the server is; nobody if too much waits.
-    pub fn tell(&self, state: State) {
+    pub fn tell(&self, state: ServiceState) {
         if let Some(tell) = &self.0
             && tell.try_send(state).is_err()
         {
@@ -70,26 +70,26 @@ impl Manager {
         loop {
             interval.tick().await;
             if server.answers().await {
-                self.tell(State::Alive);
+                self.tell(ServiceState::Alive);
             }
         }
     }
 }
 
-fn work(told: &Receiver<State>) {
+fn work(told: &Receiver<ServiceState>) {
     for state in told {
         let done = match state {
-            State::Ready => {
+            ServiceState::Ready => {
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
             }
-            State::Draining => sd_notify::notify(&[NotifyState::Status(
+            ServiceState::Draining => sd_notify::notify(&[NotifyState::Status(
                 "draining: waiting for the last connection to end",
             )]),
-            State::Stopping => {
+            ServiceState::Stopping => {
                 sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")])
             }
-            State::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
-            State::Reloading => match NotifyState::monotonic_usec_now() {
+            ServiceState::Alive => sd_notify::notify(&[NotifyState::Watchdog]),
+            ServiceState::Reloading => match NotifyState::monotonic_usec_now() {
                 Ok(now) => sd_notify::notify(&[NotifyState::Reloading, now]),
                 Err(error) => Err(error),
             },

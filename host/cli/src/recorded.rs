@@ -1,12 +1,12 @@
 //! The audit trail of a server, as its configuration wants it.
 use crate::config;
 use anyhow::Result;
-use peal_audit::{Audit, AuditSettings, Destinations, Syslog};
+use peal_audit::{AuditSettings, AuditTrail, Destinations, Syslog};
 use peal_config::{Config, Durability, Problems, Resolved};
 use std::path::PathBuf;
 
 /// Opens the trail, if there is to be one.
-pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
+pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
     let (config, audit) = (&resolved.config, &resolved.config.audit);
     let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
     let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else {
@@ -31,7 +31,7 @@ pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
         checkpoint_time: audit.checkpoint_time,
         checkpoints: Destinations {
             file: audit.checkpoint_file.clone(),
-            syslog: if audit.checkpoint_syslog == peal_config::Syslog::Yes {
+            syslog: if audit.checkpoint_syslog == peal_config::CheckpointSyslog::Yes {
                 Syslog::Yes
             } else {
                 Syslog::No
@@ -44,7 +44,7 @@ pub fn open(resolved: &Resolved) -> Result<Option<Audit>> {
             env!("CARGO_PKG_VERSION")
         ),
     };
-    Ok(Some(Audit::open(settings)?))
+    Ok(Some(AuditTrail::open(settings)?))
 }
 
 /// Where the key of the trail is.

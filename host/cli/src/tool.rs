@@ -43,7 +43,7 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
         .await
         {
             Ok(tool) => tools.push(tool),
-            Err(error) => crate::say(&format!("left out: {error}")),
+            Err(error) => crate::print_line(&format!("left out: {error}")),
         }
     }
     if tools.is_empty() {

@@ -5,9 +5,9 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, FilesMode, Module, ModuleEntry, Origin, Problem, WallMode};
-use peal_server::{Observer, Serves};
-use peal_sinks::Reach;
-use peal_wall::{Raised, Standing, Wall};
+use peal_server::{ProcessObserver, Serves};
+use peal_sinks::ExternalAccess;
+use peal_wall::{ActiveConfinement, Confinement, EnforcementLevel};
 use std::{
     collections::BTreeSet,
     fs::DirBuilder,
@@ -34,10 +34,10 @@ pub fn raise(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
-) -> Result<(Option<Raised>, Observer)> {
+) -> Result<(Option<ActiveConfinement>, ProcessObserver)> {
     let config = &readable.resolved.config;
     if config.wall.mode == WallMode::Off {
-        return Ok((None, Observer::default()));
+        return Ok((None, ProcessObserver::default()));
     }
     let observer = observer::start()?;
     let raised = wall(readable, files, socket)
@@ -45,7 +45,7 @@ pub fn raise(
         .context("cannot raise the wall")?;
     let (files, calls) = (raised.files, raised.calls);
     match (config.wall.mode, files, calls) {
-        (_, Standing::Whole, Standing::Whole) => {}
+        (_, EnforcementLevel::Whole, EnforcementLevel::Whole) => {}
         (WallMode::Require, ..) => {
             bail!(
                 "this kernel cannot keep the wall that `wall.mode = \"require\"` asks for: files are confined {}, system calls \
@@ -63,16 +63,16 @@ pub fn raise(
     Ok((Some(raised), observer))
 }
 
-fn extent(standing: Standing) -> &'static str {
+fn extent(standing: EnforcementLevel) -> &'static str {
     match standing {
-        Standing::Whole => "wholly",
-        Standing::Partly => "in part",
-        Standing::Missing => "not at all",
+        EnforcementLevel::Whole => "wholly",
+        EnforcementLevel::Partly => "in part",
+        EnforcementLevel::Missing => "not at all",
     }
 }
 
 /// What a server needs that has this configuration.
-fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Wall {
+fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
     let shut: Vec<PathBuf> = config
@@ -111,16 +111,16 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Wall {
         .iter()
         .filter_map(|sink| sink.to_open().ok())
         .collect();
-    let Reach {
+    let ExternalAccess {
         read: of_sinks,
         write: by_sinks,
         connect,
-    } = Reach::of(&sinks);
+    } = ExternalAccess::of(&sinks);
     read.extend(of_sinks);
     write.extend(by_sinks);
     read.extend(config.wall.read.iter().cloned());
     write.extend(config.wall.write.iter().cloned());
-    Wall {
+    Confinement {
         read,
         write,
         remove: config.wall.clean.iter().cloned().collect(),
@@ -191,14 +191,14 @@ fn directory(path: &Path) -> PathBuf {
 }
 
 /// What is wrong with modules that a running server cannot reach behind its wall.
-pub fn shut_out(raised: &Raised, modules: &[ModuleEntry]) -> Vec<Problem> {
+pub fn shut_out(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec<Problem> {
     modules
         .iter()
         .flat_map(|module| of_module(raised, module))
         .collect()
 }
 
-fn of_module(raised: &Raised, module: &ModuleEntry) -> Vec<Problem> {
+fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
     let at = |key| module.given(key).cloned().unwrap_or(Origin::BuiltIn);
     let shut = |(path, mode): (PathBuf, FilesMode)| {
         let (lets, key) = match mode {

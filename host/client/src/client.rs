@@ -2,8 +2,8 @@
 use crate::{
     Call, ClientError, ClientSettings, Environment, Server,
     data::{self, Known},
-    events::Handlers,
-    link::{Appointment, Connected, Link},
+    events::ClientHandlers,
+    link::{ConnectTarget, Connected, ServerConnection},
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
@@ -57,7 +57,7 @@ impl Client {
         environment: &Environment,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
-        let to = Appointment {
+        let to = ConnectTarget {
             server: environment.server.clone(),
             release: environment.release.clone(),
             peer: PeerKind::Client(environment.me.clone()),
@@ -69,12 +69,13 @@ impl Client {
     /// Connects for the first time. The server may give us another name than we have.
     pub(crate) async fn start(
         me: Proc,
-        to: Appointment,
+        to: ConnectTarget,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
         let handlers = handlers(&settings)?;
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
-        let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
+        let Connected { link, name } =
+            ServerConnection::connect(to, &settings, queue.clone()).await?;
         let mut known = Known::new(settings.data_bytes);
         let limit = settings.answer_timeout;
         match bounded(
@@ -364,14 +365,14 @@ impl Client {
 }
 
 /// One thread: a client's handlers see its events one after the other.
-fn handlers(settings: &ClientSettings) -> Result<Handlers, ClientError> {
+fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
     let threads = PoolSettings {
         threads: NonZeroUsize::MIN,
         ..PoolSettings::default()
     };
     let pool = GuestPool::new(threads).map_err(ClientError::Thread)?;
     let recent = RecentEvents::new(settings.recent_events, settings.recent_event_bytes);
-    Ok(Handlers::new(pool, recent, settings.handler_timeout))
+    Ok(ClientHandlers::new(pool, recent, settings.handler_timeout))
 }
 
 /// Waits no longer than may be for what this server is to answer.

@@ -8,7 +8,7 @@ use peal_model::{CommandCode, Info, KeyName, Proc, Query, Status, Value, code, k
 
 /// What came of a request that was granted.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Controlled {
+pub struct JobControlResult {
     /// The procs to which it was not done.
     pub not_done: Vec<ProcOutcome>,
     /// Of a cancellation of all requests, those that cannot be cancelled any more, with the reasons.
@@ -17,12 +17,12 @@ pub struct Controlled {
     pub infos: Vec<Info>,
 }
 
-impl Controlled {
-    pub(crate) fn told(infos: Vec<Info>) -> Controlled {
+impl JobControlResult {
+    pub(crate) fn told(infos: Vec<Info>) -> JobControlResult {
         let not_done = ProcOutcome::all(&infos)
             .into_iter()
             .filter(|outcome| !outcome.status.is_success());
-        Controlled {
+        JobControlResult {
             not_done: not_done.collect(),
             not_cancelled: ControlStatus::not_cancelled(&infos),
             infos,

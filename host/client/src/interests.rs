@@ -1,43 +1,43 @@
 //! Which events this client wants of its servers: counted by code and class, so that servers hear only of what is new or gone.
-use peal_core::class::{Class, Levels};
+use peal_core::class::{Class, ClassFilter};
 use peal_model::Status;
 use std::collections::BTreeMap;
 
 /// What a change of the registrations means for servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ForServer {
+pub(crate) enum ServerUpdate {
     /// They know already.
     Nothing,
     /// They are to be asked for these codes, none meaning all, of these classes.
-    Register(Vec<Status>, Levels),
+    Register(Vec<Status>, ClassFilter),
     /// Nobody wants these codes any more.
     Deregister(Vec<Status>),
 }
 
 /// How many want events of a code, by class.
 #[derive(Clone, Copy, Default)]
-struct Wanted {
+struct ClassCounts {
     job_specific: usize,
     environment: usize,
 }
 
-impl Wanted {
+impl ClassCounts {
     /// The classes that somebody wants.
-    fn levels(self) -> Levels {
+    fn levels(self) -> ClassFilter {
         match (self.job_specific > 0, self.environment > 0) {
-            (true, true) => Levels::Both,
-            (true, false) => Levels::JobSpecific,
-            (false, true) => Levels::Environment,
-            (false, false) => Levels::Neither,
+            (true, true) => ClassFilter::Both,
+            (true, false) => ClassFilter::JobSpecific,
+            (false, true) => ClassFilter::Environment,
+            (false, false) => ClassFilter::Neither,
         }
     }
 
-    fn add(&mut self, levels: Levels) {
+    fn add(&mut self, levels: ClassFilter) {
         self.job_specific += usize::from(levels.include(Class::JobSpecific));
         self.environment += usize::from(levels.include(Class::Environment));
     }
 
-    fn subtract(&mut self, levels: Levels) {
+    fn subtract(&mut self, levels: ClassFilter) {
         let one = |class| usize::from(levels.include(class));
         self.job_specific = self.job_specific.saturating_sub(one(Class::JobSpecific));
         self.environment = self.environment.saturating_sub(one(Class::Environment));
@@ -46,11 +46,11 @@ impl Wanted {
 
 /// All that somebody wants.
 #[derive(Default)]
-pub(crate) struct Interests(BTreeMap<Status, Wanted>);
+pub(crate) struct EventRegistrations(BTreeMap<Status, ClassCounts>);
 
-impl Interests {
+impl EventRegistrations {
     /// Somebody wants these codes, none meaning all.
-    pub(crate) fn add(&mut self, codes: &[Status], levels: Levels) -> ForServer {
+    pub(crate) fn add(&mut self, codes: &[Status], levels: ClassFilter) -> ServerUpdate {
         let mut is_new = false;
         for code in counted(codes) {
             let wanted = self.0.entry(*code).or_default();
@@ -59,14 +59,14 @@ impl Interests {
             is_new |= wanted.levels() != known;
         }
         if is_new {
-            ForServer::Register(codes.to_vec(), levels)
+            ServerUpdate::Register(codes.to_vec(), levels)
         } else {
-            ForServer::Nothing
+            ServerUpdate::Nothing
         }
     }
 
     /// Somebody who wanted these does not any more. A server that still has to send one class of a code may send the other as well.
-    pub(crate) fn remove(&mut self, codes: &[Status], levels: Levels) -> ForServer {
+    pub(crate) fn remove(&mut self, codes: &[Status], levels: ClassFilter) -> ServerUpdate {
         let mut unwanted = Vec::new();
         for code in counted(codes) {
             let Some(wanted) = self.0.get_mut(code) else {
@@ -74,24 +74,28 @@ impl Interests {
             };
             let known = wanted.levels();
             wanted.subtract(levels);
-            if wanted.levels() == Levels::Neither {
+            if wanted.levels() == ClassFilter::Neither {
                 self.0.remove(code);
-                if known != Levels::Neither {
+                if known != ClassFilter::Neither {
                     unwanted.push(*code);
                 }
             }
         }
         if unwanted.is_empty() {
-            ForServer::Nothing
+            ServerUpdate::Nothing
         } else {
-            ForServer::Deregister(unwanted)
+            ServerUpdate::Deregister(unwanted)
         }
     }
 
     /// What a server must be asked for that knows of nothing.
-    pub(crate) fn all(&self) -> Vec<ForServer> {
+    pub(crate) fn all(&self) -> Vec<ServerUpdate> {
         let mut asks = Vec::new();
-        for levels in [Levels::JobSpecific, Levels::Environment, Levels::Both] {
+        for levels in [
+            ClassFilter::JobSpecific,
+            ClassFilter::Environment,
+            ClassFilter::Both,
+        ] {
             let of_these = self
                 .0
                 .iter()
@@ -99,8 +103,8 @@ impl Interests {
                 .map(|(code, _)| *code);
             let (default, codes): (Vec<Status>, Vec<Status>) =
                 of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
-            let some = (!codes.is_empty()).then_some(ForServer::Register(codes, levels));
-            let all = (!default.is_empty()).then(|| ForServer::Register(Vec::new(), levels));
+            let some = (!codes.is_empty()).then_some(ServerUpdate::Register(codes, levels));
+            let all = (!default.is_empty()).then(|| ServerUpdate::Register(Vec::new(), levels));
             asks.extend(some.into_iter().chain(all));
         }
         asks

@@ -77,16 +77,20 @@ pub use available::AvailableServer;
 pub use call::Call;
 pub use client::Client;
 pub use control::{CleanupRequest, Control, ControlRequest, Preemption};
-pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
+pub use controlled::{ControlStatus, JobControlResult, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
-pub use group::{Absence, Construct, Decision, Group, Invite, Invited, Join, NotFormed};
+pub use group::{
+    Absence, AbsenceDecision, ConstructOptions, Group, Invite, Invited, Join, NotFormed,
+};
 pub use handler::{Handler, HandlerCall};
-pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
+pub use monitor::{FileSign, HeartbeatTask, MonitorRequest, UsageSubject};
 pub use peal_core::{
-    chain::Outcome,
-    class::Levels,
-    job_control::{ControlState, Depth, Method as CheckpointMethod, Subdirectories, Top, Which},
+    chain::HandlerOutcome,
+    class::ClassFilter,
+    job_control::{
+        CheckpointMethod, ControlState, Depth, RequestSelector, Subdirectories, TopDirectory,
+    },
     registration::RegistrationId,
 };
 pub use rendezvous::{Attach, Places};

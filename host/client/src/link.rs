@@ -1,13 +1,14 @@
 //! A connection to a server: requests out, answers back to whoever asked, events to the handlers.
 use crate::{
     Call, ClientError, ClientSettings, Server,
-    open::{Answer, Asker, NoRoom, Open},
-    queue::{Arrival, EventQueue},
+    open::{Answer, NoRoom, OpenReplies, ReplyRecipient},
+    queue::{EventQueue, QueuedItem},
 };
 use peal_model::{CommandCode, Info, Proc, Reply, Request};
 use peal_wire::{
-    BufferType, Codec, Credential, Dialect, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits,
-    PeerKind, Release, ServerUri, Tag, User, Welcome, WelcomeDecoder, WireError,
+    BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Dialect, Encoding, Frame,
+    FrameDecoder, GDS_HASH, Hello, PeerKind, Release, ServerUri, Tag, Welcome, WelcomeDecoder,
+    WireError,
 };
 use std::sync::{
     Arc,
@@ -31,9 +32,9 @@ const REQUESTS: usize = 256;
 
 /// Whether a connection is held: its end is a loss then, and not before it was taken in nor after it was left on purpose.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Held(Arc<AtomicBool>);
+pub(crate) struct LossDetection(Arc<AtomicBool>);
 
-impl Held {
+impl LossDetection {
     /// Says so.
     pub(crate) fn set(&self, held: bool) {
         self.0.store(held, Ordering::SeqCst);
@@ -46,7 +47,7 @@ impl Held {
 }
 
 /// Whom to call, and as whom.
-pub(crate) struct Appointment {
+pub(crate) struct ConnectTarget {
     pub(crate) server: ServerUri,
     /// The server's release, if it is known.
     pub(crate) release: Option<Release>,
@@ -56,16 +57,16 @@ pub(crate) struct Appointment {
 }
 
 /// An answer that is on its way.
-pub(crate) struct Pending {
+pub(crate) struct PendingReply {
     answer: oneshot::Receiver<Answer>,
     call: Call,
-    link: Arc<Link>,
+    link: Arc<ServerConnection>,
 }
 
-impl Pending {
+impl PendingReply {
     /// Waits for it. An error status is an error.
     pub(crate) async fn answer(self) -> Result<Reply, ClientError> {
-        let Pending { answer, call, link } = self;
+        let PendingReply { answer, call, link } = self;
         let server = || link.server.clone();
         let answer = answer.await.map_err(|_| ClientError::Lost {
             call,
@@ -96,9 +97,9 @@ impl Pending {
 }
 
 /// A connection that has been welcomed.
-pub(crate) struct Link {
+pub(crate) struct ServerConnection {
     /// Whether its end is a loss.
-    pub(crate) held: Held,
+    pub(crate) held: LossDetection,
     /// Its server, by the name that it gives itself.
     pub(crate) server: ServerUri,
     /// Its release, if it says so.
@@ -108,33 +109,33 @@ pub(crate) struct Link {
     /// To the task that writes: a caller may give up at any time without leaving half a frame behind. When the last holder
     /// of the link has gone, the connection is closed.
     frames: mpsc::Sender<Frame>,
-    open: Arc<Open>,
+    open: Arc<OpenReplies>,
     /// To the handlers, for what cannot be packed.
     queue: EventQueue,
 }
 
 /// A new connection, and the name that the server gave us if it was asked for one.
 pub(crate) struct Connected {
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<ServerConnection>,
     pub(crate) name: Option<Proc>,
 }
 
-impl Link {
+impl ServerConnection {
     /// Connects and says hello. What the server sends unasked arrives in the queue.
     pub(crate) async fn connect(
-        to: Appointment,
+        to: ConnectTarget,
         settings: &ClientSettings,
         queue: EventQueue,
     ) -> Result<Connected, ClientError> {
         let (limit, server) = (settings.connect_timeout, to.server.clone());
-        let connect = Link::connect_in_own_time(to, settings, queue);
+        let connect = ServerConnection::connect_in_own_time(to, settings, queue);
         tokio::time::timeout(limit, connect)
             .await
             .unwrap_or(Err(ClientError::NoWelcome { server, limit }))
     }
 
     async fn connect_in_own_time(
-        to: Appointment,
+        to: ConnectTarget,
         settings: &ClientSettings,
         queue: EventQueue,
     ) -> Result<Connected, ClientError> {
@@ -197,9 +198,12 @@ impl Link {
             limits: settings.wire,
         };
         let (frames, outgoing) = mpsc::channel(REQUESTS);
-        let open = Arc::new(Open::new(settings.max_open_calls, settings.max_open_events));
+        let open = Arc::new(OpenReplies::new(
+            settings.max_open_calls,
+            settings.max_open_events,
+        ));
         let (reader, writer) = stream.into_split();
-        let held = Held::default();
+        let held = LossDetection::default();
         let inbound = Inbound {
             codec,
             open: open.clone(),
@@ -215,7 +219,7 @@ impl Link {
         });
         let release = to.release;
         Ok(Connected {
-            link: Arc::new(Link {
+            link: Arc::new(ServerConnection {
                 held,
                 server,
                 release,
@@ -235,7 +239,10 @@ impl Link {
     }
 
     /// Asks. The answer may be waited for, or not.
-    pub(crate) async fn post(self: &Arc<Self>, request: Request) -> Result<Pending, ClientError> {
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        request: Request,
+    ) -> Result<PendingReply, ClientError> {
         let (call, payload) = self.pack_call(&request)?;
         let place = self.open.place().await.map_err(|_| self.lost(call))?;
         let room = self.room(call).await?;
@@ -244,7 +251,7 @@ impl Link {
             .ask(request.command(), place)
             .map_err(|_| self.lost(call))?;
         room.send(self.frame(tag, payload));
-        Ok(Pending {
+        Ok(PendingReply {
             answer,
             call,
             link: self.clone(),
@@ -299,7 +306,7 @@ impl Link {
         self.pack(request).inspect_err(|error| {
             if let ClientError::Pack { server, source, .. } = error {
                 self.queue
-                    .try_put(Arrival::Garbled(server.clone(), source.clone()));
+                    .try_put(QueuedItem::Garbled(server.clone(), source.clone()));
             }
         })
     }
@@ -365,8 +372,8 @@ fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
 }
 
 /// As whom this process runs.
-pub(crate) fn user() -> User {
-    User {
+pub(crate) fn user() -> ClaimedUser {
+    ClaimedUser {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
     }
@@ -395,16 +402,16 @@ async fn welcome(
 /// What reads a connection.
 struct Inbound {
     codec: Codec,
-    open: Arc<Open>,
+    open: Arc<OpenReplies>,
     queue: EventQueue,
-    held: Held,
+    held: LossDetection,
     server: ServerUri,
 }
 
 impl Inbound {
     /// Reads until the connection ends; then whoever waits for an answer is told that there will be none.
     async fn read(self, mut reader: OwnedReadHalf, rest: Vec<u8>) {
-        let limits: Limits = self.codec.limits;
+        let limits: DecodeLimits = self.codec.limits;
         let mut frames = FrameDecoder::new(&limits);
         let mut buffer = vec![0; 64 * 1024];
         let mut received = rest.as_slice();
@@ -430,14 +437,15 @@ impl Inbound {
             }
         }
         self.open.close();
-        self.queue.put(Arrival::Lost(self.held, self.server), None);
+        self.queue
+            .put(QueuedItem::Lost(self.held, self.server), None);
     }
 
     /// Waits until the handlers have come so far that there is room. A connection that the server has closed is read to
     /// its end all the same: what the system still holds of it is little, and those who wait for answers must hear.
     async fn room(
         &self,
-        arrival: &Arrival,
+        arrival: &QueuedItem,
         reader: &OwnedReadHalf,
     ) -> Option<OwnedSemaphorePermit> {
         let room = self.queue.room(arrival);
@@ -448,14 +456,14 @@ impl Inbound {
         }
     }
 
-    fn garbled(&self, error: WireError) -> Arrival {
-        Arrival::Garbled(self.server.clone(), Box::new(error))
+    fn garbled(&self, error: WireError) -> QueuedItem {
+        QueuedItem::Garbled(self.server.clone(), Box::new(error))
     }
 
-    fn sort(&self, frame: Frame) -> Option<Arrival> {
+    fn sort(&self, frame: Frame) -> Option<QueuedItem> {
         if frame.tag == Tag::NOTIFY {
             let event = self.codec.decode_event(&frame.payload);
-            return Some(event.map_or_else(|error| self.garbled(error), Arrival::Event));
+            return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
         }
         // An answer that nobody asked for, or asked twice for, is passed over.
         let (command, asker) = self.open.answered(frame.tag)?;
@@ -466,8 +474,8 @@ impl Inbound {
             .map(|error| self.garbled(error.clone()));
         match asker {
             // A late answer finds nobody.
-            Asker::Caller { tell, .. } => drop(tell.send(reply)),
-            Asker::Nobody => {
+            ReplyRecipient::Caller { tell, .. } => drop(tell.send(reply)),
+            ReplyRecipient::Nobody => {
                 if let Ok(Err(status)) = reply.map(|reply| reply.status().ok()) {
                     tracing::warn!(%status, "the server refuses an event that a handler raised");
                 }

@@ -13,7 +13,7 @@ pub(crate) type Answer = Result<Reply, WireError>;
 
 /// Who is told of an answer.
 #[derive(Debug)]
-pub(crate) enum Asker {
+pub(crate) enum ReplyRecipient {
     /// A caller, who may have given up. The place is free again only when the answer is there: until then a server that
     /// keeps count holds the request for open, and its tag must not be used again.
     Caller {
@@ -34,7 +34,7 @@ pub(crate) enum NoRoom {
 }
 
 /// The open requests of one connection.
-pub(crate) struct Open {
+pub(crate) struct OpenReplies {
     table: Mutex<Table>,
     places: Arc<Semaphore>,
     max_events: usize,
@@ -42,17 +42,17 @@ pub(crate) struct Open {
 
 struct Table {
     next: Tag,
-    requests: HashMap<Tag, (CommandCode, Asker)>,
+    requests: HashMap<Tag, (CommandCode, ReplyRecipient)>,
     events: usize,
     closed: bool,
 }
 
-impl Open {
-    pub(crate) fn new(max_calls: usize, max_events: usize) -> Open {
-        Open::from_tag(Tag::FIRST_REQUEST, max_calls, max_events)
+impl OpenReplies {
+    pub(crate) fn new(max_calls: usize, max_events: usize) -> OpenReplies {
+        OpenReplies::from_tag(Tag::FIRST_REQUEST, max_calls, max_events)
     }
 
-    fn from_tag(next: Tag, max_calls: usize, max_events: usize) -> Open {
+    fn from_tag(next: Tag, max_calls: usize, max_events: usize) -> OpenReplies {
         let table = Table {
             next,
             requests: HashMap::new(),
@@ -60,7 +60,7 @@ impl Open {
             closed: false,
         };
         let places = Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
-        Open {
+        OpenReplies {
             table: Mutex::new(table),
             places,
             max_events,
@@ -89,7 +89,7 @@ impl Open {
             tag,
             (
                 command,
-                Asker::Caller {
+                ReplyRecipient::Caller {
                     tell,
                     _place: place,
                 },
@@ -106,7 +106,9 @@ impl Open {
         }
         let tag = table.free_tag()?;
         table.events += 1;
-        table.requests.insert(tag, (command, Asker::Nobody));
+        table
+            .requests
+            .insert(tag, (command, ReplyRecipient::Nobody));
         Ok(tag)
     }
 
@@ -116,10 +118,10 @@ impl Open {
     }
 
     /// Closes the request that an answer with this tag belongs to; nothing if nobody asked.
-    pub(crate) fn answered(&self, tag: Tag) -> Option<(CommandCode, Asker)> {
+    pub(crate) fn answered(&self, tag: Tag) -> Option<(CommandCode, ReplyRecipient)> {
         let mut table = lock(&self.table);
         let closed = table.requests.remove(&tag)?;
-        if let Asker::Nobody = closed.1 {
+        if let ReplyRecipient::Nobody = closed.1 {
             table.events = table.events.saturating_sub(1);
         }
         Some(closed)
@@ -161,21 +163,21 @@ mod tests {
 
     const LAST: Tag = Tag(u32::MAX - 1);
 
-    async fn asked(open: &Open) -> (Tag, oneshot::Receiver<Answer>) {
+    async fn asked(open: &OpenReplies) -> (Tag, oneshot::Receiver<Answer>) {
         open.ask(CommandCode::Fence, open.place().await.unwrap())
             .unwrap()
     }
 
     #[tokio::test]
     async fn a_tag_is_used_again_only_when_its_answer_is_there() {
-        let open = Open::from_tag(LAST, 8, 8);
+        let open = OpenReplies::from_tag(LAST, 8, 8);
         let (given_up, _) = asked(&open).await;
         let (first, waiting) = asked(&open).await;
         assert_eq!((given_up, first), (LAST, Tag::FIRST_REQUEST));
         // The counter comes round once more.
         lock(&open.table).next = LAST;
         assert_eq!(asked(&open).await.0, Tag(102));
-        let (_, Asker::Caller { tell, .. }) = open.answered(first).unwrap() else {
+        let (_, ReplyRecipient::Caller { tell, .. }) = open.answered(first).unwrap() else {
             panic!("a caller asked")
         };
         tell.send(Ok(Reply::Status(code::PMIX_SUCCESS))).unwrap();
@@ -190,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_free_again_only_when_its_answer_is_there() {
-        let open = Open::new(1, 1);
+        let open = OpenReplies::new(1, 1);
         let (tag, waiting) = asked(&open).await;
         drop(waiting);
         assert!(open.places.try_acquire().is_err());
@@ -204,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_the_connection_is_the_end_of_every_request() {
-        let open = Open::new(1, 1);
+        let open = OpenReplies::new(1, 1);
         let (_, waiting) = asked(&open).await;
         let queued = open.place();
         open.close();

@@ -2,7 +2,7 @@
 use crate::{
     Call, Client, ClientError, ClientSettings, Places,
     data::Known,
-    link::{Appointment, user},
+    link::{ConnectTarget, user},
 };
 use peal_model::{
     Info, Kval, Nspace, Proc, Rank, RankData, Reply, Request, Value, code, key, rank,
@@ -26,7 +26,7 @@ impl Client {
             Value::Pid(std::process::id()),
         )];
         let peer = PeerKind::Singleton(user(), me.clone());
-        let to = Appointment {
+        let to = ConnectTarget {
             server: found.server,
             release: found.release,
             peer,
@@ -56,7 +56,10 @@ impl Client {
     /// # client.finalize().await
     /// # }
     /// ```
-    pub async fn alone(places: &Places, settings: ClientSettings) -> Result<Client, ClientError> {
+    pub async fn standalone(
+        places: &Places,
+        settings: ClientSettings,
+    ) -> Result<Client, ClientError> {
         let me = singleton(places)?;
         let mut known = Known::new(settings.data_bytes);
         job_data(&me, &places.host)

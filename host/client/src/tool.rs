@@ -2,11 +2,11 @@
 use crate::{
     Client, ClientError, ClientSettings, Environment, Server,
     client::bounded,
-    link::{Appointment, user},
-    rendezvous::{self, Attach, Found, Places},
+    link::{ConnectTarget, user},
+    rendezvous::{self, Attach, Places, RendezvousEntry},
 };
 use peal_model::{CommandCode, Info, Nspace, Proc, Rank, Request, Value, key};
-use peal_wire::{Identity, PeerKind, ServerUri, variable};
+use peal_wire::{PeerKind, ServerUri, ToolIdentifier, variable};
 use std::{ffi::OsString, ops::Deref, path::PathBuf};
 
 /// The most of a command line that a server is told, in bytes.
@@ -92,15 +92,17 @@ impl Tool {
         } = settings;
         let (found, started) = find(&attach, &places, environment).await?;
         let identity = match (me, started) {
-            (Some(me), _) => Identity::Own(me),
-            (None, Some(me)) => Identity::Started(me),
-            (None, None) => Identity::Wanted,
+            (Some(me), _) => ToolIdentifier::Own(me),
+            (None, Some(me)) => ToolIdentifier::Started(me),
+            (None, None) => ToolIdentifier::Wanted,
         };
         // Nobody's name stands for the one that the server will give.
         let nobody = Proc::new(Nspace::default(), Rank(0));
         let (me, to) = match &identity {
-            Identity::Wanted => (nobody, appointment(found, identity)),
-            Identity::Own(me) | Identity::Started(me) => (me.clone(), appointment(found, identity)),
+            ToolIdentifier::Wanted => (nobody, appointment(found, identity)),
+            ToolIdentifier::Own(me) | ToolIdentifier::Started(me) => {
+                (me.clone(), appointment(found, identity))
+            }
         };
         Ok(Tool {
             client: Client::start(me, to, client).await?,
@@ -112,7 +114,7 @@ impl Tool {
     /// other, or after [`Tool::set_server`]. Returns its name.
     pub async fn attach(&self, attach: &Attach) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
-        let to = appointment(found, Identity::Own(self.me().clone()));
+        let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
         let server = Box::new(Server {
             uri: to.server.clone(),
             release: to.release.clone(),
@@ -157,10 +159,10 @@ async fn find(
     attach: &Attach,
     places: &Places,
     environment: Option<Environment>,
-) -> Result<(Found, Option<Proc>), ClientError> {
+) -> Result<(RendezvousEntry, Option<Proc>), ClientError> {
     let started = |environment: Environment| {
         (
-            Found {
+            RendezvousEntry {
                 server: environment.server,
                 release: environment.release,
                 rest: Vec::new(),
@@ -171,7 +173,7 @@ async fn find(
     let (attach, places) = (attach.clone(), places.clone());
     let look = move || {
         let found = match attach {
-            Attach::Uri(server) => Found {
+            Attach::Uri(server) => RendezvousEntry {
                 server,
                 release: None,
                 rest: Vec::new(),
@@ -197,10 +199,10 @@ async fn find(
     looked.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))
 }
 
-fn appointment(found: Found, identity: Identity) -> Appointment {
+fn appointment(found: RendezvousEntry, identity: ToolIdentifier) -> ConnectTarget {
     let infos = introduction(&found.server, &identity);
     let peer = PeerKind::Tool(user(), identity);
-    Appointment {
+    ConnectTarget {
         server: found.server,
         release: found.release,
         peer,
@@ -209,12 +211,12 @@ fn appointment(found: Found, identity: Identity) -> Appointment {
 }
 
 /// What a tool says of itself: what tools of release 5.0.11 say, in their order.
-fn introduction(server: &ServerUri, identity: &Identity) -> Vec<Info> {
+fn introduction(server: &ServerUri, identity: &ToolIdentifier) -> Vec<Info> {
     let mut infos = vec![Info::new(
         key::PMIX_SERVER_URI,
         Value::string(&server.to_string()),
     )];
-    if let Identity::Own(me) = identity {
+    if let ToolIdentifier::Own(me) = identity {
         infos.push(Info::new(
             key::PMIX_TOOL_NSPACE,
             Value::string(me.nspace.as_str()),

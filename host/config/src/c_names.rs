@@ -2,7 +2,7 @@
 
 /// A name that sites know from OpenPMIx or the RFCs.
 #[derive(Debug)]
-pub struct CName {
+pub struct OpenPmixName {
     /// The name: of an MCA parameter, an attribute, or an environment variable.
     pub c: &'static str,
     /// The key of Peal's setting, if there is one.
@@ -11,16 +11,16 @@ pub struct CName {
     pub note: &'static str,
 }
 
-const fn same(c: &'static str, setting: &'static str, note: &'static str) -> CName {
-    CName {
+const fn same(c: &'static str, setting: &'static str, note: &'static str) -> OpenPmixName {
+    OpenPmixName {
         c,
         setting: Some(setting),
         note,
     }
 }
 
-const fn none(c: &'static str, note: &'static str) -> CName {
-    CName {
+const fn none(c: &'static str, note: &'static str) -> OpenPmixName {
+    OpenPmixName {
         c,
         setting: None,
         note,
@@ -28,7 +28,7 @@ const fn none(c: &'static str, note: &'static str) -> CName {
 }
 
 /// Every such name. Those of MCA parameters are what `pmix_info --all` of OpenPMIx 4.2 lists, without `PMIX_MCA_`.
-pub const C_NAMES: &[CName] = &[
+pub const C_NAMES: &[OpenPmixName] = &[
     same(
         "PMIx_server_cache_size",
         "events.ring_size",

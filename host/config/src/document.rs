@@ -3,7 +3,7 @@ use crate::{
     module_settings::Module,
     nearest::{instead, nearest},
     problem::{Origin, Problem},
-    reading::{Reading, described, quoted},
+    reading::{DocumentParser, described, quoted},
     settings::Config,
     sink::Sink,
     table::{Listed, Setting, Settings},
@@ -19,7 +19,7 @@ pub(crate) type Origins = BTreeMap<&'static str, Origin>;
 
 /// One of several things of a kind, such as a module, and where its settings stand.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Entry<T> {
+pub struct TableEntry<T> {
     /// Its settings.
     pub settings: T,
     pub(crate) table: Origin,
@@ -28,11 +28,11 @@ pub struct Entry<T> {
 }
 
 /// A module and where its settings stand.
-pub type ModuleEntry = Entry<Module>;
+pub type ModuleEntry = TableEntry<Module>;
 /// A sink and where its settings stand.
-pub type SinkEntry = Entry<Sink>;
+pub type SinkEntry = TableEntry<Sink>;
 
-impl<T> Entry<T> {
+impl<T> TableEntry<T> {
     /// Where a setting was given; none where it has its default.
     pub fn given(&self, key: &str) -> Option<&Origin> {
         self.origins.get(key)
@@ -90,16 +90,21 @@ impl Extent<'_> {
 
 /// All that documents say so far.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct ParsedSettings {
     pub(crate) config: Config,
     pub(crate) origins: Origins,
     pub(crate) modules: Vec<ModuleEntry>,
     pub(crate) sinks: Vec<SinkEntry>,
 }
 
-impl Said {
+impl ParsedSettings {
     /// Takes in `peal.toml`.
-    pub(crate) fn take_main(&mut self, text: &str, extent: Extent<'_>, reading: &mut Reading<'_>) {
+    pub(crate) fn take_main(
+        &mut self,
+        text: &str,
+        extent: Extent<'_>,
+        reading: &mut DocumentParser<'_>,
+    ) {
         let Some(document) = parse(text, reading) else {
             return;
         };
@@ -117,7 +122,7 @@ impl Said {
     }
 
     /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
-    pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut Reading<'_>) {
+    pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut DocumentParser<'_>) {
         let Some(document) = parse(text, reading) else {
             return;
         };
@@ -146,8 +151,8 @@ impl Said {
 /// Takes in the tables of one kind.
 fn take_tables<T: Listed>(
     document: &DeTable<'_>,
-    into: &mut Vec<Entry<T>>,
-    reading: &mut Reading<'_>,
+    into: &mut Vec<TableEntry<T>>,
+    reading: &mut DocumentParser<'_>,
 ) {
     let head = T::HEAD;
     let Some((name, value)) = document.iter().find(|(name, _)| name.get_ref() == head) else {
@@ -186,8 +191,8 @@ fn take_tables<T: Listed>(
 fn take_table<T: Listed>(
     table: &DeTable<'_>,
     span: &Range<usize>,
-    into: &mut Vec<Entry<T>>,
-    reading: &mut Reading<'_>,
+    into: &mut Vec<TableEntry<T>>,
+    reading: &mut DocumentParser<'_>,
 ) {
     let (head, mut settings, mut origins) = (T::HEAD, T::default(), Origins::new());
     let sound = reading.problems.len();
@@ -203,7 +208,7 @@ fn take_table<T: Listed>(
         }
     }
     let is_flawed = reading.problems.len() > sound;
-    let entry = Entry {
+    let entry = TableEntry {
         table: reading.source.origin(span),
         settings,
         origins,
@@ -232,7 +237,7 @@ fn is_of_all_modules(name: &str) -> bool {
 }
 
 /// Parses a document; what is no TOML is noted.
-fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable<'i>>> {
+fn parse<'i>(text: &'i str, reading: &mut DocumentParser<'_>) -> Option<Spanned<DeTable<'i>>> {
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     for error in &errors {
@@ -244,18 +249,18 @@ fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable
     errors.is_empty().then_some(document)
 }
 
-type Row<'t, 'i> = (
+type SettingRow<'t, 'i> = (
     &'t Spanned<std::borrow::Cow<'i, str>>,
     &'t Spanned<DeValue<'i>>,
 );
 
 /// Reads the keys of a table that stands at `prefix`.
 fn read_table<'t, 'i: 't, T: Settings>(
-    table: impl Iterator<Item = Row<'t, 'i>>,
+    table: impl Iterator<Item = SettingRow<'t, 'i>>,
     prefix: &str,
     into: &mut T,
     origins: &mut Origins,
-    reading: &mut Reading<'_>,
+    reading: &mut DocumentParser<'_>,
 ) {
     for (name, value) in table {
         let key = join(prefix, name.get_ref());

@@ -40,10 +40,10 @@ mod values;
 mod view;
 pub mod words;
 
-pub use c_names::{C_NAMES, CName};
-pub use document::{Entry, ModuleEntry, SinkEntry};
-pub use files::{Exposed, check_owner};
-pub use layers::{ConfigCheck, Given, Resolved, Sources};
+pub use c_names::{C_NAMES, OpenPmixName};
+pub use document::{ModuleEntry, SinkEntry, TableEntry};
+pub use files::{UnsafePermissions, check_owner};
+pub use layers::{ConfigCheck, ConfigSources, Resolved, SettingOverride};
 pub use module_settings::{Limits, Module};
 pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
@@ -57,8 +57,9 @@ pub use signing::{KeyError, KeyId, TrustedKey};
 pub use sink::Sink;
 pub use table::{Setting, Settings};
 pub use values::{
-    AuditFailure, ControlGroups, Durability, EventLevels, Files, FilesMode, FuelCount,
-    IdentityCheck, Isolation, Mode, ModuleOwner, OnAbort, OnFailure, OrderedChannel, PolicyDefault,
-    Requirement, Restart, Scope, SinkName, Syslog, User, WallMode, Word,
+    AuditFailure, CheckpointSyslog, ConfiguredScope, ControlGroups, DirectoryGrant, Durability,
+    EventLevels, FilesMode, FuelCount, IdentityCheck, Isolation, Keyword, Mode, ModuleOwner,
+    OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, RestartScope, SinkName,
+    UserRef, WallMode,
 };
 pub use view::{Shown, View};

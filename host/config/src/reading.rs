@@ -13,7 +13,7 @@ const MAX_PROBLEMS: usize = 100;
 const MAX_QUOTED: usize = 60;
 
 /// What a text is part of.
-pub(crate) enum Source {
+pub(crate) enum TextSource {
     /// A file, with where its lines start.
     File {
         path: PathBuf,
@@ -26,15 +26,15 @@ pub(crate) enum Source {
     Option(String),
 }
 
-impl Source {
-    pub(crate) fn file(path: &Path, text: &str) -> Source {
+impl TextSource {
+    pub(crate) fn file(path: &Path, text: &str) -> TextSource {
         let starts = text
             .bytes()
             .enumerate()
             .filter(|(_, byte)| *byte == b'\n')
             .map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(starts).collect();
-        Source::File {
+        TextSource::File {
             path: path.to_owned(),
             text: text.to_owned(),
             lines,
@@ -44,7 +44,7 @@ impl Source {
     /// Where a part of the text lies.
     pub(crate) fn origin(&self, span: &Range<usize>) -> Origin {
         match self {
-            Source::File { path, text, lines } => {
+            TextSource::File { path, text, lines } => {
                 let line = lines.partition_point(|start| *start <= span.start).max(1);
                 let start = lines.get(line - 1).copied().unwrap_or_default();
                 let before = text.get(start..span.start).unwrap_or_default();
@@ -54,10 +54,10 @@ impl Source {
                     column: before.chars().count() + 1,
                 })
             }
-            Source::Variable(variable) => Origin::Environment {
+            TextSource::Variable(variable) => Origin::Environment {
                 variable: variable.clone(),
             },
-            Source::Option(option) => Origin::CommandLine {
+            TextSource::Option(option) => Origin::CommandLine {
                 option: option.clone(),
             },
         }
@@ -65,8 +65,8 @@ impl Source {
 }
 
 /// Reads one text; what is wrong is gathered, so that everything can be told at once.
-pub(crate) struct Reading<'a> {
-    pub(crate) source: Source,
+pub(crate) struct DocumentParser<'a> {
+    pub(crate) source: TextSource,
     /// Where relative paths start.
     pub(crate) base: PathBuf,
     /// The names of the capabilities that can be granted.
@@ -76,7 +76,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) key: &'static str,
 }
 
-impl Reading<'_> {
+impl DocumentParser<'_> {
     /// Notes what is wrong with a part of the text.
     pub(crate) fn wrong(&mut self, span: &Range<usize>, message: impl Into<String>) {
         let origin = self.source.origin(span);

@@ -1,5 +1,5 @@
 //! The public keys by which signatures of modules are checked, and the rules that say for whose modules which are trusted.
-use crate::{kinds::Kind, reading::Reading, settings::Modules, values::ModuleOwner};
+use crate::{kinds::ValueKind, reading::DocumentParser, settings::Modules, values::ModuleOwner};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use std::fmt;
 use thiserror::Error;
@@ -123,8 +123,12 @@ impl Modules {
 /// A public key in a configuration.
 pub(crate) struct PublicKey;
 
-impl Kind<TrustedKey> for PublicKey {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<TrustedKey> {
+impl ValueKind<TrustedKey> for PublicKey {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<TrustedKey> {
         let key = value
             .get_ref()
             .as_str()

@@ -1,5 +1,5 @@
 //! What the table of settings is made of: the macro that makes types out of it, and a row of it.
-use crate::reading::Reading;
+use crate::reading::DocumentParser;
 use toml::{Spanned, Value, de::DeValue};
 
 /// A key and all that is known about it; `T` is what it is a setting of.
@@ -9,7 +9,7 @@ pub struct Setting<T> {
     /// A value other than the default, as a file has it.
     pub example: &'static str,
     pub(crate) doc: &'static [&'static str],
-    pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut Reading<'_>),
+    pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut DocumentParser<'_>),
     pub(crate) value: fn(&T) -> Option<Value>,
     pub(crate) wanted: fn() -> String,
     pub(crate) unset: fn() -> Option<&'static str>,
@@ -146,15 +146,15 @@ macro_rules! settings {
             example: $example,
             doc: &[$($doc),+],
             read: |of, value, reading| {
-                if let Some(value) = <_ as $crate::kinds::Kind<$ty>>::read(&$kind, value, reading) {
+                if let Some(value) = <_ as $crate::kinds::ValueKind<$ty>>::read(&$kind, value, reading) {
                     of.$($path)+ = value;
                 }
             },
-            value: |of| <_ as $crate::kinds::Kind<$ty>>::write(&$kind, &of.$($path)+),
-            wanted: || <_ as $crate::kinds::Kind<$ty>>::wanted(&$kind),
-            unset: || <_ as $crate::kinds::Kind<$ty>>::unset(&$kind),
-            is_text: || <_ as $crate::kinds::Kind<$ty>>::is_text(&$kind),
-            is_required: || <_ as $crate::kinds::Kind<$ty>>::is_required(&$kind),
+            value: |of| <_ as $crate::kinds::ValueKind<$ty>>::write(&$kind, &of.$($path)+),
+            wanted: || <_ as $crate::kinds::ValueKind<$ty>>::wanted(&$kind),
+            unset: || <_ as $crate::kinds::ValueKind<$ty>>::unset(&$kind),
+            is_text: || <_ as $crate::kinds::ValueKind<$ty>>::is_text(&$kind),
+            is_required: || <_ as $crate::kinds::ValueKind<$ty>>::is_required(&$kind),
         }
     };
 }

@@ -1,6 +1,6 @@
 //! What `peal config show` prints: every setting, its value and its origin, for people (as TOML) or as JSON.
 use crate::{
-    document::Entry,
+    document::TableEntry,
     layers::Resolved,
     problem::Origin,
     settings::Config,
@@ -53,7 +53,7 @@ impl Resolved {
     }
 }
 
-fn entry<T: Settings>(entry: &Entry<T>) -> Vec<Shown> {
+fn entry<T: Settings>(entry: &TableEntry<T>) -> Vec<Shown> {
     let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&Origin::BuiltIn);
     T::ALL
         .iter()

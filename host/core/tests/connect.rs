@@ -8,15 +8,17 @@
 use peal_core::{
     Time,
     job::JobSpec,
-    server::{Action, Attendance, Brought, PeerId, RequestId, Server, Settings, Upcall},
+    server::{
+        Action, Completeness, FenceContribution, PeerId, RequestId, ServerState, Settings, Upcall,
+    },
 };
 use peal_model::{
-    Identity, Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key,
+    Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Duration};
 
-const WHO: Identity = Identity {
+const WHO: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
@@ -31,7 +33,7 @@ fn proc(who: usize) -> Proc {
 }
 
 struct Stage {
-    server: Server,
+    server: ServerState,
     peers: Vec<PeerId>,
     tag: u32,
     there: BTreeSet<usize>,
@@ -40,7 +42,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let mut server = Server::new(Settings {
+        let mut server = ServerState::new(Settings {
             loss_window: Duration::ZERO,
             ..Settings::default()
         });
@@ -79,14 +81,14 @@ impl Stage {
         };
         let actions = self.server.request(to, request, Time(0));
         let willing = |action| match action {
-            Action::Host(Upcall::RegisterEvents { id, .. }) => {
+            Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
                 self.server.host_registered(id, Ok(()))
             }
             Action::Gather { id, .. } => self.server.gathered(
                 id,
-                Ok(Brought {
+                Ok(FenceContribution {
                     data: Vec::new(),
-                    attendance: Attendance::Full,
+                    attendance: Completeness::Full,
                 }),
             ),
             action => vec![action],
@@ -231,7 +233,7 @@ proptest! {
 #[test]
 fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
     let mut stage = Stage::new();
-    stage.server = Server::new(Settings {
+    stage.server = ServerState::new(Settings {
         max_fences: 1,
         ..Settings::default()
     });

@@ -10,11 +10,11 @@ use peal_core::{
     job::JobSpec,
     job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
     policy::{DecidedBy, REASON, Verdict},
-    server::{Action, PeerId, RequestId, Server, Settings, Upcall},
+    server::{Action, PeerId, RequestId, ServerState, Settings, Upcall},
 };
 use peal_model::{
-    DataArray, Event, Hook, Identity, Info, Infos, KeyName, Matter, Nspace, Proc, Query, Range,
-    Rank, Reply, Request, Status, Value, code, key,
+    DataArray, Event, Hook, Info, Infos, KeyName, Nspace, PolicySubject, Proc, Query, Range, Rank,
+    Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use proptest::prelude::*;
 use std::{
@@ -22,11 +22,11 @@ use std::{
     time::Duration,
 };
 
-const OWNER: Identity = Identity {
+const OWNER: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const OTHER: Identity = Identity {
+const OTHER: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -69,7 +69,7 @@ fn by_event(code: i32) -> Info {
 
 /// A server with one job, all of whose procs are connected.
 struct Stage {
-    server: Server,
+    server: ServerState,
     peers: Vec<PeerId>,
     tag: u32,
     now: Time,
@@ -77,7 +77,7 @@ struct Stage {
 
 impl Stage {
     fn new(settings: Settings) -> Stage {
-        let mut server = Server::new(settings);
+        let mut server = ServerState::new(settings);
         let (nspace, hostname) = (Nspace::new("job").unwrap(), "node".to_owned());
         server.add_job(JobSpec::new(nspace, SIZE, hostname, OWNER));
         let peers = (0..SIZE)
@@ -124,7 +124,7 @@ impl Stage {
     }
 
     /// The names and states of all requests that somebody may know of.
-    fn states(&self, identity: Identity) -> Vec<(String, String)> {
+    fn states(&self, identity: UserIdentity) -> Vec<(String, String)> {
         let query = Query {
             keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())],
             qualifiers: Vec::new(),
@@ -194,7 +194,7 @@ fn answer(actions: &[Action]) -> (Status, String) {
 /// What the host environment is asked to do.
 fn asked_of_host(actions: &[Action]) -> Vec<(ControlId, JobAction, Vec<Proc>)> {
     let upcall = |action: &Action| match action {
-        Action::Host(Upcall::JobControl { id, control, .. }) => {
+        Action::Upcall(Upcall::JobControl { id, control, .. }) => {
             Some((*id, control.action.clone(), control.targets.clone()))
         }
         _ => None,
@@ -257,7 +257,7 @@ fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
     assert!(
         matches!(
             &done[0],
-            Action::Controlled {
+            Action::JobControlEnded {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 ..
             }
@@ -366,7 +366,7 @@ fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
         event.infos.value_of(STATUS),
         Some(&Value::Status(code::PMIX_SUCCESS))
     );
-    let recorded = |action: &Action| matches!(action, Action::Controlled { operation, .. } if operation.to_string() == "checkpoint \"ck\"");
+    let recorded = |action: &Action| matches!(action, Action::JobControlEnded { operation, .. } if operation.to_string() == "checkpoint \"ck\"");
     assert!(over.iter().any(recorded), "{over:?}");
     assert_eq!(stage.state("c"), "done");
 }
@@ -592,7 +592,7 @@ fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
     );
     assert_eq!(states.len(), 5, "{states:?}");
     assert!(stage.states(OTHER).is_empty());
-    assert_eq!(stage.states(Identity { uid: 0, gid: 0 }).len(), 5);
+    assert_eq!(stage.states(UserIdentity { uid: 0, gid: 0 }).len(), 5);
 }
 
 #[test]
@@ -745,7 +745,7 @@ fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_a
     ] {
         stage
             .server
-            .guard(Identity { uid: 500, gid: 500 }, [Hook::Provision]);
+            .guard(UserIdentity { uid: 500, gid: 500 }, [Hook::Provision]);
         let begun = ask(&mut stage);
         assert_eq!(
             (answer(&begun).0, stage.state("n").as_str()),
@@ -758,7 +758,7 @@ fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_a
         assert_eq!(provision.nodes, ["node01", "node02", "node03", "login1"]);
         assert_eq!(
             (provision.image.as_deref(), request.matter),
-            (Some("c7"), Matter::Provision)
+            (Some("c7"), PolicySubject::Provision)
         );
         let over = stage.server.decided(*id, verdict);
         let [event] = ended(&over)[..] else {

@@ -9,19 +9,19 @@ use peal_core::{
     Time,
     job::JobSpec,
     policy::{DecidedBy, Verdict, reason},
-    server::{Action, DecisionId, PeerId, RequestId, Server, Settings},
+    server::{Action, DecisionId, PeerId, RequestId, ServerState, Settings},
 };
 use peal_model::{
-    Event, GroupKind, Hook, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank,
-    Reply, Request, Status, Value, code, key,
+    Event, GroupOperationKind, Hook, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank,
+    Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 1001,
     gid: 100,
 };
@@ -33,16 +33,16 @@ fn proc(nspace: &str, rank: u32) -> Proc {
 
 /// A server with a job of Alice's, whose two procs want to hear of everything that is said of groups, and a job of Bob's.
 struct Stage {
-    server: Server,
+    server: ServerState,
     alice: [PeerId; 2],
 }
 
 impl Stage {
     fn new(settings: Settings, policed: &[Hook]) -> Stage {
-        let mut server = Server::new(settings);
-        for (nspace, Identity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
+        let mut server = ServerState::new(settings);
+        for (nspace, UserIdentity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
             let (nspace, hostname) = (Nspace::new(nspace).unwrap(), "node".to_owned());
-            server.add_job(JobSpec::new(nspace, 2, hostname, Identity { uid, gid }));
+            server.add_job(JobSpec::new(nspace, 2, hostname, UserIdentity { uid, gid }));
         }
         let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
         for peer in alice {
@@ -59,7 +59,7 @@ impl Stage {
             // It has read what came with that.
             server.resume(peer);
         }
-        server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+        server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
         Stage { server, alice }
     }
 
@@ -117,12 +117,12 @@ impl Stage {
     }
 
     fn grant(&mut self, id: DecisionId, request: &PolicyRequest) -> Vec<Action> {
-        let infos = if let Matter::Event { .. } = request.matter {
+        let infos = if let PolicySubject::Event { .. } = request.matter {
             &request.infos
         } else {
             &request.directives
         };
-        let range = if let Matter::Event { range, .. } = request.matter {
+        let range = if let PolicySubject::Event { range, .. } = request.matter {
             Some(range)
         } else {
             None
@@ -163,7 +163,7 @@ impl Stage {
         );
         stage
             .server
-            .guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+            .guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
         stage
     }
 }
@@ -220,7 +220,10 @@ fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
     let (_, request) = asked(&stage.construct(0, &both(), vec![added.clone()]));
     assert_eq!(
         (request.matter, request.group_name.as_deref()),
-        (Matter::Group(GroupKind::Construct), Some("g"))
+        (
+            PolicySubject::Group(GroupOperationKind::Construct),
+            Some("g")
+        )
     );
     assert_eq!(
         (&request.requester, request.identity),
@@ -264,7 +267,7 @@ fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
     let (id, request) = asked(&stage.destruct(0));
     assert_eq!(
         (request.matter, request.targets.len()),
-        (Matter::Group(GroupKind::Destruct), 2),
+        (PolicySubject::Group(GroupOperationKind::Destruct), 2),
         "its members"
     );
     assert!(
@@ -408,7 +411,7 @@ fn nobody_hears_of_an_invitation_that_is_refused() {
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert_eq!(
         (request.matter, request.targets.len()),
-        (Matter::Group(GroupKind::Invite), 2)
+        (PolicySubject::Group(GroupOperationKind::Invite), 2)
     );
     assert_eq!(
         (request.group_name.as_deref(), request.directives.len()),
@@ -438,7 +441,10 @@ fn who_may_not_come_has_declined_for_whoever_waits() {
     let mut stage = Stage::policed();
     let (id, request) =
         asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
-    assert_eq!(request.matter, Matter::Group(GroupKind::Join));
+    assert_eq!(
+        request.matter,
+        PolicySubject::Group(GroupOperationKind::Join)
+    );
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
     let [(0, event)] = &heard(&stage, &actions)[..] else {
@@ -460,7 +466,7 @@ fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
     assert_eq!(
         (request.matter, request.targets.len()),
-        (Matter::Group(GroupKind::Construct), 2)
+        (PolicySubject::Group(GroupOperationKind::Construct), 2)
     );
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
@@ -475,9 +481,12 @@ fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
 fn an_invitation_is_an_event_first_and_then_about_a_group() {
     let mut stage = Stage::new(Settings::default(), &[Hook::Event, Hook::Group]);
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
-    assert!(matches!(request.matter, Matter::Event { .. }));
+    assert!(matches!(request.matter, PolicySubject::Event { .. }));
     let (id, request) = asked(&stage.grant(id, &request));
-    assert_eq!(request.matter, Matter::Group(GroupKind::Invite));
+    assert_eq!(
+        request.matter,
+        PolicySubject::Group(GroupOperationKind::Invite)
+    );
     let actions = stage.grant(id, &request);
     assert!(
         matches!(

@@ -10,13 +10,14 @@ use peal_core::{
     defaults::{Defaults, HookDefault},
     job::JobSpec,
     policy::{DecidedBy, REASON, Verdict},
-    server::{Action, PeerId, RequestId, Server, Settings},
+    server::{Action, PeerId, RequestId, ServerState, Settings},
 };
 use peal_model::{
-    Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key,
+    Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, UserIdentity, Value,
+    code, key,
 };
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
@@ -27,9 +28,9 @@ fn proc(nspace: &str) -> Proc {
 }
 
 /// A server with a job of Alice's, and its one proc.
-fn stage(settings: Settings, policed: &[Hook]) -> (Server, PeerId) {
-    let mut server = Server::new(settings);
-    server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+fn stage(settings: Settings, policed: &[Hook]) -> (ServerState, PeerId) {
+    let mut server = ServerState::new(settings);
+    server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
     let (nspace, hostname) = (Nspace::new("alice").unwrap(), "node".to_owned());
     server.add_job(JobSpec::new(nspace, 1, hostname, ALICE));
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
@@ -44,7 +45,7 @@ fn priority() -> Vec<Info> {
     vec![Info::new(key::PMIX_LOG_SYSLOG_PRI, Value::Int(3))]
 }
 
-fn log(server: &mut Server, peer: PeerId, directives: Vec<Info>) -> Vec<Action> {
+fn log(server: &mut ServerState, peer: PeerId, directives: Vec<Info>) -> Vec<Action> {
     let request = Request::Log {
         timestamp: 7,
         data: line("text"),
@@ -103,7 +104,7 @@ fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of
     };
     assert_eq!(
         (request.matter, &request.requester, request.identity),
-        (Matter::Log, &Some(proc("alice")), Some(ALICE))
+        (PolicySubject::Log, &Some(proc("alice")), Some(ALICE))
     );
     assert_eq!(
         (&request.infos, &request.directives),

@@ -11,22 +11,22 @@ use peal_core::{
     job::JobSpec,
     job_control::JobAction,
     owner::Owner,
-    policy::{DecidedBy, NextPolicy, OnFailure, PolicyChain, REASON, Said, Verdict},
-    registration::{Mode, Place},
-    server::{Action, PeerId, RequestId, Server, Settings, Upcall},
+    policy::{DecidedBy, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, REASON, Verdict},
+    registration::{ChainPlacement, Mode},
+    server::{Action, PeerId, RequestId, ServerState, Settings, Upcall},
 };
 use peal_model::{
-    Amendment, Hook, Identity, Info, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc,
-    Provision, Rank, Reply, Request, Status, UnixGroup, Value, code, key, rank,
+    Amendment, Hook, Info, KeyName, Nspace, PolicyOutcome, PolicyRequest, PolicySubject, Proc,
+    Provision, Rank, Reply, Request, Status, UnixGroup, UserIdentity, Value, code, key, rank,
 };
 use std::sync::Arc;
 
-const SITE: Identity = Identity { uid: 500, gid: 500 };
-const ALICE: Identity = Identity {
+const SITE: UserIdentity = UserIdentity { uid: 500, gid: 500 };
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -40,8 +40,8 @@ fn proc(job: &str) -> Proc {
 }
 
 /// A server with a job of Alice's and one of Bob's.
-fn stage(policed: &[Hook]) -> Server {
-    let mut server = Server::new(Settings::default());
+fn stage(policed: &[Hook]) -> ServerState {
+    let mut server = ServerState::new(Settings::default());
     server.guard(SITE, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
         let (nspace, hostname) = (nspace(job), "node".to_owned());
@@ -58,7 +58,7 @@ fn kill() -> Vec<Info> {
 fn controlled(actions: &[Action]) -> Option<(String, Vec<Proc>)> {
     match actions {
         [
-            Action::Host(Upcall::JobControl {
+            Action::Upcall(Upcall::JobControl {
                 source, control, ..
             }),
         ] => {
@@ -147,7 +147,7 @@ fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
     };
     assert_eq!(
         (request.matter, &request.requester, request.identity),
-        (Matter::JobControl, &None, Some(SITE))
+        (PolicySubject::JobControl, &None, Some(SITE))
     );
     assert_eq!(
         (&request.directives, request.targets[0].owner),
@@ -282,7 +282,7 @@ fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
     };
     assert_eq!(
         (request.matter, &request.groups),
-        (Matter::Monitor, &groups)
+        (PolicySubject::Monitor, &groups)
     );
     assert_eq!(
         (&request.infos, &request.directives),
@@ -319,7 +319,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
     let mut chain = PolicyChain::default();
     for (at, (outcome, text)) in said.iter().enumerate() {
         let infos = vec![Info::new(KeyName("test.said"), Value::string(text))];
-        let said = Said {
+        let said = PolicyAnswer {
             outcome: Ok(*outcome),
             infos,
             amendment: Amendment::default(),
@@ -327,7 +327,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
         chain
             .register(
                 &at.to_string(),
-                (Place::Append, Mode::Active),
+                (ChainPlacement::Append, Mode::Active),
                 OnFailure::Deny,
                 said,
             )
@@ -338,7 +338,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
         image: None,
     };
     let request = Arc::new(PolicyRequest {
-        matter: Matter::Provision,
+        matter: PolicySubject::Provision,
         requester: Some(proc("alice")),
         identity: Some(ALICE),
         groups: Arc::default(),

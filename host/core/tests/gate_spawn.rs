@@ -9,18 +9,18 @@ use peal_core::{
     Time,
     job::JobSpec,
     policy::{DecidedBy, Verdict, reason},
-    server::{Action, PeerId, RequestId, Server, Settings, Upcall},
+    server::{Action, PeerId, RequestId, ServerState, Settings, Upcall},
 };
 use peal_model::{
-    App, Application, Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status,
-    Text, Value, code, key,
+    App, Application, Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, Text,
+    UserIdentity, Value, code, key,
 };
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -30,9 +30,9 @@ fn proc(nspace: &str) -> Proc {
 }
 
 /// A server with a job of Alice's and one of Bob's.
-fn server(settings: Settings, policed: &[Hook]) -> (Server, PeerId) {
-    let mut server = Server::new(settings);
-    server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+fn server(settings: Settings, policed: &[Hook]) -> (ServerState, PeerId) {
+    let mut server = ServerState::new(settings);
+    server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
         server.add_job(JobSpec::new(
             Nspace::new(job).unwrap(),
@@ -60,7 +60,7 @@ fn wdir(at: &str) -> Info {
     Info::new(key::PMIX_WDIR, Value::string(at))
 }
 
-fn ask(server: &mut Server, peer: PeerId, infos: Vec<Info>, apps: Vec<App>) -> Vec<Action> {
+fn ask(server: &mut ServerState, peer: PeerId, infos: Vec<Info>, apps: Vec<App>) -> Vec<Action> {
     server.request(
         RequestId { peer, tag: 7 },
         Request::Spawn { infos, apps },
@@ -99,7 +99,7 @@ fn a_policy_sees_each_application_and_whose_directives_are_whose() {
     };
     assert_eq!(
         (request.matter, request.identity),
-        (Matter::Spawn, Some(ALICE))
+        (PolicySubject::Spawn, Some(ALICE))
     );
     assert_eq!(
         (&request.targets[0].proc, request.targets[0].owner),
@@ -125,7 +125,7 @@ fn a_policy_sees_each_application_and_whose_directives_are_whose() {
     // What is granted is what came, with the job's directives as they were amended.
     let actions = server.decided(*id, granted(vec![wdir("/scratch")]));
     let [
-        Action::Host(Upcall::Request {
+        Action::Upcall(Upcall::Request {
             source, request, ..
         }),
     ] = &actions[..]
@@ -201,7 +201,7 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
         let (mut server, alice) = server(Settings::default(), &[]);
         let actions = ask(&mut server, alice, infos.clone(), vec![app.clone()]);
         match (&actions[..], refused) {
-            ([Action::Host(Upcall::Request { .. })], None) => {}
+            ([Action::Upcall(Upcall::Request { .. })], None) => {}
             ([Action::Denied(_), Action::Reply { reply, .. }], Some(status)) => {
                 assert_eq!(reply.status(), status)
             }

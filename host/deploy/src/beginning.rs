@@ -1,37 +1,41 @@
 //! What a server starts with: the modules of its configuration and of its job or, where the configuration makes no sense, those that
 //! ran last.
 use crate::{
-    load::{Brought, Loader},
+    load::{JobHandlers, Loader},
     overrides::{Overrides, is_same},
     set::ModuleSet,
-    version::{Versions, Wanted},
+    version::{DesiredModule, Versions},
 };
-use peal_audit::Entry;
+use peal_audit::AuditEntry;
 use peal_config::Problems;
 use peal_server::{ChainView, Hosted};
 use std::sync::Arc;
 
 /// The modules that a server is to start with.
-pub struct Beginning {
+pub struct StartupModules {
     pub(crate) loader: Arc<Loader>,
     pub(crate) running: ModuleSet,
     /// What these are: what is wanted, apart from what administrators disabled.
-    pub(crate) standing: Arc<[Wanted]>,
+    pub(crate) standing: Arc<[DesiredModule]>,
     pub(crate) versions: Versions,
     pub(crate) overrides: Overrides,
 }
 
 /// What a server that starts runs.
-pub struct Begun {
+pub struct StartedModules {
     /// The modules in their seats.
     pub hosted: Hosted,
     /// By whom they are changed later.
-    pub beginning: Beginning,
+    pub beginning: StartupModules,
 }
 
-impl Beginning {
+impl StartupModules {
     /// Loads the modules of a configuration, and those that a job brings. Nothing of it is remembered: for a server of one job.
-    pub fn of_job(loader: Loader, wanted: Vec<Wanted>, job: &Brought) -> Result<Begun, Problems> {
+    pub fn of_job(
+        loader: Loader,
+        wanted: Vec<DesiredModule>,
+        job: &JobHandlers,
+    ) -> Result<StartedModules, Problems> {
         let jobs = std::slice::from_ref(&job.nspace);
         let mut running = ModuleSet::load(&loader, &wanted, jobs, &ModuleSet::default())?;
         running
@@ -40,9 +44,9 @@ impl Beginning {
         let hosted = running.seated(&ChainView::default())?;
         let (versions, overrides) = (Versions::default(), Overrides::default());
         let (loader, standing) = (Arc::new(loader), wanted.into());
-        Ok(Begun {
+        Ok(StartedModules {
             hosted,
-            beginning: Beginning {
+            beginning: StartupModules {
                 loader,
                 running,
                 standing,
@@ -56,15 +60,15 @@ impl Beginning {
     /// as well.
     pub fn of_server(
         loader: Loader,
-        wanted: Result<Vec<Wanted>, Problems>,
-    ) -> Result<(Begun, Option<Problems>), Problems> {
+        wanted: Result<Vec<DesiredModule>, Problems>,
+    ) -> Result<(StartedModules, Option<Problems>), Problems> {
         let store = loader.store().map(|store| &**store);
         let (versions, overrides) = (
             Versions::recall(store, &loader.config().modules),
             Overrides::recall(store),
         );
-        let load = |wanted: &[Wanted]| {
-            let standing: Arc<[Wanted]> = overrides.applied(wanted).into();
+        let load = |wanted: &[DesiredModule]| {
+            let standing: Arc<[DesiredModule]> = overrides.applied(wanted).into();
             let running = ModuleSet::load(&loader, &standing, &[], &ModuleSet::default())?;
             let hosted = running.seated(&ChainView::default())?;
             Ok((running, hosted, standing))
@@ -88,7 +92,7 @@ impl Beginning {
                 )
             }
         };
-        let mut beginning = Beginning {
+        let mut beginning = StartupModules {
             loader: Arc::new(loader),
             running,
             standing,
@@ -108,7 +112,7 @@ impl Beginning {
             .iter()
             .map(|(_, component)| format!("{} runs", component.title))
             .collect();
-        beginning.loader.note(Entry::Deployed {
+        beginning.loader.note(AuditEntry::Deployed {
             version,
             cause: cause.clone(),
             changes,
@@ -117,6 +121,6 @@ impl Beginning {
             let store = beginning.loader.store().cloned();
             beginning.versions.add(wanted, cause, store.as_deref());
         }
-        Ok((Begun { hosted, beginning }, problems))
+        Ok((StartedModules { hosted, beginning }, problems))
     }
 }

@@ -1,12 +1,12 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
 use crate::{
     limits::{self, HeadCount},
-    scope::{self, Whose},
-    seats::Seats,
+    scope::{self, ResolvedScope},
+    seats::PlacementCheck,
     signature::{Signature, SignatureError, Signer},
     users::UserDirectory,
 };
-use peal_config::{Config, Exposed, Mode, ModuleEntry, Problem, Problems, check_owner};
+use peal_config::{Config, Mode, ModuleEntry, Problem, Problems, UnsafePermissions, check_owner};
 use peal_core::owner::Owner;
 use peal_model::Hook;
 use peal_sandbox::{
@@ -51,7 +51,7 @@ pub enum ReadError {
     },
     /// Others could have written it.
     #[error("the component, which has no sha256 here: {0}")]
-    Exposed(#[from] Exposed),
+    Exposed(#[from] UnsafePermissions),
 }
 
 /// Reads a component, and no more of what is none than tells that it is too large.
@@ -113,7 +113,7 @@ pub struct Component {
     /// What that says of itself.
     pub inspection: Inspection,
     /// Whose it is.
-    pub whose: Whose,
+    pub whose: ResolvedScope,
     /// The user who installed it; none for the site.
     pub installed_by: Option<u32>,
     /// What administrators call the module: `UID/NAME` where a user installed it.
@@ -155,7 +155,7 @@ pub fn all(
 /// Everything that components and settings do not fit of those modules whose settings are sound, where something else is wrong with
 /// the configuration: others may stand among them of which nothing is known.
 pub fn unfit_among(modules: &[ModuleEntry], config: &Config) -> Vec<Problem> {
-    let mut seats = Seats::default();
+    let mut seats = PlacementCheck::default();
     seats.pass_over();
     let sound = modules.iter().filter(|entry| !entry.is_flawed());
     fitted(sound, config, Home::Site, seats).1
@@ -167,7 +167,7 @@ pub(crate) fn fitting(
     config: &Config,
     home: Home<'_>,
 ) -> Result<Vec<(ModuleEntry, Component)>, Problems> {
-    let (components, problems) = fitted(modules.iter(), config, home, Seats::default());
+    let (components, problems) = fitted(modules.iter(), config, home, PlacementCheck::default());
     if problems.is_empty() {
         Ok(components)
     } else {
@@ -180,7 +180,7 @@ fn fitted<'a>(
     modules: impl Iterator<Item = &'a ModuleEntry>,
     config: &Config,
     home: Home<'_>,
-    mut seats: Seats<'a>,
+    mut seats: PlacementCheck<'a>,
 ) -> (Vec<(ModuleEntry, Component)>, Vec<Problem>) {
     let (mut components, mut problems) = (Vec::new(), Vec::new());
     let mut heads = HeadCount::new(config);
@@ -247,7 +247,7 @@ fn inspected(
         Home::User(directory) => {
             let uid = directory.uid();
             (
-                Whose::One(Owner::User(uid)),
+                ResolvedScope::One(Owner::User(uid)),
                 Some(uid),
                 format!("{uid}/{name}"),
             )
@@ -267,40 +267,57 @@ fn inspected(
 }
 
 /// What a setting needs, so that it means anything.
-enum Need {
+enum SettingRequirement {
     Role(Role),
     Policy,
     Grant(Capability),
 }
 
-const NEEDS: [(&str, Need); 10] = [
-    ("module.codes", Need::Role(Role::EventHandler)),
-    ("module.levels", Need::Role(Role::EventHandler)),
-    ("module.affected", Need::Role(Role::EventHandler)),
-    ("module.oneshot", Need::Role(Role::EventHandler)),
-    ("module.on_failure", Need::Policy),
-    ("module.channels", Need::Role(Role::LogChannel)),
-    ("module.config", Need::Role(Role::Lifecycle)),
-    ("module.sinks", Need::Grant(Capability::Sink)),
-    ("module.files", Need::Grant(Capability::Files)),
-    ("module.state_quota", Need::Grant(Capability::State)),
+const NEEDS: [(&str, SettingRequirement); 10] = [
+    ("module.codes", SettingRequirement::Role(Role::EventHandler)),
+    (
+        "module.levels",
+        SettingRequirement::Role(Role::EventHandler),
+    ),
+    (
+        "module.affected",
+        SettingRequirement::Role(Role::EventHandler),
+    ),
+    (
+        "module.oneshot",
+        SettingRequirement::Role(Role::EventHandler),
+    ),
+    ("module.on_failure", SettingRequirement::Policy),
+    (
+        "module.channels",
+        SettingRequirement::Role(Role::LogChannel),
+    ),
+    ("module.config", SettingRequirement::Role(Role::Lifecycle)),
+    ("module.sinks", SettingRequirement::Grant(Capability::Sink)),
+    ("module.files", SettingRequirement::Grant(Capability::Files)),
+    (
+        "module.state_quota",
+        SettingRequirement::Grant(Capability::State),
+    ),
 ];
 
-impl Need {
+impl SettingRequirement {
     /// What is missing, if it is.
     fn unmet(&self, entry: &ModuleEntry, found: &Inspection) -> Option<String> {
         let is_met = match self {
-            Need::Role(role) => found.roles.contains(role),
-            Need::Policy => Hook::ALL
+            SettingRequirement::Role(role) => found.roles.contains(role),
+            SettingRequirement::Policy => Hook::ALL
                 .into_iter()
                 .filter_map(Role::policy)
                 .any(|role| found.roles.contains(&role)),
-            Need::Grant(capability) => has_grant(entry, *capability),
+            SettingRequirement::Grant(capability) => has_grant(entry, *capability),
         };
         let missing = match self {
-            Need::Role(role) => format!("it exports no {role}"),
-            Need::Policy => "it exports no policy".to_owned(),
-            Need::Grant(capability) => format!("{:?} is not among its grants", capability.name()),
+            SettingRequirement::Role(role) => format!("it exports no {role}"),
+            SettingRequirement::Policy => "it exports no policy".to_owned(),
+            SettingRequirement::Grant(capability) => {
+                format!("{:?} is not among its grants", capability.name())
+            }
         };
         (!is_met).then_some(missing)
     }

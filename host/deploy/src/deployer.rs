@@ -1,23 +1,23 @@
 //! The modules of a running server, and how others take their place: all of them or none, between two requests.
 use crate::{
-    beginning::Beginning,
+    beginning::StartupModules,
     component,
-    load::{Audience, Loader},
-    news::{self, News},
+    load::{Loader, QuarantineListener},
+    news::{self, ModuleEvent},
     overrides::{Overrides, changes, is_same},
     recorded,
-    refused::Refused,
-    scope::Whose,
+    refused::DeployError,
+    scope::ResolvedScope,
     set::ModuleSet,
     status::{ModuleTroubles, is_quarantined},
-    user_modules::Users,
-    version::{Versions, Wanted, shared},
+    user_modules::UserModuleSets,
+    version::{DesiredModule, Versions, shared},
 };
 use peal_config::{Config, Mode, ModuleEntry, Problems, nearest};
 use peal_model::Nspace;
 use peal_server::{
     ChainView, Metrics, Server, ServerHandle, Shadows, StoredState,
-    admin::{ChangeKind, Deployed, ModuleCall, ModuleChange, Reply},
+    admin::{AdminReply, ChangeKind, Deployed, ModuleCall, ModuleChange},
 };
 use peal_store::ModuleOverride;
 use std::{
@@ -27,7 +27,7 @@ use std::{
 
 /// Why a configuration is read again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Prompt {
+pub enum ReloadTrigger {
     /// Somebody asked for it.
     Asked,
     /// Files have changed, perhaps.
@@ -40,11 +40,11 @@ pub struct Deployer {
     pub(crate) running: ModuleSet,
     pub(crate) versions: Versions,
     /// What runs: what is wanted, apart from what administrators disabled.
-    pub(crate) standing: Arc<[Wanted]>,
+    pub(crate) standing: Arc<[DesiredModule]>,
     /// What the configuration said when it was last taken over.
-    pub(crate) configured: Arc<[Wanted]>,
+    pub(crate) configured: Arc<[DesiredModule]>,
     /// What users installed.
-    pub(crate) users: Users,
+    pub(crate) users: UserModuleSets,
     /// The jobs that there are.
     pub(crate) jobs: Vec<Nspace>,
     pub(crate) overrides: Overrides,
@@ -55,10 +55,10 @@ pub struct Deployer {
     pub(crate) troubles: ModuleTroubles,
 }
 
-impl Beginning {
+impl StartupModules {
     /// From now on that server runs them.
     pub fn at(self, server: &Server) -> Deployer {
-        let Beginning {
+        let StartupModules {
             loader,
             running,
             standing,
@@ -67,7 +67,7 @@ impl Beginning {
         } = self;
         let (handle, chains) = (server.handle(), server.chains());
         let (metrics, shadows) = (server.metrics(), server.shadows());
-        loader.tell(Audience {
+        loader.tell(QuarantineListener {
             handle: handle.clone(),
             metrics: metrics.clone(),
         });
@@ -75,7 +75,7 @@ impl Beginning {
             .latest()
             .map(|version| version.wanted.clone())
             .unwrap_or_default();
-        let users = Users::new(loader.config().deploy.max_compilers);
+        let users = UserModuleSets::new(loader.config().deploy.max_compilers);
         let (jobs, troubles) = (Vec::new(), ModuleTroubles::default());
         let deployer = Deployer {
             loader,
@@ -104,20 +104,20 @@ impl Deployer {
         &mut self,
         modules: Vec<ModuleEntry>,
         config: &Config,
-        prompt: Prompt,
-    ) -> Result<Deployed, Refused> {
+        prompt: ReloadTrigger,
+    ) -> Result<Deployed, DeployError> {
         self.look_at_users(config);
         let config = config.clone();
         let wanted = blocking(move || component::all(&modules, &config)).await;
-        let wanted: Arc<[Wanted]> = match wanted {
+        let wanted: Arc<[DesiredModule]> = match wanted {
             Ok(wanted) => shared(wanted, self.versions.modules()).into(),
             Err(problems) => {
                 // What users changed has nothing to do with it.
                 self.deploy(self.wanted(), "configuration").await?;
-                return Err(self.refuse(Refused::Unfit(problems)));
+                return Err(self.refuse(DeployError::Unfit(problems)));
             }
         };
-        if prompt == Prompt::Files && is_same(&self.configured, &wanted) {
+        if prompt == ReloadTrigger::Files && is_same(&self.configured, &wanted) {
             return self.deploy(self.wanted(), "users").await;
         }
         let deployed = self.deploy(wanted.clone(), "configuration").await?;
@@ -128,7 +128,7 @@ impl Deployer {
 
     /// These are the jobs from now on: modules for jobs of some names come and go with them.
     pub async fn follow(&mut self, jobs: Vec<Nspace>) {
-        let concerned = |(_, component): &Wanted| {
+        let concerned = |(_, component): &DesiredModule| {
             component.whose.owners(&jobs) != component.whose.owners(&self.jobs)
         };
         let concerns = self.standing.iter().any(concerned);
@@ -158,7 +158,7 @@ impl Deployer {
         let clear = move || {
             let of_jobs = wanted
                 .iter()
-                .filter(|(_, component)| matches!(component.whose, Whose::Jobs(_)));
+                .filter(|(_, component)| matches!(component.whose, ResolvedScope::Jobs(_)));
             for (_, component) in of_jobs {
                 for owner in component.whose.owners(&gone) {
                     StoredState::new(&store, &component.title, &owner, 0).clear();
@@ -169,9 +169,9 @@ impl Deployer {
     }
 
     /// Does what an administrator wants.
-    pub async fn obey(&mut self, call: ModuleCall) -> Result<Reply, Refused> {
+    pub async fn execute(&mut self, call: ModuleCall) -> Result<AdminReply, DeployError> {
         let deployed = match call {
-            ModuleCall::List => return Ok(Reply::Modules(self.list())),
+            ModuleCall::List => return Ok(AdminReply::Modules(self.list())),
             ModuleCall::Disable { name } => self.disable(&name).await,
             ModuleCall::Enable { name } => self.enable(&name).await,
             ModuleCall::Reset { name } => self.reset(&name),
@@ -179,11 +179,11 @@ impl Deployer {
             ModuleCall::Diff { name } => return self.differences(&name),
             ModuleCall::Rollback { to } => self.rollback(to).await,
         };
-        deployed.map(Reply::Deployed)
+        deployed.map(AdminReply::Deployed)
     }
 
     /// Calls a module again that was quarantined.
-    fn reset(&mut self, name: &str) -> Result<Deployed, Refused> {
+    fn reset(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
         let quarantined = self
             .running
@@ -204,7 +204,7 @@ impl Deployer {
     }
 
     /// Runs a module no more, until it is enabled again.
-    async fn disable(&mut self, name: &str) -> Result<Deployed, Refused> {
+    async fn disable(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
         let overrides = self.overrides.with(name, ModuleOverride::Disabled);
         self.with_overrides(overrides, &format!("disable {name}"))
@@ -212,7 +212,7 @@ impl Deployer {
     }
 
     /// Runs a module again that was disabled.
-    async fn enable(&mut self, name: &str) -> Result<Deployed, Refused> {
+    async fn enable(&mut self, name: &str) -> Result<Deployed, DeployError> {
         self.find(name)?;
         let overrides = self.overrides.without(name, ModuleOverride::Disabled);
         self.with_overrides(overrides, &format!("enable {name}"))
@@ -220,10 +220,10 @@ impl Deployer {
     }
 
     /// Has a shadow take part.
-    async fn promote(&mut self, name: &str) -> Result<Deployed, Refused> {
+    async fn promote(&mut self, name: &str) -> Result<Deployed, DeployError> {
         let (entry, component) = self.find(name)?;
         if entry.settings.mode != Mode::Shadow {
-            return Err(Refused::NoShadow {
+            return Err(DeployError::NoShadow {
                 name: name.to_owned(),
             });
         }
@@ -236,15 +236,15 @@ impl Deployer {
     }
 
     /// What was seen of a shadow.
-    fn differences(&self, name: &str) -> Result<Reply, Refused> {
+    fn differences(&self, name: &str) -> Result<AdminReply, DeployError> {
         let (entry, _) = self.find(name)?;
         let shadows = self.shadows.reports(name);
         if shadows.is_empty() && entry.settings.mode != Mode::Shadow {
-            return Err(Refused::NoShadow {
+            return Err(DeployError::NoShadow {
                 name: name.to_owned(),
             });
         }
-        Ok(Reply::Differences { shadows })
+        Ok(AdminReply::Differences { shadows })
     }
 
     /// What was promoted and is no shadow of that component by its configuration any more: if it ever is again, it looks on.
@@ -264,13 +264,13 @@ impl Deployer {
     }
 
     /// Runs the modules of an earlier version again; of the one before where none is named.
-    async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, Refused> {
+    async fn rollback(&mut self, to: Option<u64>) -> Result<Deployed, DeployError> {
         let version = match to {
-            None => self.versions.previous().ok_or(Refused::NoPrevious)?,
+            None => self.versions.previous().ok_or(DeployError::NoPrevious)?,
             Some(number) => {
                 self.versions
                     .numbered(number)
-                    .ok_or_else(|| Refused::NoSuchVersion {
+                    .ok_or_else(|| DeployError::NoSuchVersion {
                         number,
                         kept: self
                             .versions
@@ -295,7 +295,7 @@ impl Deployer {
     }
 
     /// The module of this name among those that are wanted.
-    fn find(&self, name: &str) -> Result<Wanted, Refused> {
+    fn find(&self, name: &str) -> Result<DesiredModule, DeployError> {
         let wanted = self.everything(&self.wanted());
         if let Some(found) = wanted.iter().find(|(_, component)| component.title == name) {
             return Ok(found.clone());
@@ -305,14 +305,14 @@ impl Deployer {
             wanted.iter().map(|(_, component)| component.title.as_str()),
         )
         .map(str::to_owned);
-        Err(Refused::NoSuchModule {
+        Err(DeployError::NoSuchModule {
             name: name.to_owned(),
             near,
         })
     }
 
     /// Those of the version that runs, also those that an administrator disabled.
-    pub(crate) fn wanted(&self) -> Arc<[Wanted]> {
+    pub(crate) fn wanted(&self) -> Arc<[DesiredModule]> {
         self.versions
             .latest()
             .map(|version| version.wanted.clone())
@@ -320,7 +320,7 @@ impl Deployer {
     }
 
     /// What the site wants, and what users installed.
-    pub(crate) fn everything(&self, site: &[Wanted]) -> Vec<Wanted> {
+    pub(crate) fn everything(&self, site: &[DesiredModule]) -> Vec<DesiredModule> {
         site.iter()
             .chain(self.users.wanted.values().flatten())
             .cloned()
@@ -331,7 +331,7 @@ impl Deployer {
         &mut self,
         overrides: Overrides,
         cause: &str,
-    ) -> Result<Deployed, Refused> {
+    ) -> Result<Deployed, DeployError> {
         let before = std::mem::replace(&mut self.overrides, overrides);
         let deployed = self
             .deploy(self.wanted(), cause)
@@ -344,9 +344,9 @@ impl Deployer {
     /// Puts these in the place of those that run, unless they are the same.
     pub(crate) async fn deploy(
         &mut self,
-        wanted: Arc<[Wanted]>,
+        wanted: Arc<[DesiredModule]>,
         cause: &str,
-    ) -> Result<Deployed, Refused> {
+    ) -> Result<Deployed, DeployError> {
         let (before, known) = (self.standing.clone(), self.known());
         self.replace_with_users(&wanted).await?;
         let changes = self.overridden(&known, changes(&before, &self.standing));
@@ -373,7 +373,7 @@ impl Deployer {
             changes = changes.len(),
             "the modules were changed"
         );
-        self.handle.notify(news::event(&News::Deployed {
+        self.handle.notify(news::event(&ModuleEvent::Deployed {
             version,
             changes: &changes,
         }));
@@ -410,17 +410,17 @@ impl Deployer {
     }
 
     /// Counts and tells that others were to run and cannot: the modules stay as they are.
-    pub fn refuse(&self, refused: Refused) -> Refused {
+    pub fn refuse(&self, refused: DeployError) -> DeployError {
         self.metrics.counters().module_deployments_refused.count();
         tracing::warn!(%refused, "the modules stay as they are");
         recorded::refused(&self.loader, &refused);
-        self.handle.notify(news::event(&News::Refused));
+        self.handle.notify(news::event(&ModuleEvent::Refused));
         refused
     }
 
     /// Puts what the site wants and what users installed in the place of what runs. Where that cannot be, users have what they had
     /// before or, if that is in the way as well, nothing: the site comes first.
-    async fn replace_with_users(&mut self, site: &[Wanted]) -> Result<(), Refused> {
+    async fn replace_with_users(&mut self, site: &[DesiredModule]) -> Result<(), DeployError> {
         let newest = std::mem::take(&mut self.users.wanted);
         let mut attempts = vec![newest.clone()];
         for users in [self.users.running.clone(), BTreeMap::new()] {
@@ -431,7 +431,8 @@ impl Deployer {
         let mut first = None;
         for users in attempts {
             self.users.wanted = users;
-            let standing: Arc<[Wanted]> = self.overrides.applied(&self.everything(site)).into();
+            let standing: Arc<[DesiredModule]> =
+                self.overrides.applied(&self.everything(site)).into();
             let done = if changes(&self.standing, &standing).is_empty() {
                 // They may have been signed anew.
                 self.standing = standing;
@@ -453,11 +454,11 @@ impl Deployer {
             }
         }
         self.users.wanted = self.users.running.clone();
-        Err(self.refuse(first.unwrap_or(Refused::Stopped)))
+        Err(self.refuse(first.unwrap_or(DeployError::Stopped)))
     }
 
     /// Puts these in the place of those that run, or leaves all as it is, and says why to whoever tells.
-    async fn replace(&mut self, standing: Arc<[Wanted]>) -> Result<(), Refused> {
+    async fn replace(&mut self, standing: Arc<[DesiredModule]>) -> Result<(), DeployError> {
         // What users installed was started apart.
         let ready = self.running.with(&self.users.started);
         let (loader, chains) = (self.loader.clone(), self.chains.clone());
@@ -470,7 +471,10 @@ impl Deployer {
         let loaded: Result<_, Problems> = loaded.await;
         let (set, hosted) = loaded?;
         set.stay_quarantined(&self.running);
-        self.handle.deploy(hosted).await.ok_or(Refused::Stopped)?;
+        self.handle
+            .deploy(hosted)
+            .await
+            .ok_or(DeployError::Stopped)?;
         (self.running, self.standing) = (set, standing);
         self.show_troubles();
         let running = &self.running;
@@ -482,7 +486,10 @@ impl Deployer {
 }
 
 /// Whether each user has the same in both.
-fn is_same_of_each(some: &BTreeMap<u32, Vec<Wanted>>, others: &BTreeMap<u32, Vec<Wanted>>) -> bool {
+fn is_same_of_each(
+    some: &BTreeMap<u32, Vec<DesiredModule>>,
+    others: &BTreeMap<u32, Vec<DesiredModule>>,
+) -> bool {
     some.keys().eq(others.keys())
         && some
             .values()

@@ -3,7 +3,7 @@
 use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
 use peal_sandbox::{
-    Access, Capability, Directories, Directory, FuelCount, Grants, Isolation, Limits, Tenant,
+    Access, Capability, Directories, Directory, FuelCount, Grants, Isolation, ModuleLimits, Tenant,
     TenantLimits,
 };
 use std::{
@@ -13,9 +13,9 @@ use std::{
 use thiserror::Error;
 
 /// The limits of a module of the configuration.
-pub(crate) fn of_module(settings: &Module, owner: &Owner) -> Limits {
+pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
     let limits = &settings.limits;
-    Limits {
+    ModuleLimits {
         memory: limits.memory,
         memory_total: limits.memory_total,
         call_time: limits.call_time,
@@ -34,9 +34,9 @@ pub(crate) fn of_module(settings: &Module, owner: &Owner) -> Limits {
 }
 
 /// The limits of a module that a job brings.
-pub(crate) fn of_brought(config: &Config) -> Limits {
+pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
     let limits = &config.brought;
-    Limits {
+    ModuleLimits {
         memory: limits.memory,
         call_time: limits.call_time,
         host_time: limits.host_time,
@@ -46,14 +46,14 @@ pub(crate) fn of_brought(config: &Config) -> Limits {
         host_calls: limits.host_calls,
         log_lines: limits.log_lines,
         isolation: Isolation::Namespace,
-        ..Limits::default()
+        ..ModuleLimits::default()
     }
 }
 
 /// The same, where a user who said nothing has no more than a job may bring.
-pub(crate) fn capped(limits: Limits, config: &Config) -> Limits {
+pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
     let most = of_brought(config);
-    Limits {
+    ModuleLimits {
         memory: limits.memory.min(most.memory),
         call_time: limits.call_time.min(most.call_time),
         host_time: limits.host_time.min(most.host_time),
@@ -115,7 +115,7 @@ pub(crate) fn files(
     mode: Mode,
     directories: &Directories,
 ) -> Result<BTreeMap<String, Arc<Directory>>, Problem> {
-    let open = |files: &peal_config::Files| {
+    let open = |files: &peal_config::DirectoryGrant| {
         let access = match (files.mode, mode) {
             // What a shadow writes could not be taken back.
             (FilesMode::Read, _) | (_, Mode::Shadow) => Access::Read,
@@ -215,11 +215,11 @@ mod tests {
     fn the_table_of_settings_has_the_defaults_of_the_sandbox() {
         assert_eq!(
             of_module(&Module::default(), &Owner::Site),
-            Limits::default()
+            ModuleLimits::default()
         );
-        let shared = Limits {
+        let shared = ModuleLimits {
             isolation: Isolation::Namespace,
-            ..Limits::default()
+            ..ModuleLimits::default()
         };
         assert_eq!(of_module(&Module::default(), &Owner::User(1)), shared);
         assert_eq!(of_brought(&Config::default()), shared);

@@ -3,22 +3,22 @@ use crate::{
     compiler::{self, CompileFailure, ComponentCompiler},
     component::{self, Component, ReadError},
     limits::{self, Tenants},
-    news::{self, News},
+    news::{self, ModuleEvent},
     pools,
     recorded::Loading,
     signature::{self, Signature},
-    sinks::Outlets,
-    usage::{Gauge, OwnUsage},
-    version::Wanted,
+    sinks::SinkCatalog,
+    usage::{OwnUsage, UsageSource},
+    version::DesiredModule,
 };
-use peal_audit::{Audit, Entry};
-use peal_config::{Config, FuelCount, ModuleEntry, ModuleOwner, Modules, Problem, Word as _};
+use peal_audit::{AuditEntry, AuditTrail};
+use peal_config::{Config, FuelCount, Keyword as _, ModuleEntry, ModuleOwner, Modules, Problem};
 use peal_core::owner::Owner;
 use peal_model::Nspace;
 use peal_sandbox::{
-    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError, Limits,
-    LoadError, Module, ModuleRegistration, OnQuarantine, ProcUsage, Quarantined, Role, Services,
-    State,
+    Capability, Digest, Directories, Engine, EngineError, FormatError, Grants, InitError,
+    LoadError, Module, ModuleLimits, ModuleRegistration, OnQuarantine, ProcUsage, Quarantined,
+    Role, Services, StateStore,
 };
 use peal_server::{Metrics, ServerHandle, StoredState};
 use peal_store::Store;
@@ -31,7 +31,7 @@ use thiserror::Error;
 
 /// A job that a verb brings along, and the components that handle its events.
 #[derive(Clone, Debug)]
-pub struct Brought {
+pub struct JobHandlers {
     /// Its name.
     pub nspace: Nspace,
     /// The components.
@@ -102,28 +102,28 @@ pub struct Loader {
     /// Made for the first module: an engine has a thread of its own, which is for nothing where there is nothing to run.
     engine: Mutex<Option<Engine>>,
     /// What modules may write to.
-    outlets: Outlets,
+    outlets: SinkCatalog,
     /// Where state is kept, if it is.
     store: Option<Arc<Store>>,
     /// Where calls are recorded, if they are.
-    audit: Option<Audit>,
+    audit: Option<AuditTrail>,
     /// Who measures what procs use, if somebody does.
-    gauge: Option<Arc<dyn Gauge>>,
+    gauge: Option<Arc<dyn UsageSource>>,
     /// The compiler of what users install; none where they install nothing.
     compiler: Option<Arc<dyn ComponentCompiler>>,
     /// Whom events tell, once it runs.
-    server: Arc<OnceLock<Audience>>,
+    server: Arc<OnceLock<QuarantineListener>>,
 }
 
 /// Who is told of what becomes of modules.
-pub(crate) struct Audience {
+pub(crate) struct QuarantineListener {
     pub(crate) handle: ServerHandle,
     pub(crate) metrics: Arc<Metrics>,
 }
 
 /// A module of a server, and what its admin says of it.
 #[derive(Debug)]
-pub struct Member {
+pub struct DeployedModule {
     /// Its settings, and where they come from; none for what a job brings.
     pub entry: Option<ModuleEntry>,
     /// Whose it is.
@@ -134,7 +134,7 @@ pub struct Member {
     pub(crate) wishes: Vec<ModuleRegistration>,
 }
 
-impl Member {
+impl DeployedModule {
     /// What administrators call it.
     pub fn name(&self) -> &str {
         self.module.name()
@@ -156,7 +156,7 @@ impl Member {
 }
 
 /// As it is recorded.
-fn quarantine(quarantined: &Quarantined) -> Entry {
+fn quarantine(quarantined: &Quarantined) -> AuditEntry {
     let Quarantined {
         module,
         digest,
@@ -164,7 +164,7 @@ fn quarantine(quarantined: &Quarantined) -> Entry {
         last,
         ..
     } = quarantined;
-    Entry::Quarantined {
+    AuditEntry::Quarantined {
         module: module.to_string(),
         digest: *digest,
         failures: *failures,
@@ -176,9 +176,9 @@ impl Loader {
     /// Loads as these settings want it. Channels write there, state is kept in that store, calls are recorded there.
     pub fn new(
         config: Config,
-        outlets: Outlets,
+        outlets: SinkCatalog,
         store: Option<Arc<Store>>,
-        audit: Option<Audit>,
+        audit: Option<AuditTrail>,
     ) -> Loader {
         let (tenants, rules) = (Tenants::new(&config), Mutex::new(config.modules.clone()));
         let (directories, engine) = (Directories::default(), Mutex::default());
@@ -199,7 +199,7 @@ impl Loader {
 
     /// The same, where modules that are granted `usage` are told what this measures.
     #[must_use]
-    pub fn measuring(self, gauge: Arc<dyn Gauge>) -> Loader {
+    pub fn measuring(self, gauge: Arc<dyn UsageSource>) -> Loader {
         Loader {
             gauge: Some(gauge),
             ..self
@@ -235,12 +235,12 @@ impl Loader {
     }
 
     /// Where calls are recorded, if they are.
-    pub(crate) fn audit(&self) -> Option<&Audit> {
+    pub(crate) fn audit(&self) -> Option<&AuditTrail> {
         self.audit.as_ref()
     }
 
     /// From now on that server is told of quarantines.
-    pub(crate) fn tell(&self, server: Audience) {
+    pub(crate) fn tell(&self, server: QuarantineListener) {
         // There is one, and it is said once.
         let _ = self.server.set(server);
     }
@@ -252,9 +252,9 @@ impl Loader {
             if let Some(audit) = &audit {
                 audit.mention(quarantine(quarantined));
             }
-            if let Some(Audience { handle, metrics }) = server.get() {
+            if let Some(QuarantineListener { handle, metrics }) = server.get() {
                 metrics.counters().modules_quarantined.count();
-                handle.notify(news::event(&News::Quarantined(quarantined)));
+                handle.notify(news::event(&ModuleEvent::Quarantined(quarantined)));
             }
         })
     }
@@ -274,7 +274,7 @@ impl Loader {
         })
     }
 
-    fn limits(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> Limits {
+    fn limits(&self, entry: &ModuleEntry, component: &Component, owner: &Owner) -> ModuleLimits {
         let limits = limits::of_module(&entry.settings, owner);
         if component.installed_by.is_some() {
             limits::capped(limits, &self.config)
@@ -286,7 +286,7 @@ impl Loader {
     /// Has a component of these modules compiled outside of the server, for each kind of code that they run as. Blocks.
     pub(crate) fn precompile(
         &self,
-        modules: &[Wanted],
+        modules: &[DesiredModule],
         digest: Digest,
     ) -> Result<(), CompileFailure> {
         let unavailable = |error: EngineError| CompileFailure::Unavailable(error.to_string());
@@ -318,7 +318,7 @@ impl Loader {
         entry: &ModuleEntry,
         component: &Component,
         owner: Owner,
-    ) -> Result<Member, Problem> {
+    ) -> Result<DeployedModule, Problem> {
         let settings = &entry.settings;
         let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
         // Also what was kept when it ran: the rules may have changed since.
@@ -364,7 +364,7 @@ impl Loader {
         let wishes = module
             .init(&settings.config)
             .map_err(|error| wrong("module.config")(error.to_string()))?;
-        Ok(Member {
+        Ok(DeployedModule {
             entry: Some(entry.clone()),
             owner,
             module: Arc::new(module),
@@ -373,8 +373,8 @@ impl Loader {
     }
 
     /// Loads a module that a job brings: it has the tenant's grants.
-    pub(crate) fn brought(&self, path: &Path, job: &Nspace) -> Result<Member, Problem> {
-        let load = || -> Result<Member, BroughtError> {
+    pub(crate) fn brought(&self, path: &Path, job: &Nspace) -> Result<DeployedModule, Problem> {
+        let load = || -> Result<DeployedModule, BroughtError> {
             let name = path
                 .file_stem()
                 .map(|stem| stem.to_string_lossy().into_owned())
@@ -439,7 +439,7 @@ impl Loader {
                 services,
             )?;
             let wishes = module.init(&[])?;
-            Ok(Member {
+            Ok(DeployedModule {
                 entry: None,
                 owner,
                 module: Arc::new(module),
@@ -456,7 +456,7 @@ impl Loader {
         component: &Component,
         owner: &Owner,
         grants: &Grants,
-    ) -> Result<Option<Arc<dyn State>>, Problem> {
+    ) -> Result<Option<Arc<dyn StateStore>>, Problem> {
         if !grants.allows(Capability::State) {
             return Ok(None);
         }

@@ -16,7 +16,7 @@ const FAILURES: KeyName = KeyName("peal.module.failures");
 const STATUS: KeyName = KeyName("peal.module.status");
 
 /// What has happened.
-pub(crate) enum News<'a> {
+pub(crate) enum ModuleEvent<'a> {
     /// Others have taken the place of those that ran.
     Deployed {
         version: u64,
@@ -29,9 +29,9 @@ pub(crate) enum News<'a> {
 }
 
 /// As an event that says it: of range local, and not for handlers that hear everything.
-pub(crate) fn event(news: &News<'_>) -> Event {
+pub(crate) fn event(news: &ModuleEvent<'_>) -> Event {
     let (code, said) = match news {
-        News::Deployed { version, changes } => {
+        ModuleEvent::Deployed { version, changes } => {
             let changes = changes
                 .iter()
                 .map(ToString::to_string)
@@ -43,8 +43,8 @@ pub(crate) fn event(news: &News<'_>) -> Event {
                 vec![version, Info::new(CHANGES, Value::string(&changes))],
             )
         }
-        News::Refused => (Status::PEAL_MODULES_REFUSED, Vec::new()),
-        News::Quarantined(Quarantined {
+        ModuleEvent::Refused => (Status::PEAL_MODULES_REFUSED, Vec::new()),
+        ModuleEvent::Quarantined(Quarantined {
             module,
             failures,
             last,

@@ -1,5 +1,5 @@
 //! What administrators said of modules beside the configuration, and what leads from one set of modules to another.
-use crate::version::Wanted;
+use crate::version::DesiredModule;
 use peal_config::{Mode, Module};
 use peal_server::admin::{ChangeKind, ModuleChange};
 use peal_store::{ModuleOverride, Store};
@@ -39,7 +39,7 @@ impl Overrides {
     }
 
     /// The same without promotions of what is no shadow of that component.
-    pub(crate) fn still_of(&self, wanted: &[Wanted]) -> Overrides {
+    pub(crate) fn still_of(&self, wanted: &[DesiredModule]) -> Overrides {
         let is_shadow = |name: &str, digest: &[u8; 32]| {
             wanted.iter().any(|(entry, component)| {
                 component.title == name
@@ -62,11 +62,11 @@ impl Overrides {
 
     /// What is to run of what the configuration wants. What was promoted was that component: another one under its name looks on
     /// again.
-    pub(crate) fn applied(&self, wanted: &[Wanted]) -> Vec<Wanted> {
+    pub(crate) fn applied(&self, wanted: &[DesiredModule]) -> Vec<DesiredModule> {
         let enabled = wanted
             .iter()
             .filter(|(_, component)| !self.disables(&component.title));
-        let promoted = |(entry, component): &Wanted| {
+        let promoted = |(entry, component): &DesiredModule| {
             let said = (
                 component.title.clone(),
                 ModuleOverride::Promoted(component.inspection.digest.0),
@@ -82,7 +82,10 @@ impl Overrides {
 }
 
 /// What has become of a module, apart from where it stands.
-fn change((old_entry, old): &Wanted, (new_entry, new): &Wanted) -> Option<ChangeKind> {
+fn change(
+    (old_entry, old): &DesiredModule,
+    (new_entry, new): &DesiredModule,
+) -> Option<ChangeKind> {
     if new.inspection.digest != old.inspection.digest {
         return Some(ChangeKind::Replaced);
     }
@@ -103,11 +106,11 @@ fn change((old_entry, old): &Wanted, (new_entry, new): &Wanted) -> Option<Change
 }
 
 /// What leads from some modules to others.
-pub(crate) fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
-    fn find<'a>(of: &'a [Wanted], title: &str) -> Option<&'a Wanted> {
+pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<ModuleChange> {
+    fn find<'a>(of: &'a [DesiredModule], title: &str) -> Option<&'a DesiredModule> {
         of.iter().find(|(_, component)| component.title == title)
     }
-    fn common<'a>(of: &'a [Wanted], others: &[Wanted]) -> Vec<&'a str> {
+    fn common<'a>(of: &'a [DesiredModule], others: &[DesiredModule]) -> Vec<&'a str> {
         let titles = of.iter().map(|(_, component)| component.title.as_str());
         titles
             .filter(|title| find(others, title).is_some())
@@ -140,8 +143,8 @@ pub(crate) fn changes(old: &[Wanted], new: &[Wanted]) -> Vec<ModuleChange> {
 }
 
 /// Whether these are the same in the same order, signed by the same.
-pub(crate) fn is_same(some: &[Wanted], others: &[Wanted]) -> bool {
-    let signature = |(_, component): &Wanted| {
+pub(crate) fn is_same(some: &[DesiredModule], others: &[DesiredModule]) -> bool {
+    let signature = |(_, component): &DesiredModule| {
         component
             .signature
             .as_ref()

@@ -1,8 +1,8 @@
 //! What the audit trail is told: what each module is as it is loaded, and every change among them.
-use crate::{deployer::blocking, load::Loader, refused::Refused};
-use peal_audit::{Entry, Facts};
+use crate::{deployer::blocking, load::Loader, refused::DeployError};
+use peal_audit::{AuditEntry, ModuleFacts};
 use peal_core::owner::Owner;
-use peal_sandbox::{Digest, Grants, Limits, Services};
+use peal_sandbox::{Digest, Grants, ModuleLimits, Services};
 use peal_server::admin::Deployed;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(crate) struct Loading<'a> {
     pub(crate) mode: &'static str,
     pub(crate) component: (Digest, Arc<[u8]>),
     pub(crate) grants: &'a Grants,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ModuleLimits,
 }
 
 impl Loader {
@@ -35,7 +35,7 @@ impl Loader {
             grants,
             limits,
         } = loading;
-        let facts = Facts {
+        let facts = ModuleFacts {
             name: name.to_owned(),
             owner: owner.to_string(),
             mode: mode.to_owned(),
@@ -55,7 +55,7 @@ impl Loader {
     }
 
     /// Has something recorded that is no call. May wait for room, so not on a thread of the runtime.
-    pub(crate) fn note(&self, entry: Entry) {
+    pub(crate) fn note(&self, entry: AuditEntry) {
         if let Some(audit) = self.audit() {
             audit.note(entry);
         }
@@ -69,7 +69,7 @@ pub(crate) async fn deployed(
     Deployed { version, changes }: &Deployed,
 ) {
     let changes = changes.iter().map(ToString::to_string).collect();
-    let entry = Entry::Deployed {
+    let entry = AuditEntry::Deployed {
         version: *version,
         cause: cause.to_owned(),
         changes,
@@ -79,9 +79,9 @@ pub(crate) async fn deployed(
 }
 
 /// Others were to run, and cannot. Told at once: nobody waits.
-pub(crate) fn refused(loader: &Loader, refused: &Refused) {
+pub(crate) fn refused(loader: &Loader, refused: &DeployError) {
     if let Some(audit) = loader.audit() {
-        audit.mention(Entry::Refused {
+        audit.mention(AuditEntry::Refused {
             reasons: refused.to_string().lines().map(str::to_owned).collect(),
         });
     }

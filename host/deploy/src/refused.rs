@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Why the modules of a server stay as they are.
 #[derive(Debug, Error)]
-pub enum Refused {
+pub enum DeployError {
     /// The others cannot take their place.
     #[error(transparent)]
     Unfit(#[from] Problems),

@@ -1,25 +1,25 @@
 //! Whose a module of the configuration is, and what follows from that: its chain, and what it may be.
 use crate::{component::has_grant, limits::tenants_may_have};
-use peal_config::{Config, ModuleEntry, Problem, Scope, User};
+use peal_config::{Config, ConfiguredScope, ModuleEntry, Problem, UserRef};
 use peal_core::{owner::Owner, pattern::NspacePattern};
 use peal_model::{Nspace, with_article};
 use peal_sandbox::{Capability, Inspection, Role};
 
 /// Whose a module is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Whose {
+pub enum ResolvedScope {
     /// It stands in the chain of one owner.
     One(Owner),
     /// Each job of such a name has one of its own, for as long as the job is there.
     Jobs(NspacePattern),
 }
 
-impl Whose {
+impl ResolvedScope {
     /// Those that there are while there are these jobs.
     pub(crate) fn owners(&self, jobs: &[Nspace]) -> Vec<Owner> {
         match self {
-            Whose::One(owner) => vec![owner.clone()],
-            Whose::Jobs(pattern) => jobs
+            ResolvedScope::One(owner) => vec![owner.clone()],
+            ResolvedScope::Jobs(pattern) => jobs
                 .iter()
                 .filter(|job| pattern.matches(job))
                 .cloned()
@@ -31,28 +31,28 @@ impl Whose {
     /// One owner who stands for all that it may come to have.
     pub(crate) fn any(&self) -> Owner {
         match self {
-            Whose::One(owner) => owner.clone(),
-            Whose::Jobs(pattern) => Owner::Namespace(pattern.as_nspace().clone()),
+            ResolvedScope::One(owner) => owner.clone(),
+            ResolvedScope::Jobs(pattern) => Owner::Namespace(pattern.as_nspace().clone()),
         }
     }
 }
 
 /// Whose a module is by its settings. Blocks for as long as the system's directory takes.
-pub(crate) fn whose(entry: &ModuleEntry) -> Result<Whose, Problem> {
-    if let Scope::Namespace(pattern) = &entry.settings.scope
+pub(crate) fn whose(entry: &ModuleEntry) -> Result<ResolvedScope, Problem> {
+    if let ConfiguredScope::Namespace(pattern) = &entry.settings.scope
         && pattern.exact().is_none()
     {
-        return Ok(Whose::Jobs(pattern.clone()));
+        return Ok(ResolvedScope::Jobs(pattern.clone()));
     }
-    owner(entry).map(Whose::One)
+    owner(entry).map(ResolvedScope::One)
 }
 
 fn owner(entry: &ModuleEntry) -> Result<Owner, Problem> {
     match &entry.settings.scope {
-        Scope::Site => Ok(Owner::Site),
-        Scope::Namespace(pattern) => Ok(Owner::Namespace(pattern.as_nspace().clone())),
-        Scope::User(User::Id(uid)) => Ok(Owner::User(*uid)),
-        Scope::User(User::Name(name)) => {
+        ConfiguredScope::Site => Ok(Owner::Site),
+        ConfiguredScope::Namespace(pattern) => Ok(Owner::Namespace(pattern.as_nspace().clone())),
+        ConfiguredScope::User(UserRef::Id(uid)) => Ok(Owner::User(*uid)),
+        ConfiguredScope::User(UserRef::Name(name)) => {
             let wrong = |why: String| entry.problem("module.scope", format!("module.scope: {why}"));
             match nix::unistd::User::from_name(name) {
                 Ok(Some(user)) => Ok(Owner::User(user.uid.as_raw())),

@@ -1,11 +1,11 @@
 //! Where the modules of a configuration would stand, before any of them is started: who is in whose way.
 use peal_config::{EventLevels, Module, ModuleEntry, Problem};
 use peal_core::{
-    class::Levels,
+    class::ClassFilter,
     order::Registrations,
     owner::Owner,
     policy::{OnFailure, PolicyChain},
-    registration::{Codes, Lifetime, Mode, Registration, RegistrationError},
+    registration::{EventCodes, Lifetime, Mode, Registration, RegistrationError},
 };
 use peal_model::{Hook, Key};
 use peal_sandbox::Role;
@@ -27,9 +27,9 @@ pub fn registration(settings: &Module) -> Registration {
         place: settings.place.clone(),
         mode: mode(settings),
         levels: match settings.levels {
-            EventLevels::Job => Levels::JobSpecific,
-            EventLevels::Environment => Levels::Environment,
-            EventLevels::Both => Levels::Both,
+            EventLevels::Job => ClassFilter::JobSpecific,
+            EventLevels::Environment => ClassFilter::Environment,
+            EventLevels::Both => ClassFilter::Both,
         },
         affected: settings.affected.clone(),
         lifetime: if settings.oneshot {
@@ -37,7 +37,7 @@ pub fn registration(settings: &Module) -> Registration {
         } else {
             Lifetime::Standing
         },
-        ..Registration::new(&settings.name, Codes::of(&settings.codes))
+        ..Registration::new(&settings.name, EventCodes::of(&settings.codes))
     }
 }
 
@@ -67,7 +67,7 @@ pub fn hooks(roles: &BTreeSet<Role>) -> impl Iterator<Item = Hook> {
 
 /// The seats that are taken.
 #[derive(Default)]
-pub struct Seats<'a> {
+pub struct PlacementCheck<'a> {
     handlers: BTreeMap<Owner, Registrations<()>>,
     policies: BTreeMap<Hook, PolicyChain<()>>,
     channels: Registrations<()>,
@@ -78,7 +78,7 @@ pub struct Seats<'a> {
     has_unnamed: bool,
 }
 
-impl<'a> Seats<'a> {
+impl<'a> PlacementCheck<'a> {
     /// A module of which nothing is known.
     pub fn pass_over(&mut self) {
         self.has_unknown = true;
@@ -152,7 +152,7 @@ impl<'a> Seats<'a> {
             let place = settings.place.clone();
             let registration = Registration {
                 place,
-                ..Registration::new(&settings.name, Codes::Default)
+                ..Registration::new(&settings.name, EventCodes::Default)
             };
             if let Err(error) = self.channels.register(registration, ())
                 && is_certain(&error, self.has_unknown)

@@ -1,16 +1,16 @@
 //! All modules of a server, and the seats that they take.
 use crate::{
     limits::HeadCount,
-    load::{Brought, Loader, Member},
-    scope::Whose,
-    seats::{self, Seats},
-    version::Wanted,
+    load::{DeployedModule, JobHandlers, Loader},
+    scope::ResolvedScope,
+    seats::{self, PlacementCheck},
+    version::DesiredModule,
 };
 use peal_config::{ModuleEntry, Problem, Problems};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
-    registration::{Codes, Registration, RegistrationError},
+    registration::{EventCodes, Registration, RegistrationError},
 };
 use peal_model::Nspace;
 use peal_sandbox::Role;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// The modules of a server, in their order.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleSet {
-    members: Vec<Arc<Member>>,
+    members: Vec<Arc<DeployedModule>>,
 }
 
 impl ModuleSet {
@@ -28,7 +28,7 @@ impl ModuleSet {
     /// so do those that a job has brought. Runs guests: not for a thread of the runtime.
     pub(crate) fn load(
         loader: &Loader,
-        wanted: &[Wanted],
+        wanted: &[DesiredModule],
         jobs: &[Nspace],
         running: &ModuleSet,
     ) -> Result<ModuleSet, Problems> {
@@ -53,7 +53,7 @@ impl ModuleSet {
             ) {
                 Ok(member) => members.push(member),
                 // The job does without; other jobs have theirs.
-                Err(problem) if matches!(component.whose, Whose::Jobs(_)) => {
+                Err(problem) if matches!(component.whose, ResolvedScope::Jobs(_)) => {
                     tracing::warn!(%problem, "a job does not have a module that it should");
                 }
                 Err(problem) => problems.push(problem),
@@ -82,7 +82,7 @@ impl ModuleSet {
     }
 
     /// Adds what a job brings.
-    pub(crate) fn bring(&mut self, loader: &Loader, job: &Brought) -> Result<(), Problem> {
+    pub(crate) fn bring(&mut self, loader: &Loader, job: &JobHandlers) -> Result<(), Problem> {
         let mut heads = HeadCount::new(loader.config());
         for path in &job.handlers {
             heads
@@ -95,12 +95,15 @@ impl ModuleSet {
     }
 
     /// The modules, in their order.
-    pub fn members(&self) -> &[Arc<Member>] {
+    pub fn members(&self) -> &[Arc<DeployedModule>] {
         &self.members
     }
 
     /// Those of a module that an administrator calls so: one for each owner.
-    pub(crate) fn titled<'a>(&'a self, title: &'a str) -> impl Iterator<Item = &'a Arc<Member>> {
+    pub(crate) fn titled<'a>(
+        &'a self,
+        title: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<DeployedModule>> {
         self.members
             .iter()
             .filter(move |member| member.entry.is_some() && member.name() == title)
@@ -109,7 +112,7 @@ impl ModuleSet {
     /// Those that take the place of the same component with other settings stay quarantined, if that is.
     pub(crate) fn stay_quarantined(&self, before: &ModuleSet) {
         for member in &self.members {
-            let is_same = |old: &&Arc<Member>| {
+            let is_same = |old: &&Arc<DeployedModule>| {
                 !Arc::ptr_eq(old, member)
                     && old.owner == member.owner
                     && old.name() == member.name()
@@ -125,7 +128,7 @@ impl ModuleSet {
 
     /// Whether this one of that owner only looks on.
     pub(crate) fn is_shadow(&self, owner: &Owner, name: &str) -> bool {
-        let mode = |member: &Member| member.entry.as_ref().map(|entry| entry.settings.mode);
+        let mode = |member: &DeployedModule| member.entry.as_ref().map(|entry| entry.settings.mode);
         let own = self
             .members
             .iter()
@@ -136,12 +139,12 @@ impl ModuleSet {
     /// Each in its seats, to take the place of those that run. A module without a place is told with its setting.
     pub fn seated(&self, running: &ChainView) -> Result<Hosted, Problems> {
         // Those that run already would make room for one that comes, even where that is only promoted.
-        let mut seats = Seats::default();
+        let mut seats = PlacementCheck::default();
         let configured = self
             .members
             .iter()
             .filter_map(|member| Some((member.entry.as_ref()?, member)));
-        let take = |(entry, member): (_, &Arc<Member>)| {
+        let take = |(entry, member): (_, &Arc<DeployedModule>)| {
             seats.take(entry, &member.owner, &member.module.inspection().roles)
         };
         let problems: Vec<Problem> = configured.flat_map(take).collect();
@@ -152,10 +155,10 @@ impl ModuleSet {
             chains: HostedChains::instead_of(running),
             ..Hosted::default()
         };
-        let seat = |member: &Arc<Member>| match &member.entry {
+        let seat = |member: &Arc<DeployedModule>| match &member.entry {
             Some(entry) => seat_configured(&mut hosted, entry, member).err(),
             None => {
-                let registration = Registration::new(member.name(), Codes::Default);
+                let registration = Registration::new(member.name(), EventCodes::Default);
                 let registered = seat_handler(&mut hosted.chains, member, registration);
                 let problem =
                     |error| Problem::of_file(format!("--handler {}: {error}", member.name()));
@@ -175,7 +178,7 @@ impl ModuleSet {
 fn seat_configured(
     hosted: &mut Hosted,
     entry: &ModuleEntry,
-    member: &Arc<Member>,
+    member: &Arc<DeployedModule>,
 ) -> Result<(), Problem> {
     let (settings, module) = (&entry.settings, &member.module);
     let wrong = |key: &'static str| move |error: String| entry.problem(key, error);
@@ -227,7 +230,7 @@ fn seat_configured(
 /// Registers a module's handlers as it wishes, or if it has no wishes as its owner has it.
 fn seat_handler(
     chains: &mut HostedChains,
-    member: &Member,
+    member: &DeployedModule,
     otherwise: Registration,
 ) -> Result<(), RegistrationError> {
     let (owner, module) = (&member.owner, &member.module);

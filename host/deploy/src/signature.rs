@@ -7,9 +7,9 @@ use crate::{
     component::{self, Component, ReadError},
     deployer::Deployer,
     load::Loader,
-    scope::Whose,
+    scope::ResolvedScope,
 };
-use peal_config::{KeyId, ModuleEntry, ModuleOwner, Modules, Problem, TrustedKey, Word};
+use peal_config::{KeyId, Keyword, ModuleEntry, ModuleOwner, Modules, Problem, TrustedKey};
 use peal_core::owner::Owner;
 use std::{
     ffi::OsString,
@@ -271,9 +271,11 @@ impl Component {
     /// Whose it is, as rules for signatures have it.
     pub(crate) fn module_owner(&self) -> ModuleOwner {
         match &self.whose {
-            Whose::One(Owner::Site) => ModuleOwner::Site,
-            Whose::One(Owner::User(_)) => ModuleOwner::User,
-            Whose::One(Owner::Namespace(_)) | Whose::Jobs(_) => ModuleOwner::Namespace,
+            ResolvedScope::One(Owner::Site) => ModuleOwner::Site,
+            ResolvedScope::One(Owner::User(_)) => ModuleOwner::User,
+            ResolvedScope::One(Owner::Namespace(_)) | ResolvedScope::Jobs(_) => {
+                ModuleOwner::Namespace
+            }
         }
     }
 

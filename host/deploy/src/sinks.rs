@@ -4,24 +4,28 @@ use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
 use peal_sandbox::Sink;
 use peal_server::{
     Metrics,
-    embedded::{EmbeddedHost, Stream},
-    metrics::{Amount, Family, Kind, Sample, Unit},
+    embedded::{EmbeddedHostEnvironment, Stream},
+    metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
 };
-use peal_sinks::{Health, Link, Message, Refused, SinkHandle, Sinks};
+use peal_sinks::{PeerReachability, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks};
 use peal_store::{JobEntry, JobEntryKind, LeftOutEntries, RecordLimit, Store, StoreError};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// All that there is to write to.
-pub struct Outlets {
-    host: Arc<EmbeddedHost>,
+pub struct SinkCatalog {
+    host: Arc<EmbeddedHostEnvironment>,
     opened: Arc<Sinks>,
     store: Option<Arc<Store>>,
 }
 
-impl Outlets {
+impl SinkCatalog {
     /// The outputs of this host, these sinks, and the records of jobs in this store.
-    pub fn new(host: Arc<EmbeddedHost>, opened: Arc<Sinks>, store: Option<Arc<Store>>) -> Outlets {
-        Outlets {
+    pub fn new(
+        host: Arc<EmbeddedHostEnvironment>,
+        opened: Arc<Sinks>,
+        store: Option<Arc<Store>>,
+    ) -> SinkCatalog {
+        SinkCatalog {
             host,
             opened,
             store,
@@ -74,8 +78,8 @@ impl Outlets {
 struct Opened(Arc<SinkHandle>);
 
 impl Opened {
-    fn carry(&self, request: &LogRequest, message: Message) -> Result<(), Status> {
-        self.0.submit(message).map_err(|refused: Refused| {
+    fn carry(&self, request: &LogRequest, message: SinkMessage) -> Result<(), Status> {
+        self.0.submit(message).map_err(|refused: SinkWriteError| {
             let source = request.source.as_ref().map(ToString::to_string);
             tracing::info!(source, %refused, "a sink takes no message");
             refused.status()
@@ -85,11 +89,11 @@ impl Opened {
 
 impl Sink for Opened {
     fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
-        self.carry(request, Message::Bytes(bytes.to_owned()))
+        self.carry(request, SinkMessage::Bytes(bytes.to_owned()))
     }
 
     fn submit(&self, request: &LogRequest, mail: Mail) -> Result<(), Status> {
-        self.carry(request, Message::Mail(mail))
+        self.carry(request, SinkMessage::Mail(mail))
     }
 }
 
@@ -136,71 +140,76 @@ pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
 }
 
 /// What is told of each sink.
-type Told = (&'static str, &'static str, Kind, fn(&Health) -> u64);
+type SinkMetric = (
+    &'static str,
+    &'static str,
+    MetricKind,
+    fn(&SinkHealth) -> u64,
+);
 
-const TOLD: [Told; 8] = [
+const TOLD: [SinkMetric; 8] = [
     (
         "peal_sink_queued",
         "Messages that wait in a sink.",
-        Kind::Gauge,
+        MetricKind::Gauge,
         |health| health.queued,
     ),
     (
         "peal_sink_queued_bytes",
         "Bytes of the messages that wait in a sink.",
-        Kind::Gauge,
+        MetricKind::Gauge,
         |health| health.queued_bytes,
     ),
     (
         "peal_sink_delivered",
         "Messages that a sink delivered.",
-        Kind::Counter,
+        MetricKind::Counter,
         |health| health.delivered,
     ),
     (
         "peal_sink_refused",
         "Messages that a sink did not accept.",
-        Kind::Counter,
+        MetricKind::Counter,
         |health| health.refused,
     ),
     (
         "peal_sink_retried",
         "Deliveries of a sink that failed and are repeated.",
-        Kind::Counter,
+        MetricKind::Counter,
         |health| health.retried,
     ),
     (
         "peal_sink_given_up",
         "Messages that a sink accepted and will never deliver.",
-        Kind::Counter,
+        MetricKind::Counter,
         |health| health.given_up,
     ),
     (
         "peal_sink_recipients_given_up",
         "Recipients of mails whom the mail server refused for good.",
-        Kind::Counter,
+        MetricKind::Counter,
         |health| health.recipients_given_up,
     ),
     (
         "peal_sink_lost_peer",
         "Whether the last delivery of a sink found nobody.",
-        Kind::Gauge,
-        |health| u64::from(health.link == Link::Lost),
+        MetricKind::Gauge,
+        |health| u64::from(health.link == PeerReachability::Lost),
     ),
 ];
 
-fn families(health: &BTreeMap<String, Health>) -> Vec<Family> {
+fn families(health: &BTreeMap<String, SinkHealth>) -> Vec<MetricFamily> {
     if health.is_empty() {
         return Vec::new();
     }
-    let family = |(name, help, kind, number): &Told| {
-        let sample = |(sink, health): (&String, &Health)| Sample {
+    let family = |(name, help, kind, number): &SinkMetric| {
+        let sample = |(sink, health): (&String, &SinkHealth)| MetricSample {
             labels: [("sink".to_owned(), sink.clone())].into(),
             value: Amount::Number(number(health)),
         };
         let samples = health.iter().map(sample).collect();
         let unit = name.ends_with("_bytes").then_some(Unit::Bytes);
-        Family {
+        MetricFamily {
             name: (*name).to_owned(),
             help: (*help).to_owned(),
             kind: *kind,

@@ -1,5 +1,7 @@
 //! How the modules of a server are, for administrators.
-use crate::{component::Component, deployer::Deployer, load::Member, version::Wanted};
+use crate::{
+    component::Component, deployer::Deployer, load::DeployedModule, version::DesiredModule,
+};
 use peal_config::{Mode, ModuleEntry};
 use peal_model::counted;
 use peal_server::admin::{
@@ -14,7 +16,7 @@ pub struct ModuleTroubles(Arc<Mutex<WatchedModules>>);
 #[derive(Debug, Default)]
 struct WatchedModules {
     /// Those that run. They go when their deployer lets them go.
-    running: Vec<Weak<Member>>,
+    running: Vec<Weak<DeployedModule>>,
     refused: Vec<UserRefused>,
 }
 
@@ -35,7 +37,7 @@ impl ModuleTroubles {
         quarantined.chain(refused).collect()
     }
 
-    fn follow(&self, running: &[Arc<Member>], refused: Vec<UserRefused>) {
+    fn follow(&self, running: &[Arc<DeployedModule>], refused: Vec<UserRefused>) {
         let running = running.iter().map(Arc::downgrade).collect();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
             WatchedModules { running, refused };
@@ -43,7 +45,7 @@ impl ModuleTroubles {
 }
 
 /// What is wrong with a module that is quarantined.
-fn quarantine(member: &Member) -> Option<Trouble> {
+fn quarantine(member: &DeployedModule) -> Option<Trouble> {
     let health = member.module.health();
     health.quarantined?;
     let failed = counted(health.failures, "time");
@@ -86,8 +88,8 @@ impl Deployer {
     }
 
     /// The modules of users that are compiled or started, or wait for that. Those that run already stay what they are.
-    fn compiling(&self) -> impl Iterator<Item = &Wanted> {
-        let runs = move |(entry, component): &Wanted| {
+    fn compiling(&self) -> impl Iterator<Item = &DesiredModule> {
+        let runs = move |(entry, component): &DesiredModule| {
             let owner = component.whose.any();
             self.running
                 .titled(&component.title)
@@ -187,11 +189,11 @@ impl Deployer {
 }
 
 /// Whether it has failed too often.
-pub(crate) fn is_quarantined(member: &Member) -> bool {
+pub(crate) fn is_quarantined(member: &DeployedModule) -> bool {
     member.module.health().quarantined.is_some()
 }
 
-fn described(member: &Member, path: Option<String>) -> ModuleStatus {
+fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
     let (module, health) = (&member.module, member.module.health());
     let mode = member
         .entry

@@ -4,14 +4,14 @@ use crate::{
     component, limits,
     signature::{self, Signature, SignatureError},
 };
-use peal_config::{Config, Module, ModuleEntry, ModuleOwner, Scope, Setting, Settings};
+use peal_config::{Config, ConfiguredScope, Module, ModuleEntry, ModuleOwner, Setting, Settings};
 use peal_model::with_article;
 use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use std::{collections::BTreeMap, path::Path};
 
 /// A component that is looked at.
 #[derive(Clone, Copy)]
-pub struct Sample<'a> {
+pub struct InspectedComponent<'a> {
     /// Its file.
     pub file: &'a Path,
     /// What that holds.
@@ -24,7 +24,7 @@ pub struct Sample<'a> {
 
 /// As what a component would run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Standing {
+pub struct LoadContext {
     /// The module of the configuration; none for one that is not there.
     pub name: Option<String>,
     /// Whose it is.
@@ -33,7 +33,7 @@ pub struct Standing {
 
 /// What becomes of an interface that is imported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum ImportStatus {
     /// Every module has it.
     Always,
     /// It is there, and does what it is for.
@@ -46,15 +46,15 @@ pub enum Verdict {
     NotOffered,
 }
 
-impl Verdict {
+impl ImportStatus {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            Verdict::Always => "always",
-            Verdict::Granted => "granted",
-            Verdict::Stubbed => "stubbed",
-            Verdict::Denied => "denied",
-            Verdict::NotOffered => "not-offered",
+            ImportStatus::Always => "always",
+            ImportStatus::Granted => "granted",
+            ImportStatus::Stubbed => "stubbed",
+            ImportStatus::Denied => "denied",
+            ImportStatus::NotOffered => "not-offered",
         }
     }
 }
@@ -65,7 +65,7 @@ pub struct InterfaceTerms {
     /// Its name.
     pub interface: String,
     /// What becomes of it.
-    pub verdict: Verdict,
+    pub verdict: ImportStatus,
     /// The rule that says so.
     pub rule: String,
 }
@@ -74,7 +74,7 @@ pub struct InterfaceTerms {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Terms {
     /// As what.
-    pub standing: Standing,
+    pub standing: LoadContext,
     /// What it asks for and gets.
     pub granted: Vec<Capability>,
     /// What it asks for and does not get: it would not be loaded.
@@ -91,7 +91,10 @@ impl Terms {
     /// Whether it would be loaded, so far as that is seen without compiling it.
     pub fn loads(&self) -> bool {
         let is_there = |terms: &InterfaceTerms| {
-            !matches!(terms.verdict, Verdict::Denied | Verdict::NotOffered)
+            !matches!(
+                terms.verdict,
+                ImportStatus::Denied | ImportStatus::NotOffered
+            )
         };
         self.problems.is_empty() && self.refused.is_empty() && self.interfaces.iter().all(is_there)
     }
@@ -99,13 +102,13 @@ impl Terms {
 
 /// All terms on which a component would run; or those on which it would as a module of that owner which nobody has configured yet.
 pub fn terms(
-    sample: Sample<'_>,
+    sample: InspectedComponent<'_>,
     owner: Option<ModuleOwner>,
     modules: &[ModuleEntry],
     config: &Config,
 ) -> Vec<Terms> {
     if let Some(owner) = owner {
-        return vec![of(sample, Standing { name: None, owner }, None, config)];
+        return vec![of(sample, LoadContext { name: None, owner }, None, config)];
     }
     let same = |path: &Path| match (path.canonicalize(), sample.file.canonicalize()) {
         (Ok(one), Ok(other)) => one == other,
@@ -115,7 +118,7 @@ pub fn terms(
         .iter()
         .filter(|entry| same(&entry.settings.path))
         .map(|entry| {
-            let standing = Standing {
+            let standing = LoadContext {
                 name: Some(entry.settings.name.clone()),
                 owner: owner_of(&entry.settings.scope),
             };
@@ -123,7 +126,7 @@ pub fn terms(
         });
     let brought = of(
         sample,
-        Standing {
+        LoadContext {
             name: None,
             owner: ModuleOwner::Brought,
         },
@@ -133,17 +136,17 @@ pub fn terms(
     configured.chain([brought]).collect()
 }
 
-fn owner_of(scope: &Scope) -> ModuleOwner {
+fn owner_of(scope: &ConfiguredScope) -> ModuleOwner {
     match scope {
-        Scope::Site => ModuleOwner::Site,
-        Scope::User(_) => ModuleOwner::User,
-        Scope::Namespace(_) => ModuleOwner::Namespace,
+        ConfiguredScope::Site => ModuleOwner::Site,
+        ConfiguredScope::User(_) => ModuleOwner::User,
+        ConfiguredScope::Namespace(_) => ModuleOwner::Namespace,
     }
 }
 
 fn of(
-    sample: Sample<'_>,
-    standing: Standing,
+    sample: InspectedComponent<'_>,
+    standing: LoadContext,
     entry: Option<&ModuleEntry>,
     config: &Config,
 ) -> Terms {
@@ -156,15 +159,15 @@ fn of(
     let interfaces = found.imports.iter().map(|import| {
         let (verdict, rule) = match (import.kind, import.capability) {
             (ImportKind::Unknown, _) => (
-                Verdict::NotOffered,
+                ImportStatus::NotOffered,
                 "Peal has no such interface in this version".to_owned(),
             ),
             (kind, Some(capability)) => match (decided(capability), kind) {
-                ((true, rule), ImportKind::Wasi) => (Verdict::Stubbed, rule),
-                ((true, rule), _) => (Verdict::Granted, rule),
-                ((false, rule), _) => (Verdict::Denied, rule),
+                ((true, rule), ImportKind::Wasi) => (ImportStatus::Stubbed, rule),
+                ((true, rule), _) => (ImportStatus::Granted, rule),
+                ((false, rule), _) => (ImportStatus::Denied, rule),
             },
-            (_, None) => (Verdict::Always, "linked for every module".to_owned()),
+            (_, None) => (ImportStatus::Always, "linked for every module".to_owned()),
         };
         InterfaceTerms {
             interface: import.name.clone(),

@@ -5,7 +5,7 @@ use peal_sandbox::ProcUsage;
 use std::sync::Arc;
 
 /// Measures what procs use.
-pub trait Gauge: Send + Sync {
+pub trait UsageSource: Send + Sync {
     /// What these procs use now, one info for each that is there: `PMIX_ERR_NO_PERMISSIONS` where one of them is not this owner's (all
     /// are the site's), `PMIX_ERR_NOT_FOUND` where one is not known. Called on a guest thread, which it may block for a short while.
     fn of(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status>;
@@ -13,7 +13,7 @@ pub trait Gauge: Send + Sync {
 
 /// What the modules of one owner may know.
 pub(crate) struct OwnUsage {
-    pub(crate) gauge: Arc<dyn Gauge>,
+    pub(crate) gauge: Arc<dyn UsageSource>,
     pub(crate) owner: Owner,
 }
 

@@ -5,10 +5,10 @@ use crate::{
     compiler::CompileFailure,
     deployer::Deployer,
     overrides::is_same,
-    refused::Refused,
+    refused::DeployError,
     set::ModuleSet,
     users::{self, Installed},
-    version::Wanted,
+    version::DesiredModule,
 };
 use peal_config::{Config, Problem, Problems};
 use peal_core::owner::Owner;
@@ -23,15 +23,15 @@ use std::{
 use tokio::{task::JoinSet, time};
 
 /// What users installed.
-pub(crate) struct Users {
+pub(crate) struct UserModuleSets {
     /// As far as it can be used.
-    pub(crate) wanted: BTreeMap<u32, Vec<Wanted>>,
+    pub(crate) wanted: BTreeMap<u32, Vec<DesiredModule>>,
     /// As it runs.
-    pub(crate) running: BTreeMap<u32, Vec<Wanted>>,
+    pub(crate) running: BTreeMap<u32, Vec<DesiredModule>>,
     /// What of it cannot be used, and why. It is not tried again before it is something else.
-    pub(crate) refused: BTreeMap<u32, (Vec<Wanted>, Problems)>,
+    pub(crate) refused: BTreeMap<u32, (Vec<DesiredModule>, Problems)>,
     /// The module that takes the place of the one that runs, when it is compiled and started.
-    pub(crate) pending: BTreeMap<u32, Vec<Wanted>>,
+    pub(crate) pending: BTreeMap<u32, Vec<DesiredModule>>,
     /// The module that was started and joins those that run now.
     pub(crate) started: ModuleSet,
     queue: CompileQueue,
@@ -61,15 +61,15 @@ enum Finished {
     },
     Started {
         uid: u32,
-        wanted: Vec<Wanted>,
+        wanted: Vec<DesiredModule>,
         result: Result<ModuleSet, Problems>,
     },
 }
 
-impl Users {
+impl UserModuleSets {
     /// Nobody has installed anything yet. At most so many tasks run at once.
-    pub(crate) fn new(max_compilers: NonZeroUsize) -> Users {
-        Users {
+    pub(crate) fn new(max_compilers: NonZeroUsize) -> UserModuleSets {
+        UserModuleSets {
             wanted: BTreeMap::new(),
             running: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -95,8 +95,8 @@ impl Users {
     }
 
     /// Components among these that have failed already.
-    fn failed(&self, uid: u32, wanted: &[Wanted]) -> Vec<Problem> {
-        let failed = |(entry, component): &Wanted| {
+    fn failed(&self, uid: u32, wanted: &[DesiredModule]) -> Vec<Problem> {
+        let failed = |(entry, component): &DesiredModule| {
             let why = self.queue.failure(uid, component.inspection.digest)?;
             let message = format!(
                 "module {}: {why}; not tried again until it changes",
@@ -234,8 +234,9 @@ impl Deployer {
                     continue;
                 }
             };
-            let is_known =
-                |known: Option<&Vec<Wanted>>| known.is_some_and(|known| is_same(known, &wanted));
+            let is_known = |known: Option<&Vec<DesiredModule>>| {
+                known.is_some_and(|known| is_same(known, &wanted))
+            };
             if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
                 self.users.forget_pending(uid);
             } else if is_known(self.users.wanted.get(&uid)) {
@@ -249,7 +250,7 @@ impl Deployer {
     }
 
     /// Has this compiled and started, unless something of it has failed already.
-    fn prepare(&mut self, uid: u32, wanted: Vec<Wanted>) {
+    fn prepare(&mut self, uid: u32, wanted: Vec<DesiredModule>) {
         let failed = self.users.failed(uid, &wanted);
         if !failed.is_empty() {
             self.users.forget_pending(uid);
@@ -304,7 +305,7 @@ impl Deployer {
     async fn started(
         &mut self,
         uid: u32,
-        wanted: Vec<Wanted>,
+        wanted: Vec<DesiredModule>,
         result: Result<ModuleSet, Problems>,
     ) {
         let is_current = self
@@ -335,14 +336,14 @@ impl Deployer {
         }
     }
 
-    fn refuse_user(&mut self, uid: u32, wanted: Vec<Wanted>, problems: Problems) {
+    fn refuse_user(&mut self, uid: u32, wanted: Vec<DesiredModule>, problems: Problems) {
         tracing::warn!(uid, "what a user installed is not taken");
-        self.refuse(Refused::Unfit(problems.clone()));
+        self.refuse(DeployError::Unfit(problems.clone()));
         self.users.refused.insert(uid, (wanted, problems));
     }
 
     /// Users of whom nothing runs now had installed what does not go with the site's.
-    pub(crate) fn note_refused(&mut self, newest: BTreeMap<u32, Vec<Wanted>>) {
+    pub(crate) fn note_refused(&mut self, newest: BTreeMap<u32, Vec<DesiredModule>>) {
         for (uid, wanted) in newest
             .into_iter()
             .filter(|(uid, _)| !self.users.wanted.contains_key(uid))

@@ -3,7 +3,7 @@
 use crate::{
     component::{self, Home, ReadError, contents},
     signature::{Signature, SignatureError, signature_place},
-    version::Wanted,
+    version::DesiredModule,
 };
 use peal_config::{Config, Limits, ModuleEntry, Problem, Problems, recalled};
 use peal_sandbox::Capability;
@@ -34,7 +34,7 @@ const MAX_FILE: u64 = 1 << 20;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// What users installed, or what is wrong with that.
-pub(crate) type Installed = BTreeMap<u32, Result<Vec<Wanted>, Problems>>;
+pub(crate) type Installed = BTreeMap<u32, Result<Vec<DesiredModule>, Problems>>;
 
 /// The directory of a user.
 pub(crate) struct UserDirectory {
@@ -150,7 +150,7 @@ impl UserDirectory {
     }
 
     /// Its modules with their components, or everything that is wrong with them.
-    fn wanted(&self, config: &Config) -> Result<Vec<Wanted>, Problems> {
+    fn wanted(&self, config: &Config) -> Result<Vec<DesiredModule>, Problems> {
         let capabilities = Capability::ALL.map(Capability::name);
         let (mut modules, mut problems) = (Vec::new(), Vec::new());
         let mut files = names(&self.fd, MAX_FILES).map_err(|error| wrong(&self.path, &error))?;

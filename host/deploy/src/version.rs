@@ -18,20 +18,20 @@ use std::{
 const KEPT: u32 = 16;
 
 /// A module that is wanted, and its component.
-pub type Wanted = (ModuleEntry, Component);
+pub type DesiredModule = (ModuleEntry, Component);
 
 /// A set of modules as it was wanted, also those that an administrator disabled.
 #[derive(Clone, Debug)]
-pub(crate) struct Version {
+pub(crate) struct SetVersion {
     pub(crate) number: u64,
     /// Since when, in seconds since the epoch.
     at: u64,
     cause: String,
-    pub(crate) wanted: Arc<[Wanted]>,
+    pub(crate) wanted: Arc<[DesiredModule]>,
 }
 
-impl From<&Version> for VersionStatus {
-    fn from(version: &Version) -> VersionStatus {
+impl From<&SetVersion> for VersionStatus {
+    fn from(version: &SetVersion) -> VersionStatus {
         VersionStatus {
             version: version.number,
             at: version.at,
@@ -48,7 +48,7 @@ impl From<&Version> for VersionStatus {
 /// The versions that there are, the latest last. There is always one.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    kept: VecDeque<Version>,
+    kept: VecDeque<SetVersion>,
 }
 
 impl Versions {
@@ -60,13 +60,13 @@ impl Versions {
             .into_iter()
             .flatten()
             .filter_map(|version| recall(store?, version, rules));
-        let mut kept: VecDeque<Version> = VecDeque::new();
+        let mut kept: VecDeque<SetVersion> = VecDeque::new();
         for version in versions {
             let shared = shared(
                 version.wanted.to_vec(),
                 kept.iter().flat_map(|version| version.wanted.iter()),
             );
-            kept.push_front(Version {
+            kept.push_front(SetVersion {
                 wanted: shared.into(),
                 ..version
             });
@@ -75,22 +75,22 @@ impl Versions {
     }
 
     /// The one that runs, or ran last.
-    pub(crate) fn latest(&self) -> Option<&Version> {
+    pub(crate) fn latest(&self) -> Option<&SetVersion> {
         self.kept.back()
     }
 
     /// The one before that.
-    pub(crate) fn previous(&self) -> Option<&Version> {
+    pub(crate) fn previous(&self) -> Option<&SetVersion> {
         self.kept.iter().rev().nth(1)
     }
 
     /// One by its number.
-    pub(crate) fn numbered(&self, number: u64) -> Option<&Version> {
+    pub(crate) fn numbered(&self, number: u64) -> Option<&SetVersion> {
         self.kept.iter().find(|version| version.number == number)
     }
 
     /// The modules of all of them.
-    pub(crate) fn modules(&self) -> impl Iterator<Item = &Wanted> {
+    pub(crate) fn modules(&self) -> impl Iterator<Item = &DesiredModule> {
         self.kept.iter().flat_map(|version| version.wanted.iter())
     }
 
@@ -100,7 +100,12 @@ impl Versions {
     }
 
     /// This runs from now on. Writes to the store, if there is one: blocks.
-    pub(crate) fn add(&mut self, wanted: Arc<[Wanted]>, cause: String, store: Option<&Store>) {
+    pub(crate) fn add(
+        &mut self,
+        wanted: Arc<[DesiredModule]>,
+        cause: String,
+        store: Option<&Store>,
+    ) {
         let at = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -108,7 +113,7 @@ impl Versions {
         let next = self.latest().map_or(1, |version| version.number + 1);
         // What goes wrong there the store counts and traces itself.
         let kept = store.and_then(|store| keep(store, &wanted, &cause, at).ok());
-        self.kept.push_back(Version {
+        self.kept.push_back(SetVersion {
             number: kept.unwrap_or(next),
             at,
             cause,
@@ -122,9 +127,9 @@ impl Versions {
 
 /// The same, where components that some of these have are in memory once.
 pub(crate) fn shared<'a>(
-    mut wanted: Vec<Wanted>,
-    known: impl Iterator<Item = &'a Wanted>,
-) -> Vec<Wanted> {
+    mut wanted: Vec<DesiredModule>,
+    known: impl Iterator<Item = &'a DesiredModule>,
+) -> Vec<DesiredModule> {
     let known: BTreeMap<_, _> = known
         .map(|(_, component)| (component.inspection.digest, &component.bytes))
         .collect();
@@ -138,12 +143,12 @@ pub(crate) fn shared<'a>(
 
 fn keep<'a>(
     store: &Store,
-    wanted: &'a [Wanted],
+    wanted: &'a [DesiredModule],
     cause: &str,
     at: u64,
 ) -> Result<u64, peal_store::StoreError> {
     let document = saved(wanted.iter().map(|(entry, _)| entry));
-    let part = |(_, component): &'a Wanted| NewPart {
+    let part = |(_, component): &'a DesiredModule| NewPart {
         digest: component.inspection.digest.0,
         bytes: &component.bytes,
         signature: component.signature.as_ref().ok().map(Signature::text),
@@ -161,7 +166,7 @@ fn keep<'a>(
 }
 
 /// A version as it was, unless something of it is missing.
-fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<Version> {
+fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<SetVersion> {
     let ModuleVersion {
         number,
         at,
@@ -171,7 +176,7 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<Version
     } = kept;
     let name = format!("version {number} of the modules");
     let capabilities = Capability::ALL.map(Capability::name);
-    let wanted = || -> Result<Vec<Wanted>, Problems> {
+    let wanted = || -> Result<Vec<DesiredModule>, Problems> {
         let missing = |why: String| Problems(vec![Problem::of_file(format!("{name}: {why}"))]);
         let entries = recalled(&document, Path::new(&name), Path::new("/"), &capabilities)?;
         if entries.len() != components.len() {
@@ -199,7 +204,7 @@ fn recall(store: &Store, kept: ModuleVersion, rules: &Modules) -> Option<Version
         entries.into_iter().zip(&components).map(of).collect()
     };
     match wanted() {
-        Ok(wanted) => Some(Version {
+        Ok(wanted) => Some(SetVersion {
             number,
             at,
             cause,

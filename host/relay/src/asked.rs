@@ -14,11 +14,11 @@ const MOST: usize = 4096;
 
 /// The number of a request of the relay's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Ask(pub u64);
+pub struct OwnRequestId(pub u64);
 
 /// Why a request is not made.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum AskError {
+pub enum OwnRequestError {
     /// There is no client yet for which it could be made, or one that is not understood.
     #[error("the program has no connection to the server that is understood")]
     NotYet,
@@ -35,7 +35,7 @@ pub enum AskError {
 
 /// Those that await their answer.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct OwnRequests {
     next: Tag,
     number: u64,
     /// How long each may take.
@@ -45,7 +45,7 @@ pub(crate) struct Asked {
 
 #[derive(Debug)]
 struct Open {
-    ask: Ask,
+    ask: OwnRequestId,
     command: CommandCode,
     wait: Wait,
 }
@@ -60,9 +60,9 @@ enum Wait {
     Late,
 }
 
-impl Asked {
-    pub(crate) fn new(patience: Duration) -> Asked {
-        Asked {
+impl OwnRequests {
+    pub(crate) fn new(patience: Duration) -> OwnRequests {
+        OwnRequests {
             next: FIRST,
             number: 0,
             patience,
@@ -71,14 +71,17 @@ impl Asked {
     }
 
     /// One more, and the tag that its answer will have.
-    pub(crate) fn open(&mut self, command: CommandCode) -> Result<(Tag, Ask), AskError> {
+    pub(crate) fn open(
+        &mut self,
+        command: CommandCode,
+    ) -> Result<(Tag, OwnRequestId), OwnRequestError> {
         if self.open.len() >= MOST {
-            return Err(AskError::Full { limit: MOST });
+            return Err(OwnRequestError::Full { limit: MOST });
         }
         while self.open.contains_key(&self.next) {
             self.count();
         }
-        let (tag, ask) = (self.next, Ask(self.number));
+        let (tag, ask) = (self.next, OwnRequestId(self.number));
         self.count();
         self.number = self.number.wrapping_add(1);
         self.open.insert(
@@ -107,13 +110,13 @@ impl Asked {
     }
 
     /// The answer with this tag has come: to which request that was one.
-    pub(crate) fn answered(&mut self, tag: Tag) -> Option<(Ask, CommandCode)> {
+    pub(crate) fn answered(&mut self, tag: Tag) -> Option<(OwnRequestId, CommandCode)> {
         self.open.remove(&tag).map(|open| (open.ask, open.command))
     }
 
     /// It is so late: from now on those are waited for that were made since that was said last. Returns those that have become late;
     /// their answers may still come.
-    pub(crate) fn tick(&mut self, now: Time) -> Vec<Ask> {
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<OwnRequestId> {
         let until = now + self.patience;
         let mut late = Vec::new();
         for open in self.open.values_mut() {

@@ -6,14 +6,14 @@ const GLANCE: usize = 4;
 
 /// A frame as it came.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct RawFrame {
     pub(crate) tag: Tag,
     pub(crate) pindex: i32,
     /// Header and payload.
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Whole {
+impl RawFrame {
     /// What stands behind the header.
     pub(crate) fn payload(&self) -> &[u8] {
         self.bytes.get(Header::LEN..).unwrap_or_default()
@@ -22,14 +22,14 @@ impl Whole {
 
 /// Cuts one direction of a connection.
 #[derive(Debug)]
-pub(crate) struct Cutter {
+pub(crate) struct FrameSplitter {
     /// The longest payload that is looked at, in bytes.
     longest: usize,
-    state: State,
+    state: SplitState,
 }
 
 #[derive(Debug)]
-enum State {
+enum SplitState {
     /// The beginning of a frame, of which nothing has passed yet.
     Beginning(Vec<u8>),
     /// A frame that passes; so many bytes of it are to come.
@@ -38,18 +38,18 @@ enum State {
     Holding { header: Header, bytes: Vec<u8> },
 }
 
-impl Cutter {
+impl FrameSplitter {
     /// At the beginning of a frame. Those with longer payloads pass.
-    pub(crate) fn new(longest: usize) -> Cutter {
-        Cutter {
+    pub(crate) fn new(longest: usize) -> FrameSplitter {
+        FrameSplitter {
             longest,
-            state: State::Beginning(Vec::new()),
+            state: SplitState::Beginning(Vec::new()),
         }
     }
 
     /// Whether another frame may be put in here: no part of one has passed of which the rest is to come.
     pub(crate) fn is_between(&self) -> bool {
-        !matches!(self.state, State::Passing(_))
+        !matches!(self.state, SplitState::Passing(_))
     }
 
     /// Takes bytes off the front of `input`: those that pass go to `out`, and a frame that is wanted is returned when it is whole.
@@ -59,10 +59,10 @@ impl Cutter {
         input: &mut &[u8],
         out: &mut Vec<u8>,
         mut is_wanted: impl FnMut(&Header, &[u8]) -> bool,
-    ) -> Option<Whole> {
+    ) -> Option<RawFrame> {
         loop {
             match &mut self.state {
-                State::Beginning(begun) => {
+                SplitState::Beginning(begun) => {
                     take(input, begun, Header::LEN);
                     let header = Header::decode(*begun.first_chunk()?);
                     let glance = GLANCE.min(header.len as usize);
@@ -74,18 +74,19 @@ impl Cutter {
                     let begun = std::mem::take(begun);
                     let payload = begun.get(Header::LEN..).unwrap_or_default();
                     if header.len as usize <= self.longest && is_wanted(&header, payload) {
-                        self.state = State::Holding {
+                        self.state = SplitState::Holding {
                             header,
                             bytes: begun,
                         };
                     } else {
                         out.extend_from_slice(&begun);
-                        self.state =
-                            State::Passing(u64::from(header.len).saturating_sub(glance as u64));
+                        self.state = SplitState::Passing(
+                            u64::from(header.len).saturating_sub(glance as u64),
+                        );
                     }
                 }
-                State::Passing(0) => self.state = State::Beginning(Vec::new()),
-                State::Passing(left) => {
+                SplitState::Passing(0) => self.state = SplitState::Beginning(Vec::new()),
+                SplitState::Passing(left) => {
                     let most = usize::try_from(*left)
                         .unwrap_or(usize::MAX)
                         .min(input.len());
@@ -96,21 +97,21 @@ impl Cutter {
                     *left = left.saturating_sub(now.len() as u64);
                     *input = later;
                     if *left == 0 {
-                        self.state = State::Beginning(Vec::new());
+                        self.state = SplitState::Beginning(Vec::new());
                     }
                 }
-                State::Holding { header, bytes } => {
+                SplitState::Holding { header, bytes } => {
                     let wanted = Header::LEN.saturating_add(header.len as usize);
                     take(input, bytes, wanted);
                     if bytes.len() < wanted {
                         return None;
                     }
-                    let whole = Whole {
+                    let whole = RawFrame {
                         tag: header.tag,
                         pindex: header.pindex,
                         bytes: std::mem::take(bytes),
                     };
-                    self.state = State::Beginning(Vec::new());
+                    self.state = SplitState::Beginning(Vec::new());
                     return Some(whole);
                 }
             }
@@ -119,9 +120,9 @@ impl Cutter {
 
     /// What is held of a frame that is not whole: the stream has ended in it.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
-        match std::mem::replace(&mut self.state, State::Beginning(Vec::new())) {
-            State::Beginning(bytes) | State::Holding { bytes, .. } => bytes,
-            State::Passing(_) => Vec::new(),
+        match std::mem::replace(&mut self.state, SplitState::Beginning(Vec::new())) {
+            SplitState::Beginning(bytes) | SplitState::Holding { bytes, .. } => bytes,
+            SplitState::Passing(_) => Vec::new(),
         }
     }
 }
@@ -152,7 +153,7 @@ mod tests {
 
     /// What passes of a stream that comes in pieces of this size, where frames of tag 1 are wanted; and how many of those there were.
     fn cut(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
-        let (mut cutter, mut out, mut wanted) = (Cutter::new(100), Vec::new(), Vec::new());
+        let (mut cutter, mut out, mut wanted) = (FrameSplitter::new(100), Vec::new(), Vec::new());
         for mut piece in stream.chunks(piece) {
             while let Some(whole) =
                 cutter.feed(&mut piece, &mut out, |header, _| header.tag == Tag(1))
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn nothing_is_put_into_the_middle_of_a_frame() {
-        let (mut cutter, mut out, stream) = (Cutter::new(100), Vec::new(), frame(101, 9));
+        let (mut cutter, mut out, stream) = (FrameSplitter::new(100), Vec::new(), frame(101, 9));
         let mut between = Vec::new();
         for mut byte in stream.chunks(1) {
             between.push(cutter.is_between());

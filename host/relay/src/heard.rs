@@ -1,5 +1,5 @@
 //! Events: what the client asked for, what is kept until it asks, and what a server sends again.
-use peal_core::{audience::Interests, class::Levels};
+use peal_core::{audience::PeerRegistrations, class::ClassFilter};
 use peal_model::{Event, Info, Infos, Proc, Range, Status, key};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 8 << 20;
 
 /// An event on its way to the client.
 #[derive(Clone, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct PackedDelivery {
     pub(crate) event: Arc<Event>,
     /// As it travels: header and payload.
     pub(crate) bytes: Vec<u8>,
@@ -22,15 +22,15 @@ pub(crate) struct Parcel {
 
 /// What a client registers for.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct RelayedRegistration {
     codes: Vec<Status>,
-    levels: Levels,
+    levels: ClassFilter,
     affected: Vec<Proc>,
 }
 
-impl Wish {
+impl RelayedRegistration {
     /// As a server reads it: `libpmix` says nothing of classes and wants both.
-    pub(crate) fn new(codes: Vec<Status>, infos: &[Info]) -> Wish {
+    pub(crate) fn new(codes: Vec<Status>, infos: &[Info]) -> RelayedRegistration {
         let filters = [
             key::PMIX_EVENT_AFFECTED_PROC,
             key::PMIX_EVENT_AFFECTED_PROCS,
@@ -39,9 +39,9 @@ impl Wish {
             .iter()
             .filter_map(|key| infos.value_of(*key))
             .filter_map(|value| value.as_procs());
-        Wish {
+        RelayedRegistration {
             codes,
-            levels: Levels::of(infos, Levels::Both),
+            levels: ClassFilter::of(infos, ClassFilter::Both),
             affected: affected.flatten().collect(),
         }
     }
@@ -49,9 +49,9 @@ impl Wish {
 
 /// What the relay knows of the client's events.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
-    interests: Interests,
-    kept: VecDeque<Parcel>,
+pub(crate) struct ClientEvents {
+    interests: PeerRegistrations,
+    kept: VecDeque<PackedDelivery>,
     bytes: usize,
     /// Events that have come, and in which epoch each came last.
     seen: VecDeque<(u64, u64)>,
@@ -59,14 +59,15 @@ pub(crate) struct Heard {
     epoch: u64,
 }
 
-impl Heard {
+impl ClientEvents {
     /// The client is registered for this. Returns what was kept for it, oldest first.
-    pub(crate) fn registers(&mut self, wish: Wish) -> Vec<Parcel> {
+    pub(crate) fn registers(&mut self, wish: RelayedRegistration) -> Vec<PackedDelivery> {
         self.interests.add(&wish.codes, wish.levels, wish.affected);
         self.acknowledged();
-        let (wanted, kept): (Vec<Parcel>, Vec<Parcel>) = std::mem::take(&mut self.kept)
-            .into_iter()
-            .partition(|parcel| self.interests.want(&parcel.event));
+        let (wanted, kept): (Vec<PackedDelivery>, Vec<PackedDelivery>) =
+            std::mem::take(&mut self.kept)
+                .into_iter()
+                .partition(|parcel| self.interests.want(&parcel.event));
         self.kept = kept.into();
         self.bytes = self.kept.iter().map(|parcel| parcel.bytes.len()).sum();
         wanted
@@ -84,7 +85,7 @@ impl Heard {
     }
 
     /// An event that is to go to the client: it is returned if that asked for it, else it is kept.
-    pub(crate) fn send(&mut self, parcel: Parcel) -> Option<Parcel> {
+    pub(crate) fn send(&mut self, parcel: PackedDelivery) -> Option<PackedDelivery> {
         if self.interests.want(&parcel.event) {
             return Some(parcel);
         }

@@ -1,13 +1,13 @@
 //! The two streams of a connection that is understood, and what happens in them.
 use crate::{
-    asked::{Ask, AskError, Asked},
-    cut::{Cutter, Whole},
-    heard::{Heard, Parcel, Wish},
-    relay::{Happening, Out, Side, Verdict},
+    asked::{OwnRequestError, OwnRequestId, OwnRequests},
+    cut::{FrameSplitter, RawFrame},
+    heard::{ClientEvents, PackedDelivery, RelayedRegistration},
+    relay::{EventDisposition, Out, ProxyEvent, ProxySide},
 };
 use peal_core::Time;
 use peal_model::{CommandCode, Event, Proc, Request, Status};
-use peal_wire::{Codec, Frame, Header, Hello, Limits, Tag, Welcome, WireError};
+use peal_wire::{Codec, DecodeLimits, Frame, Header, Hello, Tag, Welcome, WireError};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -23,12 +23,12 @@ pub(crate) struct Joined {
     codec: Codec,
     /// What stands in the headers of the client's frames.
     pindex: i32,
-    up: Cutter,
-    down: Cutter,
-    asked: Asked,
-    heard: Heard,
+    up: FrameSplitter,
+    down: FrameSplitter,
+    asked: OwnRequests,
+    heard: ClientEvents,
     /// Registrations of the client whose answer is to come.
-    registering: BTreeMap<Tag, Wish>,
+    registering: BTreeMap<Tag, RelayedRegistration>,
     /// Frames of the relay's, to be put in where one of the stream ends.
     to_server: VecDeque<Vec<u8>>,
     to_client: VecDeque<Vec<u8>>,
@@ -41,9 +41,9 @@ pub(crate) struct Joined {
 #[derive(Debug)]
 struct Waiting {
     number: u64,
-    parcel: Parcel,
+    parcel: PackedDelivery,
     pindex: i32,
-    verdict: Option<Verdict>,
+    verdict: Option<EventDisposition>,
 }
 
 impl Joined {
@@ -51,7 +51,7 @@ impl Joined {
     pub(crate) fn new(
         hello: &Hello,
         welcome: Welcome,
-        limits: Limits,
+        limits: DecodeLimits,
         patience: Duration,
     ) -> Option<(Joined, Option<Proc>)> {
         let (pindex, name) = match welcome {
@@ -63,10 +63,10 @@ impl Joined {
         let joined = Joined {
             codec: Codec::of(hello, limits),
             pindex,
-            up: Cutter::new(limits.max_message),
-            down: Cutter::new(limits.max_message),
-            asked: Asked::new(patience),
-            heard: Heard::default(),
+            up: FrameSplitter::new(limits.max_message),
+            down: FrameSplitter::new(limits.max_message),
+            asked: OwnRequests::new(patience),
+            heard: ClientEvents::default(),
             registering: BTreeMap::new(),
             to_server: VecDeque::new(),
             to_client: VecDeque::new(),
@@ -78,8 +78,11 @@ impl Joined {
     }
 
     /// Asks the server for something as the client.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Ask, AskError> {
-        let payload = self.codec.encode_request(request).map_err(AskError::Pack)?;
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
+        let payload = self
+            .codec
+            .encode_request(request)
+            .map_err(OwnRequestError::Pack)?;
         let (tag, ask) = self.asked.open(request.command())?;
         let frame = Frame {
             pindex: self.pindex,
@@ -87,22 +90,22 @@ impl Joined {
             payload,
         };
         self.to_server
-            .push_back(frame.encode().map_err(AskError::Pack)?);
+            .push_back(frame.encode().map_err(OwnRequestError::Pack)?);
         Ok(ask)
     }
 
     /// Hands the client an event that did not come from the server.
     pub(crate) fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
         let bytes = self.packed(&event, 0)?;
-        self.send(Parcel { event, bytes });
+        self.send(PackedDelivery { event, bytes });
         Ok(())
     }
 
     /// What is held of a frame of one side that will never be whole.
-    pub(crate) fn rest(&mut self, of: Side) -> Vec<u8> {
+    pub(crate) fn rest(&mut self, of: ProxySide) -> Vec<u8> {
         match of {
-            Side::Client => self.up.rest(),
-            Side::Server => self.down.rest(),
+            ProxySide::Client => self.up.rest(),
+            ProxySide::Server => self.down.rest(),
         }
     }
 
@@ -141,7 +144,8 @@ impl Joined {
                 Ok(Request::RegisterEvents { codes, infos })
                     if self.registering.len() < REGISTERING =>
                 {
-                    self.registering.insert(whole.tag, Wish::new(codes, &infos));
+                    self.registering
+                        .insert(whole.tag, RelayedRegistration::new(codes, &infos));
                     out.server.extend(whole.bytes);
                 }
                 Ok(Request::DeregisterEvents { codes }) => {
@@ -154,7 +158,7 @@ impl Joined {
     }
 
     /// A deregistration without the codes that handlers want.
-    fn without(&self, own: &BTreeSet<Status>, codes: Vec<Status>, whole: Whole) -> Vec<u8> {
+    fn without(&self, own: &BTreeSet<Status>, codes: Vec<Status>, whole: RawFrame) -> Vec<u8> {
         if !codes.iter().any(|code| own.contains(code)) {
             return whole.bytes;
         }
@@ -199,7 +203,7 @@ impl Joined {
                     self.heard.acknowledged();
                 }
                 out.happenings
-                    .push_back(Happening::Answered { ask, outcome });
+                    .push_back(ProxyEvent::Answered { ask, outcome });
             } else {
                 self.registered(whole, out);
             }
@@ -207,7 +211,7 @@ impl Joined {
     }
 
     /// The answer to a registration of the client; behind it comes what was kept.
-    fn registered(&mut self, whole: Whole, out: &mut Out) {
+    fn registered(&mut self, whole: RawFrame, out: &mut Out) {
         let wish = self.registering.remove(&whole.tag);
         let reply = self
             .codec
@@ -220,7 +224,7 @@ impl Joined {
         }
     }
 
-    fn event(&mut self, whole: Whole, out: &mut Out) {
+    fn event(&mut self, whole: RawFrame, out: &mut Out) {
         let Ok(event) = self.codec.decode_event(whole.payload()) else {
             // Its client may understand it.
             self.to_client.push_back(whole.bytes);
@@ -232,11 +236,11 @@ impl Joined {
         let (number, event) = (self.number, Arc::new(event));
         self.number = self.number.wrapping_add(1);
         self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
-        out.happenings.push_back(Happening::Event {
+        out.happenings.push_back(ProxyEvent::Event {
             number,
             event: event.clone(),
         });
-        let parcel = Parcel {
+        let parcel = PackedDelivery {
             event,
             bytes: whole.bytes,
         };
@@ -249,7 +253,7 @@ impl Joined {
     }
 
     /// What handlers make of an event.
-    pub(crate) fn decided(&mut self, number: u64, verdict: Verdict) {
+    pub(crate) fn decided(&mut self, number: u64, verdict: EventDisposition) {
         if let Some(waiting) = self
             .waiting
             .iter_mut()
@@ -271,23 +275,23 @@ impl Joined {
         {
             self.waiting_bytes = self.waiting_bytes.saturating_sub(parcel.bytes.len());
             match verdict {
-                Some(Verdict::Pass(results)) if !results.is_empty() => {
+                Some(EventDisposition::Pass(results)) if !results.is_empty() => {
                     let mut event = Arc::unwrap_or_clone(parcel.event);
                     event.infos.extend(results);
                     // With too much behind it, it goes as it came.
                     let bytes = self.packed(&event, pindex).unwrap_or(parcel.bytes);
-                    self.send(Parcel {
+                    self.send(PackedDelivery {
                         event: Arc::new(event),
                         bytes,
                     });
                 }
-                Some(Verdict::Pass(_)) => self.send(parcel),
-                Some(Verdict::Stop) | None => {}
+                Some(EventDisposition::Pass(_)) => self.send(parcel),
+                Some(EventDisposition::Stop) | None => {}
             }
         }
     }
 
-    fn send(&mut self, parcel: Parcel) {
+    fn send(&mut self, parcel: PackedDelivery) {
         self.to_client
             .extend(self.heard.send(parcel).map(|parcel| parcel.bytes));
     }
@@ -308,7 +312,7 @@ impl Joined {
             self.asked
                 .tick(now)
                 .into_iter()
-                .map(|ask| Happening::Late { ask }),
+                .map(|ask| ProxyEvent::Late { ask }),
         );
         self.asked.deadline()
     }

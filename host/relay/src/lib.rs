@@ -26,5 +26,5 @@ mod heard;
 mod joined;
 mod relay;
 
-pub use asked::{Ask, AskError};
-pub use relay::{Happening, Relay, Side, Verdict};
+pub use asked::{OwnRequestError, OwnRequestId};
+pub use relay::{ClientProxy, EventDisposition, ProxyEvent, ProxySide};

@@ -1,11 +1,11 @@
 //! A connection from its first byte: the handshake, and what is asked of the relay.
 use crate::{
-    asked::{Ask, AskError},
+    asked::{OwnRequestError, OwnRequestId},
     joined::Joined,
 };
 use peal_core::Time;
 use peal_model::{Event, Info, Proc, Reply, Request, Status};
-use peal_wire::{Hello, HelloDecoder, Limits, WelcomeDecoder, WireError};
+use peal_wire::{DecodeLimits, Hello, HelloDecoder, WelcomeDecoder, WireError};
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
@@ -17,7 +17,7 @@ const WAITING: usize = 16 << 20;
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
+pub enum ProxySide {
     /// The program.
     Client,
     /// Its server.
@@ -26,7 +26,7 @@ pub enum Side {
 
 /// What becomes of an event.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Verdict {
+pub enum EventDisposition {
     /// It goes to the client, with these infos behind its own.
     Pass(Vec<Info>),
     /// It has been dealt with and ends here.
@@ -35,7 +35,7 @@ pub enum Verdict {
 
 /// Something that whoever runs the relay should know.
 #[derive(Debug)]
-pub enum Happening {
+pub enum ProxyEvent {
     /// The server has welcomed the client, which is this proc.
     Welcomed(Option<Proc>),
     /// From here on nothing is understood and everything is passed on as it comes.
@@ -50,23 +50,23 @@ pub enum Happening {
     /// The answer to a request of the relay's.
     Answered {
         /// To which one.
-        ask: Ask,
+        ask: OwnRequestId,
         /// What it says.
         outcome: Result<Reply, WireError>,
     },
     /// A request of the relay's has not been answered in time. The answer may still come.
     Late {
         /// Which one.
-        ask: Ask,
+        ask: OwnRequestId,
     },
 }
 
 /// A connection between a client and its server.
 #[derive(Debug)]
-pub struct Relay {
-    limits: Limits,
+pub struct ClientProxy {
+    limits: DecodeLimits,
     patience: Duration,
-    phase: Phase,
+    phase: ProxyPhase,
     /// The codes that handlers want; `Status::DEFAULT_HANDLER` stands for all.
     own: BTreeSet<Status>,
     out: Out,
@@ -77,11 +77,11 @@ pub struct Relay {
 pub(crate) struct Out {
     pub(crate) client: Vec<u8>,
     pub(crate) server: Vec<u8>,
-    pub(crate) happenings: VecDeque<Happening>,
+    pub(crate) happenings: VecDeque<ProxyEvent>,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum ProxyPhase {
     /// The client has not said hello yet.
     Hello(HelloDecoder),
     /// The server has not answered it yet.
@@ -90,12 +90,12 @@ enum Phase {
     Blind,
 }
 
-impl Relay {
+impl ClientProxy {
     /// Before the client has said anything. The server has so long for the relay's own requests; what the client asks for is between
     /// the two.
-    pub fn new(limits: Limits, patience: Duration) -> Relay {
-        let phase = Phase::Hello(HelloDecoder::new(limits));
-        Relay {
+    pub fn new(limits: DecodeLimits, patience: Duration) -> ClientProxy {
+        let phase = ProxyPhase::Hello(HelloDecoder::new(limits));
+        ClientProxy {
             limits,
             patience,
             phase,
@@ -105,7 +105,7 @@ impl Relay {
     }
 
     /// Handlers want events of these codes (none: of every code) beside those that they want already.
-    pub fn want(&mut self, codes: &[Status]) -> Result<(), AskError> {
+    pub fn want(&mut self, codes: &[Status]) -> Result<(), OwnRequestError> {
         let all = [Status::DEFAULT_HANDLER];
         let codes = if codes.is_empty() { &all[..] } else { codes };
         let new: Vec<Status> = codes
@@ -120,8 +120,8 @@ impl Relay {
         }
     }
 
-    fn register(&mut self, codes: &[Status]) -> Result<(), AskError> {
-        let Phase::Joined(joined) = &mut self.phase else {
+    fn register(&mut self, codes: &[Status]) -> Result<(), OwnRequestError> {
+        let ProxyPhase::Joined(joined) = &mut self.phase else {
             return Ok(());
         };
         let (all, some): (Vec<Status>, Vec<Status>) = codes
@@ -142,9 +142,9 @@ impl Relay {
     }
 
     /// Asks the server for something as the client. The answer is a [`Happening`]; it need not come.
-    pub fn ask(&mut self, request: &Request) -> Result<Ask, AskError> {
-        let Phase::Joined(joined) = &mut self.phase else {
-            return Err(AskError::NotYet);
+    pub fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
+        let ProxyPhase::Joined(joined) = &mut self.phase else {
+            return Err(OwnRequestError::NotYet);
         };
         let ask = joined.ask(request)?;
         joined.flush(&mut self.out);
@@ -153,7 +153,7 @@ impl Relay {
 
     /// Hands the client an event that did not come from the server, if it asked for such.
     pub fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
-        let Phase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Joined(joined) = &mut self.phase else {
             return Ok(());
         };
         joined.deliver(event)?;
@@ -162,30 +162,30 @@ impl Relay {
     }
 
     /// Takes what one side sends.
-    pub fn feed(&mut self, from: Side, mut bytes: &[u8]) {
+    pub fn feed(&mut self, from: ProxySide, mut bytes: &[u8]) {
         match from {
-            Side::Client => self.client_says(&mut bytes),
-            Side::Server => self.server_says(&mut bytes),
+            ProxySide::Client => self.client_says(&mut bytes),
+            ProxySide::Server => self.server_says(&mut bytes),
         }
-        if let Phase::Joined(joined) = &mut self.phase {
+        if let ProxyPhase::Joined(joined) = &mut self.phase {
             joined.flush(&mut self.out);
         }
     }
 
     /// One side sends nothing more. What is held of a frame that will never be whole goes on as it is.
-    pub fn ended(&mut self, side: Side) {
-        let Phase::Joined(joined) = &mut self.phase else {
+    pub fn ended(&mut self, side: ProxySide) {
+        let ProxyPhase::Joined(joined) = &mut self.phase else {
             return;
         };
         match side {
-            Side::Client => self.out.server.extend(joined.rest(side)),
-            Side::Server => self.out.client.extend(joined.rest(side)),
+            ProxySide::Client => self.out.server.extend(joined.rest(side)),
+            ProxySide::Server => self.out.client.extend(joined.rest(side)),
         }
     }
 
     /// What handlers make of an event.
-    pub fn decided(&mut self, number: u64, verdict: Verdict) {
-        let Phase::Joined(joined) = &mut self.phase else {
+    pub fn decided(&mut self, number: u64, verdict: EventDisposition) {
+        let ProxyPhase::Joined(joined) = &mut self.phase else {
             return;
         };
         joined.decided(number, verdict);
@@ -195,42 +195,42 @@ impl Relay {
     /// It is so late. The relay's own requests are waited for from the first time on that this is said after they were made. Returns
     /// when it should be said again, unless something happens before.
     pub fn tick(&mut self, now: Time) -> Option<Time> {
-        let Phase::Joined(joined) = &mut self.phase else {
+        let ProxyPhase::Joined(joined) = &mut self.phase else {
             return None;
         };
         joined.tick(now, &mut self.out)
     }
 
     /// What is to be sent to one side.
-    pub fn take(&mut self, to: Side) -> Vec<u8> {
+    pub fn take(&mut self, to: ProxySide) -> Vec<u8> {
         std::mem::take(match to {
-            Side::Client => &mut self.out.client,
-            Side::Server => &mut self.out.server,
+            ProxySide::Client => &mut self.out.client,
+            ProxySide::Server => &mut self.out.server,
         })
     }
 
     /// What has happened next.
-    pub fn happening(&mut self) -> Option<Happening> {
+    pub fn happening(&mut self) -> Option<ProxyEvent> {
         self.out.happenings.pop_front()
     }
 
     /// Whether so much waits for handlers that the server should be read no further.
     pub fn is_full(&self) -> bool {
-        matches!(&self.phase, Phase::Joined(joined) if joined.waiting_bytes() > WAITING)
+        matches!(&self.phase, ProxyPhase::Joined(joined) if joined.waiting_bytes() > WAITING)
     }
 
     /// Whether no event waits for handlers.
     pub fn is_settled(&self) -> bool {
-        !matches!(&self.phase, Phase::Joined(joined) if !joined.is_settled())
+        !matches!(&self.phase, ProxyPhase::Joined(joined) if !joined.is_settled())
     }
 
-    fn blind(&mut self, error: Option<WireError>) {
-        self.phase = Phase::Blind;
-        self.out.happenings.push_back(Happening::Blind(error));
+    fn pass_through(&mut self, error: Option<WireError>) {
+        self.phase = ProxyPhase::Blind;
+        self.out.happenings.push_back(ProxyEvent::Blind(error));
     }
 
     fn client_says(&mut self, input: &mut &[u8]) {
-        if let Phase::Hello(decoder) = &mut self.phase {
+        if let ProxyPhase::Hello(decoder) = &mut self.phase {
             let all = *input;
             match decoder.feed(input) {
                 Ok(hello) => {
@@ -238,27 +238,27 @@ impl Relay {
                     if let Some(hello) = hello {
                         let decoder =
                             WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
-                        self.phase = Phase::Welcome(Box::new(hello), decoder);
+                        self.phase = ProxyPhase::Welcome(Box::new(hello), decoder);
                     }
                 }
                 Err(error) => {
                     *input = all;
-                    self.blind(Some(error));
+                    self.pass_through(Some(error));
                 }
             }
         }
-        if matches!(self.phase, Phase::Welcome(..)) && !input.is_empty() {
+        if matches!(self.phase, ProxyPhase::Welcome(..)) && !input.is_empty() {
             // Nobody knows a client that does not wait for its welcome.
-            self.blind(None);
+            self.pass_through(None);
         }
         match &mut self.phase {
-            Phase::Joined(joined) => joined.client_says(input, &self.own, &mut self.out),
+            ProxyPhase::Joined(joined) => joined.client_says(input, &self.own, &mut self.out),
             _ => self.out.server.extend(std::mem::take(input)),
         }
     }
 
     fn server_says(&mut self, input: &mut &[u8]) {
-        if let Phase::Welcome(hello, decoder) = &mut self.phase {
+        if let ProxyPhase::Welcome(hello, decoder) = &mut self.phase {
             let all = *input;
             let fed = decoder.feed(input);
             match fed {
@@ -268,24 +268,24 @@ impl Relay {
                         .map(|welcome| Joined::new(hello, welcome, self.limits, self.patience));
                     match joined {
                         Some(Some((joined, me))) => {
-                            self.phase = Phase::Joined(Box::new(joined));
-                            self.out.happenings.push_back(Happening::Welcomed(me));
+                            self.phase = ProxyPhase::Joined(Box::new(joined));
+                            self.out.happenings.push_back(ProxyEvent::Welcomed(me));
                             let own: Vec<Status> = self.own.iter().copied().collect();
                             // There is room for the first requests, and they can be packed.
                             let _ = self.register(&own);
                         }
-                        Some(None) => self.blind(None),
+                        Some(None) => self.pass_through(None),
                         None => {}
                     }
                 }
                 Err(error) => {
                     *input = all;
-                    self.blind(Some(error));
+                    self.pass_through(Some(error));
                 }
             }
         }
         match &mut self.phase {
-            Phase::Joined(joined) => joined.server_says(input, &self.own, &mut self.out),
+            ProxyPhase::Joined(joined) => joined.server_says(input, &self.own, &mut self.out),
             _ => self.out.client.extend(std::mem::take(input)),
         }
     }

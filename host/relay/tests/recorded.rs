@@ -25,8 +25,8 @@ fn they_are_cut_as_they_came() {
         .into_iter()
         .find(|(name, _)| name == "client-basic")
         .unwrap();
-    let mut relay = peal_relay::Relay::new(
-        peal_wire::Limits::default(),
+    let mut relay = peal_relay::ClientProxy::new(
+        peal_wire::DecodeLimits::default(),
         std::time::Duration::from_secs(1),
     );
     let mut rest = data.as_slice();
@@ -36,15 +36,15 @@ fn they_are_cut_as_they_came() {
         rest = behind;
         relay.feed(
             if length & 1 == 0 {
-                peal_relay::Side::Client
+                peal_relay::ProxySide::Client
             } else {
-                peal_relay::Side::Server
+                peal_relay::ProxySide::Server
             },
             piece,
         );
         welcomed |= matches!(
             relay.happening(),
-            Some(peal_relay::Happening::Welcomed(Some(_)))
+            Some(peal_relay::ProxyEvent::Welcomed(Some(_)))
         );
     }
     assert!(welcomed);

@@ -10,10 +10,10 @@ use peal_model::{
     CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value,
     code,
 };
-use peal_relay::{Ask, Happening, Relay, Side, Verdict};
+use peal_relay::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
 use peal_wire::{
-    BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Hello, Limits,
-    PeerKind, Tag, User, Welcome,
+    BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Encoding, Frame, FrameDecoder,
+    GDS_HASH, Hello, PeerKind, Tag, Welcome,
 };
 use proptest::prelude::*;
 use std::{sync::Arc, time::Duration};
@@ -28,7 +28,7 @@ fn me() -> Proc {
 
 fn hello() -> Hello {
     let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
-    let credential = Credential::Native(User { uid: 7, gid: 8 });
+    let credential = Credential::Native(ClaimedUser { uid: 7, gid: 8 });
     let (peer, release) = (PeerKind::Client(me()), "4.2.2rc2".parse().unwrap());
     Hello {
         credential,
@@ -43,7 +43,7 @@ fn hello() -> Hello {
 
 /// Both ends of a relayed connection.
 struct Stage {
-    relay: Relay,
+    relay: ClientProxy,
     codec: Codec,
     next: u32,
     client: FrameDecoder,
@@ -53,18 +53,20 @@ struct Stage {
 impl Stage {
     /// Welcomed, with handlers that want these codes.
     fn new(wanted: &[Status]) -> Stage {
-        let (limits, hello) = (Limits::default(), hello());
-        let mut relay = Relay::new(limits, PATIENCE);
+        let (limits, hello) = (DecodeLimits::default(), hello());
+        let mut relay = ClientProxy::new(limits, PATIENCE);
         if !wanted.is_empty() {
             relay.want(wanted).unwrap();
         }
         let said = hello.encode(limits).unwrap();
-        relay.feed(Side::Client, &said);
-        assert_eq!(relay.take(Side::Server), said);
+        relay.feed(ProxySide::Client, &said);
+        assert_eq!(relay.take(ProxySide::Server), said);
         let welcome = Welcome::Client { index: 5 }.encode();
-        relay.feed(Side::Server, &welcome);
-        assert_eq!(relay.take(Side::Client), welcome);
-        assert!(matches!(relay.happening(), Some(Happening::Welcomed(Some(proc))) if proc == me()));
+        relay.feed(ProxySide::Server, &welcome);
+        assert_eq!(relay.take(ProxySide::Client), welcome);
+        assert!(
+            matches!(relay.happening(), Some(ProxyEvent::Welcomed(Some(proc))) if proc == me())
+        );
         let (client, server) = (FrameDecoder::new(&limits), FrameDecoder::new(&limits));
         Stage {
             relay,
@@ -76,9 +78,9 @@ impl Stage {
     }
 
     /// What has come to one side.
-    fn at(&mut self, side: Side) -> Vec<Frame> {
+    fn at(&mut self, side: ProxySide) -> Vec<Frame> {
         let bytes = self.relay.take(side);
-        let decoder = if side == Side::Client {
+        let decoder = if side == ProxySide::Client {
             &mut self.client
         } else {
             &mut self.server
@@ -98,7 +100,7 @@ impl Stage {
             payload: self.codec.encode_request(request).unwrap(),
         };
         self.next += 1;
-        self.relay.feed(Side::Client, &frame.encode().unwrap());
+        self.relay.feed(ProxySide::Client, &frame.encode().unwrap());
         frame
     }
 
@@ -110,7 +112,7 @@ impl Stage {
             tag,
             payload,
         };
-        self.relay.feed(Side::Server, &frame.encode().unwrap());
+        self.relay.feed(ProxySide::Server, &frame.encode().unwrap());
         frame
     }
 
@@ -121,7 +123,7 @@ impl Stage {
             tag: Tag::NOTIFY,
             payload: self.codec.encode_event(event).unwrap(),
         };
-        self.relay.feed(Side::Server, &frame.encode().unwrap());
+        self.relay.feed(ProxySide::Server, &frame.encode().unwrap());
         frame
     }
 
@@ -131,16 +133,16 @@ impl Stage {
             codes: codes.to_vec(),
             infos: Vec::new(),
         });
-        assert_eq!(self.at(Side::Server), std::slice::from_ref(&asked));
+        assert_eq!(self.at(ProxySide::Server), std::slice::from_ref(&asked));
         let answer = self.answers(asked.tag, code::PMIX_SUCCESS);
-        assert_eq!(self.at(Side::Client)[0], answer);
+        assert_eq!(self.at(ProxySide::Client)[0], answer);
     }
 
     /// The number of the event that waits for handlers.
     fn waiting(&mut self) -> u64 {
         loop {
             match self.relay.happening() {
-                Some(Happening::Event { number, .. }) => return number,
+                Some(ProxyEvent::Event { number, .. }) => return number,
                 Some(_) => {}
                 None => panic!("no event waits"),
             }
@@ -149,7 +151,7 @@ impl Stage {
 
     /// The relay's own registrations are acknowledged.
     fn acknowledge(&mut self) {
-        for frame in self.at(Side::Server) {
+        for frame in self.at(ProxySide::Server) {
             assert_eq!(
                 self.codec.command_of(&frame.payload),
                 Some(CommandCode::RegisterEvents)
@@ -157,7 +159,11 @@ impl Stage {
             assert_eq!(frame.pindex, 5, "as the client's");
             self.answers(frame.tag, code::PMIX_SUCCESS);
         }
-        assert_eq!(self.at(Side::Client), [], "the client hears nothing of it");
+        assert_eq!(
+            self.at(ProxySide::Client),
+            [],
+            "the client hears nothing of it"
+        );
     }
 }
 
@@ -179,13 +185,21 @@ fn handlers_are_registered_and_the_client_hears_what_it_asked_for_and_nothing_el
     stage.registers(&[OTHER]);
     stage.raises(&event(NEWS, 1));
     let number = stage.waiting();
-    stage.relay.decided(number, Verdict::Pass(Vec::new()));
-    assert_eq!(stage.at(Side::Client), [], "only handlers asked for it");
+    stage
+        .relay
+        .decided(number, EventDisposition::Pass(Vec::new()));
+    assert_eq!(
+        stage.at(ProxySide::Client),
+        [],
+        "only handlers asked for it"
+    );
     let wanted = stage.raises(&event(OTHER, 2));
     let number = stage.waiting();
-    assert_eq!(stage.at(Side::Client), [], "it waits for the handlers");
-    stage.relay.decided(number, Verdict::Pass(Vec::new()));
-    assert_eq!(stage.at(Side::Client), [wanted], "as it came");
+    assert_eq!(stage.at(ProxySide::Client), [], "it waits for the handlers");
+    stage
+        .relay
+        .decided(number, EventDisposition::Pass(Vec::new()));
+    assert_eq!(stage.at(ProxySide::Client), [wanted], "as it came");
 }
 
 #[test]
@@ -198,14 +212,14 @@ fn results_follow_the_infos_and_what_is_complete_ends() {
     let number = stage.waiting();
     stage
         .relay
-        .decided(number, Verdict::Pass(vec![result.clone()]));
-    let came = stage.at(Side::Client);
+        .decided(number, EventDisposition::Pass(vec![result.clone()]));
+    let came = stage.at(ProxySide::Client);
     let heard = stage.codec.decode_event(&came[0].payload).unwrap();
     assert_eq!(heard.infos[1..], [result]);
     stage.raises(&event(NEWS, 2));
     let number = stage.waiting();
-    stage.relay.decided(number, Verdict::Stop);
-    assert_eq!(stage.at(Side::Client), []);
+    stage.relay.decided(number, EventDisposition::Stop);
+    assert_eq!(stage.at(ProxySide::Client), []);
     assert!(stage.relay.is_settled());
 }
 
@@ -218,11 +232,11 @@ fn events_keep_their_order_and_answers_overtake_them() {
     let (one, two) = (stage.waiting(), stage.waiting());
     let asked = stage.asks(&Request::Finalize);
     let answer = stage.answers(asked.tag, code::PMIX_SUCCESS);
-    assert_eq!(stage.at(Side::Client), [answer]);
-    stage.relay.decided(two, Verdict::Pass(Vec::new()));
-    assert_eq!(stage.at(Side::Client), []);
-    stage.relay.decided(one, Verdict::Pass(Vec::new()));
-    assert_eq!(stage.at(Side::Client), [first, second]);
+    assert_eq!(stage.at(ProxySide::Client), [answer]);
+    stage.relay.decided(two, EventDisposition::Pass(Vec::new()));
+    assert_eq!(stage.at(ProxySide::Client), []);
+    stage.relay.decided(one, EventDisposition::Pass(Vec::new()));
+    assert_eq!(stage.at(ProxySide::Client), [first, second]);
 }
 
 #[test]
@@ -231,15 +245,17 @@ fn what_came_too_early_is_kept_until_the_client_registers_and_comes_once() {
     stage.acknowledge();
     let early = stage.raises(&event(NEWS, 1));
     let number = stage.waiting();
-    stage.relay.decided(number, Verdict::Pass(Vec::new()));
-    assert_eq!(stage.at(Side::Client), []);
+    stage
+        .relay
+        .decided(number, EventDisposition::Pass(Vec::new()));
+    assert_eq!(stage.at(ProxySide::Client), []);
     let asked = stage.asks(&Request::RegisterEvents {
         codes: vec![NEWS],
         infos: Vec::new(),
     });
     let answer = stage.answers(asked.tag, code::PMIX_SUCCESS);
     assert_eq!(
-        stage.at(Side::Client),
+        stage.at(ProxySide::Client),
         [answer, early],
         "behind the acknowledgement"
     );
@@ -266,15 +282,17 @@ fn a_client_cannot_deregister_for_handlers() {
     stage.asks(&Request::DeregisterEvents {
         codes: vec![NEWS, OTHER],
     });
-    let sent = stage.at(Side::Server);
+    let sent = stage.at(ProxySide::Server);
     let told = stage.codec.decode_request(&sent[0].payload).unwrap();
     assert_eq!(told, Request::DeregisterEvents { codes: vec![OTHER] });
     stage.asks(&Request::DeregisterEvents { codes: vec![NEWS] });
-    assert_eq!(stage.at(Side::Server), []);
+    assert_eq!(stage.at(ProxySide::Server), []);
     stage.raises(&event(NEWS, 1));
     let number = stage.waiting();
-    stage.relay.decided(number, Verdict::Pass(Vec::new()));
-    assert_eq!(stage.at(Side::Client), [], "it wants it no more");
+    stage
+        .relay
+        .decided(number, EventDisposition::Pass(Vec::new()));
+    assert_eq!(stage.at(ProxySide::Client), [], "it wants it no more");
 }
 
 #[test]
@@ -285,12 +303,12 @@ fn requests_of_handlers_are_answered_to_them_alone() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let ask: Ask = stage.relay.ask(&log).unwrap();
-    let sent = stage.at(Side::Server);
+    let ask: OwnRequestId = stage.relay.ask(&log).unwrap();
+    let sent = stage.at(ProxySide::Server);
     assert_eq!(stage.codec.decode_request(&sent[0].payload).unwrap(), log);
     stage.answers(sent[0].tag, code::PMIX_ERR_NOT_SUPPORTED);
-    assert_eq!(stage.at(Side::Client), []);
-    let Some(Happening::Answered {
+    assert_eq!(stage.at(ProxySide::Client), []);
+    let Some(ProxyEvent::Answered {
         ask: answered,
         outcome,
     }) = stage.relay.happening()
@@ -309,15 +327,15 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
     let late = |stage: &mut Stage| {
         let happenings = std::iter::from_fn(|| stage.relay.happening());
         let late = happenings.filter_map(|one| {
-            if let Happening::Late { ask } = one {
+            if let ProxyEvent::Late { ask } = one {
                 Some(ask)
             } else {
                 None
             }
         });
-        late.collect::<Vec<Ask>>()
+        late.collect::<Vec<OwnRequestId>>()
     };
-    let registered = stage.at(Side::Server);
+    let registered = stage.at(ProxySide::Server);
     assert_eq!(
         stage.relay.tick(Time(1000)),
         Some(Time(1100)),
@@ -329,7 +347,7 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
         directives: Vec::new(),
     };
     let ask = stage.relay.ask(&log).unwrap();
-    let asked = stage.at(Side::Server);
+    let asked = stage.at(ProxySide::Server);
     assert_eq!(stage.relay.tick(Time(1050)), Some(Time(1100)));
     stage.answers(registered[0].tag, code::PMIX_SUCCESS);
     assert_eq!(
@@ -348,12 +366,12 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
     assert_eq!(late(&mut stage), [], "it is told once");
     stage.answers(asked[0].tag, code::PMIX_SUCCESS);
     assert_eq!(
-        stage.at(Side::Client),
+        stage.at(ProxySide::Client),
         [],
         "nor is the answer the client's when it comes"
     );
     assert!(
-        matches!(stage.relay.happening(), Some(Happening::Answered { ask: answered, .. }) if answered == ask)
+        matches!(stage.relay.happening(), Some(ProxyEvent::Answered { ask: answered, .. }) if answered == ask)
     );
     // What the client asks for is between the two.
     stage.asks(&log);
@@ -366,7 +384,7 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
     stage.registers(&[NEWS]);
     stage.relay.deliver(Arc::new(event(NEWS, 1))).unwrap();
     stage.relay.deliver(Arc::new(event(OTHER, 2))).unwrap();
-    let heard = stage.at(Side::Client);
+    let heard = stage.at(ProxySide::Client);
     assert_eq!(heard.len(), 1);
     assert_eq!(
         stage.codec.decode_event(&heard[0].payload).unwrap(),
@@ -376,16 +394,19 @@ fn events_of_handlers_reach_the_client_that_asked_for_them() {
 
 #[test]
 fn what_is_not_understood_passes() {
-    let mut relay = Relay::new(Limits::default(), PATIENCE);
+    let mut relay = ClientProxy::new(DecodeLimits::default(), PATIENCE);
     relay.want(&[NEWS]).unwrap();
     let strange = b"GET / HTTP/1.1\r\n\r\n";
-    relay.feed(Side::Client, strange);
-    relay.feed(Side::Server, strange);
+    relay.feed(ProxySide::Client, strange);
+    relay.feed(ProxySide::Server, strange);
     assert_eq!(
-        (relay.take(Side::Client), relay.take(Side::Server)),
+        (relay.take(ProxySide::Client), relay.take(ProxySide::Server)),
         (strange.to_vec(), strange.to_vec())
     );
-    assert!(matches!(relay.happening(), Some(Happening::Blind(Some(_)))));
+    assert!(matches!(
+        relay.happening(),
+        Some(ProxyEvent::Blind(Some(_)))
+    ));
 }
 
 /// What may be said in a conversation.
@@ -448,25 +469,25 @@ proptest! {
                 }
             }
             // What is left of the frame before may be behind what handlers want.
-            for (side, rest) in [(Side::Client, &mut rest_up), (Side::Server, &mut rest_down)] {
+            for (side, rest) in [(ProxySide::Client, &mut rest_up), (ProxySide::Server, &mut rest_down)] {
                 let now: Vec<u8> = rest.drain(..piece.min(rest.len())).collect();
                 stage.relay.feed(side, &now);
             }
         }
-        for (side, rest) in [(Side::Client, rest_up), (Side::Server, rest_down)] {
+        for (side, rest) in [(ProxySide::Client, rest_up), (ProxySide::Server, rest_down)] {
             rest.chunks(piece).for_each(|piece| stage.relay.feed(side, piece));
         }
         while let Some(happening) = stage.relay.happening() {
-            if let Happening::Event { number, .. } = happening {
-                stage.relay.decided(number, Verdict::Pass(Vec::new()));
+            if let ProxyEvent::Event { number, .. } = happening {
+                stage.relay.decided(number, EventDisposition::Pass(Vec::new()));
             }
         }
         let (own, of_client): (Vec<Frame>, Vec<Frame>) =
-            stage.at(Side::Server).into_iter().partition(|frame| frame.tag >= Tag(1 << 30));
+            stage.at(ProxySide::Server).into_iter().partition(|frame| frame.tag >= Tag(1 << 30));
         prop_assert_eq!(of_client, up);
         prop_assert_eq!(own.len(), asks);
         let is_event = |frame: &Frame| frame.tag == Tag::NOTIFY;
-        let (events, answers): (Vec<Frame>, Vec<Frame>) = stage.at(Side::Client).into_iter().partition(is_event);
+        let (events, answers): (Vec<Frame>, Vec<Frame>) = stage.at(ProxySide::Client).into_iter().partition(is_event);
         let (sent_events, sent_answers): (Vec<Frame>, Vec<Frame>) = down.into_iter().partition(is_event);
         prop_assert_eq!(events, sent_events);
         prop_assert_eq!(answers, sent_answers);
@@ -479,7 +500,7 @@ proptest! {
 
     #[test]
     fn and_behind_a_handshake(data in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let said = hello().encode(Limits::default()).unwrap();
+        let said = hello().encode(DecodeLimits::default()).unwrap();
         let mut all = Vec::new();
         // The lengths of `streams`: even ones are the client's.
         for piece in said.chunks(100) {

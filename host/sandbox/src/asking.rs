@@ -1,13 +1,13 @@
 //! The host side of what a guest asks of its server beyond the call at hand: `control` and `report`, which are carried out once the
 //! call has returned, and `usage`.
 use crate::bindings::peal::pmix::{control, report, types, usage};
-use crate::data::Subject;
-use crate::host::Host;
+use crate::data::CallSubject;
+use crate::host::InstanceState;
 use crate::lower::lower_content;
-use crate::meter::Stop;
+use crate::meter::CallAbort;
 use crate::raise::raise_proc;
-use crate::services::Answer;
-use crate::tape::Ask;
+use crate::services::CapabilityResult;
+use crate::tape::HostCallRequest;
 use peal_model::{Info, Proc, Status, code};
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ const MAX_PROCS: usize = 1024;
 
 /// Job control that a module asked for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct ControlRequest {
+pub struct DeferredControl {
     /// The number that the module was told, unique in this process.
     pub request: u64,
     /// Of whom; of nobody named means the module's own job.
@@ -29,7 +29,7 @@ pub struct ControlRequest {
 
 /// What a module wants logged.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub struct DeferredLog {
     /// The number under which it is traced, unique in this process.
     pub request: u64,
     /// What.
@@ -45,10 +45,14 @@ pub trait ProcUsage: Send + Sync {
     fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status>;
 }
 
-impl control::Host for Host {
-    fn request(&mut self, targets: Vec<types::Proc>, directives: types::Content) -> Answer<u64> {
+impl control::Host for InstanceState {
+    fn request(
+        &mut self,
+        targets: Vec<types::Proc>,
+        directives: types::Content,
+    ) -> CapabilityResult<u64> {
         self.host_call(
-            || Ask::Control,
+            || HostCallRequest::Control,
             |host| {
                 let asked = host.current.output.controls.len();
                 if let Err(status) = host.may_ask(asked) {
@@ -57,11 +61,11 @@ impl control::Host for Host {
                 if targets.len() > MAX_PROCS || directives.infos.is_empty() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                host.meter.charge(size_of::<ControlRequest>())?;
+                host.meter.charge(size_of::<DeferredControl>())?;
                 let targets = host.raise_procs(&targets)?;
                 let directives = host.raise().content(directives)?;
                 let request = host.next_request()?;
-                host.current.output.controls.push(ControlRequest {
+                host.current.output.controls.push(DeferredControl {
                     request,
                     targets,
                     directives,
@@ -72,10 +76,10 @@ impl control::Host for Host {
     }
 }
 
-impl report::Host for Host {
-    fn log(&mut self, data: types::Content, directives: types::Content) -> Answer<()> {
+impl report::Host for InstanceState {
+    fn log(&mut self, data: types::Content, directives: types::Content) -> CapabilityResult<()> {
         self.host_call(
-            || Ask::Report,
+            || HostCallRequest::Report,
             |host| {
                 let asked = host.current.output.reports.len();
                 if let Err(status) = host.may_ask(asked) {
@@ -84,13 +88,13 @@ impl report::Host for Host {
                 if data.infos.is_empty() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                host.meter.charge(size_of::<Report>())?;
+                host.meter.charge(size_of::<DeferredLog>())?;
                 let (data, directives) = (
                     host.raise().content(data)?,
                     host.raise().content(directives)?,
                 );
                 let request = host.next_request()?;
-                host.current.output.reports.push(Report {
+                host.current.output.reports.push(DeferredLog {
                     request,
                     data,
                     directives,
@@ -101,13 +105,13 @@ impl report::Host for Host {
     }
 }
 
-impl usage::Host for Host {
-    fn of(&mut self, procs: Vec<types::Proc>) -> Answer<types::Content> {
+impl usage::Host for InstanceState {
+    fn of(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::Content> {
         let procs = self.raise_procs(&procs)?;
-        let ask = || Ask::Usage {
+        let ask = || HostCallRequest::Usage {
             procs: procs.clone(),
         };
-        let used: Result<Vec<Info>, Status> = self.outside_call(0, ask, |host| {
+        let used: Result<Vec<Info>, Status> = self.recorded_call(0, ask, |host| {
             Ok(match host.services.usage.as_deref() {
                 _ if procs.len() > MAX_PROCS => Err(code::PMIX_ERR_BAD_PARAM),
                 Some(usage) => usage.of(&procs),
@@ -121,17 +125,17 @@ impl usage::Host for Host {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// Whether one more request of a kind may be made in this call, of which there are so many.
     fn may_ask(&self, asked: usize) -> Result<(), Status> {
         match &self.current.subject {
-            Subject::Event(_) if asked < MAX_REQUESTS => Ok(()),
-            Subject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
+            CallSubject::Event(_) if asked < MAX_REQUESTS => Ok(()),
+            CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
             _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
         }
     }
 
-    fn raise_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, Stop> {
+    fn raise_procs(&mut self, procs: &[types::Proc]) -> Result<Vec<Proc>, CallAbort> {
         let mut raised = Vec::with_capacity(procs.len().min(MAX_PROCS));
         for proc in procs {
             self.meter.charge(size_of::<Proc>() + proc.nspace.len())?;
@@ -142,7 +146,7 @@ impl Host {
 
     /// Infos from elsewhere, as the guest sees them. Where some have no shape in the contract they are kept until the call has
     /// returned, at its cost, so that they can be passed on.
-    fn lend(&mut self, infos: Vec<Info>) -> Result<types::Content, Stop> {
+    fn lend(&mut self, infos: Vec<Info>) -> Result<types::Content, CallAbort> {
         let opaques = &mut self.current.opaques;
         let list = opaques.next_lent();
         let content = lower_content(opaques, list, &infos);
@@ -159,7 +163,7 @@ impl Host {
     }
 
     /// The number of one more request.
-    pub(crate) fn next_request(&mut self) -> Result<u64, Stop> {
-        self.outside(|| Ask::Number, |host| Ok(host.count_request()))
+    pub(crate) fn next_request(&mut self) -> Result<u64, CallAbort> {
+        self.outside(|| HostCallRequest::Number, |host| Ok(host.count_request()))
     }
 }

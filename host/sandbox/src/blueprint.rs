@@ -4,25 +4,26 @@ use crate::bindings::peal::pmix::{
     report, sink, state, types, usage,
 };
 use crate::engine::{self, Runtime};
-use crate::host::Host;
-use crate::lines::Lines;
+use crate::host::InstanceState;
+use crate::lines::TraceLimiter;
 use crate::roles::{Exports, Indices};
 use crate::tally::Budget;
 use crate::text::{MAX_QUOTED, plain};
 use crate::wasi;
 use crate::{
-    Capability, Engine, Grants, Inspection, Limit, Limits, LoadError, Recorder, Role, Services,
+    Capability, Engine, Grants, Inspection, LimitKind, LoadError, ModuleLimits, Recorder, Role,
+    Services,
 };
 use std::{collections::BTreeSet, sync::Arc};
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 
 /// All that it takes to make an instance.
-pub(crate) struct Blueprint {
+pub(crate) struct InstanceTemplate {
     pub(crate) engine: Engine,
     pub(crate) runtime: Runtime,
-    pub(crate) lines: Arc<Lines>,
-    pub(crate) limits: Limits,
+    pub(crate) lines: Arc<TraceLimiter>,
+    pub(crate) limits: ModuleLimits,
     pub(crate) services: Arc<Services>,
     /// Of all instances together.
     pub(crate) memory: Arc<Budget>,
@@ -32,7 +33,7 @@ pub(crate) struct Blueprint {
     _component: Arc<Component>,
     /// Of which instances the calls are recorded, where somebody does that.
     recorded: Recorded,
-    instance: InstancePre<Host>,
+    instance: InstancePre<InstanceState>,
     roles: Indices,
 }
 
@@ -56,16 +57,16 @@ impl Recorded {
     }
 }
 
-impl Blueprint {
+impl InstanceTemplate {
     /// Checks a component, compiles it and links it with what it was granted.
     pub(crate) fn new(
         engine: &Engine,
         name: &str,
         (bytes, inspection): (&[u8], &Inspection),
         grants: &Grants,
-        limits: Limits,
+        limits: ModuleLimits,
         services: Services,
-    ) -> Result<Blueprint, LoadError> {
+    ) -> Result<InstanceTemplate, LoadError> {
         check(name, inspection, grants)?;
         let module = || name.to_owned();
         let unfit = |error: wasmtime::Error| LoadError::Unfit {
@@ -80,13 +81,13 @@ impl Blueprint {
             })?;
         let component = runtime.component(inspection.digest, bytes).map_err(unfit)?;
         let instance = link(&runtime, inspection, &component, grants).map_err(unfit)?;
-        Ok(Blueprint {
+        Ok(InstanceTemplate {
             engine: engine.clone(),
             runtime,
-            lines: Arc::new(Lines::new(Arc::from(name), limits.log_lines)),
+            lines: Arc::new(TraceLimiter::new(Arc::from(name), limits.log_lines)),
             limits,
             services: Arc::new(services),
-            memory: Arc::new(Budget::new(Limit::MemoryTotal, limits.memory_total)),
+            memory: Arc::new(Budget::new(LimitKind::MemoryTotal, limits.memory_total)),
             roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
             places: engine::places(&component, inspection),
             _component: component,
@@ -106,7 +107,10 @@ impl Blueprint {
     }
 
     /// A fresh instance in this store.
-    pub(crate) fn instantiate(&self, store: &mut Store<Host>) -> wasmtime::Result<Exports> {
+    pub(crate) fn instantiate(
+        &self,
+        store: &mut Store<InstanceState>,
+    ) -> wasmtime::Result<Exports> {
         let instance = self.instance.instantiate(&mut *store)?;
         self.roles.load(store, &instance)
     }
@@ -144,9 +148,9 @@ fn link(
     inspection: &Inspection,
     component: &Component,
     grants: &Grants,
-) -> wasmtime::Result<InstancePre<Host>> {
-    type Data = HasSelf<Host>;
-    let mut linker = Linker::<Host>::new(runtime.inner());
+) -> wasmtime::Result<InstancePre<InstanceState>> {
+    type Data = HasSelf<InstanceState>;
+    let mut linker = Linker::<InstanceState>::new(runtime.inner());
     types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
     amendment::add_to_linker::<_, Data>(&mut linker, |host| host)?;

@@ -1,14 +1,17 @@
 //! What a call is about, and the numbers under which a guest knows values that have no shape in the contract. Such a value is
 //! never copied into the guest: its number stands for a place in the data.
 use crate::{ChannelCall, EventCall, PolicyCall};
-use peal_model::{Identity, Info, Matter, Peer, Proc, Range, Step, Target, UnixGroup, Value};
+use peal_model::{
+    ChainResult, Info, PeerInfo, PolicySubject, Proc, Range, TargetProc, UnixGroup, UserIdentity,
+    Value,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a call is about.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub enum Subject {
+pub enum CallSubject {
     /// Nothing: a start function, or `lifecycle.stop`.
     #[default]
     None,
@@ -22,47 +25,47 @@ pub enum Subject {
     Log(ChannelCall),
 }
 
-impl Subject {
+impl CallSubject {
     /// Who caused it.
     pub(crate) fn source(&self) -> Option<&Proc> {
         match self {
-            Subject::None | Subject::Settings(_) => None,
-            Subject::Event(call) => call.event.source.as_ref(),
-            Subject::Policy(call) => call.request.requester.as_ref(),
-            Subject::Log(call) => call.request.source.as_ref(),
+            CallSubject::None | CallSubject::Settings(_) => None,
+            CallSubject::Event(call) => call.event.source.as_ref(),
+            CallSubject::Policy(call) => call.request.requester.as_ref(),
+            CallSubject::Log(call) => call.request.source.as_ref(),
         }
     }
 
     /// As whom.
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn identity(&self) -> Option<UserIdentity> {
         match self {
-            Subject::None | Subject::Settings(_) => None,
-            Subject::Event(call) => call.identity,
-            Subject::Policy(call) => call.request.identity,
-            Subject::Log(call) => call.request.identity,
+            CallSubject::None | CallSubject::Settings(_) => None,
+            CallSubject::Event(call) => call.identity,
+            CallSubject::Policy(call) => call.request.identity,
+            CallSubject::Log(call) => call.request.identity,
         }
     }
 
     /// In which groups, where a policy is to know.
     pub(crate) fn groups(&self) -> &[UnixGroup] {
         match self {
-            Subject::Policy(call) => &call.request.groups,
+            CallSubject::Policy(call) => &call.request.groups,
             _ => &[],
         }
     }
 
     /// As whom the server runs, where a policy is to know.
-    pub(crate) fn server(&self) -> Option<Identity> {
+    pub(crate) fn server(&self) -> Option<UserIdentity> {
         match self {
-            Subject::Policy(call) => Some(call.request.server),
+            CallSubject::Policy(call) => Some(call.request.server),
             _ => None,
         }
     }
 
     /// What is at the other end of the connection that a policy is asked about.
-    pub(crate) fn peer(&self) -> Option<&Peer> {
+    pub(crate) fn peer(&self) -> Option<&PeerInfo> {
         match self {
-            Subject::Policy(call) => call.request.peer.as_ref(),
+            CallSubject::Policy(call) => call.request.peer.as_ref(),
             _ => None,
         }
     }
@@ -70,7 +73,7 @@ impl Subject {
     /// The procs that it is aimed at.
     pub(crate) fn targets(&self) -> Vec<Proc> {
         match self {
-            Subject::Event(call) => call.event.custom_targets().unwrap_or_default(),
+            CallSubject::Event(call) => call.event.custom_targets().unwrap_or_default(),
             subject => subject
                 .owned_targets()
                 .iter()
@@ -80,9 +83,9 @@ impl Subject {
     }
 
     /// The procs that it is aimed at with their owners, where a policy is to know.
-    pub(crate) fn owned_targets(&self) -> &[Target] {
+    pub(crate) fn owned_targets(&self) -> &[TargetProc] {
         match self {
-            Subject::Policy(call) => &call.request.targets,
+            CallSubject::Policy(call) => &call.request.targets,
             _ => &[],
         }
     }
@@ -90,8 +93,8 @@ impl Subject {
     /// The range of the event that a policy is asked about.
     pub(crate) fn range_to_decide_about(&self) -> Option<Range> {
         match self {
-            Subject::Policy(call) => match call.request.matter {
-                Matter::Event { range, .. } => Some(range),
+            CallSubject::Policy(call) => match call.request.matter {
+                PolicySubject::Event { range, .. } => Some(range),
                 _ => None,
             },
             _ => None,
@@ -100,40 +103,40 @@ impl Subject {
 
     /// Whether a policy is asked what may be logged.
     pub(crate) fn is_to_be_logged(&self) -> bool {
-        matches!(self, Subject::Policy(call) if call.request.matter == Matter::Log)
+        matches!(self, CallSubject::Policy(call) if call.request.matter == PolicySubject::Log)
     }
 
     pub(crate) fn infos(&self) -> &[Info] {
         match self {
-            Subject::None | Subject::Settings(_) => &[],
-            Subject::Event(call) => &call.event.infos,
-            Subject::Policy(call) => &call.request.infos,
-            Subject::Log(call) => &call.request.data,
+            CallSubject::None | CallSubject::Settings(_) => &[],
+            CallSubject::Event(call) => &call.event.infos,
+            CallSubject::Policy(call) => &call.request.infos,
+            CallSubject::Log(call) => &call.request.data,
         }
     }
 
     pub(crate) fn directives(&self) -> &[Info] {
         match self {
-            Subject::None | Subject::Settings(_) | Subject::Event(_) => &[],
-            Subject::Policy(call) => &call.request.directives,
-            Subject::Log(call) => &call.request.directives,
+            CallSubject::None | CallSubject::Settings(_) | CallSubject::Event(_) => &[],
+            CallSubject::Policy(call) => &call.request.directives,
+            CallSubject::Log(call) => &call.request.directives,
         }
     }
 
-    pub(crate) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[ChainResult] {
         match self {
-            Subject::None | Subject::Settings(_) => &[],
-            Subject::Event(call) => &call.steps,
-            Subject::Policy(call) => &call.steps,
-            Subject::Log(call) => &call.steps,
+            CallSubject::None | CallSubject::Settings(_) => &[],
+            CallSubject::Event(call) => &call.steps,
+            CallSubject::Policy(call) => &call.steps,
+            CallSubject::Log(call) => &call.steps,
         }
     }
 
     /// The value of this key and the info that it is in: the last of that key.
-    pub(crate) fn find(&self, key: &str) -> Option<(Place, &Value)> {
+    pub(crate) fn find(&self, key: &str) -> Option<(ValuePath, &Value)> {
         let lists = [
-            (List::Infos, self.infos()),
-            (List::Directives, self.directives()),
+            (InfoList::Infos, self.infos()),
+            (InfoList::Directives, self.directives()),
         ];
         lists.into_iter().find_map(|(list, infos)| {
             let (at, info) = infos
@@ -141,7 +144,7 @@ impl Subject {
                 .enumerate()
                 .rfind(|(_, info)| info.key.as_str() == key)?;
             Some((
-                Place {
+                ValuePath {
                     list,
                     path: vec![at],
                 },
@@ -150,21 +153,21 @@ impl Subject {
         })
     }
 
-    fn list(&self, list: List) -> Option<&[Info]> {
+    fn list(&self, list: InfoList) -> Option<&[Info]> {
         match (list, self) {
-            (List::Infos, Subject::Settings(settings)) => Some(settings),
-            (List::Infos, _) => Some(self.infos()),
-            (List::Directives, _) => Some(self.directives()),
-            (List::Step(at), _) => Some(&self.steps().get(at)?.infos),
-            (List::Lent(_), _) => None,
+            (InfoList::Infos, CallSubject::Settings(settings)) => Some(settings),
+            (InfoList::Infos, _) => Some(self.infos()),
+            (InfoList::Directives, _) => Some(self.directives()),
+            (InfoList::Step(at), _) => Some(&self.steps().get(at)?.infos),
+            (InfoList::Lent(_), _) => None,
         }
     }
 
     /// The value that this number stands for.
-    pub(crate) fn opaque<'a>(&'a self, opaques: &'a Opaques, number: u32) -> Option<&'a Value> {
+    pub(crate) fn opaque<'a>(&'a self, opaques: &'a OpaqueTable, number: u32) -> Option<&'a Value> {
         let place = opaques.places.get(usize::try_from(number).ok()?)?;
         let infos = match place.list {
-            List::Lent(at) => opaques.lent.get(at)?,
+            InfoList::Lent(at) => opaques.lent.get(at)?,
             list => self.list(list)?,
         };
         value_at(infos, &place.path)
@@ -186,7 +189,7 @@ fn value_at<'a>(infos: &'a [Info], path: &[usize]) -> Option<&'a Value> {
 
 /// A list of infos that a guest can read.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum List {
+pub(crate) enum InfoList {
     /// The infos, or the settings.
     Infos,
     /// The directives.
@@ -199,21 +202,21 @@ pub(crate) enum List {
 
 /// Where a value lies: in which list, at which info, then at which element of each array on the way down.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Place {
-    pub(crate) list: List,
+pub(crate) struct ValuePath {
+    pub(crate) list: InfoList,
     pub(crate) path: Vec<usize>,
 }
 
 /// The numbers given so far. Each place has one, so there are never more than the call has values.
 #[derive(Default)]
-pub(crate) struct Opaques {
-    places: Vec<Place>,
-    known: BTreeMap<Place, u32>,
+pub(crate) struct OpaqueTable {
+    places: Vec<ValuePath>,
+    known: BTreeMap<ValuePath, u32>,
     /// Answers from elsewhere in which some of them lie.
     lent: Vec<Vec<Info>>,
 }
 
-impl Opaques {
+impl OpaqueTable {
     /// Forgets them.
     pub(crate) fn clear(&mut self) {
         self.places.clear();
@@ -222,12 +225,12 @@ impl Opaques {
     }
 
     /// Where the next answer from elsewhere will lie, if it is kept.
-    pub(crate) fn next_lent(&self) -> List {
-        List::Lent(self.lent.len())
+    pub(crate) fn next_lent(&self) -> InfoList {
+        InfoList::Lent(self.lent.len())
     }
 
     /// Whether any number stands for something in this list, which was looked at last.
-    pub(crate) fn has_any_of(&self, list: List) -> bool {
+    pub(crate) fn has_any_of(&self, list: InfoList) -> bool {
         self.places.last().is_some_and(|place| place.list == list)
     }
 
@@ -237,7 +240,7 @@ impl Opaques {
     }
 
     /// The number of a place.
-    pub(crate) fn number(&mut self, place: &Place) -> u32 {
+    pub(crate) fn number(&mut self, place: &ValuePath) -> u32 {
         if let Some(number) = self.known.get(place) {
             return *number;
         }

@@ -1,8 +1,8 @@
 //! Capability `files`: directories that an admin named for a module. `cap-std` sees to it that no path leads out of them.
 use crate::bindings::peal::pmix::files;
-use crate::host::Host;
-use crate::services::Answer;
-use crate::tape::{Answered, Ask};
+use crate::host::InstanceState;
+use crate::services::CapabilityResult;
+use crate::tape::{Answered, HostCallRequest};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
 use peal_model::{Status, code};
@@ -240,25 +240,25 @@ fn status(error: io::Error) -> Status {
     }
 }
 
-impl files::Host for Host {
+impl files::Host for InstanceState {
     fn directories(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.outside_call(
+        self.recorded_call(
             0,
-            || Ask::Directories,
+            || HostCallRequest::Directories,
             |host| Ok(host.services.files.keys().cloned().collect()),
         )
     }
 
-    fn read(&mut self, directory: String, path: String) -> Answer<Vec<u8>> {
-        let ask = || Ask::ReadFile {
+    fn read(&mut self, directory: String, path: String) -> CapabilityResult<Vec<u8>> {
+        let ask = || HostCallRequest::ReadFile {
             directory: directory.clone(),
             path: path.clone(),
         };
         self.in_directory(&directory, 0, ask, |dir| dir.read(&path))
     }
 
-    fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::WriteFile {
+    fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::WriteFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
@@ -268,8 +268,8 @@ impl files::Host for Host {
         })
     }
 
-    fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::AppendFile {
+    fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::AppendFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
@@ -279,16 +279,16 @@ impl files::Host for Host {
         })
     }
 
-    fn remove(&mut self, directory: String, path: String) -> Answer<()> {
-        let ask = || Ask::RemoveFile {
+    fn remove(&mut self, directory: String, path: String) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::RemoveFile {
             directory: directory.clone(),
             path: path.clone(),
         };
         self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
     }
 
-    fn entries(&mut self, directory: String, path: String) -> Answer<Vec<String>> {
-        let ask = || Ask::Entries {
+    fn entries(&mut self, directory: String, path: String) -> CapabilityResult<Vec<String>> {
+        let ask = || HostCallRequest::Entries {
             directory: directory.clone(),
             path: path.clone(),
         };
@@ -296,16 +296,16 @@ impl files::Host for Host {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// Does this in a directory, at the cost of so many bytes of output.
     fn in_directory<R: Answered>(
         &mut self,
         directory: &str,
         output: usize,
-        ask: impl FnOnce() -> Ask,
+        ask: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&Directory) -> Result<R, Status>,
-    ) -> Answer<R> {
-        let answer: Result<R, Status> = self.outside_call(output, ask, |host| {
+    ) -> CapabilityResult<R> {
+        let answer: Result<R, Status> = self.recorded_call(output, ask, |host| {
             let found = host.services.files.get(directory);
             Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory)))
         })?;

@@ -1,16 +1,17 @@
 //! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock`, `notify` and `registration`.
 use crate::bindings::peal::pmix::{amendment, call, clock, notify, registration, types};
-use crate::data::{List, Opaques, Subject};
+use crate::data::{CallSubject, InfoList, OpaqueTable};
 use crate::exception::LastWords;
-use crate::lines::Lines;
+use crate::lines::TraceLimiter;
 use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
-use crate::meter::{CallClock, Meter, Stop};
-use crate::raise::Raise;
-use crate::tally::Tally;
-use crate::tape::{Answered, Ask, Tape};
-use crate::wish::{check_wishes, raise_wish};
+use crate::meter::{CallAbort, CallClock, CallMeter};
+use crate::raise::Lifter;
+use crate::tally::MemoryLimiter;
+use crate::tape::{Answered, HostCallLog, HostCallRequest};
+use crate::wish::{check_wishes, lift_registration};
 use crate::{
-    Change, ControlRequest, Limit, Limits, Notification, Recorder, Report, Services, Stage,
+    DeferredControl, DeferredLog, LimitKind, ModuleLimits, Notification, Recorder,
+    RegistrationChange, Services, TestHooks,
 };
 use peal_model::{Amendment, Info, Range, Status, UnixGroup, code};
 use serde::{Deserialize, Serialize};
@@ -22,15 +23,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 const MAX_CHANGES: usize = 16;
 
 /// What one instance's store holds.
-pub(crate) struct Host {
-    pub(crate) lines: Arc<Lines>,
+pub(crate) struct InstanceState {
+    pub(crate) lines: Arc<TraceLimiter>,
     pub(crate) services: Arc<Services>,
     requests: Arc<AtomicU64>,
-    pub(crate) tally: Tally,
-    pub(crate) meter: Meter,
+    pub(crate) tally: MemoryLimiter,
+    pub(crate) meter: CallMeter,
     /// Who takes down what this instance does, if somebody does.
     pub(crate) recorder: Option<Arc<dyn Recorder>>,
-    pub(crate) tape: Tape,
+    pub(crate) tape: HostCallLog,
     pub(crate) current: Current,
     /// What the guest says of itself where the call fails.
     pub(crate) last_words: LastWords,
@@ -43,16 +44,16 @@ pub(crate) struct Host {
 /// The call being made: what it is about, and what came out of it so far.
 #[derive(Default)]
 pub(crate) struct Current {
-    pub(crate) subject: Subject,
-    pub(crate) opaques: Opaques,
+    pub(crate) subject: CallSubject,
+    pub(crate) opaques: OpaqueTable,
     now: Option<u64>,
-    pub(crate) output: Output,
+    pub(crate) output: CallOutput,
 }
 
 /// What a guest handed over beside its answer.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Output {
+pub struct CallOutput {
     /// What it pushed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub infos: Vec<Info>,
@@ -61,13 +62,13 @@ pub struct Output {
     pub notifications: Vec<Notification>,
     /// How it wants its registrations changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<RegistrationChange>,
     /// The job control that it asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub controls: Vec<ControlRequest>,
+    pub controls: Vec<DeferredControl>,
     /// What it wants logged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub reports: Vec<Report>,
+    pub reports: Vec<DeferredLog>,
     /// How it changed what it is asked about.
     #[serde(skip_serializing_if = "is_unchanged")]
     pub amendment: Amendment,
@@ -77,27 +78,27 @@ fn is_unchanged(amendment: &Amendment) -> bool {
     *amendment == Amendment::default()
 }
 
-impl Host {
+impl InstanceState {
     pub(crate) fn new(
-        lines: Arc<Lines>,
+        lines: Arc<TraceLimiter>,
         services: Arc<Services>,
-        limits: Limits,
-        tally: Tally,
+        limits: ModuleLimits,
+        tally: MemoryLimiter,
         requests: Arc<AtomicU64>,
         recorder: Option<Arc<dyn Recorder>>,
-    ) -> Host {
+    ) -> InstanceState {
         // What is tried or replayed must not depend on what else the machine does.
         let clock = match &services.stage {
             Some(_) => CallClock::Processor,
             None => CallClock::Wall(Instant::now()),
         };
         let (meter, current, last_words) = (
-            Meter::new(limits, clock),
+            CallMeter::new(limits, clock),
             Current::default(),
             LastWords::default(),
         );
-        let tape = Tape::new(recorder.is_some());
-        Host {
+        let tape = HostCallLog::new(recorder.is_some());
+        InstanceState {
             lines,
             services,
             requests,
@@ -113,7 +114,7 @@ impl Host {
     }
 
     /// Begins a call about this, where the one before has ended.
-    pub(crate) fn begin(&mut self, now: Instant, subject: Subject) {
+    pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
         self.meter.begin(now);
         self.tally.take_refused();
         self.last_words = LastWords::default();
@@ -121,7 +122,7 @@ impl Host {
     }
 
     /// Ends the call: what came out of it. Nothing of it stays behind.
-    pub(crate) fn end(&mut self) -> (Subject, Output) {
+    pub(crate) fn end(&mut self) -> (CallSubject, CallOutput) {
         let Current {
             subject,
             opaques,
@@ -137,10 +138,10 @@ impl Host {
     /// about.
     pub(crate) fn host_call<R>(
         &mut self,
-        ask: impl FnOnce() -> Ask,
-        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
-        let entered = self.meter.enter()?;
+        let entered = self.meter.begin_host_call()?;
         self.tape.note(ask);
         let answer = work(self);
         self.meter.leave(entered);
@@ -150,8 +151,8 @@ impl Host {
     /// The same for what is over at once and never waits: looking at a clock twice would take longer. Its time is the guest's.
     pub(crate) fn quick_call<R>(
         &mut self,
-        ask: impl FnOnce() -> Ask,
-        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
         self.meter.count()?;
         self.tape.note(ask);
@@ -159,13 +160,13 @@ impl Host {
     }
 
     /// The same where the answer comes from elsewhere, at the cost of so many bytes of output.
-    pub(crate) fn outside_call<R: Answered>(
+    pub(crate) fn recorded_call<R: Answered>(
         &mut self,
         output: usize,
-        ask: impl FnOnce() -> Ask,
-        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
     ) -> wasmtime::Result<R> {
-        let entered = self.meter.enter()?;
+        let entered = self.meter.begin_host_call()?;
         let answer = self
             .meter
             .charge(output)
@@ -177,9 +178,9 @@ impl Host {
     /// What comes from elsewhere is taken down, and where a call is replayed it comes from there.
     pub(crate) fn outside<R: Answered>(
         &mut self,
-        ask: impl FnOnce() -> Ask,
-        work: impl FnOnce(&mut Host) -> Result<R, Stop>,
-    ) -> Result<R, Stop> {
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
+    ) -> Result<R, CallAbort> {
         if !self.tape.is_recorded() {
             return work(self);
         }
@@ -199,12 +200,12 @@ impl Host {
 
     /// Settings as a guest sees them.
     pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
-        lower_content(&mut self.current.opaques, List::Infos, settings)
+        lower_content(&mut self.current.opaques, InfoList::Infos, settings)
     }
 
     /// For what the guest pushes.
-    pub(crate) fn raise(&mut self) -> Raise<'_> {
-        Raise::new(
+    pub(crate) fn raise(&mut self) -> Lifter<'_> {
+        Lifter::new(
             &self.current.subject,
             &self.current.opaques,
             &mut self.meter,
@@ -212,19 +213,19 @@ impl Host {
     }
 }
 
-impl types::Host for Host {}
+impl types::Host for InstanceState {}
 
-impl call::Host for Host {
+impl call::Host for InstanceState {
     fn source(&mut self) -> wasmtime::Result<Option<types::Proc>> {
         self.quick_call(
-            || Ask::Source,
+            || HostCallRequest::Source,
             |host| Ok(host.current.subject.source().map(lower_proc)),
         )
     }
 
     fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
         self.quick_call(
-            || Ask::Credentials,
+            || HostCallRequest::Credentials,
             |host| Ok(host.current.subject.identity().map(lower_identity)),
         )
     }
@@ -235,21 +236,21 @@ impl call::Host for Host {
             name: group.name.clone(),
         };
         self.host_call(
-            || Ask::Groups,
+            || HostCallRequest::Groups,
             |host| Ok(host.current.subject.groups().iter().map(lower).collect()),
         )
     }
 
     fn server(&mut self) -> wasmtime::Result<Option<types::Identity>> {
         self.quick_call(
-            || Ask::Server,
+            || HostCallRequest::Server,
             |host| Ok(host.current.subject.server().map(lower_identity)),
         )
     }
 
     fn targets(&mut self) -> wasmtime::Result<Vec<types::Proc>> {
         self.host_call(
-            || Ask::Targets,
+            || HostCallRequest::Targets,
             |host| {
                 Ok(host
                     .current
@@ -264,7 +265,7 @@ impl call::Host for Host {
 
     fn owners(&mut self) -> wasmtime::Result<Vec<Option<types::Identity>>> {
         self.host_call(
-            || Ask::Owners,
+            || HostCallRequest::Owners,
             |host| {
                 let targets = host.current.subject.owned_targets().iter();
                 Ok(targets
@@ -276,7 +277,7 @@ impl call::Host for Host {
 
     fn connection(&mut self) -> wasmtime::Result<Option<types::Peer>> {
         self.quick_call(
-            || Ask::Connection,
+            || HostCallRequest::Connection,
             |host| {
                 let peer = host.current.subject.peer();
                 Ok(peer.map(|peer| types::Peer {
@@ -289,26 +290,26 @@ impl call::Host for Host {
 
     fn infos(&mut self) -> wasmtime::Result<types::Content> {
         self.host_call(
-            || Ask::Infos,
+            || HostCallRequest::Infos,
             |host| {
                 let Current {
                     subject, opaques, ..
                 } = &mut host.current;
-                Ok(lower_content(opaques, List::Infos, subject.infos()))
+                Ok(lower_content(opaques, InfoList::Infos, subject.infos()))
             },
         )
     }
 
     fn directives(&mut self) -> wasmtime::Result<types::Content> {
         self.host_call(
-            || Ask::Directives,
+            || HostCallRequest::Directives,
             |host| {
                 let Current {
                     subject, opaques, ..
                 } = &mut host.current;
                 Ok(lower_content(
                     opaques,
-                    List::Directives,
+                    InfoList::Directives,
                     subject.directives(),
                 ))
             },
@@ -317,7 +318,7 @@ impl call::Host for Host {
 
     fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Found>> {
         self.quick_call(
-            || Ask::Get { key: key.clone() },
+            || HostCallRequest::Get { key: key.clone() },
             |host| {
                 let Current {
                     subject, opaques, ..
@@ -331,7 +332,7 @@ impl call::Host for Host {
 
     fn steps(&mut self) -> wasmtime::Result<types::Chain> {
         self.host_call(
-            || Ask::Steps,
+            || HostCallRequest::Steps,
             |host| {
                 Ok(lower_steps(
                     &mut host.current.opaques,
@@ -343,7 +344,7 @@ impl call::Host for Host {
 
     fn push(&mut self, info: types::Info, arrays: Vec<types::Array>) -> wasmtime::Result<()> {
         self.quick_call(
-            || Ask::Push,
+            || HostCallRequest::Push,
             |host| {
                 let info = host.raise().single(info, arrays)?;
                 host.current.output.infos.push(info);
@@ -353,10 +354,10 @@ impl call::Host for Host {
     }
 }
 
-impl amendment::Host for Host {
+impl amendment::Host for InstanceState {
     fn amend(&mut self, directives: types::Content) -> wasmtime::Result<()> {
         self.host_call(
-            || Ask::Amend,
+            || HostCallRequest::Amend,
             |host| {
                 host.current.output.amendment.infos = Some(host.raise().content(directives)?);
                 Ok(())
@@ -367,7 +368,7 @@ impl amendment::Host for Host {
     fn narrow(&mut self, range: types::Range) -> wasmtime::Result<Result<(), i32>> {
         let range = Range::from(range);
         self.host_call(
-            || Ask::Narrow { range },
+            || HostCallRequest::Narrow { range },
             |host| {
                 let Some(asked) = host.current.subject.range_to_decide_about() else {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
@@ -383,7 +384,7 @@ impl amendment::Host for Host {
 
     fn rewrite(&mut self, data: types::Content) -> wasmtime::Result<Result<(), i32>> {
         self.host_call(
-            || Ask::Rewrite,
+            || HostCallRequest::Rewrite,
             |host| {
                 let rewritten = host.raise().content(data)?;
                 if !host.current.subject.is_to_be_logged() {
@@ -396,14 +397,14 @@ impl amendment::Host for Host {
     }
 }
 
-impl clock::Host for Host {
+impl clock::Host for InstanceState {
     fn now(&mut self) -> wasmtime::Result<u64> {
         self.meter.count()?;
         Ok(self.milliseconds()?)
     }
 }
 
-impl notify::Host for Host {
+impl notify::Host for InstanceState {
     fn notify(
         &mut self,
         code: i32,
@@ -412,16 +413,16 @@ impl notify::Host for Host {
     ) -> wasmtime::Result<Result<u64, i32>> {
         let (code, range) = (Status(code), Range::from(range));
         self.host_call(
-            || Ask::Notify { code, range },
+            || HostCallRequest::Notify { code, range },
             |host| {
-                if !matches!(host.current.subject, Subject::Event(_)) {
+                if !matches!(host.current.subject, CallSubject::Event(_)) {
                     return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
                 }
                 if range == Range::ProcLocal {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
                 if host.current.output.notifications.len() >= host.meter.limits().notifications {
-                    host.meter.hit(Limit::Notifications);
+                    host.meter.hit(LimitKind::Notifications);
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
                 host.meter.charge(size_of::<Notification>())?;
@@ -439,10 +440,10 @@ impl notify::Host for Host {
     }
 }
 
-impl registration::Host for Host {
+impl registration::Host for InstanceState {
     fn register(&mut self, wish: types::Registration) -> wasmtime::Result<Result<(), i32>> {
         self.host_call(
-            || Ask::Register,
+            || HostCallRequest::Register,
             |host| {
                 if let Err(status) = host.may_change_registrations() {
                     return Ok(Err(status.0));
@@ -450,8 +451,11 @@ impl registration::Host for Host {
                 if check_wishes(std::slice::from_ref(&wish)).is_err() {
                     return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
                 }
-                let wish = raise_wish(host, wish)?;
-                host.current.output.changes.push(Change::Register(wish));
+                let wish = lift_registration(host, wish)?;
+                host.current
+                    .output
+                    .changes
+                    .push(RegistrationChange::Register(wish));
                 Ok(Ok(()))
             },
         )
@@ -459,14 +463,14 @@ impl registration::Host for Host {
 
     fn deregister(&mut self, registration: u64) -> wasmtime::Result<Result<(), i32>> {
         self.host_call(
-            || Ask::Deregister { registration },
+            || HostCallRequest::Deregister { registration },
             |host| {
                 let may = host.may_change_registrations();
                 if may.is_ok() {
                     host.current
                         .output
                         .changes
-                        .push(Change::Deregister(registration));
+                        .push(RegistrationChange::Deregister(registration));
                 }
                 Ok(may.map_err(|status| status.0))
             },
@@ -474,20 +478,20 @@ impl registration::Host for Host {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// The time since the epoch; the same throughout one call.
-    pub(crate) fn milliseconds(&mut self) -> Result<u64, Stop> {
+    pub(crate) fn milliseconds(&mut self) -> Result<u64, CallAbort> {
         if let Some(now) = self.current.now {
             return Ok(now);
         }
         let now = self.outside(
-            || Ask::Now,
+            || HostCallRequest::Now,
             |host| {
                 Ok(host
                     .services
                     .stage
                     .as_deref()
-                    .map_or_else(milliseconds_now, Stage::now))
+                    .map_or_else(milliseconds_now, TestHooks::now))
             },
         )?;
         Ok(*self.current.now.insert(now))
@@ -495,8 +499,8 @@ impl Host {
 
     fn may_change_registrations(&self) -> Result<(), Status> {
         match &self.current.subject {
-            Subject::Event(_) if self.current.output.changes.len() < MAX_CHANGES => Ok(()),
-            Subject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
+            CallSubject::Event(_) if self.current.output.changes.len() < MAX_CHANGES => Ok(()),
+            CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
             _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
         }
     }

@@ -64,32 +64,33 @@ mod warm;
 mod wasi;
 mod wish;
 
-pub use asking::{ControlRequest, ProcUsage, Report};
+pub use asking::{DeferredControl, DeferredLog, ProcUsage};
 pub use call::{
-    Change, EventCall, Failure, FailureKind, HandlerResult, ModuleRegistration, Notification,
+    CallFailure, EventCall, FailureKind, HandlerResult, ModuleRegistration, Notification,
+    RegistrationChange,
 };
 pub use compile::{CodeTarget, CompileError, MemoryLayout, compile};
-pub use data::Subject;
+pub use data::CallSubject;
 pub use digest::{Digest, NoDigest};
 pub use engine::{CacheUse, Engine, EngineError, EngineSettings, FuelCount};
 pub use error::{InitError, LoadError};
 pub use files::{Access, Directories, Directory, LEAST_FILE, MAX_FILE, MAX_PATH};
 pub use grants::Grants;
-pub use host::Output;
+pub use host::CallOutput;
 pub use imports::{ImportKind, ImportedInterface};
 pub use inspect::{FormatError, Inspection, MAX_COMPONENT_BYTES, Producers, Tool, inspect};
 pub use interface::{CONTRACT_SERVED, Capability, Role};
-pub use limit::{Limit, LimitSet, Usage};
-pub use limits::{Isolation, Limits};
+pub use limit::{CallUsage, LimitKind, LimitSet};
+pub use limits::{Isolation, ModuleLimits};
 pub use module::Module;
 pub use policy::{ChannelCall, ChannelResult, PolicyCall, PolicyResult, Sink};
 pub use pool::{Busy, GuestPool, PoolSettings, Priority};
-pub use quarantine::{Health, OnQuarantine, Quarantined};
+pub use quarantine::{ModuleHealth, OnQuarantine, Quarantined};
 pub use random::Random;
-pub use record::{CallRecord, End, Recorder, Returned};
+pub use record::{CallEnd, CallRecord, Recorder, Returned};
 pub use replay::{Replay, ReplayInstance};
-pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, State};
-pub use stage::Stage;
-pub use tape::{Answer, Ask, HostCall, Level};
+pub use services::{MAX_STATE_KEY, MAX_STATE_VALUE, Services, StateStore};
+pub use stage::TestHooks;
+pub use tape::{HostCall, HostCallAnswer, HostCallRequest, Level};
 pub use tenant::{Tenant, TenantLimits};
-pub use wish::WishError;
+pub use wish::RegistrationLimitError;

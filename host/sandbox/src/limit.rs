@@ -3,23 +3,23 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 macro_rules! limits {
-    ($($(#[doc = $doc:literal])+ $Limit:ident = $name:literal, $key:literal;)+) => {
+    ($($(#[doc = $doc:literal])+ $Kind:ident = $name:literal, $key:literal;)+) => {
         /// A limit that a call can hit.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-        pub enum Limit { $($(#[doc = $doc])+ $Limit,)+ }
+        pub enum LimitKind { $($(#[doc = $doc])+ $Kind,)+ }
 
-        impl Limit {
+        impl LimitKind {
             /// Every limit.
-            pub const ALL: [Limit; [$($name),+].len()] = [$(Limit::$Limit),+];
+            pub const ALL: [LimitKind; [$($name),+].len()] = [$(LimitKind::$Kind),+];
 
             /// Its name, as in the metrics.
             pub fn name(self) -> &'static str {
-                match self { $(Limit::$Limit => $name,)+ }
+                match self { $(LimitKind::$Kind => $name,)+ }
             }
 
             /// The setting that raises it.
             pub fn key(self) -> &'static str {
-                match self { $(Limit::$Limit => $key,)+ }
+                match self { $(LimitKind::$Kind => $key,)+ }
             }
         }
     };
@@ -60,21 +60,21 @@ limits! {
     Failures = "failures", "limits.failures";
 }
 
-impl Limit {
+impl LimitKind {
     /// Whether others share it, so that who hits it need not be to blame.
     pub fn is_shared(self) -> bool {
         matches!(
             self,
-            Limit::TenantMemory
-                | Limit::TenantInstances
-                | Limit::TenantsInstances
-                | Limit::Instances
+            LimitKind::TenantMemory
+                | LimitKind::TenantInstances
+                | LimitKind::TenantsInstances
+                | LimitKind::Instances
         )
     }
 
     /// Whether an instance that is not needed now may be in the way of one that is.
     pub(crate) fn is_of_instances(self) -> bool {
-        self.is_shared() || self == Limit::MemoryTotal
+        self.is_shared() || self == LimitKind::MemoryTotal
     }
 
     fn bit(self) -> u16 {
@@ -82,7 +82,7 @@ impl Limit {
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for LimitKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.key())
     }
@@ -99,18 +99,18 @@ impl LimitSet {
     }
 
     /// Whether this one is in it.
-    pub fn contains(self, limit: Limit) -> bool {
+    pub fn contains(self, limit: LimitKind) -> bool {
         self.0 & limit.bit() != 0
     }
 
     /// Those that are in it.
-    pub fn iter(self) -> impl Iterator<Item = Limit> {
-        Limit::ALL
+    pub fn iter(self) -> impl Iterator<Item = LimitKind> {
+        LimitKind::ALL
             .into_iter()
             .filter(move |limit| self.contains(*limit))
     }
 
-    pub(crate) fn insert(&mut self, limit: Limit) {
+    pub(crate) fn insert(&mut self, limit: LimitKind) {
         self.0 |= limit.bit();
     }
 }
@@ -123,7 +123,7 @@ impl fmt::Debug for LimitSet {
 
 /// What one call has used, however it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Usage {
+pub struct CallUsage {
     /// Fuel, where it is counted.
     pub fuel: Option<u64>,
     /// Calls of the host.
@@ -136,15 +136,15 @@ pub struct Usage {
 
 #[cfg(test)]
 mod tests {
-    use super::{Limit, LimitSet};
+    use super::{LimitKind, LimitSet};
     use std::collections::BTreeSet;
 
     #[test]
     fn each_limit_has_a_name_and_a_bit_of_its_own() {
-        let names: BTreeSet<&str> = Limit::ALL.into_iter().map(Limit::name).collect();
-        assert_eq!(names.len(), Limit::ALL.len());
+        let names: BTreeSet<&str> = LimitKind::ALL.into_iter().map(LimitKind::name).collect();
+        assert_eq!(names.len(), LimitKind::ALL.len());
         let mut set = LimitSet::default();
-        for (at, limit) in Limit::ALL.into_iter().enumerate() {
+        for (at, limit) in LimitKind::ALL.into_iter().enumerate() {
             assert!(!set.contains(limit));
             set.insert(limit);
             assert_eq!(set.iter().count(), at + 1);

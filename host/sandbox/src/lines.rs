@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 const BURST: u32 = 2;
 
 /// What is said by and about one module.
-pub(crate) struct Lines {
+pub(crate) struct TraceLimiter {
     module: Arc<str>,
-    allowance: Mutex<Allowance>,
+    allowance: Mutex<TokenBucket>,
 }
 
-impl Lines {
+impl TraceLimiter {
     /// For a module that may write so many in a second.
-    pub(crate) fn new(module: Arc<str>, per_second: u32) -> Lines {
-        Lines {
+    pub(crate) fn new(module: Arc<str>, per_second: u32) -> TraceLimiter {
+        TraceLimiter {
             module,
-            allowance: Mutex::new(Allowance::new(Instant::now(), per_second)),
+            allowance: Mutex::new(TokenBucket::new(Instant::now(), per_second)),
         }
     }
 
@@ -46,7 +46,7 @@ impl Lines {
 }
 
 /// A bucket of tokens, told in time: each line costs one interval, and what was spent is forgiven as time passes.
-struct Allowance {
+struct TokenBucket {
     interval: Duration,
     per_second: u32,
     spent: Duration,
@@ -54,10 +54,10 @@ struct Allowance {
     left_out: u64,
 }
 
-impl Allowance {
-    fn new(now: Instant, per_second: u32) -> Allowance {
+impl TokenBucket {
+    fn new(now: Instant, per_second: u32) -> TokenBucket {
         let per_second = per_second.max(1);
-        Allowance {
+        TokenBucket {
             interval: Duration::from_secs(1) / per_second,
             per_second,
             spent: Duration::ZERO,
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_burst_passes_then_fifty_in_a_second_and_what_is_left_out_is_counted() {
         let start = Instant::now();
-        let mut allowance = Allowance::new(start, 50);
+        let mut allowance = TokenBucket::new(start, 50);
         let mut passed = |at: Instant, tries: u32| {
             (0..tries)
                 .filter_map(|_| allowance.admit(at))

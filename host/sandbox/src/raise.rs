@@ -1,8 +1,8 @@
 //! Values on their way from the guest: from the contract's vocabulary to the host's, checked and paid for.
 use crate::bindings::peal::pmix::types as wit;
-use crate::data::{Opaques, Subject};
+use crate::data::{CallSubject, OpaqueTable};
 use crate::lower::FLAGS;
-use crate::meter::{Meter, Stop};
+use crate::meter::{CallAbort, CallMeter};
 use peal_model::{
     DataArray, DataType, Info, InfoFlags, Key, Nspace, Proc, Range, Rank, Size, Status, Text,
     Value, data_type as dt,
@@ -31,26 +31,26 @@ fn raise_flags(flags: wit::InfoFlags) -> InfoFlags {
     InfoFlags(set.fold(0, |flags, (bit, _)| flags | bit as u32))
 }
 
-pub(crate) fn raise_proc(proc: &wit::Proc) -> Result<Proc, Stop> {
+pub(crate) fn raise_proc(proc: &wit::Proc) -> Result<Proc, CallAbort> {
     Ok(Proc::new(Nspace::new(&proc.nspace)?, Rank(proc.rank)))
 }
 
 /// Raises what a guest pushes, at its cost.
-pub(crate) struct Raise<'a> {
-    subject: &'a Subject,
-    opaques: &'a Opaques,
-    meter: &'a mut Meter,
+pub(crate) struct Lifter<'a> {
+    subject: &'a CallSubject,
+    opaques: &'a OpaqueTable,
+    meter: &'a mut CallMeter,
     /// The arrays passed along.
     arrays: Vec<DataArray>,
 }
 
-impl<'a> Raise<'a> {
+impl<'a> Lifter<'a> {
     pub(crate) fn new(
-        subject: &'a Subject,
-        opaques: &'a Opaques,
-        meter: &'a mut Meter,
-    ) -> Raise<'a> {
-        Raise {
+        subject: &'a CallSubject,
+        opaques: &'a OpaqueTable,
+        meter: &'a mut CallMeter,
+    ) -> Lifter<'a> {
+        Lifter {
             subject,
             opaques,
             meter,
@@ -59,17 +59,21 @@ impl<'a> Raise<'a> {
     }
 
     /// Infos with the arrays that they refer to.
-    pub(crate) fn content(mut self, content: wit::Content) -> Result<Vec<Info>, Stop> {
+    pub(crate) fn content(mut self, content: wit::Content) -> Result<Vec<Info>, CallAbort> {
         self.with(content.arrays)?.infos(content.infos)
     }
 
     /// An info with the arrays that it refers to.
-    pub(crate) fn single(mut self, info: wit::Info, arrays: Vec<wit::Array>) -> Result<Info, Stop> {
+    pub(crate) fn single(
+        mut self,
+        info: wit::Info,
+        arrays: Vec<wit::Array>,
+    ) -> Result<Info, CallAbort> {
         self.with(arrays)?.info(info)
     }
 
     /// Each array can refer to those before it, so none holds itself.
-    fn with(&mut self, arrays: Vec<wit::Array>) -> Result<&mut Self, Stop> {
+    fn with(&mut self, arrays: Vec<wit::Array>) -> Result<&mut Self, CallAbort> {
         for array in arrays {
             let array = self.array(array)?;
             self.arrays.push(array);
@@ -77,11 +81,11 @@ impl<'a> Raise<'a> {
         Ok(self)
     }
 
-    fn infos(&mut self, infos: Vec<wit::Info>) -> Result<Vec<Info>, Stop> {
+    fn infos(&mut self, infos: Vec<wit::Info>) -> Result<Vec<Info>, CallAbort> {
         infos.into_iter().map(|info| self.info(info)).collect()
     }
 
-    fn info(&mut self, info: wit::Info) -> Result<Info, Stop> {
+    fn info(&mut self, info: wit::Info) -> Result<Info, CallAbort> {
         self.meter.charge(size_of::<Info>() + info.key.len())?;
         Ok(Info {
             key: Key::new(&info.key)?,
@@ -90,7 +94,7 @@ impl<'a> Raise<'a> {
         })
     }
 
-    fn array(&mut self, array: wit::Array) -> Result<DataArray, Stop> {
+    fn array(&mut self, array: wit::Array) -> Result<DataArray, CallAbort> {
         self.meter.charge(size_of::<DataArray>())?;
         let element = DataType(array.element);
         let items = match array.items {
@@ -117,21 +121,21 @@ impl<'a> Raise<'a> {
             .unwrap_or(0)
             + 1;
         if depth > MAX_DEPTH {
-            Err(Stop::Depth(MAX_DEPTH))
+            Err(CallAbort::Depth(MAX_DEPTH))
         } else {
             Ok(array)
         }
     }
 
     /// No value among strings is a NULL string, as it was when it was read.
-    fn element(&mut self, value: wit::Value, element: DataType) -> Result<Value, Stop> {
+    fn element(&mut self, value: wit::Value, element: DataType) -> Result<Value, CallAbort> {
         match self.value(value)? {
             Value::Undef if element == dt::PMIX_STRING => Ok(Value::String(None)),
             value => Ok(value),
         }
     }
 
-    fn value(&mut self, value: wit::Value) -> Result<Value, Stop> {
+    fn value(&mut self, value: wit::Value) -> Result<Value, CallAbort> {
         let value = match value {
             wit::Value::Undef => Value::Undef,
             wit::Value::Boolean(truth) => Value::Bool(truth),
@@ -170,24 +174,24 @@ impl<'a> Raise<'a> {
     }
 
     /// Charged before it is copied: a few references can stand for very much.
-    fn array_value(&mut self, at: wit::ArrayRef) -> Result<Value, Stop> {
+    fn array_value(&mut self, at: wit::ArrayRef) -> Result<Value, CallAbort> {
         let array = usize::try_from(at)
             .ok()
             .and_then(|at| self.arrays.get(at))
-            .ok_or(Stop::NoArray(at))?;
+            .ok_or(CallAbort::NoArray(at))?;
         let items = array.items().iter().map(|item| Size::of(item).bytes);
         self.meter
             .charge(items.fold(size_of::<Value>(), usize::saturating_add))?;
         Ok(Value::DataArray(array.clone()))
     }
 
-    fn opaque_value(&mut self, opaque: wit::Opaque) -> Result<Value, Stop> {
+    fn opaque_value(&mut self, opaque: wit::Opaque) -> Result<Value, CallAbort> {
         let wanted = DataType(opaque.data_type);
         let value = self
             .subject
             .opaque(self.opaques, opaque.at)
             .filter(|value| value.data_type() == wanted);
-        let value = value.ok_or(Stop::NoOpaque {
+        let value = value.ok_or(CallAbort::NoOpaque {
             at: opaque.at,
             data_type: opaque.data_type,
         })?;

@@ -1,5 +1,5 @@
 //! Adds up what instances take, each for itself and together with those that share a budget with it.
-use crate::Limit;
+use crate::LimitKind;
 use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,13 +8,13 @@ use wasmtime::ResourceLimiter;
 /// How much of something several may have together.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    limit: Limit,
+    limit: LimitKind,
     most: usize,
     used: AtomicUsize,
 }
 
 impl Budget {
-    pub(crate) fn new(limit: Limit, most: usize) -> Budget {
+    pub(crate) fn new(limit: LimitKind, most: usize) -> Budget {
         Budget {
             limit,
             most,
@@ -28,14 +28,14 @@ impl Budget {
     }
 
     /// Takes so much, all of it or nothing.
-    fn take(&self, by: usize) -> Result<(), Refused> {
+    fn take(&self, by: usize) -> Result<(), BudgetExceeded> {
         let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
         match self
             .used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
         {
             Ok(_) => Ok(()),
-            Err(used) => Err(Refused {
+            Err(used) => Err(BudgetExceeded {
                 limit: self.limit,
                 wanted: used.saturating_add(by),
                 most: self.most,
@@ -50,28 +50,28 @@ impl Budget {
 
 /// What was refused: how much it would have been in all, and how much it may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refused {
-    pub(crate) limit: Limit,
+pub(crate) struct BudgetExceeded {
+    pub(crate) limit: LimitKind,
     pub(crate) wanted: usize,
     pub(crate) most: usize,
 }
 
 /// The room of one instance, free again when this is dropped.
-pub(crate) struct Room {
+pub(crate) struct InstanceSlot {
     budget: Arc<Budget>,
     places: usize,
 }
 
-impl Room {
-    pub(crate) fn of(budget: &Arc<Budget>, places: usize) -> Result<Room, Refused> {
-        budget.take(places).map(|()| Room {
+impl InstanceSlot {
+    pub(crate) fn of(budget: &Arc<Budget>, places: usize) -> Result<InstanceSlot, BudgetExceeded> {
+        budget.take(places).map(|()| InstanceSlot {
             budget: Arc::clone(budget),
             places,
         })
     }
 }
 
-impl Drop for Room {
+impl Drop for InstanceSlot {
     fn drop(&mut self) {
         self.budget.give_back(self.places);
     }
@@ -79,11 +79,11 @@ impl Drop for Room {
 
 /// Adds up what the memories and tables of an instance take, and remembers what was refused. Gives it back when dropped.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct MemoryLimiter {
     most: usize,
     used: usize,
     shared: Vec<Arc<Budget>>,
-    refused: Option<Refused>,
+    refused: Option<BudgetExceeded>,
     growths: Growths,
 }
 
@@ -98,15 +98,15 @@ struct Growths {
     script: Vec<u32>,
 }
 
-impl Tally {
+impl MemoryLimiter {
     /// Bytes of all memories and tables of the instance.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
     /// For an instance that may have so much, and no more than is left of these budgets.
-    pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> Tally {
-        Tally {
+    pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> MemoryLimiter {
+        MemoryLimiter {
             most,
             used: 0,
             shared,
@@ -116,7 +116,7 @@ impl Tally {
     }
 
     /// What was last refused, since this was last asked.
-    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
+    pub(crate) fn take_refused(&mut self) -> Option<BudgetExceeded> {
         self.refused.take()
     }
 
@@ -129,7 +129,7 @@ impl Tally {
         } else {
             self.take(by)
         };
-        if granted.is_err_and(|refused| refused.limit != Limit::Memory) {
+        if granted.is_err_and(|refused| refused.limit != LimitKind::Memory) {
             self.growths.refused.push(number);
         }
         self.refused = granted.err().or(self.refused);
@@ -137,9 +137,9 @@ impl Tally {
     }
 
     /// What is said where others have what is wanted.
-    fn refusal(&self) -> Refused {
-        Refused {
-            limit: Limit::MemoryTotal,
+    fn refusal(&self) -> BudgetExceeded {
+        BudgetExceeded {
+            limit: LimitKind::MemoryTotal,
             wanted: self.used,
             most: self.most,
         }
@@ -155,11 +155,11 @@ impl Tally {
         std::mem::take(&mut self.growths).refused
     }
 
-    fn take(&mut self, by: usize) -> Result<(), Refused> {
+    fn take(&mut self, by: usize) -> Result<(), BudgetExceeded> {
         let wanted = self.used.saturating_add(by);
         if wanted > self.most {
-            return Err(Refused {
-                limit: Limit::Memory,
+            return Err(BudgetExceeded {
+                limit: LimitKind::Memory,
                 wanted,
                 most: self.most,
             });
@@ -182,15 +182,15 @@ impl Tally {
         self.growths
             .refused
             .extend(self.growths.wanted.checked_sub(1));
-        self.refused.get_or_insert(Refused {
-            limit: Limit::Memory,
+        self.refused.get_or_insert(BudgetExceeded {
+            limit: LimitKind::Memory,
             wanted: self.used,
             most: self.most,
         });
     }
 }
 
-impl Drop for Tally {
+impl Drop for MemoryLimiter {
     fn drop(&mut self) {
         self.shared
             .iter()
@@ -198,7 +198,7 @@ impl Drop for Tally {
     }
 }
 
-impl ResourceLimiter for Tally {
+impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
         &mut self,
         current: usize,
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn memories_and_tables_are_added_up_and_a_refusal_is_remembered() {
-        let mut tally = Tally::new(200_000, Vec::new());
+        let mut tally = MemoryLimiter::new(200_000, Vec::new());
         assert!(tally.memory_growing(0, 65_536, None).unwrap());
         assert!(
             tally.memory_growing(0, 65_536, None).unwrap(),
@@ -262,8 +262,8 @@ mod tests {
             !tally.table_growing(100, 20_000, None).unwrap(),
             "159,200 bytes more"
         );
-        let refused = Refused {
-            limit: Limit::Memory,
+        let refused = BudgetExceeded {
+            limit: LimitKind::Memory,
             wanted: 131_872 + 159_200 - 800 + 800,
             most: 200_000,
         };
@@ -277,15 +277,15 @@ mod tests {
 
     #[test]
     fn what_is_shared_is_taken_from_all_budgets_or_none_and_given_back() {
-        let module = Arc::new(Budget::new(Limit::MemoryTotal, 150));
-        let tenant = Arc::new(Budget::new(Limit::TenantMemory, 120));
+        let module = Arc::new(Budget::new(LimitKind::MemoryTotal, 150));
+        let tenant = Arc::new(Budget::new(LimitKind::TenantMemory, 120));
         let shared = || vec![module.clone(), tenant.clone()];
-        let mut one = Tally::new(100, shared());
-        let mut two = Tally::new(100, shared());
+        let mut one = MemoryLimiter::new(100, shared());
+        let mut two = MemoryLimiter::new(100, shared());
         assert!(one.grow(80) && two.grow(40));
         assert!(!two.grow(10));
-        let refused = Refused {
-            limit: Limit::TenantMemory,
+        let refused = BudgetExceeded {
+            limit: LimitKind::TenantMemory,
             wanted: 130,
             most: 120,
         };
@@ -298,7 +298,7 @@ mod tests {
         assert!(!two.grow(31));
         assert_eq!(
             two.take_refused().map(|refused| refused.limit),
-            Some(Limit::MemoryTotal)
+            Some(LimitKind::MemoryTotal)
         );
         drop(one);
         assert!(two.grow(10));

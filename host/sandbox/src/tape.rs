@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostCall {
     /// What was asked.
-    pub ask: Ask,
+    pub ask: HostCallRequest,
     /// The answer, unless it follows from what the call is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Answer>,
+    pub answer: Option<HostCallAnswer>,
 }
 
 macro_rules! asks {
-    ($($(#[$doc:meta])+ $Ask:ident $({ $($field:ident: $ty:ty),+ })? = $name:literal;)+) => {
+    ($($(#[$doc:meta])+ $Request:ident $({ $($field:ident: $ty:ty),+ })? = $name:literal;)+) => {
         /// What a guest asks of the host. What it hands over beyond this is in the call's [`crate::Output`].
         #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "the fields are the arguments of the function")]
-        pub enum Ask { $($(#[$doc])+ $Ask $({ $($field: $ty),+ })?,)+ }
+        pub enum HostCallRequest { $($(#[$doc])+ $Request $({ $($field: $ty),+ })?,)+ }
 
-        impl Ask {
+        impl HostCallRequest {
             /// The function's name: interface and function of the contract.
             pub fn name(&self) -> &str {
-                if let Ask::Wasi { function } = self {
+                if let HostCallRequest::Wasi { function } = self {
                     return function;
                 }
                 match self {
-                    $(Ask::$Ask $({ $($field: _),+ })? => $name,)+
+                    $(HostCallRequest::$Request $({ $($field: _),+ })? => $name,)+
                 }
             }
         }
@@ -130,7 +130,7 @@ pub enum Level {
 
 /// What the host answered.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum HostCallAnswer {
     /// It was done.
     Done,
     /// It was not, for this reason.
@@ -150,19 +150,19 @@ pub enum Answer {
 /// What a function of the host returns.
 pub(crate) trait Answered: Sized {
     /// As it is taken down.
-    fn answer(&self) -> Answer;
+    fn answer(&self) -> HostCallAnswer;
     /// From what was taken down; nothing where that is the answer to something else.
-    fn of(answer: &Answer) -> Option<Self>;
+    fn of(answer: &HostCallAnswer) -> Option<Self>;
 }
 
 macro_rules! answered {
     ($($ty:ty: |$value:pat_param| $to:expr, $($from:pat => $back:expr),+;)+) => {$(
         impl Answered for $ty {
-            fn answer(&self) -> Answer {
+            fn answer(&self) -> HostCallAnswer {
                 let $value = self;
                 $to
             }
-            fn of(answer: &Answer) -> Option<$ty> {
+            fn of(answer: &HostCallAnswer) -> Option<$ty> {
                 match answer {
                     $($from => Some($back),)+
                     _ => None,
@@ -173,24 +173,24 @@ macro_rules! answered {
 }
 
 answered! {
-    (): |()| Answer::Done, Answer::Done => ();
-    u64: |number| Answer::Number(*number), Answer::Number(number) => *number;
-    Vec<u8>: |bytes| Answer::Bytes(bytes.as_slice().into()), Answer::Bytes(bytes) => bytes.as_slice().to_vec();
-    Vec<String>: |names| Answer::Names(names.clone()), Answer::Names(names) => names.clone();
-    Vec<Info>: |infos| Answer::Infos(infos.clone()), Answer::Infos(infos) => infos.clone();
-    Option<Vec<u8>>: |found| found.as_ref().map_or(Answer::Nothing, Answered::answer),
-        Answer::Bytes(bytes) => Some(bytes.as_slice().to_vec()), Answer::Nothing => None;
+    (): |()| HostCallAnswer::Done, HostCallAnswer::Done => ();
+    u64: |number| HostCallAnswer::Number(*number), HostCallAnswer::Number(number) => *number;
+    Vec<u8>: |bytes| HostCallAnswer::Bytes(bytes.as_slice().into()), HostCallAnswer::Bytes(bytes) => bytes.as_slice().to_vec();
+    Vec<String>: |names| HostCallAnswer::Names(names.clone()), HostCallAnswer::Names(names) => names.clone();
+    Vec<Info>: |infos| HostCallAnswer::Infos(infos.clone()), HostCallAnswer::Infos(infos) => infos.clone();
+    Option<Vec<u8>>: |found| found.as_ref().map_or(HostCallAnswer::Nothing, Answered::answer),
+        HostCallAnswer::Bytes(bytes) => Some(bytes.as_slice().to_vec()), HostCallAnswer::Nothing => None;
 }
 
 impl<R: Answered> Answered for Result<R, Status> {
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> HostCallAnswer {
         self.as_ref()
-            .map_or_else(|status| Answer::Refused(*status), R::answer)
+            .map_or_else(|status| HostCallAnswer::Refused(*status), R::answer)
     }
 
-    fn of(answer: &Answer) -> Option<Result<R, Status>> {
+    fn of(answer: &HostCallAnswer) -> Option<Result<R, Status>> {
         match answer {
-            Answer::Refused(status) => Some(Err(*status)),
+            HostCallAnswer::Refused(status) => Some(Err(*status)),
             answer => R::of(answer).map(Ok),
         }
     }
@@ -198,7 +198,7 @@ impl<R: Answered> Answered for Result<R, Status> {
 
 /// Takes down the host calls of one call after the other, where somebody wants that.
 #[derive(Default)]
-pub(crate) struct Tape {
+pub(crate) struct HostCallLog {
     /// None where nobody does.
     calls: Option<Vec<HostCall>>,
     /// What was taken down the last time, where this is a replay.
@@ -211,10 +211,10 @@ struct Script {
     at: usize,
 }
 
-impl Tape {
+impl HostCallLog {
     /// A tape that takes down nothing, or everything.
-    pub(crate) fn new(is_recorded: bool) -> Tape {
-        Tape {
+    pub(crate) fn new(is_recorded: bool) -> HostCallLog {
+        HostCallLog {
             calls: is_recorded.then(Vec::new),
             script: None,
         }
@@ -235,7 +235,7 @@ impl Tape {
     }
 
     /// Takes down what is asked, where its answer follows from what the call is about.
-    pub(crate) fn note(&mut self, ask: impl FnOnce() -> Ask) {
+    pub(crate) fn note(&mut self, ask: impl FnOnce() -> HostCallRequest) {
         if let Some(calls) = &mut self.calls {
             let ask = ask();
             if let Some(script) = &mut self.script {
@@ -246,7 +246,7 @@ impl Tape {
     }
 
     /// The answer to this when it was asked the last time, if it is asked again.
-    pub(crate) fn known<R: Answered>(&mut self, ask: &Ask) -> Option<R> {
+    pub(crate) fn known<R: Answered>(&mut self, ask: &HostCallRequest) -> Option<R> {
         R::of(self.script.as_mut()?.find(ask)?.answer.as_ref()?)
     }
 
@@ -256,7 +256,7 @@ impl Tape {
     }
 
     /// Takes down what was asked and answered.
-    pub(crate) fn keep<R: Answered>(&mut self, ask: Ask, answer: &R) {
+    pub(crate) fn keep<R: Answered>(&mut self, ask: HostCallRequest, answer: &R) {
         if let Some(calls) = &mut self.calls {
             calls.push(HostCall {
                 ask,
@@ -268,7 +268,7 @@ impl Tape {
 
 impl Script {
     /// The next call of which this was asked. What lies between was not asked again.
-    fn find(&mut self, ask: &Ask) -> Option<&HostCall> {
+    fn find(&mut self, ask: &HostCallRequest) -> Option<&HostCall> {
         let rest = self.calls.get(self.at..)?;
         let found = self.at + rest.iter().position(|call| call.ask == *ask)?;
         self.at = found + 1;

@@ -1,5 +1,5 @@
 //! What all modules of one owner may have together.
-use crate::Limit;
+use crate::LimitKind;
 use crate::tally::Budget;
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ impl Tenant {
     /// An owner without modules yet.
     pub fn new(limits: TenantLimits) -> Tenant {
         Tenant {
-            memory: Arc::new(Budget::new(Limit::TenantMemory, limits.memory)),
-            instances: Arc::new(Budget::new(Limit::TenantInstances, limits.instances)),
+            memory: Arc::new(Budget::new(LimitKind::TenantMemory, limits.memory)),
+            instances: Arc::new(Budget::new(LimitKind::TenantInstances, limits.instances)),
         }
     }
 

@@ -18,24 +18,24 @@ pub(crate) enum Tenancy {
 /// Idle instances, the one used last on top. Once closed it keeps none. In boxes, since each call takes one out and puts it
 /// back.
 #[expect(clippy::vec_box, reason = "an instance is moved at every call")]
-pub(crate) struct Warm {
+pub(crate) struct IdleInstances {
     most: usize,
     isolation: Isolation,
     idle: Mutex<Option<Vec<Box<Instance>>>>,
 }
 
 /// The module was taken out of service.
-pub(crate) struct Closed;
+pub(crate) struct ModuleRetired;
 
-impl Warm {
+impl IdleInstances {
     /// Room for so many.
-    pub(crate) fn new(most: usize, isolation: Isolation) -> Warm {
+    pub(crate) fn new(most: usize, isolation: Isolation) -> IdleInstances {
         let most = if isolation == Isolation::Call {
             0
         } else {
             most
         };
-        Warm {
+        IdleInstances {
             most,
             isolation,
             idle: Mutex::new(Some(Vec::new())),
@@ -51,7 +51,7 @@ impl Warm {
     }
 
     /// An idle instance for this tenancy, if there is one. It is its from now on.
-    pub(crate) fn take(&self, tenancy: &Tenancy) -> Result<Option<Box<Instance>>, Closed> {
+    pub(crate) fn take(&self, tenancy: &Tenancy) -> Result<Option<Box<Instance>>, ModuleRetired> {
         let find = |idle: &mut Vec<Box<Instance>>| {
             if *tenancy == Tenancy::Everybody {
                 return idle.pop();
@@ -63,7 +63,7 @@ impl Warm {
             let at = of(tenancy.clone()).or_else(|| of(Tenancy::Nobody))?;
             Some(idle.remove(at))
         };
-        let mut taken = self.lock(|idle| idle.as_mut().map(find).ok_or(Closed))?;
+        let mut taken = self.lock(|idle| idle.as_mut().map(find).ok_or(ModuleRetired))?;
         if let Some(instance) = &mut taken
             && instance.tenancy == Tenancy::Nobody
         {

@@ -1,8 +1,8 @@
 //! The registrations that a module wishes for itself: how many there may be, and what they may be called.
 use crate::ModuleRegistration;
 use crate::bindings::peal::pmix::types::Registration;
-use crate::host::Host;
-use crate::meter::Stop;
+use crate::host::InstanceState;
+use crate::meter::CallAbort;
 use crate::text::{MAX_QUOTED, is_plain, plain};
 use peal_model::{Key, Status};
 use thiserror::Error;
@@ -14,7 +14,7 @@ const MAX_CODES: usize = 256;
 
 /// Why a module cannot have the registrations that it wishes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum WishError {
+pub enum RegistrationLimitError {
     /// Too many of them.
     #[error("it wishes {count} registrations, {limit} are allowed")]
     Registrations {
@@ -56,16 +56,16 @@ pub enum WishError {
 }
 
 /// Whether these may be.
-pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), WishError> {
+pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), RegistrationLimitError> {
     if wishes.len() > MAX_WISHES {
-        return Err(WishError::Registrations {
+        return Err(RegistrationLimitError::Registrations {
             count: wishes.len(),
             limit: MAX_WISHES,
         });
     }
     let codes = wishes.iter().map(|wish| wish.codes.len()).sum();
     if codes > MAX_CODES {
-        return Err(WishError::Codes {
+        return Err(RegistrationLimitError::Codes {
             count: codes,
             limit: MAX_CODES,
         });
@@ -76,7 +76,7 @@ pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), WishError> {
         .filter_map(|(at, wish)| Some((at, wish.name.as_deref()?)));
     for (at, name) in names {
         if name.len() > Key::MAX {
-            return Err(WishError::LongName {
+            return Err(RegistrationLimitError::LongName {
                 at,
                 len: name.len(),
                 limit: Key::MAX,
@@ -86,7 +86,7 @@ pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), WishError> {
             .chars()
             .all(|character| character == '\\' || is_plain(character))
         {
-            return Err(WishError::UnplainName {
+            return Err(RegistrationLimitError::UnplainName {
                 at,
                 name: plain(name, MAX_QUOTED),
             });
@@ -97,17 +97,20 @@ pub(crate) fn check_wishes(wishes: &[Registration]) -> Result<(), WishError> {
 
 /// Takes them from the guest, at its cost.
 pub(crate) fn raise_wishes(
-    host: &mut Host,
+    host: &mut InstanceState,
     wishes: Vec<Registration>,
-) -> Result<Vec<ModuleRegistration>, Stop> {
+) -> Result<Vec<ModuleRegistration>, CallAbort> {
     wishes
         .into_iter()
-        .map(|wish| raise_wish(host, wish))
+        .map(|wish| lift_registration(host, wish))
         .collect()
 }
 
 /// Takes one of them.
-pub(crate) fn raise_wish(host: &mut Host, wish: Registration) -> Result<ModuleRegistration, Stop> {
+pub(crate) fn lift_registration(
+    host: &mut InstanceState,
+    wish: Registration,
+) -> Result<ModuleRegistration, CallAbort> {
     let heap = wish.name.as_ref().map_or(0, String::len) + size_of_val(wish.codes.as_slice());
     host.meter
         .charge(size_of::<ModuleRegistration>().saturating_add(heap))?;

@@ -2,17 +2,17 @@
 //! comes back as a message.
 use crate::{
     actor::Actor,
-    channels::{Asker, LogAnswer},
-    handle::Internal,
-    host::{EventHandling, Host},
+    channels::{LogAnswer, LogRequester},
+    handle::ActorMessage,
+    host::{EventHandling, HostEnvironment},
     notice::Notice,
     upcalls,
 };
 use peal_core::{
-    job::Life,
-    log::{Arrival, Origin},
-    reach::Reach,
-    server::{Brought, DemandId, FenceId, Purpose, RequestId, Upcall},
+    job::ProcPhase,
+    log::{LogArrival, LogOrigin},
+    reach::UserScope,
+    server::{FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall},
     supported,
 };
 use peal_model::{
@@ -30,12 +30,12 @@ impl Actor {
         id: FenceId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: Brought,
+        brought: FenceContribution,
     ) {
         let (fabric, me) = (self.fabric.clone(), self.id);
         self.go_on(async move {
             let outcome = fabric.gather(me, purpose, procs, brought).await;
-            Internal::Gathered { id, outcome }
+            ActorMessage::Gathered { id, outcome }
         });
     }
 
@@ -47,17 +47,17 @@ impl Actor {
                 self.notices.tell(Notice::ProcConnected(proc));
             }
             Upcall::ClientFinalized(proc) => {
-                self.host.client_departed(&proc, Life::Finalized);
+                self.host.client_departed(&proc, ProcPhase::Finalized);
                 self.notices.tell(Notice::ProcFinalized(proc));
             }
-            Upcall::ClientLost(proc) => self.host.client_departed(&proc, Life::Lost),
+            Upcall::ClientLost(proc) => self.host.client_departed(&proc, ProcPhase::Lost),
             Upcall::ToolLeft(tool) => self.host.tool_departed(&tool),
             Upcall::Notify { event, allowance } => {
                 let source = event.source.as_ref().map(tracing::field::display);
                 tracing::info!(code = %event.code, source, "event for the resource manager");
                 if self.host.notify(event.clone()) == EventHandling::BySite {
                     // Of the chains only the site's sees an event of this range.
-                    self.chain(event, Reach::Everybody, allowance, None);
+                    self.chain(event, UserScope::Everybody, allowance, None);
                 }
             }
             Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
@@ -84,7 +84,7 @@ impl Actor {
                     }
                     _ => Vec::new(),
                 };
-                let asker = upcalls::Asker {
+                let asker = upcalls::UpcallRequester {
                     source,
                     identity,
                     known,
@@ -101,7 +101,7 @@ impl Actor {
                 let (host, targets) = (self.host.clone(), control.targets.clone());
                 self.go_on(async move {
                     let answer = host.job_control(source, control).await;
-                    Internal::Controlled {
+                    ActorMessage::Controlled {
                         id,
                         targets,
                         answer,
@@ -128,7 +128,7 @@ impl Actor {
             keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
         let told = || {
             let available = self.channels.available(source);
-            let keys: Vec<&str> = Arrival::default()
+            let keys: Vec<&str> = LogArrival::default()
                 .all(&available)
                 .map(Key::as_str)
                 .collect();
@@ -138,7 +138,7 @@ impl Actor {
     }
 
     /// A client waits for the acknowledgement: a host that never answers must not keep it.
-    fn register_with_host(&mut self, id: DemandId, codes: Vec<Status>) {
+    fn register_with_host(&mut self, id: HostRegistrationId, codes: Vec<Status>) {
         let (host, limit) = (self.host.clone(), self.host_timeout);
         self.go_on(async move {
             let answer = tokio::time::timeout(limit, host.register_events(codes.clone())).await;
@@ -147,28 +147,28 @@ impl Actor {
                 host.deregister_events(codes);
                 Err(code::PMIX_ERR_TIMEOUT)
             });
-            Internal::HostRegistered { id, answer }
+            ActorMessage::HostRegistered { id, answer }
         });
     }
 
     /// Answers a request when the host has.
-    fn answer<F>(&mut self, to: RequestId, ask: impl FnOnce(Arc<dyn Host>) -> F)
+    fn answer<F>(&mut self, to: RequestId, ask: impl FnOnce(Arc<dyn HostEnvironment>) -> F)
     where
         F: Future<Output = Reply> + Send + 'static,
     {
         let asked = ask(self.host.clone());
         self.go_on(async move {
             let reply = asked.await;
-            Internal::Answer { to, reply }
+            ActorMessage::Answer { to, reply }
         });
     }
 
     /// Has a request logged.
     pub(crate) fn log(
         &mut self,
-        asker: Asker,
+        asker: LogRequester,
         request: Arc<LogRequest>,
-        origin: Origin,
+        origin: LogOrigin,
         chosen: Option<Key>,
     ) {
         if let Some(LogAnswer { to, reply }) = self.channels.submit(asker, request, origin, chosen)
@@ -180,7 +180,7 @@ impl Actor {
 
     /// Goes on with an answer: at once if it is there already, as it is where nobody else takes part. Then nobody is left waiting
     /// for a task to be started.
-    fn go_on(&mut self, asking: impl Future<Output = Internal> + Send + 'static) {
+    fn go_on(&mut self, asking: impl Future<Output = ActorMessage> + Send + 'static) {
         let mut asking = Box::pin(asking);
         match asking
             .as_mut()
@@ -192,7 +192,7 @@ impl Actor {
             }
             Poll::Pending => {
                 let handle = self.handle.clone();
-                tokio::spawn(async move { handle.say(asking.await) });
+                tokio::spawn(async move { handle.send(asking.await) });
             }
         }
     }

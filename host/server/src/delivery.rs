@@ -1,10 +1,10 @@
 //! What is for a client, written in the order in which the server gave it, as much at once as the client is sure to take.
 use crate::{
-    connection::Fault,
-    line::Line,
-    office::Office,
+    connection::ConnectionError,
+    line::ClientWriter,
+    office::SharedActor,
     outbox::{Inbox, Outgoing},
-    pace::Pace,
+    pace::SendWindow,
     packing::{self, Packing},
     quiet::warn_once,
 };
@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// The writing side of a connection.
 pub(crate) struct Delivery {
-    pub(crate) line: Arc<Line>,
-    pub(crate) office: Arc<Office>,
+    pub(crate) line: Arc<ClientWriter>,
+    pub(crate) office: Arc<SharedActor>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) peer: PeerId,
 }
@@ -28,16 +28,16 @@ struct Bunch {
 
 impl Delivery {
     /// Welcomes the client and writes what comes; ends when the server has no more for this client, or cuts it off.
-    pub(crate) async fn run(self, inbox: Inbox, welcome: Vec<u8>) -> Result<(), Fault> {
+    pub(crate) async fn run(self, inbox: Inbox, welcome: Vec<u8>) -> Result<(), ConnectionError> {
         tokio::select! {
             // Then not even what waits is written.
             biased;
-            () = self.line.is_cut() => Err(Fault::NotReading),
+            () = self.line.is_cut() => Err(ConnectionError::NotReading),
             ended = self.deliver(&inbox, welcome) => ended,
         }
     }
 
-    async fn deliver(&self, inbox: &Inbox, welcome: Vec<u8>) -> Result<(), Fault> {
+    async fn deliver(&self, inbox: &Inbox, welcome: Vec<u8>) -> Result<(), ConnectionError> {
         // In boxes, as all that is kept while something is written: most connections wait for something to write.
         Box::pin(self.welcome(welcome)).await?;
         while let Some(first) = inbox.recv().await {
@@ -46,12 +46,12 @@ impl Delivery {
         self.line.end()
     }
 
-    async fn welcome(&self, message: Vec<u8>) -> Result<(), Fault> {
+    async fn welcome(&self, message: Vec<u8>) -> Result<(), ConnectionError> {
         self.line.welcome(&message).await
     }
 
     /// Writes a message and those that wait behind it.
-    async fn write_batch(&self, first: Outgoing, inbox: &Inbox) -> Result<(), Fault> {
+    async fn write_batch(&self, first: Outgoing, inbox: &Inbox) -> Result<(), ConnectionError> {
         // A new one for each batch: the job data of a large job would leave 32 KiB.
         let mut bunch = Bunch::default();
         let mut next = Some(first);
@@ -63,12 +63,12 @@ impl Delivery {
     }
 
     /// Puts one message to those that are written next; writes these first if it is too many for them.
-    async fn take(&self, outgoing: Outgoing, bunch: &mut Bunch) -> Result<(), Fault> {
+    async fn take(&self, outgoing: Outgoing, bunch: &mut Bunch) -> Result<(), ConnectionError> {
         let waited = outgoing.bytes();
         match outgoing {
             Outgoing::Milestone => {
                 self.write(bunch).await?;
-                return Ok(self.office.enter(|actor| actor.resume(self.peer))?);
+                return Ok(self.office.with_actor(|actor| actor.resume(self.peer))?);
             }
             Outgoing::Event(event) => match self.packing.event(event, &self.line.codec) {
                 Ok(frame) => self.add(&frame, bunch).await?,
@@ -93,15 +93,15 @@ impl Delivery {
         Ok(())
     }
 
-    async fn add(&self, frame: &[u8], bunch: &mut Bunch) -> Result<(), Fault> {
-        if bunch.frames.len() + frame.len() > Pace::AT_ONCE {
+    async fn add(&self, frame: &[u8], bunch: &mut Bunch) -> Result<(), ConnectionError> {
+        if bunch.frames.len() + frame.len() > SendWindow::AT_ONCE {
             self.write(bunch).await?;
         }
         bunch.frames.extend_from_slice(frame);
         Ok(())
     }
 
-    async fn write(&self, bunch: &mut Bunch) -> Result<(), Fault> {
+    async fn write(&self, bunch: &mut Bunch) -> Result<(), ConnectionError> {
         if !bunch.frames.is_empty() {
             self.line.write(&bunch.frames).await?;
         }

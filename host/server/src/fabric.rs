@@ -3,10 +3,10 @@
 //! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
 use crate::handle::ServerHandle;
 use peal_core::{
-    group::Message,
-    log::{Gateway, Origin},
-    reach::Reach,
-    server::{Allowance, Attendance, Brought, Purpose},
+    group::GroupMessage,
+    log::{GatewayAvailability, LogOrigin},
+    reach::UserScope,
+    server::{Completeness, EventBudget, FenceContribution, Purpose},
 };
 use peal_model::{Event, Key, LogRequest, NamedProcs, Nspace, Proc, Status, code};
 use std::{
@@ -20,10 +20,10 @@ use tokio::sync::oneshot;
 pub use peal_core::group::ServerId;
 
 /// What comes back from the other servers, in their own time.
-pub type Gathered<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
+pub type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
 
 /// What servers need of each other.
-pub trait Fabric: Send + Sync + 'static {
+pub trait ServerTransport: Send + Sync + 'static {
     /// This server hosts procs of this namespace from now on.
     fn hosts(&self, server: ServerId, nspace: Nspace);
 
@@ -31,7 +31,13 @@ pub trait Fabric: Send + Sync + 'static {
     fn forgets(&self, server: ServerId, nspace: &Nspace);
 
     /// Makes an event known to the other servers, to those whom it may reach; the handlers there may raise so many in turn.
-    fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance);
+    fn distribute(
+        &self,
+        from: ServerId,
+        event: Arc<Event>,
+        reach: UserScope,
+        allowance: EventBudget,
+    );
 
     /// Hands what all servers that host one of these procs bring to each of them. Servers that gather for the same procs and
     /// purpose at the same time meet; each gets what the others bring, and whether all took part.
@@ -40,14 +46,14 @@ pub trait Fabric: Send + Sync + 'static {
         from: ServerId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: Brought,
-    ) -> Gathered<'_, Brought>;
+        brought: FenceContribution,
+    ) -> TransportFuture<'_, FenceContribution>;
 
     /// Sends something about groups to another server, which gets what one sends it in its order. One that is gone gets nothing.
-    fn group(&self, from: ServerId, to: ServerId, message: Message);
+    fn group(&self, from: ServerId, to: ServerId, message: GroupMessage);
 
     /// Whether there is a gateway for this server.
-    fn gateway(&self, of: ServerId) -> Gateway;
+    fn gateway(&self, of: ServerId) -> GatewayAvailability;
 
     /// Has a gateway write what is for one channel. `PMIX_ERR_NOT_AVAILABLE` if there is none, or it does not know that channel.
     fn log(
@@ -55,13 +61,13 @@ pub trait Fabric: Send + Sync + 'static {
         from: ServerId,
         channel: Key,
         request: Arc<LogRequest>,
-        origin: Origin,
-    ) -> Gathered<'_, ()>;
+        origin: LogOrigin,
+    ) -> TransportFuture<'_, ()>;
 }
 
 /// What a server does for others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Duty {
+pub enum ServerKind {
     /// Nothing.
     #[default]
     Node,
@@ -72,35 +78,35 @@ pub enum Duty {
 /// A server that waits for others.
 struct Arrived {
     server: ServerId,
-    brought: Brought,
-    tell: oneshot::Sender<Brought>,
+    brought: FenceContribution,
+    tell: oneshot::Sender<FenceContribution>,
 }
 
 /// Servers that gather for the same procs.
-struct Meeting {
+struct PendingGather {
     arrived: Vec<Arrived>,
     /// Whether everybody is still there for whom they wait.
-    attendance: Attendance,
+    attendance: Completeness,
 }
 
 #[derive(Default)]
 struct Inner {
-    servers: BTreeMap<ServerId, (ServerHandle, Duty)>,
+    servers: BTreeMap<ServerId, (ServerHandle, ServerKind)>,
     /// Which servers host procs of a namespace.
     hosts: BTreeMap<Nspace, Vec<ServerId>>,
-    meetings: BTreeMap<(Purpose, NamedProcs), Vec<Meeting>>,
+    meetings: BTreeMap<(Purpose, NamedProcs), Vec<PendingGather>>,
     next: u32,
 }
 
 /// Joins the servers of one process.
 #[derive(Default)]
-pub struct EmbeddedFabric {
+pub struct InProcessTransport {
     inner: Mutex<Inner>,
 }
 
-impl EmbeddedFabric {
+impl InProcessTransport {
     /// A fabric without servers.
-    pub fn new() -> Arc<EmbeddedFabric> {
+    pub fn new() -> Arc<InProcessTransport> {
         Arc::default()
     }
 
@@ -112,7 +118,7 @@ impl EmbeddedFabric {
     }
 
     /// Makes a server reachable for the others.
-    pub fn join(&self, id: ServerId, server: ServerHandle, duty: Duty) {
+    pub fn join(&self, id: ServerId, server: ServerHandle, duty: ServerKind) {
         let mut inner = self.lock();
         for (other, (handle, _)) in &inner.servers {
             handle.server_joined(id);
@@ -127,9 +133,9 @@ impl EmbeddedFabric {
         let mut gateways = inner
             .servers
             .iter()
-            .filter(|(other, (_, duty))| **other != id && *duty == Duty::Gateway);
+            .filter(|(other, (_, duty))| **other != id && *duty == ServerKind::Gateway);
         // A gateway writes for itself.
-        let is_one = matches!(inner.servers.get(&id), Some((_, Duty::Gateway)));
+        let is_one = matches!(inner.servers.get(&id), Some((_, ServerKind::Gateway)));
         gateways
             .next()
             .filter(|_| !is_one)
@@ -159,8 +165,8 @@ impl EmbeddedFabric {
         from: ServerId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: Brought,
-    ) -> oneshot::Receiver<Brought> {
+        brought: FenceContribution,
+    ) -> oneshot::Receiver<FenceContribution> {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         let Inner {
@@ -169,9 +175,9 @@ impl EmbeddedFabric {
         let open = meetings.entry((purpose, procs.clone())).or_default();
         let at = open.iter().position(|meeting| !meeting.has(from));
         let at = at.unwrap_or_else(|| {
-            open.push(Meeting {
+            open.push(PendingGather {
                 arrived: Vec::new(),
-                attendance: Attendance::Full,
+                attendance: Completeness::Full,
             });
             open.len() - 1
         });
@@ -212,17 +218,17 @@ impl Inner {
         for ((_, procs), meetings) in meetings.iter_mut() {
             if procs.iter().any(|proc| lost.contains(&proc.nspace)) {
                 let deserted = meetings.iter_mut().filter(|meeting| !meeting.has(server));
-                deserted.for_each(|meeting| meeting.attendance = Attendance::Partial);
+                deserted.for_each(|meeting| meeting.attendance = Completeness::Partial);
                 meetings
                     .extract_if(.., |meeting| meeting.is_complete(hosts, procs))
-                    .for_each(Meeting::conclude);
+                    .for_each(PendingGather::conclude);
             }
         }
         meetings.retain(|_, meetings| !meetings.is_empty());
     }
 }
 
-impl Meeting {
+impl PendingGather {
     fn has(&self, server: ServerId) -> bool {
         self.arrived.iter().any(|arrived| arrived.server == server)
     }
@@ -237,7 +243,7 @@ impl Meeting {
     }
 
     fn conclude(self) {
-        let all: Vec<(ServerId, Brought)> = self
+        let all: Vec<(ServerId, FenceContribution)> = self
             .arrived
             .iter()
             .map(|arrived| (arrived.server, arrived.brought.clone()))
@@ -252,12 +258,12 @@ impl Meeting {
                 others().fold(self.attendance, |all, brought| all.and(brought.attendance));
             let data = others().flat_map(|brought| brought.data.clone()).collect();
             // Who no longer listens has given the fence up.
-            let _ = tell.send(Brought { data, attendance });
+            let _ = tell.send(FenceContribution { data, attendance });
         }
     }
 }
 
-impl Fabric for EmbeddedFabric {
+impl ServerTransport for InProcessTransport {
     fn hosts(&self, server: ServerId, nspace: Nspace) {
         let mut inner = self.lock();
         let hosts = inner.hosts.entry(nspace).or_default();
@@ -270,7 +276,13 @@ impl Fabric for EmbeddedFabric {
         self.lock().host_no_more(server, |hosted| hosted == nspace);
     }
 
-    fn distribute(&self, from: ServerId, event: Arc<Event>, reach: Reach, allowance: Allowance) {
+    fn distribute(
+        &self,
+        from: ServerId,
+        event: Arc<Event>,
+        reach: UserScope,
+        allowance: EventBudget,
+    ) {
         let inner = self.lock();
         let others: Vec<&ServerHandle> = inner
             .servers
@@ -278,7 +290,7 @@ impl Fabric for EmbeddedFabric {
             .filter(|(id, _)| **id != from)
             .map(|(_, (server, _))| server)
             .collect();
-        let each = Allowance(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
+        let each = EventBudget(allowance.0 / u32::try_from(others.len() + 1).unwrap_or(u32::MAX));
         for server in others {
             server.distributed(event.clone(), reach, each);
         }
@@ -289,24 +301,24 @@ impl Fabric for EmbeddedFabric {
         from: ServerId,
         purpose: Purpose,
         procs: NamedProcs,
-        brought: Brought,
-    ) -> Gathered<'_, Brought> {
+        brought: FenceContribution,
+    ) -> TransportFuture<'_, FenceContribution> {
         let told = self.meet(from, purpose, procs, brought);
         Box::pin(async move { told.await.map_err(|_| code::PMIX_ERR_LOST_CONNECTION) })
     }
 
-    fn group(&self, from: ServerId, to: ServerId, message: Message) {
+    fn group(&self, from: ServerId, to: ServerId, message: GroupMessage) {
         let inner = self.lock();
         if let Some((server, _)) = inner.servers.get(&to) {
             server.group_message(from, message);
         }
     }
 
-    fn gateway(&self, of: ServerId) -> Gateway {
+    fn gateway(&self, of: ServerId) -> GatewayAvailability {
         if self.gateway_of(of).is_some() {
-            Gateway::Elsewhere
+            GatewayAvailability::Elsewhere
         } else {
-            Gateway::NotElsewhere
+            GatewayAvailability::NotElsewhere
         }
     }
 
@@ -315,8 +327,8 @@ impl Fabric for EmbeddedFabric {
         from: ServerId,
         channel: Key,
         request: Arc<LogRequest>,
-        origin: Origin,
-    ) -> Gathered<'_, ()> {
+        origin: LogOrigin,
+    ) -> TransportFuture<'_, ()> {
         let gateway = self.gateway_of(from);
         Box::pin(async move {
             let status = gateway
@@ -341,19 +353,19 @@ mod tests {
         Nspace::new("job").unwrap()
     }
 
-    fn brings(ranks: &[u32], attendance: Attendance) -> Brought {
+    fn brings(ranks: &[u32], attendance: Completeness) -> FenceContribution {
         let data = |rank: &u32| RankData {
             proc: Proc::new(nspace(), Rank(*rank)),
             kvals: Vec::new(),
         };
-        Brought {
+        FenceContribution {
             data: ranks.iter().map(data).collect(),
             attendance,
         }
     }
 
-    fn of_two() -> (Arc<EmbeddedFabric>, ServerId, ServerId) {
-        let fabric = EmbeddedFabric::new();
+    fn of_two() -> (Arc<InProcessTransport>, ServerId, ServerId) {
+        let fabric = InProcessTransport::new();
         let (one, two) = (fabric.allot(), fabric.allot());
         fabric.hosts(one, nspace());
         fabric.hosts(two, nspace());
@@ -369,15 +381,15 @@ mod tests {
                 one,
                 Purpose::Fence,
                 all(),
-                brings(&[0], Attendance::Partial)
+                brings(&[0], Completeness::Partial)
             ),
-            fabric.gather(two, Purpose::Fence, all(), brings(&[1], Attendance::Full))
+            fabric.gather(two, Purpose::Fence, all(), brings(&[1], Completeness::Full))
         );
         assert_eq!(
             (first, second),
             (
-                Ok(brings(&[1], Attendance::Full)),
-                Ok(brings(&[0], Attendance::Partial))
+                Ok(brings(&[1], Completeness::Full)),
+                Ok(brings(&[0], Completeness::Partial))
             )
         );
         assert!(
@@ -388,8 +400,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_leaves_or_has_no_such_job_any_more_is_not_waited_for_and_that_is_told() {
-        type Goes = fn(&EmbeddedFabric, ServerId);
-        let goes: [Goes; 2] = [EmbeddedFabric::leave, |fabric, id| {
+        type Goes = fn(&InProcessTransport, ServerId);
+        let goes: [Goes; 2] = [InProcessTransport::leave, |fabric, id| {
             fabric.forgets(id, &nspace())
         }];
         for goes in goes {
@@ -398,10 +410,10 @@ mod tests {
                 one,
                 Purpose::Fence,
                 vec![Proc::all(nspace())].into(),
-                brings(&[0], Attendance::Full),
+                brings(&[0], Completeness::Full),
             );
             goes(&fabric, two);
-            assert_eq!(waiting.await, Ok(brings(&[], Attendance::Partial)));
+            assert_eq!(waiting.await, Ok(brings(&[], Completeness::Partial)));
             assert!(fabric.lock().meetings.is_empty());
         }
     }

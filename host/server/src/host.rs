@@ -1,17 +1,17 @@
 //! The seam to the host environment: one method per upcall, the counterpart of the C server module.
 use peal_core::{
-    job::{JobSpec, Life},
+    job::{JobSpec, ProcPhase},
     job_control::{Cleanup, JobControl, NotDone},
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query,
-    ResourceUnit, Status, Text, code,
+    App, Bytes, Event, Info, IofChannel, Key, Kval, Nspace, Pdata, Proc, Query, ResourceUnit,
+    Status, Text, UserIdentity, code,
 };
 use std::{future::Future, pin::Pin, sync::Arc};
 
 /// What a host answers, in its own time. An error goes to the requester as it is.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
+pub type UpcallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Status>> + Send + 'a>>;
 
 /// A namespace that a host has started on request, and what may be told of it.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,7 +24,7 @@ pub struct Spawned {
 
 /// Which process the host started for a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProcessOf {
+pub enum ProcessLookup {
     /// The host did not start it.
     Unknown,
     /// The process of this id, which has not been waited for.
@@ -46,10 +46,10 @@ pub enum EventHandling {
 ///
 /// A host has no handle by which it could log: a host that answers a log upcall can therefore never wait for itself.
 #[allow(unused_variables, reason = "the defaults decline without looking")]
-pub trait Host: Send + Sync + 'static {
+pub trait HostEnvironment: Send + Sync + 'static {
     /// Which process was started for a proc. Asked whenever somebody claims to be it, and must not wait.
-    fn process_of(&self, proc: &Proc) -> ProcessOf {
-        ProcessOf::Unknown
+    fn process_of(&self, proc: &Proc) -> ProcessLookup {
+        ProcessLookup::Unknown
     }
 
     /// Whether another launcher starts the procs of a job, and will not say when they end: the server then watches their processes.
@@ -77,7 +77,7 @@ pub trait Host: Send + Sync + 'static {
     fn process_found(&self, proc: &Proc, pid: u32) {}
 
     /// A proc went from one stage of its life to the next: it left in order, or was lost.
-    fn client_departed(&self, proc: &Proc, life: Life) {}
+    fn client_departed(&self, proc: &Proc, life: ProcPhase) {}
 
     /// A tool is gone.
     fn tool_departed(&self, tool: &Proc) {}
@@ -85,7 +85,7 @@ pub trait Host: Send + Sync + 'static {
     /// Clients want events of the environment of these codes (none: of every code) that nobody wanted until now. From the answer
     /// on the host raises them by [`crate::ServerHandle::notify`]; the clients are registered when it has answered. A host that
     /// offers none leaves the default, which is in nobody's way.
-    fn register_events(&self, codes: Vec<Status>) -> Answer<'_, ()> {
+    fn register_events(&self, codes: Vec<Status>) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
@@ -110,12 +110,12 @@ pub trait Host: Send + Sync + 'static {
         status: Status,
         message: Option<Text>,
         targets: Vec<Proc>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
     /// Make data known to all.
-    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> Answer<'_, ()> {
+    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
@@ -126,7 +126,7 @@ pub trait Host: Send + Sync + 'static {
         uid: u32,
         keys: Vec<Text>,
         infos: Vec<Info>,
-    ) -> Answer<'_, Vec<Pdata>> {
+    ) -> UpcallFuture<'_, Vec<Pdata>> {
         unsupported()
     }
 
@@ -137,7 +137,7 @@ pub trait Host: Send + Sync + 'static {
         uid: u32,
         keys: Vec<Text>,
         infos: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
@@ -145,10 +145,10 @@ pub trait Host: Send + Sync + 'static {
     fn spawn(
         &self,
         source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         infos: Vec<Info>,
         apps: Vec<App>,
-    ) -> Answer<'_, Spawned> {
+    ) -> UpcallFuture<'_, Spawned> {
         unsupported()
     }
 
@@ -157,9 +157,9 @@ pub trait Host: Send + Sync + 'static {
     fn query(
         &self,
         source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         queries: Vec<Query>,
-    ) -> Answer<'_, Vec<Info>> {
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -177,12 +177,17 @@ pub trait Host: Send + Sync + 'static {
         timestamp: u64,
         data: Vec<Info>,
         directives: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
     /// Give or take resources.
-    fn allocate(&self, source: Proc, directive: u8, infos: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    fn allocate(
+        &self,
+        source: Proc,
+        directive: u8,
+        infos: Vec<Info>,
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -192,7 +197,7 @@ pub trait Host: Send + Sync + 'static {
         &self,
         requester: Option<Proc>,
         control: JobControl,
-    ) -> Answer<'_, Vec<NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         unsupported()
     }
 
@@ -201,9 +206,9 @@ pub trait Host: Send + Sync + 'static {
     fn register_cleanup(
         &self,
         source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         cleanup: Cleanup,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
@@ -219,7 +224,7 @@ pub trait Host: Send + Sync + 'static {
         monitor: Info,
         error: Status,
         directives: Vec<Info>,
-    ) -> Answer<'_, Vec<Info>> {
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -228,7 +233,7 @@ pub trait Host: Send + Sync + 'static {
         &self,
         source: Proc,
         directives: Vec<Info>,
-    ) -> Answer<'_, (Bytes, Vec<Info>)> {
+    ) -> UpcallFuture<'_, (Bytes, Vec<Info>)> {
         unsupported()
     }
 
@@ -238,7 +243,7 @@ pub trait Host: Send + Sync + 'static {
         source: Proc,
         credential: Bytes,
         directives: Vec<Info>,
-    ) -> Answer<'_, Vec<Info>> {
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -250,7 +255,7 @@ pub trait Host: Send + Sync + 'static {
         directives: Vec<Info>,
         channels: IofChannel,
         local_id: u64,
-    ) -> Answer<'_, u64> {
+    ) -> UpcallFuture<'_, u64> {
         unsupported()
     }
 
@@ -260,7 +265,7 @@ pub trait Host: Send + Sync + 'static {
         source: Proc,
         directives: Vec<Info>,
         remote_id: u64,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
@@ -271,12 +276,12 @@ pub trait Host: Send + Sync + 'static {
         targets: Vec<Proc>,
         directives: Vec<Info>,
         data: Option<Bytes>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
     /// Give fabric information.
-    fn fabric(&self, source: Proc, directives: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    fn fabric(&self, source: Proc, directives: Vec<Info>) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 
@@ -288,7 +293,7 @@ pub trait Host: Send + Sync + 'static {
         block: Option<Text>,
         units: Vec<ResourceUnit>,
         infos: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         unsupported()
     }
 
@@ -298,11 +303,11 @@ pub trait Host: Send + Sync + 'static {
         source: Proc,
         session: u32,
         infos: Vec<Info>,
-    ) -> Answer<'_, Vec<Info>> {
+    ) -> UpcallFuture<'_, Vec<Info>> {
         unsupported()
     }
 }
 
-fn unsupported<'a, T: Send + 'a>() -> Answer<'a, T> {
+fn unsupported<'a, T: Send + 'a>() -> UpcallFuture<'a, T> {
     Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_SUPPORTED)))
 }

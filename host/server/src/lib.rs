@@ -52,21 +52,24 @@ mod user_shares;
 mod wanted;
 
 pub use chains::{
-    ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler, LoneChain, Passed, Standing,
+    ChainCompletion, ChainSettings, ChainView, GuestPools, HostedChains, HostedHandler,
+    RegisteredHandler, StandaloneChain,
 };
 pub use channels::{ChannelError, ChannelSettings, HostedChannels};
 pub use decisions::{HostedPolicies, HostedPolicy, PolicyError};
-pub use fabric::{Duty, EmbeddedFabric, Fabric, Gathered, ServerId};
+pub use fabric::{InProcessTransport, ServerId, ServerKind, ServerTransport, TransportFuture};
 pub use handle::{AddJobError, Raised, ServerHandle};
-pub use host::{Answer, EventHandling, Host, ProcessOf, Spawned};
+pub use host::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture};
 pub use hosted::Hosted;
 pub use hostname::hostname;
-pub use identity::{IdentityCheck, Observer, Peer, holder_below, observe, peer_of};
+pub use identity::{
+    IdentityCheck, PeerCredentials, ProcessObserver, holder_below, observe, peer_of,
+};
 pub use metrics::{Counter, Counters, Metrics};
-pub use notice::{ChainResults, Heard, Listener, Notice, Notices, ReachedJobs, Wished};
+pub use notice::{ChainResults, Listener, ListenerItem, Notice, Notices, ReachedJobs, Wished};
 pub use rendezvous::{Rendezvous, RendezvousError, Serves, ToolSettings};
 pub use server::{Parts, Server, ServerError, ServerSettings};
 pub use shadow::Shadows;
 pub use spill::SpillSettings;
 pub use stored::StoredState;
-pub use wanted::Wanted;
+pub use wanted::HandlerRequest;

@@ -1,10 +1,10 @@
 //! A client's line: what its connection and the actor share. An answer goes out at once where nothing else is on its way; to wake
 //! the connection for it would take longer than all the rest.
 use crate::{
-    connection::Fault,
+    connection::ConnectionError,
     open_requests::OpenRequests,
     outbox::{MessageQueue, Outgoing},
-    pace::Pace,
+    pace::SendWindow,
     packing,
     quiet::Once,
 };
@@ -27,9 +27,9 @@ pub(crate) enum Behind {
 }
 
 /// The line of one client.
-pub(crate) struct Line {
+pub(crate) struct ClientWriter {
     writer: OwnedWriteHalf,
-    pace: Pace,
+    pace: SendWindow,
     pub(crate) codec: Codec,
     pub(crate) open: OpenRequests,
     /// What waits to be written.
@@ -51,15 +51,15 @@ pub(crate) struct Line {
     pub(crate) unfit: Once,
 }
 
-impl Line {
+impl ClientWriter {
     /// That of a client who is not welcome yet.
     pub(crate) fn new(
         writer: OwnedWriteHalf,
         codec: Codec,
         open: OpenRequests,
         queue: MessageQueue,
-    ) -> Line {
-        let pace = Pace::of(writer.as_ref());
+    ) -> ClientWriter {
+        let pace = SendWindow::of(writer.as_ref());
         let (written, cut, unfit) = (Notify::new(), Notify::new(), Once::default());
         let (welcome, asks_on, waiting) = (
             AtomicBool::new(false),
@@ -67,7 +67,7 @@ impl Line {
             AtomicUsize::new(0),
         );
         let refused = AtomicU32::new(0);
-        Line {
+        ClientWriter {
             writer,
             pace,
             codec,
@@ -84,7 +84,7 @@ impl Line {
     }
 
     /// Tells the client that it is welcome.
-    pub(crate) async fn welcome(&self, message: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn welcome(&self, message: &[u8]) -> Result<(), ConnectionError> {
         self.write_all(message).await?;
         self.welcome.store(true, Ordering::Release);
         Ok(())
@@ -97,7 +97,7 @@ impl Line {
     }
 
     /// Writes frames when the client has read enough of what came before.
-    pub(crate) async fn write(&self, frames: &[u8]) -> Result<(), Fault> {
+    pub(crate) async fn write(&self, frames: &[u8]) -> Result<(), ConnectionError> {
         self.pace.room(frames.len()).await;
         Ok(self.write_all(frames).await?)
     }
@@ -117,7 +117,7 @@ impl Line {
     }
 
     /// Tells the client that nothing more comes.
-    pub(crate) fn end(&self) -> Result<(), Fault> {
+    pub(crate) fn end(&self) -> Result<(), ConnectionError> {
         rustix::net::shutdown(self.writer.as_ref(), rustix::net::Shutdown::Write)
             .map_err(Error::from)?;
         Ok(())
@@ -208,7 +208,7 @@ impl Line {
     }
 }
 
-impl fmt::Debug for Line {
+impl fmt::Debug for ClientWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Line")
             .field("waiting", &self.waiting)
@@ -220,22 +220,22 @@ impl fmt::Debug for Line {
 mod tests {
     use super::*;
     use peal_model::{CommandCode, code};
-    use peal_wire::{BufferType, Dialect, Encoding, Limits, Release};
+    use peal_wire::{BufferType, DecodeLimits, Dialect, Encoding, Release};
     use tokio::{
         io::AsyncReadExt,
         net::{TcpListener, TcpStream},
     };
 
     /// That of a client of release 4.2.2.
-    fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> Line {
+    fn of_release_4(writer: OwnedWriteHalf, max_open: usize) -> ClientWriter {
         let release: Release = "4.2.2".parse().unwrap();
         let dialect = Dialect::new(release.version(), Encoding::V41);
         let codec = Codec {
             dialect,
             buffer_type: BufferType::NonDescribed,
-            limits: Limits::default(),
+            limits: DecodeLimits::default(),
         };
-        Line::new(
+        ClientWriter::new(
             writer,
             codec,
             OpenRequests::new(max_open),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     /// A line, and its client's end.
-    async fn line() -> (Line, TcpStream) {
+    async fn line() -> (ClientWriter, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -254,7 +254,7 @@ mod tests {
     }
 
     /// Whether an answer to the request of this tag went out at once.
-    fn at_once(line: &Line, tag: u32, reply: Reply) -> bool {
+    fn at_once(line: &ClientWriter, tag: u32, reply: Reply) -> bool {
         line.answer(tag, reply).is_none()
     }
 
@@ -262,7 +262,7 @@ mod tests {
         Reply::Status(code::PMIX_SUCCESS)
     }
 
-    fn packed(line: &Line, tag: u32) -> Vec<u8> {
+    fn packed(line: &ClientWriter, tag: u32) -> Vec<u8> {
         packing::answer(tag, CommandCode::Fence, &done(), &line.codec).unwrap()
     }
 
@@ -308,7 +308,7 @@ mod tests {
         });
         let bytes = answers.count() * packed(&line, 101).len();
         assert!(
-            bytes <= Pace::AT_ONCE && bytes > Pace::AT_ONCE / 2,
+            bytes <= SendWindow::AT_ONCE && bytes > SendWindow::AT_ONCE / 2,
             "{bytes}"
         );
         client.read_exact(&mut vec![0; 7 + bytes]).await.unwrap();

@@ -3,8 +3,8 @@
 use crate::{
     actor::Actor,
     deadline::until,
-    handle::{Inbox, Internal},
-    spill::Backlog,
+    handle::{ActorMessage, Inbox},
+    spill::SpillBacklog,
 };
 use peal_core::Time;
 use std::{
@@ -16,18 +16,18 @@ use thiserror::Error;
 use tokio::sync::{Notify, watch};
 
 /// The office of one server.
-pub(crate) struct Office {
-    desk: Mutex<Desk>,
+pub(crate) struct SharedActor {
+    desk: Mutex<ActorSlot>,
     /// Told when something is to be done sooner than the office's own task believes.
     sooner: Notify,
-    backlog: Backlog,
+    backlog: SpillBacklog,
     /// When the actor's clock was started.
     started: Instant,
     /// True if a panic left the actor's state half-way.
     has_failed: watch::Sender<bool>,
 }
 
-struct Desk {
+struct ActorSlot {
     /// None when the server has stopped.
     actor: Option<Actor>,
     /// Until when the office's own task sleeps.
@@ -48,14 +48,14 @@ impl Drop for FailureGuard<'_> {
 /// The server has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("the server is stopping")]
-pub(crate) struct Closed;
+pub(crate) struct ActorStopped;
 
-impl Office {
+impl SharedActor {
     /// That of this actor.
-    pub(crate) fn of(actor: Actor) -> Office {
+    pub(crate) fn of(actor: Actor) -> SharedActor {
         let (backlog, started) = (actor.spiller.backlog(), actor.started);
-        Office {
-            desk: Mutex::new(Desk {
+        SharedActor {
+            desk: Mutex::new(ActorSlot {
                 actor: Some(actor),
                 sleeps: None,
             }),
@@ -77,12 +77,15 @@ impl Office {
     }
 
     /// Says something to the actor, who is free sooner than anybody could have waited.
-    pub(crate) fn enter<T>(&self, say: impl FnOnce(&mut Actor) -> T) -> Result<T, Closed> {
+    pub(crate) fn with_actor<T>(
+        &self,
+        say: impl FnOnce(&mut Actor) -> T,
+    ) -> Result<T, ActorStopped> {
         let _guard = FailureGuard(&self.has_failed);
         // Whoever panicked in here has left the state half-way: nothing of it is to be trusted.
-        let mut desk = self.desk.lock().map_err(|_| Closed)?;
-        let Desk { actor, sleeps } = &mut *desk;
-        let actor = actor.as_mut().ok_or(Closed)?;
+        let mut desk = self.desk.lock().map_err(|_| ActorStopped)?;
+        let ActorSlot { actor, sleeps } = &mut *desk;
+        let actor = actor.as_mut().ok_or(ActorStopped)?;
         let said = say(actor);
         actor.metrics.follow(actor.state.counts());
         let due = actor.state.deadline();
@@ -99,29 +102,29 @@ impl Office {
     }
 
     /// Waits until the disk has come so far that more may be spilled: whoever floods waits with it.
-    pub(crate) async fn breathe(&self) {
+    pub(crate) async fn wait_for_spill_capacity(&self) {
         self.backlog.breathe().await;
     }
 
     /// Brings what the host environment, the fabric and the server's own workers say, and what the time does, until the server is
     /// told to stop; then lets the hosted chains finish what they have.
-    pub(crate) async fn run(self: Arc<Office>, mut inbox: Inbox) {
+    pub(crate) async fn run(self: Arc<SharedActor>, mut inbox: Inbox) {
         let mut has_failed = self.has_failed.subscribe();
         while let Ok(deadline) = self.deadline() {
             let entered = tokio::select! {
                 message = inbox.internal.recv() => match message {
-                    Some(Internal::Stop) | None => break,
-                    Some(message) => self.enter(|actor| actor.hear(message)),
+                    Some(ActorMessage::Stop) | None => break,
+                    Some(message) => self.with_actor(|actor| actor.handle_message(message)),
                 },
-                Some(wanted) = inbox.wanted.recv() => self.enter(|actor| actor.want(wanted)),
-                () = until(self.started, deadline) => self.enter(Actor::tick),
+                Some(wanted) = inbox.wanted.recv() => self.with_actor(|actor| actor.want(wanted)),
+                () = until(self.started, deadline) => self.with_actor(Actor::tick),
                 () = self.sooner.notified() => Ok(()),
                 _ = has_failed.wait_for(|has_failed| *has_failed) => break,
             };
             if entered.is_err() {
                 break;
             }
-            self.breathe().await;
+            self.wait_for_spill_capacity().await;
         }
         let Some(mut actor) = self.close() else {
             return;
@@ -133,9 +136,9 @@ impl Office {
     }
 
     /// When there is something to do, until when the caller sleeps.
-    fn deadline(&self) -> Result<Option<Time>, Closed> {
-        let mut desk = self.desk.lock().map_err(|_| Closed)?;
-        desk.sleeps = desk.actor.as_ref().ok_or(Closed)?.state.deadline();
+    fn deadline(&self) -> Result<Option<Time>, ActorStopped> {
+        let mut desk = self.desk.lock().map_err(|_| ActorStopped)?;
+        desk.sleeps = desk.actor.as_ref().ok_or(ActorStopped)?.state.deadline();
         Ok(desk.sleeps)
     }
 
@@ -152,7 +155,7 @@ impl Office {
     }
 }
 
-impl fmt::Debug for Office {
+impl fmt::Debug for SharedActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Office").finish_non_exhaustive()
     }

@@ -19,20 +19,20 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// The pace of one client.
-pub(crate) struct Pace {
+pub(crate) struct SendWindow {
     /// The client's end and ours, as far as they are known.
     ends: Option<(SocketAddr, SocketAddr)>,
     /// What was sent since the client was last seen to have read everything, in bytes.
     sent: AtomicUsize,
 }
 
-impl Pace {
+impl SendWindow {
     /// How much may be on the way, in bytes: half of the window that Linux gives a new connection.
     pub(crate) const AT_ONCE: usize = 32 * 1024;
 
     /// That of a client that has read everything.
-    pub(crate) fn of(stream: &TcpStream) -> Pace {
-        Pace {
+    pub(crate) fn of(stream: &TcpStream) -> SendWindow {
+        SendWindow {
             ends: stream.peer_addr().ok().zip(stream.local_addr().ok()),
             sent: AtomicUsize::new(0),
         }
@@ -42,7 +42,7 @@ impl Pace {
     pub(crate) async fn room(&self, bytes: usize) {
         if !self.room_at_once(bytes) {
             // Of what was longer than the window some may lie with us yet; all else has left when it was written.
-            let ends = if self.sent() > Pace::AT_ONCE {
+            let ends = if self.sent() > SendWindow::AT_ONCE {
                 Ends::Both
             } else {
                 Ends::Far
@@ -55,7 +55,7 @@ impl Pace {
     /// Whether so many bytes may be sent at once; then they are taken to be on their way.
     pub(crate) fn room_at_once(&self, bytes: usize) -> bool {
         let sent = self.sent().saturating_add(bytes);
-        let is_room = sent <= Pace::AT_ONCE;
+        let is_room = sent <= SendWindow::AT_ONCE;
         if is_room {
             self.sent.store(sent, Ordering::Relaxed);
         }

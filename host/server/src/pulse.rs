@@ -1,7 +1,7 @@
 //! Heartbeats of clients: noted where they are read, which wakes nobody, and told to the state machine when it looks at them.
 use peal_core::{
     Time,
-    server::{Action, PeerId, Server},
+    server::{Action, PeerId, ServerState},
 };
 use peal_model::Proc;
 use std::{
@@ -16,7 +16,7 @@ use std::{
 /// What a connection shares with the actor: when its client beat last, as long as the actor has not asked for that, or that the
 /// actor wants to be told of the next heartbeat at once.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct HeartbeatCell {
     /// When the actor's clock was started.
     started: Instant,
     /// A time of that clock, or one of the two below. Nothing else is told by it, so that any order of memory will do.
@@ -29,10 +29,10 @@ const AWAITED: u64 = u64::MAX;
 /// The actor has had the last.
 const HAD: u64 = u64::MAX - 1;
 
-impl Pulse {
+impl HeartbeatCell {
     /// That of a client that has not beaten yet: the first time is awaited.
-    pub(crate) fn new(started: Instant) -> Pulse {
-        Pulse {
+    pub(crate) fn new(started: Instant) -> HeartbeatCell {
+        HeartbeatCell {
             started,
             beat: AtomicU64::new(AWAITED),
         }
@@ -70,11 +70,16 @@ impl Pulse {
 
 /// The pulses of those who have beaten, by proc and connection: a proc and its clones may all beat.
 #[derive(Debug, Default)]
-pub(crate) struct Pulses(BTreeMap<Proc, BTreeMap<PeerId, Arc<Pulse>>>);
+pub(crate) struct HeartbeatTable(BTreeMap<Proc, BTreeMap<PeerId, Arc<HeartbeatCell>>>);
 
-impl Pulses {
+impl HeartbeatTable {
     /// A client has beaten whose heartbeat was awaited. Further ones are noted.
-    pub(crate) fn begin(&mut self, peer: PeerId, pulse: Arc<Pulse>, state: &mut Server) {
+    pub(crate) fn begin(
+        &mut self,
+        peer: PeerId,
+        pulse: Arc<HeartbeatCell>,
+        state: &mut ServerState,
+    ) {
         if let Some(at) = pulse.take() {
             state.beat(peer, at);
         }
@@ -84,7 +89,7 @@ impl Pulses {
     }
 
     /// A client is about to leave: what was noted of it counts for its proc, which may have clones that stay.
-    pub(crate) fn end(&mut self, peer: PeerId, state: &mut Server) {
+    pub(crate) fn end(&mut self, peer: PeerId, state: &mut ServerState) {
         let Some(proc) = state.proc_of(peer) else {
             return;
         };
@@ -101,10 +106,10 @@ impl Pulses {
     }
 
     /// What the time brings, when all that was noted of those who are looked at has been told.
-    pub(crate) fn tick(&self, state: &mut Server, now: Time) -> Vec<Action> {
+    pub(crate) fn tick(&self, state: &mut ServerState, now: Time) -> Vec<Action> {
         let due: Vec<Proc> = state.beats_due(now).cloned().collect();
         due.iter()
-            .for_each(|proc| self.tell(proc, Pulse::take, state));
+            .for_each(|proc| self.tell(proc, HeartbeatCell::take, state));
         let actions = state.tick(now);
         // Nobody looks at the silent any more: they are watched again from the moment at which they beat.
         for proc in due
@@ -112,12 +117,17 @@ impl Pulses {
             .filter(|proc| state.is_silent(proc))
             .collect::<Vec<_>>()
         {
-            self.tell(proc, Pulse::await_next, state);
+            self.tell(proc, HeartbeatCell::await_next, state);
         }
         actions
     }
 
-    fn tell(&self, proc: &Proc, noted: impl Fn(&Pulse) -> Option<Time>, state: &mut Server) {
+    fn tell(
+        &self,
+        proc: &Proc,
+        noted: impl Fn(&HeartbeatCell) -> Option<Time>,
+        state: &mut ServerState,
+    ) {
         for (peer, pulse) in self.0.get(proc).into_iter().flatten() {
             if let Some(at) = noted(pulse) {
                 state.beat(*peer, at);
@@ -133,35 +143,35 @@ mod tests {
         job::JobSpec,
         server::{RequestId, Settings},
     };
-    use peal_model::{Identity, Info, Nspace, Rank, Request, Value, code, key};
+    use peal_model::{Info, Nspace, Rank, Request, UserIdentity, Value, code, key};
 
     /// A server that has a proc, with one connection or more, watched for heartbeats a second apart.
     struct Ward {
-        state: Server,
-        pulses: Pulses,
-        peers: Vec<(PeerId, Arc<Pulse>)>,
+        state: ServerState,
+        pulses: HeartbeatTable,
+        peers: Vec<(PeerId, Arc<HeartbeatCell>)>,
     }
 
     impl Ward {
         fn of(connections: usize) -> Ward {
             let nspace = Nspace::new("job").unwrap();
-            let mut state = Server::new(Settings::default());
+            let mut state = ServerState::new(Settings::default());
             state.add_job(JobSpec::new(
                 nspace.clone(),
                 1,
                 "node",
-                Identity { uid: 1, gid: 1 },
+                UserIdentity { uid: 1, gid: 1 },
             ));
             let proc = Proc::new(nspace, Rank(0));
             let started = Instant::now();
             let peers = (0..connections).map(|_| {
-                let (peer, _) = state.admit(&proc, Identity { uid: 1, gid: 1 }).unwrap();
-                (peer, Arc::new(Pulse::new(started)))
+                let (peer, _) = state.admit(&proc, UserIdentity { uid: 1, gid: 1 }).unwrap();
+                (peer, Arc::new(HeartbeatCell::new(started)))
             });
             let peers = peers.collect();
             let mut ward = Ward {
                 state,
-                pulses: Pulses::default(),
+                pulses: HeartbeatTable::default(),
                 peers,
             };
             let request = Request::Monitor {
@@ -203,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_first_heartbeat_is_told_and_further_ones_are_noted_until_the_actor_has_them() {
-        let pulse = Pulse::new(Instant::now());
+        let pulse = HeartbeatCell::new(Instant::now());
         assert_eq!(pulse.take(), None);
         assert!(pulse.beat() && !pulse.beat());
         assert!(pulse.take().is_some());
@@ -248,9 +258,9 @@ mod tests {
     #[test]
     fn a_clone_that_leaves_has_beaten_for_its_proc() {
         for leave in [
-            (|state: &mut Server, peer| {
+            (|state: &mut ServerState, peer| {
                 state.request(RequestId { peer, tag: 1 }, Request::Finalize, Time(2))
-            }) as fn(&mut Server, PeerId) -> Vec<Action>,
+            }) as fn(&mut ServerState, PeerId) -> Vec<Action>,
             |state, peer| state.disconnected(peer, Time(2)),
         ] {
             let mut ward = Ward::of(2);

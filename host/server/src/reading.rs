@@ -1,8 +1,8 @@
 //! What a client says: read, cut into frames, decoded, and carried out.
 use crate::{
-    connection::{Fault, Lobby},
-    line::{Behind, Line},
-    pulse::Pulse,
+    connection::{ConnectionContext, ConnectionError},
+    line::{Behind, ClientWriter},
+    pulse::HeartbeatCell,
     quiet::{Once, warn_once},
     user_shares::{ConnectionShare, MessageTurn, UnfinishedShare},
 };
@@ -49,27 +49,27 @@ enum Paused {
 }
 
 /// The reading side of a connection.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ConnectionReader<'a> {
     peer: PeerId,
     proc: &'a Proc,
-    line: &'a Line,
+    line: &'a ClientWriter,
     share: &'a ConnectionShare,
-    lobby: &'a Lobby,
-    pulse: Arc<Pulse>,
+    lobby: &'a ConnectionContext,
+    pulse: Arc<HeartbeatCell>,
     garbled: Once,
     /// How many messages have been carried out in this turn.
     turn: u32,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ConnectionReader<'a> {
     pub(crate) fn of(
         (peer, proc): (PeerId, &'a Proc),
-        line: &'a Line,
+        line: &'a ClientWriter,
         share: &'a ConnectionShare,
-        lobby: &'a Lobby,
-    ) -> Reading<'a> {
-        let pulse = Arc::new(Pulse::new(lobby.started));
-        Reading {
+        lobby: &'a ConnectionContext,
+    ) -> ConnectionReader<'a> {
+        let pulse = Arc::new(HeartbeatCell::new(lobby.started));
+        ConnectionReader {
             peer,
             proc,
             line,
@@ -86,7 +86,7 @@ impl<'a> Reading<'a> {
         &mut self,
         reader: &mut OwnedReadHalf,
         read: &[u8],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ConnectionError> {
         let mut decoder = FrameDecoder::new(&self.lobby.limits);
         let mut cut = cut_frames(&mut decoder, read);
         loop {
@@ -101,7 +101,7 @@ impl<'a> Reading<'a> {
                 };
                 match paused {
                     Paused::NothingLeft | Paused::Full => {}
-                    Paused::Behind => Box::pin(self.lobby.office.breathe()).await,
+                    Paused::Behind => Box::pin(self.lobby.office.wait_for_spill_capacity()).await,
                     Paused::Refused => Box::pin(self.wait_behind_refusals()).await,
                     Paused::TurnOver => tokio::task::yield_now().await,
                 }
@@ -135,13 +135,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    async fn wait_for_turn(&mut self, cut: &mut Cut) -> Result<Paused, Fault> {
+    async fn wait_for_turn(&mut self, cut: &mut Cut) -> Result<Paused, ConnectionError> {
         let turn = self.share.turn().await;
         self.take_turn(cut, turn)
     }
 
     /// Carries out what was read, as far as a turn goes.
-    fn take_turn(&mut self, cut: &mut Cut, _turn: MessageTurn<'_>) -> Result<Paused, Fault> {
+    fn take_turn(
+        &mut self,
+        cut: &mut Cut,
+        _turn: MessageTurn<'_>,
+    ) -> Result<Paused, ConnectionError> {
         while let Some(frame) = cut.next() {
             // Before whatever is behind it is asked: who has an answer to that knows that the heartbeat was had.
             if frame.tag == Tag::HEARTBEAT && !self.pulse.beat() {
@@ -177,7 +181,7 @@ impl<'a> Reading<'a> {
         &self,
         reader: &mut OwnedReadHalf,
         decoder: &mut FrameDecoder,
-    ) -> Result<Option<Cut>, Fault> {
+    ) -> Result<Option<Cut>, ConnectionError> {
         let timeout = self.share.frame_timeout();
         let deadline = Instant::now() + timeout;
         let over_share = || self.lobby.metrics.counters().frames_over_share.count();
@@ -200,7 +204,7 @@ impl<'a> Reading<'a> {
             .await;
             let received =
                 received.inspect_err(|_| self.lobby.metrics.counters().frames_unfinished.count());
-            match received.map_err(|_| Fault::UnfinishedFrame(timeout))?? {
+            match received.map_err(|_| ConnectionError::UnfinishedFrame(timeout))?? {
                 Some(cut) if cut.is_empty() => {}
                 Some(cut) => return Ok(Some(Cut { unfinished, ..cut })),
                 None => return Ok(None),
@@ -208,19 +212,19 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn carry_out(&self, frame: Frame) -> Result<(), Fault> {
+    fn carry_out(&self, frame: Frame) -> Result<(), ConnectionError> {
         if frame.tag == Tag::HEARTBEAT {
             Ok(self
                 .lobby
                 .office
-                .enter(|actor| actor.beat(self.peer, self.pulse.clone()))?)
+                .with_actor(|actor| actor.beat(self.peer, self.pulse.clone()))?)
         } else {
             self.request(&frame)
         }
     }
 
-    fn request(&self, frame: &Frame) -> Result<(), Fault> {
-        let Reading {
+    fn request(&self, frame: &Frame) -> Result<(), ConnectionError> {
+        let ConnectionReader {
             peer, line, lobby, ..
         } = *self;
         let to = RequestId {
@@ -239,11 +243,13 @@ impl<'a> Reading<'a> {
         if command != CommandCode::DeregisterEvents {
             self.open(to, command)?;
         }
-        Ok(lobby.office.enter(|actor| actor.request(to, request))?)
+        Ok(lobby
+            .office
+            .with_actor(|actor| actor.request(to, request))?)
     }
 
     /// A request is not understood: its answer says so, if it can.
-    fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), Fault> {
+    fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), ConnectionError> {
         let counters = self.lobby.metrics.counters();
         match error {
             WireError::UnknownCommand { .. } => counters.requests_unknown.count(),
@@ -253,19 +259,19 @@ impl<'a> Reading<'a> {
         let office = &self.lobby.office;
         match self.line.codec.command_of(&frame.payload) {
             Some(CommandCode::DeregisterEvents) => {
-                Ok(office.enter(|actor| actor.garbled(to.peer, error.status()))?)
+                Ok(office.with_actor(|actor| actor.garbled(to.peer, error.status()))?)
             }
             // A status would be taken for the data: only the end of the connection says that something is wrong.
-            Some(CommandCode::JobData) => Err(Fault::JobData(error)),
+            Some(CommandCode::JobData) => Err(ConnectionError::JobData(error)),
             _ => {
                 // An answer that is a status is packed as that to a finalize.
                 self.open(to, CommandCode::Finalize)?;
-                Ok(office.enter(|actor| actor.unfit(to, error.status()))?)
+                Ok(office.with_actor(|actor| actor.unfit(to, error.status()))?)
             }
         }
     }
 
-    fn open(&self, to: RequestId, command: CommandCode) -> Result<(), Fault> {
+    fn open(&self, to: RequestId, command: CommandCode) -> Result<(), ConnectionError> {
         let opened = self.line.open.open(to.tag, command);
         opened.inspect_err(|_| self.lobby.metrics.counters().clients_too_greedy.count())
     }

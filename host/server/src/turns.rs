@@ -8,7 +8,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// Hands out turns.
 #[derive(Debug)]
-pub(crate) struct Turns<K = u32> {
+pub(crate) struct FairSemaphore<K = u32> {
     all: Arc<Semaphore>,
     each: usize,
     users: Mutex<BTreeMap<K, Weak<Semaphore>>>,
@@ -16,17 +16,17 @@ pub(crate) struct Turns<K = u32> {
 
 /// Somebody's turn, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct FairPermit {
     _of_all: OwnedSemaphorePermit,
     _of_user: OwnedSemaphorePermit,
     /// Goes with the last turn, and the last who waits for one.
     _user: Arc<Semaphore>,
 }
 
-impl<K: Ord> Turns<K> {
+impl<K: Ord> FairSemaphore<K> {
     /// So many at once, `each` of them for one user.
-    pub(crate) fn new(all: usize, each: usize) -> Turns<K> {
-        Turns {
+    pub(crate) fn new(all: usize, each: usize) -> FairSemaphore<K> {
+        FairSemaphore {
             all: Arc::new(Semaphore::new(all)),
             each,
             users: Mutex::default(),
@@ -34,11 +34,11 @@ impl<K: Ord> Turns<K> {
     }
 
     /// Waits for a turn of this user.
-    pub(crate) async fn take(&self, uid: K) -> Result<Turn, AcquireError> {
+    pub(crate) async fn take(&self, uid: K) -> Result<FairPermit, AcquireError> {
         let user = self.user(uid);
         let of_user = user.clone().acquire_owned().await?;
         let of_all = self.all.clone().acquire_owned().await?;
-        Ok(Turn {
+        Ok(FairPermit {
             _of_all: of_all,
             _of_user: of_user,
             _user: user,
@@ -63,7 +63,7 @@ mod tests {
     use std::task::Poll;
 
     /// Whether it is there at once.
-    async fn at_once(turns: &Turns, uid: u32) -> Option<Turn> {
+    async fn at_once(turns: &FairSemaphore, uid: u32) -> Option<FairPermit> {
         let mut turn = std::pin::pin!(turns.take(uid));
         std::future::poll_fn(|context| {
             Poll::Ready(match turn.as_mut().poll(context) {
@@ -76,7 +76,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_user_cannot_take_the_turns_of_others() {
-        let turns = Turns::new(3, 2);
+        let turns = FairSemaphore::new(3, 2);
         let (first, second) = (at_once(&turns, 7).await, at_once(&turns, 7).await);
         assert!(first.is_some() && second.is_some());
         assert!(

@@ -3,11 +3,11 @@
 use crate::{actor::Actor, handle::Raised};
 use peal_core::{owner::Owner, server::Action};
 use peal_model::Reply;
-use peal_sandbox::{ControlRequest, Report};
+use peal_sandbox::{DeferredControl, DeferredLog};
 
 /// What a hosted handler wants.
 #[derive(Debug)]
-pub enum Wanted {
+pub enum HandlerRequest {
     /// To raise an event.
     Event(Raised),
     /// To have procs controlled.
@@ -17,26 +17,26 @@ pub enum Wanted {
         /// ... and what it is called.
         module: String,
         /// What is to be done to whom.
-        asked: ControlRequest,
+        asked: DeferredControl,
     },
     /// To have something logged.
     Report {
         /// Whose handler it is.
         owner: Owner,
         /// What.
-        report: Report,
+        report: DeferredLog,
     },
 }
 
 impl Actor {
-    pub(crate) fn wanted(&mut self, wanted: Wanted) -> Vec<Action> {
+    pub(crate) fn wanted(&mut self, wanted: HandlerRequest) -> Vec<Action> {
         match wanted {
-            Wanted::Event(raised) => self.raised(raised),
-            Wanted::Control {
+            HandlerRequest::Event(raised) => self.raised(raised),
+            HandlerRequest::Control {
                 owner,
                 module,
                 asked:
-                    ControlRequest {
+                    DeferredControl {
                         request,
                         targets,
                         directives,
@@ -47,10 +47,10 @@ impl Actor {
                 self.state
                     .control_for(&owner, request, targets, directives, self.now())
             }
-            Wanted::Report {
+            HandlerRequest::Report {
                 owner,
                 report:
-                    Report {
+                    DeferredLog {
                         request,
                         data,
                         directives,

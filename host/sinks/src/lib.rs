@@ -35,13 +35,13 @@ mod worker;
 
 pub use error::SinkError;
 pub use file::{FileSettings, FileSync};
-pub use handle::{Message, SinkHandle, Sinks};
-pub use health::{Health, Link};
+pub use handle::{SinkHandle, SinkMessage, Sinks};
+pub use health::{PeerReachability, SinkHealth};
 pub use mail::{
     AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern,
-    MalformedServer, Server,
+    MalformedServer, SmtpServer,
 };
-pub use reach::Reach;
-pub use refused::Refused;
+pub use reach::ExternalAccess;
+pub use refused::SinkWriteError;
 pub use settings::{Durability, QueueBounds, Retry, SinkKind, SinkSettings};
-pub use syslog::{Address, MalformedAddress, Peer, SyslogSettings, TlsIdentity, TlsSettings};
+pub use syslog::{Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings};

@@ -19,7 +19,7 @@ const NAMES: u16 = 53;
 
 /// Files and connections of sinks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Reach {
+pub struct ExternalAccess {
     /// Files and directories that they read.
     pub read: BTreeSet<PathBuf>,
     /// Directories in which they make and change files.
@@ -28,10 +28,10 @@ pub struct Reach {
     pub connect: BTreeSet<u16>,
 }
 
-impl Reach {
+impl ExternalAccess {
     /// That of all these.
-    pub fn of<'a>(sinks: impl IntoIterator<Item = &'a SinkSettings>) -> Reach {
-        let mut reach = Reach::default();
+    pub fn of<'a>(sinks: impl IntoIterator<Item = &'a SinkSettings>) -> ExternalAccess {
+        let mut reach = ExternalAccess::default();
         for sink in sinks {
             match &sink.kind {
                 SinkKind::Syslog(syslog) => reach.add_syslog(syslog),
@@ -119,11 +119,11 @@ mod tests {
         let mail = SinkSettings::new("m", SinkKind::Mail(Box::new(mail)));
         let file = SinkSettings::new("f", SinkKind::File(FileSettings::new("/var/log/x.log")));
         let reach = |sink: &SinkSettings| {
-            let Reach {
+            let ExternalAccess {
                 read,
                 write,
                 connect,
-            } = Reach::of([sink]);
+            } = ExternalAccess::of([sink]);
             let texts = |paths: BTreeSet<PathBuf>| {
                 paths
                     .iter()

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Why a sink refuses a message. Nothing of it was carried anywhere.
 #[derive(Debug, Error)]
-pub enum Refused {
+pub enum SinkWriteError {
     /// No more may wait.
     #[error("sink {name:?} is full: {messages} messages or {bytes} bytes may wait there")]
     Full {
@@ -107,24 +107,24 @@ pub enum Refused {
     },
 }
 
-impl Refused {
+impl SinkWriteError {
     /// What a requester is told.
     pub fn status(&self) -> Status {
         match self {
-            Refused::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
-            Refused::Closed { .. } => code::PMIX_ERR_NOT_AVAILABLE,
-            Refused::Denied { .. } => code::PMIX_ERR_NO_PERMISSIONS,
-            Refused::TooLong { .. }
-            | Refused::Empty { .. }
-            | Refused::NoLine { .. }
-            | Refused::Mail { .. }
-            | Refused::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
-            Refused::Store {
+            SinkWriteError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+            SinkWriteError::Closed { .. } => code::PMIX_ERR_NOT_AVAILABLE,
+            SinkWriteError::Denied { .. } => code::PMIX_ERR_NO_PERMISSIONS,
+            SinkWriteError::TooLong { .. }
+            | SinkWriteError::Empty { .. }
+            | SinkWriteError::NoLine { .. }
+            | SinkWriteError::Mail { .. }
+            | SinkWriteError::Kind { .. } => code::PMIX_ERR_BAD_PARAM,
+            SinkWriteError::Store {
                 source: StoreError::Full { .. } | StoreError::OutboxFull { .. },
                 ..
             } => code::PMIX_ERR_OUT_OF_RESOURCE,
-            Refused::Store { .. } | Refused::Random { .. } => code::PMIX_ERROR,
-            Refused::File { source, .. } => match source.kind() {
+            SinkWriteError::Store { .. } | SinkWriteError::Random { .. } => code::PMIX_ERROR,
+            SinkWriteError::File { source, .. } => match source.kind() {
                 ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
                     code::PMIX_ERR_OUT_OF_RESOURCE
                 }

@@ -3,7 +3,7 @@ use crate::{
     BUSY, StoreError,
     layout::{self, Layout},
     place, stored,
-    writes::{Health, Writes},
+    writes::{StoreHealth, Writes},
 };
 use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 use std::{
@@ -151,7 +151,7 @@ impl Database {
     }
 
     /// How writing and reading go.
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> StoreHealth {
         self.writes.health()
     }
 

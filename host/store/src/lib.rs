@@ -36,15 +36,15 @@ pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
 pub use modules::{
     ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
 };
-pub use outbox::{Outbox, OutboxBounds, OutboxMessage, Outboxes};
+pub use outbox::{OutboxBounds, OutboxMessage, SinkQueue, SinkQueues};
 pub use record_room::{RecordLimit, RecordLimits};
 pub use spill::{Spill, SpillError};
-pub use state::{ENTRY_BYTES, ModuleState, Scope};
-pub use tail::Tail;
+pub use state::{ENTRY_BYTES, ModuleStateStore, StateScope};
+pub use tail::JournalFile;
 pub use trace_limit::TraceRateLimit;
 pub use trail::{Blob, Filter, Room, Seal, SealKind, Trail, TrailRow, TrailSettings};
 pub use trail_use::{DroppedRows, Outline, RowClass, UsedBytes};
-pub use writes::Health;
+pub use writes::StoreHealth;
 
 use database::Database;
 use rusqlite::{Connection, Transaction};
@@ -95,7 +95,7 @@ impl Store {
     }
 
     /// How writing and reading go.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> StoreHealth {
         self.database.health()
     }
 

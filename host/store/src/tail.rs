@@ -13,14 +13,14 @@ use std::{
 
 /// The tail of a trail, for the one process that writes there.
 #[derive(Debug)]
-pub struct Tail {
+pub struct JournalFile {
     path: PathBuf,
     file: File,
     durability: Durability,
     bytes: u64,
 }
 
-impl Tail {
+impl JournalFile {
     /// Where that of a trail is.
     pub fn beside(trail: &Path) -> PathBuf {
         place::with_end(trail, place::TAIL)
@@ -28,8 +28,8 @@ impl Tail {
 
     /// Opens that of a trail, making its file if there is none (readable by its owner only). A process that is about to end may
     /// still have it; one that stays does not share it.
-    pub fn open(trail: &Path, durability: Durability) -> Result<Tail, StoreError> {
-        let path = Tail::beside(trail);
+    pub fn open(trail: &Path, durability: Durability) -> Result<JournalFile, StoreError> {
+        let path = JournalFile::beside(trail);
         let of = |source| StoreError::Tail {
             path: path.clone(),
             source,
@@ -49,7 +49,7 @@ impl Tail {
             File::open(dir).and_then(|dir| dir.sync_all()).map_err(of)?;
         }
         let bytes = file.metadata().map_err(of)?.len();
-        Ok(Tail {
+        Ok(JournalFile {
             path,
             file,
             durability,
@@ -105,7 +105,7 @@ impl Tail {
 
     /// What the tail of a trail holds, up to so many bytes; nothing if there is none. Whoever writes it may be at it.
     pub fn read(trail: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
-        let path = Tail::beside(trail);
+        let path = JournalFile::beside(trail);
         let mut bytes = Vec::new();
         match options()
             .read(true)
@@ -162,25 +162,25 @@ mod tests {
         for durability in [Durability::Process, Durability::Machine] {
             let dir = tempfile::tempdir().unwrap();
             let trail = dir.path().join("audit.db");
-            assert_eq!(Tail::read(&trail, 100).unwrap(), b"");
-            let mut tail = Tail::open(&trail, durability).unwrap();
+            assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"");
+            let mut tail = JournalFile::open(&trail, durability).unwrap();
             tail.add(b"one").unwrap();
             tail.add(b"two").unwrap();
             assert_eq!(
-                (Tail::read(&trail, 100).unwrap(), tail.bytes()),
+                (JournalFile::read(&trail, 100).unwrap(), tail.bytes()),
                 (b"onetwo".to_vec(), 6)
             );
             assert_eq!(
-                Tail::read(&trail, 4).unwrap(),
+                JournalFile::read(&trail, 4).unwrap(),
                 b"onet",
                 "no more than is asked for"
             );
             drop(tail);
-            let mut tail = Tail::open(&trail, durability).unwrap();
+            let mut tail = JournalFile::open(&trail, durability).unwrap();
             assert_eq!(tail.bytes(), 6);
             tail.clear().unwrap();
             tail.add(b"three").unwrap();
-            assert_eq!(Tail::read(&trail, 100).unwrap(), b"three");
+            assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"three");
             assert_eq!(
                 tail.path().metadata().unwrap().permissions().mode() & 0o7777,
                 0o600
@@ -197,17 +197,17 @@ mod tests {
         );
         symlink(dir.path().join("other"), &tail).unwrap();
         assert!(matches!(
-            Tail::open(&trail, Durability::Process),
+            JournalFile::open(&trail, Durability::Process),
             Err(StoreError::Tail { .. })
         ));
         assert!(matches!(
-            Tail::read(&trail, 1),
+            JournalFile::read(&trail, 1),
             Err(StoreError::Tail { .. })
         ));
         std::fs::remove_file(&tail).unwrap();
         std::fs::write(&tail, "").unwrap();
         std::fs::set_permissions(&tail, std::fs::Permissions::from_mode(0o666)).unwrap();
-        let error = Tail::open(&trail, Durability::Process)
+        let error = JournalFile::open(&trail, Durability::Process)
             .unwrap_err()
             .to_string();
         assert!(
@@ -220,9 +220,9 @@ mod tests {
     fn only_one_process_adds() {
         let dir = tempfile::tempdir().unwrap();
         let trail = dir.path().join("audit.db");
-        let first = Tail::open(&trail, Durability::Process).unwrap();
+        let first = JournalFile::open(&trail, Durability::Process).unwrap();
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| Tail::open(&trail, Durability::Process));
+            let second = scope.spawn(|| JournalFile::open(&trail, Durability::Process));
             // Whoever is about to end is waited for.
             drop(first);
             second.join().unwrap().unwrap();

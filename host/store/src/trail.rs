@@ -2,7 +2,7 @@
 //! them, or those that do not stay (`trail_use`).
 //! What rows and hashes mean is not known here.
 use crate::{
-    Durability, Health, StoreError,
+    Durability, StoreError, StoreHealth,
     database::Database,
     layout, read, stored,
     trail_use::{Which, add_use, row_bytes},
@@ -187,7 +187,7 @@ impl Trail {
     }
 
     /// How writing and reading go.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> StoreHealth {
         self.database.health()
     }
 

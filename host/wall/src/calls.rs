@@ -1,5 +1,5 @@
 //! System calls: what seccomp refuses, as if the caller had no right to it.
-use crate::{Standing, WallError};
+use crate::{EnforcementLevel, WallError};
 use seccompiler::{
     BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
     SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter,
@@ -95,9 +95,9 @@ const NAMESPACES: [libc::c_int; 7] = [
 type Refusals = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 /// Has the kernel refuse them to the calling thread, and all that it starts.
-pub(crate) fn refuse() -> Result<Standing, WallError> {
+pub(crate) fn refuse() -> Result<EnforcementLevel, WallError> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
-        return Ok(Standing::Missing);
+        return Ok(EnforcementLevel::Missing);
     };
     let mut refused: Refusals = numbers().map(|number| (number, Vec::new())).collect();
     let other = |kind: &libc::c_int| condition(SeccompCmpOp::Ne, *kind as u64);
@@ -122,8 +122,8 @@ pub(crate) fn refuse() -> Result<Standing, WallError> {
     refused.insert(libc::SYS_clone, namespaces);
     // Its flags lie in memory, where a filter does not look. Who is told that there is no such call takes the older one.
     let unknown = Refusals::from([(libc::SYS_clone3, Vec::new())]);
-    if apply(unknown, libc::ENOSYS, arch)? == Standing::Missing {
-        return Ok(Standing::Missing);
+    if apply(unknown, libc::ENOSYS, arch)? == EnforcementLevel::Missing {
+        return Ok(EnforcementLevel::Missing);
     }
     apply(refused, libc::EPERM, arch)
 }
@@ -149,18 +149,22 @@ fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Bac
     SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value)
 }
 
-fn apply(refused: Refusals, errno: libc::c_int, arch: TargetArch) -> Result<Standing, WallError> {
+fn apply(
+    refused: Refusals,
+    errno: libc::c_int,
+    arch: TargetArch,
+) -> Result<EnforcementLevel, WallError> {
     let answer = SeccompAction::Errno(errno.unsigned_abs());
     let filter =
         SeccompFilter::new(refused, SeccompAction::Allow, answer, arch).map_err(Error::from)?;
     let program = BpfProgram::try_from(filter).map_err(Error::from)?;
     match apply_filter(&program) {
-        Ok(()) => Ok(Standing::Whole),
+        Ok(()) => Ok(EnforcementLevel::Whole),
         // A kernel that was built without.
         Err(Error::Seccomp(error) | Error::Prctl(error))
             if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) =>
         {
-            Ok(Standing::Missing)
+            Ok(EnforcementLevel::Missing)
         }
         Err(error) => Err(error.into()),
     }

@@ -1,5 +1,5 @@
 //! Files and connections: what Landlock confines.
-use crate::{Standing, WallError};
+use crate::{EnforcementLevel, WallError};
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus,
@@ -16,7 +16,7 @@ const KNOWN: ABI = ABI::V5;
 pub(crate) fn confine(
     (read, write, remove): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
     connect: &BTreeSet<u16>,
-) -> Result<Standing, WallError> {
+) -> Result<EnforcementLevel, WallError> {
     let reading = AccessFs::ReadFile | AccessFs::ReadDir;
     // Nothing is run, and nobody needs devices made.
     let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
@@ -40,9 +40,9 @@ pub(crate) fn confine(
     };
     let rules = connect.iter().try_fold(rules, port)?;
     Ok(match rules.restrict_self()?.ruleset {
-        RulesetStatus::FullyEnforced => Standing::Whole,
-        RulesetStatus::PartiallyEnforced => Standing::Partly,
-        RulesetStatus::NotEnforced => Standing::Missing,
+        RulesetStatus::FullyEnforced => EnforcementLevel::Whole,
+        RulesetStatus::PartiallyEnforced => EnforcementLevel::Partly,
+        RulesetStatus::NotEnforced => EnforcementLevel::Missing,
     })
 }
 

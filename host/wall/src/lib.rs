@@ -18,7 +18,7 @@ use std::{
 /// What a process needs, and so can reach behind the wall. What else there is in the file system can neither be read nor
 /// written, nothing can be run, and no other TCP connection be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Wall {
+pub struct Confinement {
     /// The files and directories, with all below them, that it reads.
     pub read: BTreeSet<PathBuf>,
     /// Those that it reads and changes.
@@ -31,7 +31,7 @@ pub struct Wall {
 
 /// How much of a measure this kernel takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum EnforcementLevel {
     /// All of it.
     Whole,
     /// What an older kernel knows of it.
@@ -42,21 +42,21 @@ pub enum Standing {
 
 /// A wall that stands.
 #[derive(Clone, Debug)]
-pub struct Raised {
+pub struct ActiveConfinement {
     /// How files, and connections, are confined.
-    pub files: Standing,
+    pub files: EnforcementLevel,
     /// How system calls are.
-    pub calls: Standing,
+    pub calls: EnforcementLevel,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
 }
 
-impl Wall {
+impl Confinement {
     /// Raises the wall around this process, which may have no more than the one thread: others would stay outside. Paths that
     /// are not there are left out, and cannot be reached if they come later.
-    pub fn raise(self) -> Result<Raised, WallError> {
+    pub fn raise(self) -> Result<ActiveConfinement, WallError> {
         alone()?;
-        let Wall {
+        let Confinement {
             read,
             write,
             remove,
@@ -71,7 +71,7 @@ impl Wall {
             .filter_map(|path| path.canonicalize().ok())
             .collect();
         let files = files::confine((&read, &write, &remove), &connect)?;
-        Ok(Raised {
+        Ok(ActiveConfinement {
             files,
             calls: calls::refuse()?,
             read,
@@ -80,21 +80,23 @@ impl Wall {
     }
 }
 
-impl Raised {
+impl ActiveConfinement {
     /// Whether what is there, or will be, can be read.
     pub fn lets_read(&self, path: &Path) -> bool {
-        self.lets_write(path) || self.files == Standing::Missing || is_below(path, &self.read)
+        self.lets_write(path)
+            || self.files == EnforcementLevel::Missing
+            || is_below(path, &self.read)
     }
 
     /// Whether it can be changed.
     pub fn lets_write(&self, path: &Path) -> bool {
-        self.files == Standing::Missing || is_below(path, &self.write)
+        self.files == EnforcementLevel::Missing || is_below(path, &self.write)
     }
 }
 
 /// Has the kernel refuse this process, which may have no more than the one thread, the system calls that no server makes. Files
 /// and other processes it reaches as before: the kernel lets nobody look into other processes whose files are confined.
-pub fn refuse_calls() -> Result<Standing, WallError> {
+pub fn refuse_calls() -> Result<EnforcementLevel, WallError> {
     alone()?;
     calls::refuse()
 }

@@ -5,7 +5,7 @@
     clippy::print_stdout,
     reason = "a test may fail, and this one prints its own results"
 )]
-use peal_wall::{Standing, Wall};
+use peal_wall::{Confinement, EnforcementLevel};
 use rustix::{
     mount::{MountFlags, mount},
     net::{AddressFamily, SocketFlags, SocketType, netlink, socket, socket_with},
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
         .for_each(|(what, done)| assert!(done.is_ok(), "{what} before: {done:?}"));
 
     let mine = BTreeSet::from(["/proc".into(), read.clone(), dir.path().join("missing")]);
-    let wall = Wall {
+    let wall = Confinement {
         read: mine,
         write: BTreeSet::from([write.clone()]),
         remove: BTreeSet::from([remove.clone()]),
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     };
     let raised = wall.raise().unwrap();
     println!("files {:?}, calls {:?}", raised.files, raised.calls);
-    if (raised.files, raised.calls) != (Standing::Whole, Standing::Whole) {
+    if (raised.files, raised.calls) != (EnforcementLevel::Whole, EnforcementLevel::Whole) {
         println!("test raised ... ignored, needs a kernel with Landlock and seccomp");
         return ExitCode::SUCCESS;
     }
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
 fn late() {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let other = thread::spawn(move || ended.recv().is_err());
-    let error = Wall::default().raise().unwrap_err();
+    let error = Confinement::default().raise().unwrap_err();
     assert_eq!(
         error.to_string(),
         "a wall has to be raised while a process has one thread; it has 2"

@@ -74,9 +74,9 @@ pub use dialect::{
 pub use error::WireError;
 pub use frame::{Frame, FrameDecoder, Header, Tag};
 pub use handshake::{Hello, HelloDecoder};
-pub use limits::Limits;
-pub use peer::{Credential, Identity, PeerKind, User, WelcomeForm};
-pub use push::Output;
+pub use limits::DecodeLimits;
+pub use peer::{ClaimedUser, Credential, PeerKind, ToolIdentifier, WelcomeForm};
+pub use push::IofOutput;
 pub use quoted::Quoted;
 pub use rendezvous::{GDS_HASH, ServerUri, variable};
 pub use version::{Release, Version};

@@ -1,10 +1,10 @@
 //! What a server sends unasked: events and forwarded output.
-use crate::{WireError, packed::CommandNumber, reader::Reader, writer::Writer};
+use crate::{WireError, packed::CommandNumber, reader::MessageReader, writer::MessageWriter};
 use peal_model::{Bytes, CommandCode, Event, Info, IofChannel, Nspace, Proc, Range, rank};
 
 /// Output of a proc on its way to one who asked for it ([`crate::Tag::IOF`]).
 #[derive(Clone, PartialEq, Debug)]
-pub struct Output {
+pub struct IofOutput {
     /// The proc that wrote it.
     pub source: Proc,
     /// Which channel it was written to.
@@ -17,8 +17,8 @@ pub struct Output {
     pub data: Bytes,
 }
 
-pub(crate) fn output(r: &mut Reader<'_>) -> Result<Output, WireError> {
-    let output = Output {
+pub(crate) fn output(r: &mut MessageReader<'_>) -> Result<IofOutput, WireError> {
+    let output = IofOutput {
         source: r.one()?,
         channels: r.one()?,
         local_id: r.one()?,
@@ -29,7 +29,7 @@ pub(crate) fn output(r: &mut Reader<'_>) -> Result<Output, WireError> {
     Ok(output)
 }
 
-pub(crate) fn put_output(w: &mut Writer<'_>, output: &Output) -> Result<(), WireError> {
+pub(crate) fn put_output(w: &mut MessageWriter<'_>, output: &IofOutput) -> Result<(), WireError> {
     w.one(&output.source)?;
     w.one(&output.channels)?;
     w.one(&output.local_id)?;
@@ -39,7 +39,7 @@ pub(crate) fn put_output(w: &mut Writer<'_>, output: &Output) -> Result<(), Wire
 
 /// An event. A source without namespace is none; a range that is not there, as in events from the cache, is
 /// [`Range::Undef`].
-pub(crate) fn event(r: &mut Reader<'_>) -> Result<Event, WireError> {
+pub(crate) fn event(r: &mut MessageReader<'_>) -> Result<Event, WireError> {
     let CommandNumber(number) = r.one()?;
     let wanted = CommandCode::Notify.number();
     if number != wanted {
@@ -57,7 +57,7 @@ pub(crate) fn event(r: &mut Reader<'_>) -> Result<Event, WireError> {
     })
 }
 
-pub(crate) fn put_event(w: &mut Writer<'_>, event: &Event) -> Result<(), WireError> {
+pub(crate) fn put_event(w: &mut MessageWriter<'_>, event: &Event) -> Result<(), WireError> {
     w.one(&CommandNumber(CommandCode::Notify.number()))?;
     w.one(&event.code)?;
     match &event.source {

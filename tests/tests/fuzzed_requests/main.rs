@@ -23,7 +23,7 @@ use peal_tests::{
     seeded::Seeded,
     siege::{ATTACKER, FLOOD, NEWS, Siege},
 };
-use peal_wire::{BufferType, Codec, Limits};
+use peal_wire::{BufferType, Codec, DecodeLimits};
 use proptest::{
     strategy::{BoxedStrategy, Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -115,9 +115,9 @@ impl Maker {
             .into_iter()
             .filter(|request| dialect.has_command(request.command()))
             .collect();
-        let unbounded = Limits {
+        let unbounded = DecodeLimits {
             max_depth: 1000,
-            ..Limits::default()
+            ..DecodeLimits::default()
         };
         Maker {
             seeded,

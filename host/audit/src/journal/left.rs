@@ -1,15 +1,15 @@
 //! What a server that did not end in good order left in the journal.
 use super::{
     MOST_BYTES,
-    frame::{self, Fault, Frame},
+    frame::{self, FrameError, JournalFrame},
 };
-use crate::{AuditError, Entry, Keys, chain::Link, entry::kind};
-use peal_store::{Filter, StoreError, Tail, Trail, TrailRow};
+use crate::{AuditEntry, AuditError, Keys, chain::ChainHead, entry::kind};
+use peal_store::{Filter, JournalFile, StoreError, Trail, TrailRow};
 use std::io::{ErrorKind, Read as _};
 
 /// Records that are in the journal and not in the database yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Waiting {
+pub struct RecoveredRecords {
     /// How many there are.
     pub records: u64,
     /// How large the journal is, in bytes.
@@ -17,8 +17,8 @@ pub struct Waiting {
 }
 
 /// What waits behind the last record of a trail, if anything does. Whether it is by the owner of the key only he can say.
-pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<Waiting>, StoreError> {
-    let bytes = match Tail::read(trail.path(), MOST_BYTES) {
+pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecords>, StoreError> {
+    let bytes = match JournalFile::read(trail.path(), MOST_BYTES) {
         // Whoever was let read the database alone can verify that all the same.
         Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
             return Ok(None);
@@ -30,25 +30,29 @@ pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<Waiting>, Store
         let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
         records += rows.iter().filter(|row| row.seq > last).count() as u64;
     }
-    Ok((!bytes.is_empty()).then_some(Waiting {
+    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
         records,
         bytes: bytes.len() as u64,
     }))
 }
 
 /// What was found.
-pub(crate) struct Left {
+pub(crate) struct RecoveredJournal {
     /// The records that the database does not have, in their order.
     pub(crate) rows: Vec<TrailRow>,
     /// The frame that should not be there, counted from 1, and what is wrong with it.
-    pub(crate) fault: Option<(u64, Fault)>,
+    pub(crate) fault: Option<(u64, FrameError)>,
 }
 
-impl Left {
+impl RecoveredJournal {
     /// Reads the journal of a trail that ends so.
-    pub(crate) fn read(trail: &Trail, head: Link, keys: &Keys) -> Result<Left, AuditError> {
-        let bytes = Tail::read(trail.path(), MOST_BYTES + 1)?;
-        let mut left = Left {
+    pub(crate) fn read(
+        trail: &Trail,
+        head: ChainHead,
+        keys: &Keys,
+    ) -> Result<RecoveredJournal, AuditError> {
+        let bytes = JournalFile::read(trail.path(), MOST_BYTES + 1)?;
+        let mut left = RecoveredJournal {
             rows: Vec::new(),
             fault: None,
         };
@@ -59,10 +63,12 @@ impl Left {
             let fault = match next {
                 Ok(None) => break,
                 Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
-                Ok(Some(Frame { before, .. })) if before != last => Some(Fault::Elsewhere {
-                    wanted: last.0,
-                    found: before.0,
-                }),
+                Ok(Some(JournalFrame { before, .. })) if before != last => {
+                    Some(FrameError::Elsewhere {
+                        wanted: last.0,
+                        found: before.0,
+                    })
+                }
                 Ok(Some(frame)) => {
                     last = frame.after();
                     left.rows.extend(frame.rows);
@@ -76,14 +82,14 @@ impl Left {
             }
         }
         if bytes.len() as u64 > MOST_BYTES {
-            left.fault = Some((1, Fault::Long { most: MOST_BYTES }));
+            left.fault = Some((1, FrameError::Long { most: MOST_BYTES }));
         }
         Ok(left)
     }
 }
 
 /// The database has these records already: the journal was not emptied. Those that were dropped since cannot be compared.
-fn known(trail: &Trail, frame: &Frame) -> Result<Option<Fault>, StoreError> {
+fn known(trail: &Trail, frame: &JournalFrame) -> Result<Option<FrameError>, StoreError> {
     let (seq, hash) = frame.after();
     let filter = Filter {
         from: Some(seq),
@@ -93,7 +99,7 @@ fn known(trail: &Trail, frame: &Frame) -> Result<Option<Fault>, StoreError> {
     let found = trail.last_rows(&filter, 1)?.pop();
     Ok(found
         .filter(|row| row.hash != hash)
-        .map(|_| Fault::Other { seq }))
+        .map(|_| FrameError::Other { seq }))
 }
 
 /// What the kernel calls the time since the machine was started, if it says so.
@@ -113,7 +119,7 @@ pub(crate) fn has_restarted(trail: &Trail, boot: Option<&str>) -> Result<bool, A
     let Some(row) = trail.last_rows(&filter, 1)?.pop() else {
         return Ok(false);
     };
-    let Entry::Began { boot: then, .. } = Entry::read(&row.body)? else {
+    let AuditEntry::Began { boot: then, .. } = AuditEntry::read(&row.body)? else {
         return Ok(false);
     };
     Ok(then.is_some_and(|then| boot.is_some_and(|now| now != then)))

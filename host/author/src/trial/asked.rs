@@ -4,15 +4,15 @@ use super::{
     texts::{Code, InfoWord, ProcWord, RangeWord, User},
 };
 use peal_model::{
-    Application, ConnectionKind, GroupKind, Identity, Info, Matter, Peer, PolicyRequest, Provision,
-    Range, Status, Target, UnixGroup,
+    Application, ConnectionKind, GroupOperationKind, Info, PeerInfo, PolicyRequest, PolicySubject,
+    Provision, Range, Status, TargetProc, UnixGroup, UserIdentity,
 };
 use serde::Deserialize;
 
 const GROUP_KINDS: &str = "a request about a group has a kind, \"construct\", \"destruct\", \"invite\" or \"join\", and no code";
 
 /// As whom the server runs unless a case says otherwise.
-const SERVER: Identity = Identity { uid: 0, gid: 0 };
+const SERVER: UserIdentity = UserIdentity { uid: 0, gid: 0 };
 
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -41,13 +41,13 @@ enum KindWord {
 
 impl KindWord {
     /// What is to be done about a group.
-    fn of_group(self) -> Option<GroupKind> {
+    fn of_group(self) -> Option<GroupOperationKind> {
         match self {
             KindWord::Client | KindWord::Tool => None,
-            KindWord::Construct => Some(GroupKind::Construct),
-            KindWord::Destruct => Some(GroupKind::Destruct),
-            KindWord::Invite => Some(GroupKind::Invite),
-            KindWord::Join => Some(GroupKind::Join),
+            KindWord::Construct => Some(GroupOperationKind::Construct),
+            KindWord::Destruct => Some(GroupOperationKind::Destruct),
+            KindWord::Invite => Some(GroupOperationKind::Invite),
+            KindWord::Join => Some(GroupOperationKind::Join),
         }
     }
 }
@@ -180,44 +180,44 @@ impl RequestWord {
         } = self;
         let matter = match (hook, kind, code, range) {
             (HookWord::Connection, Some(KindWord::Client), None, None) => {
-                Matter::Connection(ConnectionKind::Client)
+                PolicySubject::Connection(ConnectionKind::Client)
             }
             (HookWord::Connection, Some(KindWord::Tool), None, None) => {
-                Matter::Connection(ConnectionKind::Tool)
+                PolicySubject::Connection(ConnectionKind::Tool)
             }
             (HookWord::Connection, ..) => {
                 return Err("a connection has a kind, \"client\" or \"tool\", and no code");
             }
-            (HookWord::Event, None, Some(code), range) => Matter::Event {
+            (HookWord::Event, None, Some(code), range) => PolicySubject::Event {
                 code: code.0,
                 range: range.map_or(Range::Session, |range| range.0),
             },
             (HookWord::Event, ..) => {
                 return Err("a request about an event has a code, and no kind");
             }
-            (HookWord::Registration, None, None, None) => Matter::Registration,
+            (HookWord::Registration, None, None, None) => PolicySubject::Registration,
             (HookWord::Registration, ..) => {
                 return Err("a registration has codes, and neither kind, code nor range");
             }
-            (HookWord::JobControl, None, None, None) => Matter::JobControl,
+            (HookWord::JobControl, None, None, None) => PolicySubject::JobControl,
             (HookWord::JobControl, ..) => {
                 return Err("job control has targets, and neither kind, code nor range");
             }
-            (HookWord::Monitor, None, None, None) => Matter::Monitor,
+            (HookWord::Monitor, None, None, None) => PolicySubject::Monitor,
             (HookWord::Monitor, ..) => {
                 return Err("a request to monitor has infos, and neither kind, code nor range");
             }
-            (HookWord::Provision, None, None, None) => Matter::Provision,
+            (HookWord::Provision, None, None, None) => PolicySubject::Provision,
             (HookWord::Provision, ..) => {
                 return Err("a request for nodes has nodes, and neither kind, code nor range");
             }
-            (HookWord::Log, None, None, None) => Matter::Log,
+            (HookWord::Log, None, None, None) => PolicySubject::Log,
             (HookWord::Group, Some(kind), None, None) => match kind.of_group() {
-                Some(kind) => Matter::Group(kind),
+                Some(kind) => PolicySubject::Group(kind),
                 None => return Err(GROUP_KINDS),
             },
             (HookWord::Group, ..) => return Err(GROUP_KINDS),
-            (HookWord::Spawn, None, None, None) => Matter::Spawn,
+            (HookWord::Spawn, None, None, None) => PolicySubject::Spawn,
             (HookWord::Spawn, ..) => {
                 return Err(
                     "a request to spawn has applications, and neither kind, code nor range",
@@ -252,7 +252,7 @@ impl RequestWord {
             .flatten()
             .map(ApplicationWord::split)
             .unzip();
-        let target = |target: TargetWord| Target {
+        let target = |target: TargetWord| TargetProc {
             proc: target.proc.0,
             owner: target.owner.map(|owner| owner.0),
         };
@@ -262,7 +262,7 @@ impl RequestWord {
             identity: user.map(|user| user.0),
             groups: groups.into_iter().map(UnixGroup::from).collect(),
             server: server.map_or(SERVER, |server| server.0),
-            peer: peer.map(|PeerWord { pid, release }| Peer { pid, release }),
+            peer: peer.map(|PeerWord { pid, release }| PeerInfo { pid, release }),
             targets: targets.into_iter().map(target).collect(),
             codes: codes
                 .into_iter()

@@ -1,16 +1,18 @@
 //! Cases as they are written: what a module is handed, and what is expected of it.
 use super::{
     asked::RequestWord,
-    texts::{Channel, Code, InfoWord, Moment, Octets, ProcWord, RangeWord, Settings, User, named},
+    texts::{
+        CaseBytes, CaseTime, Channel, Code, InfoWord, ProcWord, RangeWord, Settings, User, named,
+    },
 };
-use peal_model::{Event, Identity, Info, LogRequest, Range, Step};
+use peal_model::{ChainResult, Event, Info, LogRequest, Range, UserIdentity};
 use peal_sandbox::{ChannelCall, PolicyCall};
 use serde::Deserialize;
 use std::{collections::BTreeMap, fmt, fs, io, path::Path, path::PathBuf, sync::Arc};
 use thiserror::Error;
 
 /// What time it is unless a case says otherwise: the first of January 2026, noon of UTC. A Thursday.
-pub(super) const NOON: Moment = Moment(1_767_268_800_000);
+pub(super) const NOON: CaseTime = CaseTime(1_767_268_800_000);
 
 /// Why cases cannot be read.
 #[derive(Debug, Error)]
@@ -65,7 +67,7 @@ pub struct Cases {
     pub(super) sequence: bool,
     #[serde(default)]
     pub(super) config: Settings,
-    pub(super) time: Option<Moment>,
+    pub(super) time: Option<CaseTime>,
     #[serde(default)]
     pub(super) case: Vec<Case>,
 }
@@ -105,11 +107,11 @@ pub(super) fn read(file: &Path) -> Result<String, CaseError> {
 
 /// One case.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "Given")]
+#[serde(try_from = "CaseFields")]
 pub struct Case {
     pub(super) name: String,
     pub(super) config: Option<Settings>,
-    pub(super) time: Option<Moment>,
+    pub(super) time: Option<CaseTime>,
     /// How long after the one before it, in milliseconds.
     pub(super) after: u64,
     /// Whether the module is loaded anew before.
@@ -117,7 +119,7 @@ pub struct Case {
     pub(super) state: Option<BTreeMap<String, Vec<u8>>>,
     /// What procs use, by their names.
     pub(super) usage: BTreeMap<String, Vec<Info>>,
-    pub(super) subject: Subject,
+    pub(super) subject: CaseInput,
     /// What comes out; where nothing is said, nothing is checked but that the module answers.
     pub(super) expect: Option<Expect>,
 }
@@ -131,14 +133,14 @@ impl Case {
 
 /// What the module is handed.
 #[derive(Clone, Debug)]
-pub(super) enum Subject {
+pub(super) enum CaseInput {
     /// Its settings only.
     Start,
     Event {
         event: Arc<Event>,
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
         tag: Option<u32>,
-        steps: Arc<Vec<Step>>,
+        steps: Arc<Vec<ChainResult>>,
     },
     Request(PolicyCall),
     Log(ChannelCall),
@@ -146,15 +148,15 @@ pub(super) enum Subject {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Given {
+struct CaseFields {
     name: String,
     config: Option<Settings>,
-    time: Option<Moment>,
+    time: Option<CaseTime>,
     #[serde(default)]
     after: f64,
     #[serde(default)]
     restart: bool,
-    state: Option<BTreeMap<String, Octets>>,
+    state: Option<BTreeMap<String, CaseBytes>>,
     #[serde(default)]
     usage: BTreeMap<String, Vec<InfoWord>>,
     #[serde(default)]
@@ -193,7 +195,7 @@ struct LogWord {
     channel: Channel,
     source: Option<ProcWord>,
     user: Option<User>,
-    timestamp: Option<Moment>,
+    timestamp: Option<CaseTime>,
     #[serde(default)]
     data: Vec<InfoWord>,
     #[serde(default)]
@@ -220,21 +222,21 @@ pub(super) struct Expect {
     /// What is to be logged instead.
     pub(super) rewritten: Option<Vec<InfoWord>>,
     pub(super) range: Option<RangeWord>,
-    pub(super) raises: Option<Vec<Raised>>,
+    pub(super) raises: Option<Vec<ExpectedEvent>>,
     pub(super) changes: Option<Vec<String>>,
     /// The job control that it asks for.
     pub(super) controls: Option<Vec<ControlWord>>,
     /// What it logs.
     pub(super) reports: Option<Vec<ReportWord>>,
     pub(super) logs: Option<Vec<String>>,
-    pub(super) state: Option<BTreeMap<String, Octets>>,
-    pub(super) writes: Option<BTreeMap<String, Octets>>,
+    pub(super) state: Option<BTreeMap<String, CaseBytes>>,
+    pub(super) writes: Option<BTreeMap<String, CaseBytes>>,
 }
 
 /// An event that is expected to be raised.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Raised {
+pub(super) struct ExpectedEvent {
     pub(super) code: Code,
     pub(super) range: RangeWord,
     #[serde(default)]
@@ -261,12 +263,12 @@ pub(super) struct ReportWord {
 
 /// A case that makes no sense.
 #[derive(Debug)]
-struct Senseless {
+struct InvalidCase {
     case: String,
     wrong: &'static str,
 }
 
-impl fmt::Display for Senseless {
+impl fmt::Display for InvalidCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "case {:?}: {}", self.case, self.wrong)
     }
@@ -276,11 +278,11 @@ pub(super) fn infos(words: Vec<InfoWord>) -> Vec<Info> {
     words.into_iter().map(|info| info.0).collect()
 }
 
-impl TryFrom<Given> for Case {
+impl TryFrom<CaseFields> for Case {
     type Error = String;
 
-    fn try_from(given: Given) -> Result<Case, String> {
-        let Given {
+    fn try_from(given: CaseFields) -> Result<Case, String> {
+        let CaseFields {
             name,
             config,
             time,
@@ -295,7 +297,7 @@ impl TryFrom<Given> for Case {
             expect,
         } = given;
         let wrong = |wrong| {
-            Senseless {
+            InvalidCase {
                 case: name.clone(),
                 wrong,
             }
@@ -310,7 +312,7 @@ impl TryFrom<Given> for Case {
                 status,
                 infos: words,
             } = step;
-            Step {
+            ChainResult {
                 name: name.into(),
                 status: status.0,
                 infos: infos(words),
@@ -318,11 +320,11 @@ impl TryFrom<Given> for Case {
         };
         let steps = Arc::new(steps.into_iter().map(step).collect::<Vec<_>>());
         let subject = match (event, request, log) {
-            (None, None, None) => Subject::Start,
+            (None, None, None) => CaseInput::Start,
             (Some(event), None, None) => event.subject(steps),
             (None, Some(request), None) => {
                 let request = Arc::new(request.request().map_err(wrong)?);
-                Subject::Request(PolicyCall {
+                CaseInput::Request(PolicyCall {
                     number: 0,
                     request,
                     steps,
@@ -358,7 +360,7 @@ impl TryFrom<Given> for Case {
 }
 
 impl EventWord {
-    fn subject(self, steps: Arc<Vec<Step>>) -> Subject {
+    fn subject(self, steps: Arc<Vec<ChainResult>>) -> CaseInput {
         let EventWord {
             code,
             range,
@@ -374,7 +376,7 @@ impl EventWord {
             range,
             infos: infos(words),
         };
-        Subject::Event {
+        CaseInput::Event {
             event: Arc::new(event),
             identity: user.map(|user| user.0),
             tag,
@@ -384,7 +386,7 @@ impl EventWord {
 }
 
 impl LogWord {
-    fn subject(self, steps: Arc<Vec<Step>>) -> Subject {
+    fn subject(self, steps: Arc<Vec<ChainResult>>) -> CaseInput {
         let LogWord {
             channel,
             source,
@@ -400,7 +402,7 @@ impl LogWord {
             data: infos(data),
             directives: infos(directives),
         };
-        Subject::Log(ChannelCall {
+        CaseInput::Log(ChannelCall {
             channel: channel.0,
             request: Arc::new(request),
             steps,

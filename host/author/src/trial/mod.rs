@@ -18,9 +18,9 @@ mod texts;
 mod written;
 
 pub use case::{Case, CaseError, Cases};
-pub use outcome::Difference;
-pub(crate) use run::Run;
-pub use run::{Candidate, Report, TrialError, run};
+pub use outcome::CaseDifference;
+pub(crate) use run::CaseRunner;
+pub use run::{Candidate, CaseReport, TrialError, run};
 
 #[cfg(test)]
 mod tests;
@@ -70,7 +70,7 @@ impl CaseFile {
     }
 
     /// The same cases, expecting what came out of them. Comments are lost.
-    pub fn rewritten(&self, reports: &[Report]) -> String {
+    pub fn rewritten(&self, reports: &[CaseReport]) -> String {
         let mut text = self.text.clone();
         if let Some(Value::Array(cases)) = text.get_mut("case") {
             for (case, report) in cases.iter_mut().zip(reports) {

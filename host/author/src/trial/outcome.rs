@@ -1,23 +1,25 @@
 //! What came out of a case, and where that differs from what was expected.
 use super::{
     case::{ControlWord, Expect, ReportWord, infos},
-    texts::{Octets, named},
+    texts::{CaseBytes, named},
     written::{bytes_text, info_line},
 };
 use peal_config::words::{range_text, status_text};
 use peal_model::{Info, Proc, Range, Status};
-use peal_sandbox::{Change, ControlRequest, Failure, FailureKind, Notification, Report};
+use peal_sandbox::{
+    CallFailure, DeferredControl, DeferredLog, FailureKind, Notification, RegistrationChange,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What came out of a case.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct CaseResult {
     /// No registration of the module is for the event.
     pub(super) is_passed_over: bool,
     /// Why it did not start.
     pub(super) refused: Option<String>,
-    pub(super) failure: Option<Failure>,
+    pub(super) failure: Option<CallFailure>,
     /// What a policy says: a word, and a status if it denies.
     pub(super) outcome: Option<&'static str>,
     pub(super) status: Option<Status>,
@@ -26,9 +28,9 @@ pub(super) struct Outcome {
     pub(super) rewritten: Option<Vec<Info>>,
     pub(super) range: Option<Range>,
     pub(super) raises: Vec<Notification>,
-    pub(super) changes: Vec<Change>,
-    pub(super) controls: Vec<ControlRequest>,
-    pub(super) reports: Vec<Report>,
+    pub(super) changes: Vec<RegistrationChange>,
+    pub(super) controls: Vec<DeferredControl>,
+    pub(super) reports: Vec<DeferredLog>,
     pub(super) logs: Vec<String>,
     pub(super) state: BTreeMap<String, Vec<u8>>,
     pub(super) writes: BTreeMap<String, Vec<u8>>,
@@ -36,7 +38,7 @@ pub(super) struct Outcome {
 
 /// Where what came out differs from what was expected.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Difference {
+pub struct CaseDifference {
     /// In what.
     pub what: &'static str,
     /// What was expected, line by line.
@@ -91,10 +93,10 @@ fn report(data: &[Info], directives: &[Info]) -> String {
 }
 
 /// How a module wants its registrations changed, in a line.
-pub(super) fn change(change: &Change) -> String {
+pub(super) fn change(change: &RegistrationChange) -> String {
     match change {
-        Change::Deregister(number) => format!("deregister {number}"),
-        Change::Register(wish) => {
+        RegistrationChange::Deregister(number) => format!("deregister {number}"),
+        RegistrationChange::Register(wish) => {
             let codes: Vec<String> = wish.codes.iter().map(|code| status_text(*code)).collect();
             let codes = if codes.is_empty() {
                 "every code".to_owned()
@@ -120,7 +122,7 @@ fn by_name(bytes: &BTreeMap<String, Vec<u8>>) -> Vec<String> {
         .collect()
 }
 
-impl Outcome {
+impl CaseResult {
     /// What it is, in a line.
     pub(super) fn summary(&self) -> String {
         if self.is_passed_over {
@@ -171,7 +173,7 @@ impl Outcome {
     }
 
     /// Where it differs from what was expected.
-    pub(super) fn differences(&self, expect: &Expect) -> Vec<Difference> {
+    pub(super) fn differences(&self, expect: &Expect) -> Vec<CaseDifference> {
         let mut compare = Comparison::default();
         self.compare_end(expect, &mut compare);
         if let Some(wanted) = &expect.outcome {
@@ -256,7 +258,7 @@ impl Outcome {
         if let Some(wanted) = &expect.logs {
             compare.all("logs", wanted.clone(), self.logs.clone());
         }
-        let mut bytes = |what, wanted: &Option<BTreeMap<String, Octets>>, got| {
+        let mut bytes = |what, wanted: &Option<BTreeMap<String, CaseBytes>>, got| {
             if let Some(wanted) = wanted {
                 compare.all(what, by_name(&named(wanted)), by_name(got));
             }
@@ -312,7 +314,7 @@ fn start(refused: Option<&str>) -> String {
 }
 
 #[derive(Default)]
-struct Comparison(Vec<Difference>);
+struct Comparison(Vec<CaseDifference>);
 
 impl Comparison {
     fn one(&mut self, what: &'static str, expected: String, got: String) {
@@ -321,7 +323,7 @@ impl Comparison {
 
     fn all(&mut self, what: &'static str, expected: Vec<String>, got: Vec<String>) {
         if expected != got {
-            self.0.push(Difference {
+            self.0.push(CaseDifference {
                 what,
                 expected,
                 got,

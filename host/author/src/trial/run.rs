@@ -1,14 +1,14 @@
 //! Runs cases: a module is loaded, told its settings and handed what a case says, in a scene where nothing else happens.
 use super::{
-    case::{Case, Cases, NOON, Subject},
-    outcome::{Difference, Outcome},
-    scene::{Props, Scene, Taken},
+    case::{Case, CaseInput, Cases, NOON},
+    outcome::{CaseDifference, CaseResult},
+    scene::{FixtureState, Taken, TestFixture},
     texts::Settings,
 };
-use peal_model::{Amendment, Event, Identity, PolicyOutcome, Step};
+use peal_model::{Amendment, ChainResult, Event, PolicyOutcome, UserIdentity};
 use peal_sandbox::{
-    ChannelCall, Engine, EventCall, Failure, Grants, HandlerResult, InitError, Limits, LoadError,
-    Module, ModuleRegistration, PolicyCall, Role, Services,
+    CallFailure, ChannelCall, Engine, EventCall, Grants, HandlerResult, InitError, LoadError,
+    Module, ModuleLimits, ModuleRegistration, PolicyCall, Role, Services,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
@@ -43,12 +43,12 @@ pub struct Candidate<'a> {
     /// The names of the sinks that it may write to.
     pub sinks: &'a [String],
     /// What it may use; of time, that of the processor counts.
-    pub limits: Limits,
+    pub limits: ModuleLimits,
 }
 
 /// What became of a case.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Report {
+pub struct CaseReport {
     /// Which case.
     pub case: String,
     /// What came out, in a line.
@@ -56,13 +56,13 @@ pub struct Report {
     /// Whether the case says what to expect.
     pub is_checked: bool,
     /// Where that is not what was expected.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<CaseDifference>,
     /// What to expect if what came out is right.
     #[serde(skip)]
     pub(super) expectation: toml::Table,
 }
 
-impl Report {
+impl CaseReport {
     /// Whether it came out as expected; of one that is not checked, whether the module answered.
     pub fn is_ok(&self) -> bool {
         self.differences.is_empty()
@@ -74,12 +74,16 @@ pub(crate) struct Loaded {
     module: Module,
     wishes: Vec<ModuleRegistration>,
     refused: Option<String>,
-    failure: Option<Failure>,
+    failure: Option<CallFailure>,
     settings: Settings,
 }
 
 impl Loaded {
-    fn new(of: &Candidate<'_>, scene: &Scene, settings: &Settings) -> Result<Loaded, TrialError> {
+    fn new(
+        of: &Candidate<'_>,
+        scene: &TestFixture,
+        settings: &Settings,
+    ) -> Result<Loaded, TrialError> {
         let sinks = of
             .sinks
             .iter()
@@ -126,28 +130,28 @@ impl Loaded {
     }
 
     /// What comes out of what a case hands it.
-    fn call(&self, subject: &Subject) -> Outcome {
+    fn call(&self, subject: &CaseInput) -> CaseResult {
         match subject {
-            _ if !self.starts() => Outcome::default(),
-            Subject::Start => Outcome::default(),
-            Subject::Event {
+            _ if !self.starts() => CaseResult::default(),
+            CaseInput::Start => CaseResult::default(),
+            CaseInput::Event {
                 event,
                 identity,
                 tag,
                 steps,
             } => self.handle(event, *identity, *tag, steps),
-            Subject::Request(call) => self.decide(call),
-            Subject::Log(call) => self.log(call),
+            CaseInput::Request(call) => self.decide(call),
+            CaseInput::Log(call) => self.log(call),
         }
     }
 
     fn handle(
         &self,
         event: &Arc<Event>,
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
         tag: Option<u32>,
-        steps: &Arc<Vec<Step>>,
-    ) -> Outcome {
+        steps: &Arc<Vec<ChainResult>>,
+    ) -> CaseResult {
         let is_for =
             |wish: &ModuleRegistration| wish.codes.is_empty() || wish.codes.contains(&event.code);
         let wish = self
@@ -156,9 +160,9 @@ impl Loaded {
             .enumerate()
             .find(|(_, wish)| tag.map_or_else(|| is_for(wish), |tag| wish.tag == tag));
         if wish.is_none() && !self.wishes.is_empty() && tag.is_none() {
-            return Outcome {
+            return CaseResult {
                 is_passed_over: true,
-                ..Outcome::default()
+                ..CaseResult::default()
             };
         }
         let registration = wish.map_or(1, |(at, _)| at as u64 + 1);
@@ -181,7 +185,7 @@ impl Loaded {
             failure,
             ..
         } = self.module.handle(&call);
-        Outcome {
+        CaseResult {
             status: Some(status),
             infos,
             raises,
@@ -189,11 +193,11 @@ impl Loaded {
             controls,
             reports,
             failure,
-            ..Outcome::default()
+            ..CaseResult::default()
         }
     }
 
-    fn decide(&self, call: &PolicyCall) -> Outcome {
+    fn decide(&self, call: &PolicyCall) -> CaseResult {
         let result = self.module.decide(call);
         let (outcome, status, failure) = match result.outcome {
             Ok(PolicyOutcome::Pass) => (Some("pass"), None, None),
@@ -206,7 +210,7 @@ impl Loaded {
             range,
             data: rewritten,
         } = result.amendment;
-        Outcome {
+        CaseResult {
             outcome,
             status,
             failure,
@@ -214,26 +218,26 @@ impl Loaded {
             amended,
             rewritten,
             range,
-            ..Outcome::default()
+            ..CaseResult::default()
         }
     }
 
-    fn log(&self, call: &ChannelCall) -> Outcome {
+    fn log(&self, call: &ChannelCall) -> CaseResult {
         let result = self.module.log(call);
-        Outcome {
+        CaseResult {
             status: Some(result.status),
             infos: result.infos,
             failure: result.failure,
-            ..Outcome::default()
+            ..CaseResult::default()
         }
     }
 
     fn fits(&self, case: &Case) -> Result<(), TrialError> {
         let role = match &case.subject {
-            Subject::Start => return Ok(()),
-            Subject::Event { .. } => Some(Role::EventHandler),
-            Subject::Request(call) => Role::policy(call.request.matter.hook()),
-            Subject::Log(_) => Some(Role::LogChannel),
+            CaseInput::Start => return Ok(()),
+            CaseInput::Event { .. } => Some(Role::EventHandler),
+            CaseInput::Request(call) => Role::policy(call.request.matter.hook()),
+            CaseInput::Log(_) => Some(Role::LogChannel),
         };
         match role.filter(|role| !self.module.has_role(*role)) {
             None => Ok(()),
@@ -250,21 +254,21 @@ impl Loaded {
 }
 
 /// Cases on their way through a module.
-pub(crate) struct Run<'a> {
+pub(crate) struct CaseRunner<'a> {
     of: &'a Candidate<'a>,
     cases: &'a Cases,
-    scene: Scene,
+    scene: TestFixture,
     loaded: Option<Loaded>,
     /// The state with which the case began that is called again and again.
     state: BTreeMap<String, Vec<u8>>,
 }
 
-impl<'a> Run<'a> {
-    pub(crate) fn new(of: &'a Candidate<'a>, cases: &'a Cases) -> Run<'a> {
+impl<'a> CaseRunner<'a> {
+    pub(crate) fn new(of: &'a Candidate<'a>, cases: &'a Cases) -> CaseRunner<'a> {
         let now = cases.time.unwrap_or(NOON).0;
-        let scene = Scene::default();
+        let scene = TestFixture::default();
         scene.props().now = now;
-        Run {
+        CaseRunner {
             of,
             cases,
             scene,
@@ -278,9 +282,9 @@ impl<'a> Run<'a> {
         {
             let mut props = self.scene.props();
             if !self.cases.sequence {
-                *props = Props {
+                *props = FixtureState {
                     now: self.cases.time.unwrap_or(NOON).0,
-                    ..Props::default()
+                    ..FixtureState::default()
                 };
             }
             props.now = case
@@ -306,7 +310,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs one case.
-    fn one(&mut self, case: &Case) -> Result<Outcome, TrialError> {
+    fn one(&mut self, case: &Case) -> Result<CaseResult, TrialError> {
         let scene = self.scene.clone();
         let loaded = self.set(case)?;
         loaded.fits(case)?;
@@ -338,7 +342,7 @@ impl<'a> Run<'a> {
     }
 
     /// Calls the module with a case, and nothing else.
-    pub(crate) fn again(&self, case: &Case) -> Result<(), Failure> {
+    pub(crate) fn again(&self, case: &Case) -> Result<(), CallFailure> {
         let failure = self
             .loaded
             .as_ref()
@@ -347,7 +351,7 @@ impl<'a> Run<'a> {
     }
 
     /// Starts a fresh instance and drops it.
-    pub(crate) fn start(&self) -> Result<(), Failure> {
+    pub(crate) fn start(&self) -> Result<(), CallFailure> {
         self.loaded
             .as_ref()
             .map_or(Ok(()), |loaded| loaded.module.start())
@@ -368,11 +372,11 @@ impl<'a> Run<'a> {
 }
 
 /// Runs all cases of a file.
-pub fn run(of: &Candidate<'_>, cases: &Cases) -> Result<Vec<Report>, TrialError> {
-    let mut run = Run::new(of, cases);
+pub fn run(of: &Candidate<'_>, cases: &Cases) -> Result<Vec<CaseReport>, TrialError> {
+    let mut run = CaseRunner::new(of, cases);
     let report = |case: &Case| {
         let outcome = run.one(case)?;
-        Ok(Report {
+        Ok(CaseReport {
             case: case.name.clone(),
             outcome: outcome.summary(),
             is_checked: case.expect.is_some(),

@@ -1,6 +1,6 @@
 //! The scene of a trial: a clock that stands still, state in memory, what procs use, and sinks and a trace that are read afterwards.
 use peal_model::{Info, LogRequest, Proc, Status, code};
-use peal_sandbox::{ProcUsage, Sink, Stage, State, Usage};
+use peal_sandbox::{CallUsage, ProcUsage, Sink, StateStore, TestHooks};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -11,7 +11,7 @@ const QUOTA: usize = 1024 * 1024;
 
 /// What is on it now.
 #[derive(Clone, Default)]
-pub(super) struct Props {
+pub(super) struct FixtureState {
     /// Milliseconds since the epoch.
     pub(super) now: u64,
     pub(super) state: BTreeMap<String, Vec<u8>>,
@@ -36,10 +36,10 @@ pub(crate) struct Taken {
 
 /// A scene, shared by a module's instances and whoever tries it.
 #[derive(Clone, Default)]
-pub(super) struct Scene(Arc<Mutex<Props>>);
+pub(super) struct TestFixture(Arc<Mutex<FixtureState>>);
 
-impl Scene {
-    pub(super) fn props(&self) -> MutexGuard<'_, Props> {
+impl TestFixture {
+    pub(super) fn props(&self) -> MutexGuard<'_, FixtureState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -52,17 +52,17 @@ impl Scene {
     }
 }
 
-impl Stage for Scene {
+impl TestHooks for TestFixture {
     fn now(&self) -> u64 {
         self.props().now
     }
 
-    fn say(&self, level: tracing::Level, message: &str) {
+    fn trace(&self, level: tracing::Level, message: &str) {
         let line = format!("{}: {message}", level.as_str().to_lowercase());
         self.props().said.push(line);
     }
 
-    fn used(&self, usage: &Usage, memory: usize) {
+    fn used(&self, usage: &CallUsage, memory: usize) {
         self.props().taken = Taken {
             fuel: usage.fuel,
             memory,
@@ -70,7 +70,7 @@ impl Stage for Scene {
     }
 }
 
-impl State for Scene {
+impl StateStore for TestFixture {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         Ok(self.props().state.get(key).cloned())
     }
@@ -102,7 +102,7 @@ impl State for Scene {
     }
 }
 
-impl ProcUsage for Scene {
+impl ProcUsage for TestFixture {
     fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status> {
         let props = self.props();
         let of = |proc: &Proc| {
@@ -120,7 +120,7 @@ impl ProcUsage for Scene {
 
 /// A sink that keeps what is written.
 struct Tray {
-    scene: Scene,
+    scene: TestFixture,
     name: String,
 }
 

@@ -41,7 +41,7 @@ fn a_recorded_event_becomes_a_case_and_what_cannot_be_told_is_said() {
     );
     let text = recorded.cases.to_string();
     let cases = Cases::parse(Path::new("night"), &text).unwrap();
-    let case::Subject::Event { event, steps, .. } = &cases.case[0].subject else {
+    let case::CaseInput::Event { event, steps, .. } = &cases.case[0].subject else {
         panic!("{text}")
     };
     let lines: Vec<String> = event.infos.iter().map(written::info_line).collect();

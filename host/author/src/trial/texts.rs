@@ -2,21 +2,21 @@
 //! where it stands.
 use peal_config::words;
 use peal_core::log::CHANNELS;
-use peal_model::{DataArray, Identity, Info, InfoFlags, Key, Proc, Range, Status, Value};
+use peal_model::{DataArray, Info, InfoFlags, Key, Proc, Range, Status, UserIdentity, Value};
 use serde::de::{
     self, Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer,
 };
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 /// What is read of a text, a number or a truth value.
-trait Word: Sized {
+trait ScalarForm: Sized {
     const WANTED: &'static str;
     fn read(text: &str) -> Result<Self, String>;
 }
 
 struct ReadWord<W>(PhantomData<W>);
 
-impl<W: Word> Visitor<'_> for ReadWord<W> {
+impl<W: ScalarForm> Visitor<'_> for ReadWord<W> {
     type Value = W;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -47,7 +47,7 @@ macro_rules! words {
             #[derive(Clone, Debug)]
             pub(super) struct $name(pub(super) $of);
 
-            impl Word for $name {
+            impl ScalarForm for $name {
                 const WANTED: &'static str = $wanted;
 
                 fn read(text: &str) -> Result<$name, String> {
@@ -74,7 +74,7 @@ words! {
     /// A proc.
     ProcWord(Proc), words::proc, "a proc, as in \"solver:0\"";
     /// Somebody by the kernel's word.
-    User(Identity), identity, "a user, as in 1000, or \"1000:100\" with the group";
+    User(UserIdentity), identity, "a user, as in 1000, or \"1000:100\" with the group";
     /// A key.
     KeyWord(Key), words::key, "a key, by its name in the Standard or as it travels";
     /// A log channel.
@@ -85,7 +85,7 @@ words! {
     Hex(Vec<u8>), words::bytes, "bytes in hexadecimal digits";
 }
 
-fn identity(text: &str) -> Result<Identity, String> {
+fn identity(text: &str) -> Result<UserIdentity, String> {
     let (uid, gid) = text.split_once(':').unwrap_or((text, text));
     let number = |text: &str| {
         let wanted = || {
@@ -95,7 +95,7 @@ fn identity(text: &str) -> Result<Identity, String> {
         };
         text.parse().map_err(|_| wanted())
     };
-    Ok(Identity {
+    Ok(UserIdentity {
         uid: number(uid)?,
         gid: number(gid)?,
     })
@@ -266,10 +266,10 @@ impl<'de> Deserialize<'de> for Item {
 
 /// Bytes: a text, or `{ bytes = "00ff" }`.
 #[derive(Clone, Debug)]
-pub(super) struct Octets(pub(super) Vec<u8>);
+pub(super) struct CaseBytes(pub(super) Vec<u8>);
 
-impl<'de> Deserialize<'de> for Octets {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Octets, D::Error> {
+impl<'de> Deserialize<'de> for CaseBytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseBytes, D::Error> {
         #[derive(serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Table {
@@ -277,14 +277,14 @@ impl<'de> Deserialize<'de> for Octets {
         }
         from.deserialize_any(TextOr {
             wanted: "a text, or { bytes = \"00ff\" }",
-            text: |text| Ok(Octets(text.as_bytes().to_owned())),
-            table: |table: Table| Ok(Octets(table.bytes.0)),
+            text: |text| Ok(CaseBytes(text.as_bytes().to_owned())),
+            table: |table: Table| Ok(CaseBytes(table.bytes.0)),
         })
     }
 }
 
 /// Bytes by name.
-pub(super) fn named(bytes: &BTreeMap<String, Octets>) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn named(bytes: &BTreeMap<String, CaseBytes>) -> BTreeMap<String, Vec<u8>> {
     bytes
         .iter()
         .map(|(name, bytes)| (name.clone(), bytes.0.clone()))
@@ -324,17 +324,17 @@ impl<'de> Deserialize<'de> for Settings {
 
 /// A time, in milliseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Moment(pub(super) u64);
+pub(super) struct CaseTime(pub(super) u64);
 
-impl<'de> Deserialize<'de> for Moment {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+impl<'de> Deserialize<'de> for CaseTime {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseTime, D::Error> {
         let wanted =
             || de::Error::custom("a time with its offset is wanted, as in 2026-01-05T09:00:00Z");
         moment(toml::value::Datetime::deserialize(from)?).ok_or_else(wanted)
     }
 }
 
-fn moment(of: toml::value::Datetime) -> Option<Moment> {
+fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
     let (date, time) = (of.date?, of.time?);
     let offset = match of.offset? {
         toml::value::Offset::Z => 0,
@@ -348,7 +348,7 @@ fn moment(of: toml::value::Datetime) -> Option<Moment> {
     let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - offset;
     let milliseconds = (minutes * 60 + i64::from(time.second.unwrap_or(0))) * 1000;
     let milliseconds = milliseconds + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
-    u64::try_from(milliseconds).ok().map(Moment)
+    u64::try_from(milliseconds).ok().map(CaseTime)
 }
 
 /// Days since the epoch of a date. The year begins in March here, so that a leap day is its last.

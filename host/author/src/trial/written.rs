@@ -1,6 +1,6 @@
 //! Cases on the way back: infos and outcomes as a file of cases has them.
 use super::{
-    outcome::{Outcome, change, failure_word},
+    outcome::{CaseResult, change, failure_word},
     texts::InfoWord,
 };
 use peal_config::words::{hex, info_text, range_text, status_text, value_text};
@@ -122,7 +122,7 @@ fn infos(of: &[Info]) -> Value {
     Value::Array(of.iter().filter_map(info_value).collect())
 }
 
-impl Outcome {
+impl CaseResult {
     /// What to expect of the module, if this is right.
     pub(super) fn expectation(&self) -> Table {
         let mut expect = Table::new();

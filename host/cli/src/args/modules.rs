@@ -1,6 +1,6 @@
 //! What can be said of modules: `peal module`.
 use super::{
-    Ask, ConfigArgs, ServerArgs,
+    ConfigArgs, QueryArgs, ServerArgs,
     control::time,
     number::whole,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
@@ -11,7 +11,7 @@ use clap::{
 };
 use peal_author::project;
 use peal_build::Language;
-use peal_config::{ModuleOwner, Word};
+use peal_config::{Keyword, ModuleOwner};
 use peal_sandbox::Role;
 use std::{path::PathBuf, time::Duration};
 
@@ -40,7 +40,7 @@ pub enum ModuleCommand {
     #[command(after_help = VERIFY_HELP)]
     Verify(Verify),
     /// Show the modules of a running server, how they are, and the versions that it can return to
-    List(Ask),
+    List(QueryArgs),
     /// Have a running server read its configuration and its modules again
     ///
     /// It does so by itself when files change, unless deploy.watch is false. A set in which anything is wrong is refused as a

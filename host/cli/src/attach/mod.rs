@@ -15,17 +15,17 @@ mod surroundings;
 use crate::{
     args::Attach,
     config,
-    node::{self, Alone, Prepared},
+    node::{self, PreparedServer, StandaloneHandlers},
     run, transcript,
 };
 use anyhow::{Context, Result};
 use app::App;
 use connection::Between;
-use handlers::Handlers;
-use peal_deploy::Brought;
+use handlers::AttachHandlers;
+use peal_deploy::JobHandlers;
 use peal_server::{Notices, holder_below};
 use std::{process::ExitCode, sync::Arc, time::Duration};
-use surroundings::Surroundings;
+use surroundings::PmixEnvironment;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -37,11 +37,11 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Runs the program and passes its exit status on.
 pub fn attach(mut args: Attach) -> Result<ExitCode> {
-    let surroundings = Surroundings::read(std::env::vars_os())?;
+    let surroundings = PmixEnvironment::read(std::env::vars_os())?;
     let resolved = config::load(std::mem::take(&mut args.config), None)?;
     let settings = config::server_settings(&resolved.config);
     let nspace = surroundings.nspace.clone();
-    let brought = Brought {
+    let brought = JobHandlers {
         nspace: nspace.clone(),
         handlers: std::mem::take(&mut args.handlers),
     };
@@ -54,7 +54,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         .collect::<Vec<_>>()
         .join(" ");
     let me = node::unique("peal-attach");
-    let prepared = Prepared::for_job(
+    let prepared = PreparedServer::for_job(
         &resolved,
         &me,
         notices,
@@ -74,14 +74,14 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
             Err(why) => return app::not_started(why).map(Err),
         };
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
-        let Alone {
+        let StandaloneHandlers {
             chain,
             wanted,
             sinks,
             keeper,
             beginning,
-        } = Alone::start(prepared, nspace.clone(), &resolved.config);
-        let handlers = Arc::new(Handlers::new(
+        } = StandaloneHandlers::start(prepared, nspace.clone(), &resolved.config);
+        let handlers = Arc::new(AttachHandlers::new(
             chain,
             nspace,
             surroundings.runtime,

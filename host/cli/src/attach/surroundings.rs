@@ -12,36 +12,37 @@ const DAEMON: &str = "OMPI_MCA_orte_local_daemon_uri";
 
 /// Whose the server is, where that matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Runtime {
+pub enum ForeignRuntime {
     /// `mpirun` of Open MPI 4 or before.
     OpenMpi4,
     /// Another, or nobody knows.
     Other,
 }
 
-impl Runtime {
+impl ForeignRuntime {
     /// Whether the server goes on after an event of this range. That of Open MPI 4.1 answers nothing more, to nobody, once it has been
     /// asked to pass one on.
     pub fn bears(self, range: Range) -> bool {
-        self == Runtime::Other || matches!(range, Range::Local | Range::Custom | Range::ProcLocal)
+        self == ForeignRuntime::Other
+            || matches!(range, Range::Local | Range::Custom | Range::ProcLocal)
     }
 }
 
 /// The PMIx environment of this process.
-pub struct Surroundings {
+pub struct PmixEnvironment {
     /// The job that we belong to.
     pub nspace: Nspace,
     /// The server.
     pub server: ServerUri,
     /// Whose it is.
-    pub runtime: Runtime,
+    pub runtime: ForeignRuntime,
     /// The variables that hold its address.
     uris: Vec<(String, ServerUri)>,
 }
 
-impl Surroundings {
+impl PmixEnvironment {
     /// Reads an environment.
-    pub fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<Surroundings> {
+    pub fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<PmixEnvironment> {
         let variables: Vec<(String, String)> = variables
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
@@ -82,11 +83,11 @@ impl Surroundings {
         let is_the_server =
             |daemon: &str| daemon.split(';').next() == server.to_string().split(';').next();
         let runtime = if value(DAEMON).is_some_and(is_the_server) {
-            Runtime::OpenMpi4
+            ForeignRuntime::OpenMpi4
         } else {
-            Runtime::Other
+            ForeignRuntime::Other
         };
-        Ok(Surroundings {
+        Ok(PmixEnvironment {
             nspace,
             server,
             runtime,
@@ -114,8 +115,8 @@ impl Surroundings {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Surroundings> {
-        Surroundings::read(
+    fn read(variables: &[(&str, &str)]) -> Result<PmixEnvironment> {
+        PmixEnvironment::read(
             variables
                 .iter()
                 .map(|(name, value)| (name.into(), value.into())),
@@ -155,14 +156,23 @@ mod tests {
             ]);
             found.unwrap().runtime
         };
-        assert_eq!(runtime("76.0;tcp://192.0.2.2:48565"), Runtime::OpenMpi4);
+        assert_eq!(
+            runtime("76.0;tcp://192.0.2.2:48565"),
+            ForeignRuntime::OpenMpi4
+        );
         assert_eq!(
             runtime("1.0;tcp://127.0.0.1:1"),
-            Runtime::Other,
+            ForeignRuntime::Other,
             "Peal's own has such a variable for ranks"
         );
-        assert!(Runtime::OpenMpi4.bears(Range::Local) && Runtime::Other.bears(Range::Session));
-        assert!(!Runtime::OpenMpi4.bears(Range::Session) && !Runtime::OpenMpi4.bears(Range::Rm));
+        assert!(
+            ForeignRuntime::OpenMpi4.bears(Range::Local)
+                && ForeignRuntime::Other.bears(Range::Session)
+        );
+        assert!(
+            !ForeignRuntime::OpenMpi4.bears(Range::Session)
+                && !ForeignRuntime::OpenMpi4.bears(Range::Rm)
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 use super::open;
 use crate::args::AuditVerify;
 use anyhow::{Context, Result, bail};
-use peal_audit::{PublicKey, Statement, Waiting, verify};
+use peal_audit::{PublicKey, RecoveredRecords, Statement, verify};
 use peal_model::counted;
 use serde_json::json;
 use std::{
@@ -77,7 +77,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         for dropped in &verified.dropped {
             writeln!(out, "note: {dropped}")?;
         }
-        if let Some(Waiting { records, bytes }) = verified.waiting {
+        if let Some(RecoveredRecords { records, bytes }) = verified.waiting {
             writeln!(
                 out,
                 "note: {records} more records ({bytes} bytes) wait in the journal and are not sealed yet: a server that runs \

@@ -1,8 +1,10 @@
 //! How a request went: as lines for people, as JSON, as an exit status.
 use anyhow::Result;
-use peal_client::{ClientError, ControlState, ControlStatus, Controlled, ProcOutcome, reasons};
+use peal_client::{
+    ClientError, ControlState, ControlStatus, JobControlResult, ProcOutcome, reasons,
+};
 use peal_model::{Status, code};
-use peal_server::admin::SeenStatus;
+use peal_server::admin::WatchedStatus;
 use serde::Serialize;
 use std::{io::Write, process::ExitCode};
 
@@ -13,7 +15,7 @@ const LATE: u8 = 124;
 
 /// How it went, in one word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum CtlStatusWord {
     /// To all.
     Done,
     /// It will be done.
@@ -28,31 +30,35 @@ pub enum End {
     Ended(ControlState),
 }
 
-impl End {
+impl CtlStatusWord {
     fn name(self) -> &'static str {
         match self {
-            End::Done => "done",
-            End::Accepted => "accepted",
-            End::Partly => "partly",
-            End::Refused => "refused",
-            End::Late => "late",
-            End::Ended(state) => state.name(),
+            CtlStatusWord::Done => "done",
+            CtlStatusWord::Accepted => "accepted",
+            CtlStatusWord::Partly => "partly",
+            CtlStatusWord::Refused => "refused",
+            CtlStatusWord::Late => "late",
+            CtlStatusWord::Ended(state) => state.name(),
         }
     }
 
     fn exit_code(self) -> ExitCode {
         match self {
-            End::Done | End::Accepted | End::Ended(ControlState::Done) => ExitCode::SUCCESS,
-            End::Late => ExitCode::from(LATE),
-            End::Partly | End::Refused | End::Ended(_) => ExitCode::from(NOT_DONE),
+            CtlStatusWord::Done
+            | CtlStatusWord::Accepted
+            | CtlStatusWord::Ended(ControlState::Done) => ExitCode::SUCCESS,
+            CtlStatusWord::Late => ExitCode::from(LATE),
+            CtlStatusWord::Partly | CtlStatusWord::Refused | CtlStatusWord::Ended(_) => {
+                ExitCode::from(NOT_DONE)
+            }
         }
     }
 }
 
 /// How a request went.
 #[derive(Debug)]
-pub struct Outcome {
-    pub end: End,
+pub struct CtlResult {
+    pub end: CtlStatusWord,
     status: Option<Status>,
     reasons: Vec<String>,
     /// Those to whom it was not done.
@@ -63,11 +69,11 @@ pub struct Outcome {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Printed<'a> {
+struct CtlJson<'a> {
     request: &'a str,
     id: Option<&'a str>,
     end: &'static str,
-    status: Option<SeenStatus>,
+    status: Option<WatchedStatus>,
     reasons: &'a [String],
     not_done: Vec<PrintedProc<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +102,7 @@ impl<'a> From<&'a ControlStatus> for PrintedRequest<'a> {
 #[derive(Serialize)]
 pub struct PrintedProc<'a> {
     proc: String,
-    status: SeenStatus,
+    status: WatchedStatus,
     reasons: &'a [String],
 }
 
@@ -109,26 +115,26 @@ impl<'a> From<&'a ProcOutcome> for PrintedProc<'a> {
         } = outcome;
         PrintedProc {
             proc: proc.to_string(),
-            status: SeenStatus::from(*status),
+            status: WatchedStatus::from(*status),
             reasons,
         }
     }
 }
 
-impl Outcome {
+impl CtlResult {
     /// It was answered when it was done.
-    pub fn done(told: Controlled) -> Outcome {
-        let Controlled {
+    pub fn done(told: JobControlResult) -> CtlResult {
+        let JobControlResult {
             not_done,
             not_cancelled,
             infos,
         } = told;
         let end = if not_done.is_empty() && not_cancelled.is_empty() {
-            End::Done
+            CtlStatusWord::Done
         } else {
-            End::Partly
+            CtlStatusWord::Partly
         };
-        Outcome {
+        CtlResult {
             end,
             status: None,
             reasons: reasons(&infos),
@@ -138,18 +144,18 @@ impl Outcome {
     }
 
     /// It was answered when it was accepted.
-    pub fn accepted(told: Controlled) -> Outcome {
-        Outcome {
-            end: End::Accepted,
-            ..Outcome::done(told)
+    pub fn accepted(told: JobControlResult) -> CtlResult {
+        CtlResult {
+            end: CtlStatusWord::Accepted,
+            ..CtlResult::done(told)
         }
     }
 
     /// It was answered by no; any other error is one.
-    pub fn refused(error: ClientError) -> Result<Outcome> {
+    pub fn refused(error: ClientError) -> Result<CtlResult> {
         match error {
-            ClientError::Refused { status, infos, .. } => Ok(Outcome {
-                end: End::Refused,
+            ClientError::Refused { status, infos, .. } => Ok(CtlResult {
+                end: CtlStatusWord::Refused,
                 status: Some(status),
                 reasons: reasons(&infos),
                 not_done: ProcOutcome::all(&infos),
@@ -160,7 +166,7 @@ impl Outcome {
     }
 
     /// It has ended since it was accepted.
-    pub fn ended(status: ControlStatus) -> Outcome {
+    pub fn ended(status: ControlStatus) -> CtlResult {
         let ControlStatus {
             state,
             reasons,
@@ -171,8 +177,8 @@ impl Outcome {
             .into_iter()
             .filter(|outcome| !outcome.status.is_success())
             .collect();
-        Outcome {
-            end: End::Ended(state),
+        CtlResult {
+            end: CtlStatusWord::Ended(state),
             status: None,
             reasons,
             not_done,
@@ -181,10 +187,10 @@ impl Outcome {
     }
 
     /// The time is over.
-    pub fn late() -> Outcome {
+    pub fn late() -> CtlResult {
         let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
-        Outcome {
-            end: End::Late,
+        CtlResult {
+            end: CtlStatusWord::Late,
             status: None,
             reasons,
             not_done,
@@ -197,13 +203,13 @@ impl Outcome {
         let mut out = crate::output::stdout();
         if json {
             let not_done = self.not_done.iter().map(PrintedProc::from).collect();
-            let (end, status) = (self.end.name(), self.status.map(SeenStatus::from));
+            let (end, status) = (self.end.name(), self.status.map(WatchedStatus::from));
             let not_cancelled = self
                 .not_cancelled
                 .iter()
                 .map(PrintedRequest::from)
                 .collect();
-            let printed = Printed {
+            let printed = CtlJson {
                 request,
                 id,
                 end,
@@ -213,7 +219,8 @@ impl Outcome {
                 not_cancelled,
             };
             writeln!(out, "{}", serde_json::to_string(&printed)?)?;
-        } else if let (Some(id), End::Accepted | End::Ended(_)) = (id, self.end) {
+        } else if let (Some(id), CtlStatusWord::Accepted | CtlStatusWord::Ended(_)) = (id, self.end)
+        {
             writeln!(out, "{} {}", crate::plain(id), self.end.name())?;
         }
         self.complain(request);
@@ -227,7 +234,7 @@ impl Outcome {
             reasons,
         } in &self.not_done
         {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "{request} of {proc} failed: {}",
                 because(reasons, *status)
             ));
@@ -240,27 +247,38 @@ impl Outcome {
         } in &self.not_cancelled
         {
             let (id, action) = (crate::plain(id), crate::plain(action));
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "{request} of {id} ({action}) failed: {}",
                 joined(reasons)
             ));
         }
         let said = match self.end {
-            End::Done | End::Accepted | End::Partly | End::Ended(ControlState::Done) => return,
+            CtlStatusWord::Done
+            | CtlStatusWord::Accepted
+            | CtlStatusWord::Partly
+            | CtlStatusWord::Ended(ControlState::Done) => return,
             // It was done to nobody, and of each it is said why.
-            End::Refused if self.reasons.is_empty() && !self.not_done.is_empty() => return,
-            End::Refused if !self.not_cancelled.is_empty() => return,
-            End::Late => format!("{request} was not answered in time; it may still happen"),
-            End::Refused => {
+            CtlStatusWord::Refused if self.reasons.is_empty() && !self.not_done.is_empty() => {
+                return;
+            }
+            CtlStatusWord::Refused if !self.not_cancelled.is_empty() => return,
+            CtlStatusWord::Late => {
+                format!("{request} was not answered in time; it may still happen")
+            }
+            CtlStatusWord::Refused => {
                 format!(
                     "{request} is refused: {}",
                     because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
                 )
             }
-            End::Ended(state) if self.reasons.is_empty() => format!("{request} ended as {state}"),
-            End::Ended(state) => format!("{request} ended as {state}: {}", joined(&self.reasons)),
+            CtlStatusWord::Ended(state) if self.reasons.is_empty() => {
+                format!("{request} ended as {state}")
+            }
+            CtlStatusWord::Ended(state) => {
+                format!("{request} ended as {state}: {}", joined(&self.reasons))
+            }
         };
-        crate::say(&said);
+        crate::print_line(&said);
     }
 }
 

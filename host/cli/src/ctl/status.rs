@@ -1,7 +1,7 @@
 //! `peal ctl status`: how far requests are.
 use super::{
     Asking, Follow, follow,
-    outcome::{Outcome, PrintedProc},
+    outcome::{CtlResult, PrintedProc},
     progress::Progress,
 };
 use crate::{
@@ -42,7 +42,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     };
     let Some(kept) = asking.wait(&progress, work).await else {
         asking.leave().await;
-        return Outcome::late().print("status", None, false);
+        return CtlResult::late().print("status", None, false);
     };
     let kept = kept?;
     asking.leave().await;
@@ -57,7 +57,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
         .iter()
         .filter(|id| kept.iter().all(|status| status.id != **id));
     let missing = missing
-        .map(|id| crate::say(&format!("the server keeps no request called {id:?}")))
+        .map(|id| crate::print_line(&format!("the server keeps no request called {id:?}")))
         .count();
     let failed = kept
         .iter()

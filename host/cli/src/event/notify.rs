@@ -7,7 +7,7 @@ use crate::{args::EventNotify, tool, usage_error};
 use anyhow::{Result, bail};
 use peal_client::ClientError;
 use peal_model::{DataArray, Event, Info, Infos, Range, Value, key};
-use peal_server::admin::SeenEvent;
+use peal_server::admin::WatchedEvent;
 use std::{
     io::Write,
     process::ExitCode,
@@ -69,7 +69,7 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         .await
         .or_else(refused)?;
     tool.finalize().await?;
-    let seen = SeenEvent::of(&event);
+    let seen = WatchedEvent::of(&event);
     let form = if json { Form::Json } else { Form::Plain };
     let line = print::whole(&seen, form)?;
     crate::output::stdout().write_all(line.as_bytes())?;

@@ -69,7 +69,7 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
         };
         let text = match (&named, json) {
             (Some(name), _) if meant.is_empty() => {
-                crate::say(&missing(name, &groups));
+                crate::print_line(&missing(name, &groups));
                 return Ok(ExitCode::from(MISSING));
             }
             (_, true) => print::json(&meant)?,

@@ -1,7 +1,7 @@
 //! Keeps the records of jobs while they run: how they and their procs start and end, which events affect them, what is done to them.
 use anyhow::{Context, Result};
 use peal_model::{Nspace, rank};
-use peal_server::{Heard, Listener, Notice, Notices, ReachedJobs, admin::SeenEvent};
+use peal_server::{Listener, ListenerItem, Notice, Notices, ReachedJobs, admin::WatchedEvent};
 use peal_store::{
     AddedEntries, JobEntry, JobEntryKind, JobStart, Store, StoreError, TraceRateLimit,
 };
@@ -26,7 +26,7 @@ const MOST_JOBS: usize = 1024;
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// A thread that keeps records.
-pub struct Keeper {
+pub struct JobRecorder {
     stop: oneshot::Sender<()>,
     thread: thread::JoinHandle<()>,
 }
@@ -34,14 +34,14 @@ pub struct Keeper {
 /// What jobs are started by, as their records have it.
 pub type Command = Box<dyn Fn(&Nspace) -> String + Send>;
 
-impl Keeper {
+impl JobRecorder {
     /// Keeps the records of jobs that these notices are about, in this store. Of what starts and ends nothing is lost; of events
     /// some may be, where there are more than can be written, and then the record says so. Notices go on by what comes back.
     pub fn start(
         notices: Notices,
         store: Arc<Store>,
         command: Command,
-    ) -> Result<(Keeper, Notices)> {
+    ) -> Result<(JobRecorder, Notices)> {
         let heard = notices.listen(is_of_job);
         let (notices, told) = notices.recorded();
         let (stop, stopped) = oneshot::channel();
@@ -49,7 +49,7 @@ impl Keeper {
             .build()
             .context("cannot start the keeper of job records")?;
         let failures = TraceRateLimit::new(BETWEEN_LINES);
-        let mut keeping = Keeping {
+        let mut keeping = OpenRecords {
             store,
             command,
             running: BTreeSet::new(),
@@ -60,7 +60,7 @@ impl Keeper {
             .name("job records".to_owned())
             .spawn(work);
         Ok((
-            Keeper {
+            JobRecorder {
                 stop,
                 thread: thread.context("cannot start the keeper of job records")?,
             },
@@ -86,7 +86,7 @@ fn is_of_job(notice: &Notice) -> bool {
     }
 }
 
-struct Keeping {
+struct OpenRecords {
     store: Arc<Store>,
     command: Command,
     /// Jobs of which something was told, and no end.
@@ -96,7 +96,7 @@ struct Keeping {
 
 type Entries = BTreeMap<Nspace, Vec<JobEntry>>;
 
-impl Keeping {
+impl OpenRecords {
     async fn keep(
         &mut self,
         mut told: mpsc::UnboundedReceiver<Notice>,
@@ -171,18 +171,18 @@ impl Keeping {
         }
     }
 
-    fn add(&mut self, heard: Heard, entries: &mut Entries) {
+    fn add(&mut self, heard: ListenerItem, entries: &mut Entries) {
         let entry =
             |kind, rank, body: &serde_json::Value| JobEntry::now(kind, rank, body.to_string());
         match heard {
-            Heard::Missed(notices) => {
+            ListenerItem::Missed(notices) => {
                 for nspace in &self.running {
                     // What cannot be written the store counts and traces itself.
                     let _ = self.store.add_missed_notices(nspace, notices);
                 }
             }
-            Heard::Notice(Notice::Passed { event, reached, .. }) => {
-                let body: Arc<str> = json!(SeenEvent::of(&event)).to_string().into();
+            ListenerItem::Notice(Notice::Passed { event, reached, .. }) => {
+                let body: Arc<str> = json!(WatchedEvent::of(&event)).to_string().into();
                 for (nspace, ranks) in reached.ranks_of(event.affected()) {
                     let rank = ranks
                         .first()
@@ -195,7 +195,7 @@ impl Keeping {
                     ));
                 }
             }
-            Heard::Notice(Notice::Wished { nspace, wished }) => {
+            ListenerItem::Notice(Notice::Wished { nspace, wished }) => {
                 let (handler, owner) = (&*wished.handler, wished.owner.to_string());
                 let body =
                     json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
@@ -204,14 +204,14 @@ impl Keeping {
                     .or_default()
                     .push(entry(JobEntryKind::Control, None, &body));
             }
-            Heard::Notice(Notice::JobEnding { nspace, because }) => {
+            ListenerItem::Notice(Notice::JobEnding { nspace, because }) => {
                 let body = json!({ "action": "end", "because": because.to_string() });
                 entries
                     .entry(nspace)
                     .or_default()
                     .push(entry(JobEntryKind::Control, None, &body));
             }
-            Heard::Notice(Notice::Controlled {
+            ListenerItem::Notice(Notice::Controlled {
                 requester,
                 operation,
                 targets,
@@ -229,7 +229,7 @@ impl Keeping {
                     ));
                 }
             }
-            Heard::Notice(_) => {}
+            ListenerItem::Notice(_) => {}
         }
     }
 
@@ -262,8 +262,8 @@ impl Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_core::reach::Reach;
-    use peal_model::{Event, Identity, Info, Proc, Range, Rank, Status, Value, key};
+    use peal_core::reach::UserScope;
+    use peal_model::{Event, Info, Proc, Range, Rank, Status, UserIdentity, Value, key};
     use peal_store::StoreSettings;
 
     #[test]
@@ -299,7 +299,7 @@ mod tests {
                 .map(|(nspace, uid)| {
                     (
                         nspace.clone(),
-                        Identity {
+                        UserIdentity {
                             uid: *uid,
                             gid: *uid,
                         },
@@ -315,7 +315,7 @@ mod tests {
         };
         let failures = TraceRateLimit::new(BETWEEN_LINES);
         let (command, running): (Command, _) = (Box::new(|_| String::new()), BTreeSet::new());
-        let mut keeping = Keeping {
+        let mut keeping = OpenRecords {
             store: store.clone(),
             command,
             running,
@@ -324,18 +324,18 @@ mod tests {
         let mut tell = |reach| {
             assert!(is_of_job(&of(reach)));
             let mut entries = Entries::new();
-            keeping.add(Heard::Notice(of(reach)), &mut entries);
+            keeping.add(ListenerItem::Notice(of(reach)), &mut entries);
             keeping.write(entries);
             jobs.each_ref()
                 .map(|(nspace, _)| store.job_entries(nspace).unwrap().len())
         };
-        assert_eq!(tell(Reach::User(7)), [1, 0]);
-        assert_eq!(tell(Reach::User(8)), [1, 1]);
+        assert_eq!(tell(UserScope::User(7)), [1, 0]);
+        assert_eq!(tell(UserScope::User(8)), [1, 1]);
         assert_eq!(
-            tell(Reach::Everybody),
+            tell(UserScope::Everybody),
             [2, 2],
             "of the resource manager, or granted by a policy"
         );
-        assert!(!is_of_job(&of(Reach::User(9))), "it is not even heard");
+        assert!(!is_of_job(&of(UserScope::User(9))), "it is not even heard");
     }
 }

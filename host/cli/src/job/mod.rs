@@ -3,16 +3,16 @@ mod environment;
 mod keeper;
 mod record;
 
-pub use keeper::{Command, Keeper};
+pub use keeper::{Command, JobRecorder};
 
 use crate::{
     admin,
-    args::{Ask, JobCommand, Print},
+    args::{EnvironmentArgs, JobCommand, QueryArgs},
     units, usage_error,
 };
 use anyhow::{Result, bail};
 use peal_model::counted;
-use peal_server::admin::{Call, NewJob, Reply};
+use peal_server::admin::{AdminReply, AdminRequest, NewJob};
 use std::{io::Write, process::ExitCode};
 
 /// Does what is asked.
@@ -35,39 +35,39 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
                 uid: args.uid,
                 gid: args.gid,
             };
-            let (reply, _) = admin::ask(args.at, &Call::Register(job))?;
+            let (reply, _) = admin::ask(args.at, &AdminRequest::Register(job))?;
             print(reply, &args.print)
         }
         JobCommand::Environment(args) => {
             let (reply, _) = admin::ask(
                 args.at,
-                &Call::Environment {
+                &AdminRequest::Environment {
                     nspace: args.nspace.to_string(),
                 },
             )?;
             print(reply, &args.print)
         }
         JobCommand::Started(args) => {
-            let call = Call::Started {
+            let call = AdminRequest::Started {
                 nspace: args.nspace.to_string(),
                 rank: args.rank,
                 pid: args.pid,
             };
             let (reply, _) = admin::ask(args.at, &call)?;
             match reply {
-                Reply::Started => Ok(ExitCode::SUCCESS),
+                AdminReply::Started => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
             }
         }
         JobCommand::Deregister(args) => {
             let (reply, _) = admin::ask(
                 args.at,
-                &Call::Deregister {
+                &AdminRequest::Deregister {
                     nspace: args.nspace.to_string(),
                 },
             )?;
             match reply {
-                Reply::Deregistered => Ok(ExitCode::SUCCESS),
+                AdminReply::Deregistered => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
             }
         }
@@ -76,8 +76,8 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
     }
 }
 
-fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
-    let Reply::Registered(job) = reply else {
+fn print(reply: AdminReply, how: &EnvironmentArgs) -> Result<ExitCode> {
+    let AdminReply::Registered(job) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
@@ -101,9 +101,9 @@ fn rank_message(size: u32) -> String {
     )
 }
 
-fn list(args: Ask) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &Call::Jobs)?;
-    let Reply::Jobs { jobs } = reply else {
+fn list(args: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.at, &AdminRequest::Jobs)?;
+    let AdminReply::Jobs { jobs } = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();

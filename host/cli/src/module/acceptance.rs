@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 /// What may be asked for. What is not said is not restricted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
+pub struct AcceptanceRules {
     roles: Option<Vec<Role>>,
     capabilities: Option<Vec<Capability>>,
     wasi: Option<Vec<String>>,
@@ -29,12 +29,12 @@ pub struct Broken {
     pub message: String,
 }
 
-impl Policy {
+impl AcceptanceRules {
     /// Reads a policy.
-    pub fn read(path: &Path) -> Result<Policy> {
+    pub fn read(path: &Path) -> Result<AcceptanceRules> {
         let named = || format!("the policy {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
-        let mut policy: Policy = toml::from_str(&text).with_context(named)?;
+        let mut policy: AcceptanceRules = toml::from_str(&text).with_context(named)?;
         let keys = policy
             .signed_by
             .iter()

@@ -7,11 +7,11 @@ use crate::{
 };
 use anyhow::Result;
 use peal_author::{
-    bench::{self, BenchEngines, BenchedComponent, Effort, Measured},
+    bench::{self, BenchEngines, BenchResult, BenchedComponent, Effort},
     trial::CaseFile,
 };
 use peal_config::{FuelCount, Sandbox};
-use peal_sandbox::{Engine, EngineSettings, Limits};
+use peal_sandbox::{Engine, EngineSettings, ModuleLimits};
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -32,9 +32,9 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
         calls,
         ..Effort::default()
     };
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: args.call_time,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let component = BenchedComponent {
         name: &name,
@@ -70,7 +70,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     })
 }
 
-fn print(measured: &Measured, size: usize, out: &mut impl Write) -> io::Result<()> {
+fn print(measured: &BenchResult, size: usize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "size     {size} bytes")?;
     writeln!(out, "compile  {}", time(measured.compile))?;
     writeln!(out, "start    {}", if_measured(measured.start))?;

@@ -13,7 +13,7 @@ pub fn build(args: &Build) -> Result<ExitCode> {
     } else {
         Install::Never
     });
-    let bytes = project.build(&tools, &mut |words| crate::say(words))?;
+    let bytes = project.build(&tools, &mut |words| crate::print_line(words))?;
     let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
     check(&project, &inspection)?;
     let file = args.dir.join(format!("{}.wasm", project.manifest.name));

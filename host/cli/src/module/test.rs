@@ -2,10 +2,10 @@
 use super::tried::Tried;
 use crate::{args::ModuleTest, plain, wait_message::WaitMessage};
 use anyhow::{Context, Result, bail};
-use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
+use peal_author::trial::{self, Candidate, CaseDifference, CaseFile, CaseReport};
 use peal_config::Sandbox;
 use peal_model::counted;
-use peal_sandbox::Limits;
+use peal_sandbox::ModuleLimits;
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -28,9 +28,9 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         named => named.to_vec(),
     };
     let engine = peal_deploy::engine(&Sandbox::default())?;
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: args.call_time,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let of = Candidate {
         engine: &engine,
@@ -47,7 +47,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
             bail!("{}: there is no [[case]] in it", path.display());
         }
         for what in &file.left_out {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "{}: {what} cannot be taken from a recording, it is left out",
                 path.display()
             ));
@@ -68,7 +68,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     let is_ok = all
         .iter()
         .flat_map(|(_, reports)| reports)
-        .all(Report::is_ok);
+        .all(CaseReport::is_ok);
     Ok(if is_ok {
         ExitCode::SUCCESS
     } else {
@@ -86,7 +86,7 @@ fn check_write(args: &ModuleTest, files: usize) -> Result<()> {
     Ok(())
 }
 
-fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
+fn json(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result<()> {
     let files = all.iter().map(|(file, reports)| {
         let cases = reports.iter().map(|report| {
             serde_json::json!({
@@ -103,7 +103,7 @@ fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()>
     writeln!(out)
 }
 
-fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
+fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result<()> {
     let (ok, unchecked, failed) = if io::stdout().is_terminal() {
         (
             "\u{1b}[32mok\u{1b}[0m    ",
@@ -131,7 +131,7 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
                 .try_for_each(|difference| differs(difference, out))?;
         }
     }
-    let count = |is_one: fn(&Report) -> bool| {
+    let count = |is_one: fn(&CaseReport) -> bool| {
         all.iter()
             .flat_map(|(_, reports)| reports)
             .filter(|report| is_one(report))
@@ -151,8 +151,8 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
     writeln!(out, ", {wrong} FAILED")
 }
 
-fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
-    let Difference {
+fn differs(difference: &CaseDifference, out: &mut impl Write) -> io::Result<()> {
+    let CaseDifference {
         what,
         expected,
         got,

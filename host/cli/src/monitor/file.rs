@@ -5,9 +5,9 @@ use crate::{
     event::print::{self, Form},
 };
 use anyhow::{Context, Result};
-use peal_client::{FileSign, Watch};
+use peal_client::{FileSign, MonitorRequest};
 use peal_model::code;
-use peal_server::admin::SeenEvent;
+use peal_server::admin::WatchedEvent;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
@@ -42,14 +42,14 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
     let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
     if let Err(error) = listening
         .tool
-        .watch(Watch::file(&path, sign, time, drops))
+        .watch(MonitorRequest::file(&path, sign, time, drops))
         .await
     {
         return refused(error);
     }
     listening
         .print(Some(count), |event| {
-            Ok(print::whole(&SeenEvent::of(event), form)?)
+            Ok(print::whole(&WatchedEvent::of(event), form)?)
         })
         .await?;
     listening.leave().await;

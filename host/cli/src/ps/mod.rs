@@ -82,7 +82,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             .iter()
             .map(|nspace| format!("{:?}", nspace.as_str()))
             .collect();
-        crate::say(&format!("no job of yours is called {}", names.join(" or ")));
+        crate::print_line(&format!("no job of yours is called {}", names.join(" or ")));
         Ok(ExitCode::from(MISSING))
     })
 }

@@ -8,24 +8,24 @@ const ANSWER: KeyName = KeyName("peal.group.answer");
 
 /// What is to be answered to an invitation.
 #[derive(Debug)]
-pub(crate) enum Advice {
+pub(crate) enum InvitationAnswer {
     /// That we come.
     Accept(Invited),
     /// That we do not.
     Decline(Invited),
 }
 
-impl Advice {
+impl InvitationAnswer {
     /// What these results of a component say to this event, if that is an invitation and they say anything.
-    pub(crate) fn of(event: &Event, results: &[Info]) -> Option<Advice> {
+    pub(crate) fn of(event: &Event, results: &[Info]) -> Option<InvitationAnswer> {
         let invited = Invited::of(event)?;
         let answer = results
             .iter()
             .find(|info| info.key == ANSWER)
             .map(|info| &info.value)?;
         match answer.as_str() {
-            Some("accept") => Some(Advice::Accept(invited)),
-            Some("decline") => Some(Advice::Decline(invited)),
+            Some("accept") => Some(InvitationAnswer::Accept(invited)),
+            Some("decline") => Some(InvitationAnswer::Decline(invited)),
             _ => {
                 let (group, text) = (
                     &invited.group,
@@ -46,13 +46,15 @@ impl Advice {
 
 impl Client {
     /// Answers an invitation as a component says, and learns what becomes of the group.
-    pub(crate) async fn follow(self, advice: Advice) {
+    pub(crate) async fn follow(self, advice: InvitationAnswer) {
         let (group, ended) = match &advice {
-            Advice::Accept(invited) => (
+            InvitationAnswer::Accept(invited) => (
                 &invited.group,
                 self.group_join(invited, Join::new()).await.map(drop),
             ),
-            Advice::Decline(invited) => (&invited.group, self.group_decline(invited).await),
+            InvitationAnswer::Decline(invited) => {
+                (&invited.group, self.group_decline(invited).await)
+            }
         };
         if let Err(error) = ended {
             tracing::info!(group, %error, "an invitation that a component answered came to nothing");
@@ -65,10 +67,10 @@ mod tests {
     use super::*;
     use peal_model::{Nspace, Proc, Range, Rank, Value, code, key};
 
-    fn advice(code: peal_model::Status, answer: Value) -> Option<Advice> {
+    fn advice(code: peal_model::Status, answer: Value) -> Option<InvitationAnswer> {
         let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(0)));
         let infos = vec![Info::new(key::PMIX_GROUP_ID, Value::string("crew"))];
-        Advice::of(
+        InvitationAnswer::of(
             &Event {
                 code,
                 source,
@@ -83,11 +85,11 @@ mod tests {
     fn only_an_invitation_is_answered_and_only_by_what_is_an_answer() {
         let invited = code::PMIX_GROUP_INVITED;
         assert!(
-            matches!(advice(invited, Value::string("accept")), Some(Advice::Accept(to)) if to.group == "crew")
+            matches!(advice(invited, Value::string("accept")), Some(InvitationAnswer::Accept(to)) if to.group == "crew")
         );
         assert!(matches!(
             advice(invited, Value::string("decline")),
-            Some(Advice::Decline(_))
+            Some(InvitationAnswer::Decline(_))
         ));
         assert!(advice(invited, Value::string("perhaps")).is_none());
         assert!(advice(invited, Value::Bool(true)).is_none());

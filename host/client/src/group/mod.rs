@@ -13,14 +13,14 @@ mod join;
 mod over;
 mod seat;
 
-pub(crate) use advice::Advice;
-pub use construct::Construct;
+pub(crate) use advice::InvitationAnswer;
+pub use construct::ConstructOptions;
 pub(crate) use contribution::qualified;
-pub use events::{Decision, Invited};
+pub use events::{AbsenceDecision, Invited};
 pub use failure::{Absence, NotFormed};
 pub use invite::Invite;
 pub use join::Join;
-pub(crate) use over::AllOver;
+pub(crate) use over::EndedInvitations;
 
 use crate::{Call, Client, ClientError};
 use peal_model::{
@@ -71,9 +71,9 @@ impl Client {
     pub async fn group_construct(
         &self,
         group: &str,
-        construct: Construct,
+        construct: ConstructOptions,
     ) -> Result<Group, ClientError> {
-        let Construct {
+        let ConstructOptions {
             procs,
             mut directives,
             says,

@@ -3,7 +3,7 @@ use super::events;
 use crate::{
     lock,
     observers::{Observer, Observers},
-    queue::Arrival,
+    queue::QueuedItem,
     session::Session,
 };
 use peal_model::{Proc, code};
@@ -16,16 +16,16 @@ use std::{
 const REMEMBERED: usize = 64;
 
 /// An invitation that is over.
-pub(super) struct Over {
+pub(super) struct EndedInvitation {
     session: Weak<Session>,
     group: String,
     /// Who is in the group; nobody where there is none.
     members: Vec<Proc>,
 }
 
-impl Over {
-    pub(super) fn new(session: &Arc<Session>, group: &str, members: Vec<Proc>) -> Over {
-        Over {
+impl EndedInvitation {
+    pub(super) fn new(session: &Arc<Session>, group: &str, members: Vec<Proc>) -> EndedInvitation {
+        EndedInvitation {
             session: Arc::downgrade(session),
             group: group.to_owned(),
             members,
@@ -33,9 +33,9 @@ impl Over {
     }
 }
 
-impl Observer for Over {
-    fn see(&self, arrival: &Arrival) {
-        let Arrival::Event(event) = arrival else {
+impl Observer for EndedInvitation {
+    fn see(&self, arrival: &QueuedItem) {
+        let QueuedItem::Event(event) = arrival else {
             return;
         };
         let accepts = event.code == code::PMIX_GROUP_INVITE_ACCEPTED;
@@ -58,16 +58,16 @@ impl Observer for Over {
 
 /// Those that are remembered, the oldest first.
 #[derive(Default)]
-pub(crate) struct AllOver(Mutex<VecDeque<Arc<Over>>>);
+pub(crate) struct EndedInvitations(Mutex<VecDeque<Arc<EndedInvitation>>>);
 
-impl AllOver {
+impl EndedInvitations {
     /// To this group others are invited anew.
     pub(super) fn begin(&self, group: &str) {
         lock(&self.0).retain(|over| over.group != group);
     }
 
     /// This one is over.
-    pub(super) fn end(&self, over: Over, observers: &Observers) {
+    pub(super) fn end(&self, over: EndedInvitation, observers: &Observers) {
         let over = Arc::new(over);
         observers.add(&over);
         let mut all = lock(&self.0);

@@ -1,12 +1,12 @@
 //! A place where events change something for one who waits.
-use crate::{Call, ClientError, lock, queue::Arrival};
+use crate::{Call, ClientError, lock, queue::QueuedItem};
 use peal_model::{CommandCode, Event, Proc};
 use peal_wire::ServerUri;
 use std::sync::Mutex;
 use tokio::sync::Notify;
 
 /// Something that events change, and one who waits for that.
-pub(super) struct Seat<T> {
+pub(super) struct EventWaiter<T> {
     state: Mutex<T>,
     /// Who brings the events.
     server: Option<Proc>,
@@ -14,9 +14,9 @@ pub(super) struct Seat<T> {
     changed: Notify,
 }
 
-impl<T> Seat<T> {
-    pub(super) fn new(state: T, server: Option<Proc>) -> Seat<T> {
-        Seat {
+impl<T> EventWaiter<T> {
+    pub(super) fn new(state: T, server: Option<Proc>) -> EventWaiter<T> {
+        EventWaiter {
             state: Mutex::new(state),
             server,
             lost: Mutex::default(),
@@ -25,15 +25,15 @@ impl<T> Seat<T> {
     }
 
     /// Something has arrived.
-    pub(super) fn note(&self, arrival: &Arrival, see: impl FnOnce(&mut T, &Event)) {
+    pub(super) fn note(&self, arrival: &QueuedItem, see: impl FnOnce(&mut T, &Event)) {
         match arrival {
-            Arrival::Event(event) => see(&mut lock(&self.state), event),
-            Arrival::Lost(held, server)
+            QueuedItem::Event(event) => see(&mut lock(&self.state), event),
+            QueuedItem::Lost(held, server)
                 if held.get() && self.server.as_ref() == Some(&server.proc) =>
             {
                 *lock(&self.lost) = Some(server.clone());
             }
-            Arrival::Lost(..) | Arrival::Garbled(..) | Arrival::Registered => return,
+            QueuedItem::Lost(..) | QueuedItem::Garbled(..) | QueuedItem::Registered => return,
         }
         self.changed.notify_one();
     }

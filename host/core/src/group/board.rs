@@ -1,13 +1,14 @@
 //! The coordinator's board: every group that is there or being formed, and what is decided of them.
 use super::{
-    Announced, Change, Contribution, Earliest, Failure, Formed, GroupKey, Instance, Members,
-    Operation, Outcome, Part, Role, Saying, Scene, ServerId, What,
-    directory::Whereabouts,
-    forming::{Forming, News},
+    AnnouncedGroup, ConstructRole, Contribution, CoordinatorContext, DecisionSeq, DepartureReason,
+    Earliest, FailureResponse, Formed, GroupDecision, GroupFailure, GroupKey, GroupOperation,
+    GroupTransition, Members, Participation, ServerId,
+    directory::ProcLocation,
+    forming::{GroupNotification, PendingConstruct},
     message::about,
-    refusal::Refused,
+    refusal::RecentRefusals,
     sent::SentDecisions,
-    standing::{Dissolving, Standing},
+    standing::{Dissolving, EstablishedGroup},
 };
 use crate::Time;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Status, code};
@@ -18,61 +19,65 @@ use std::{
 
 /// How far a group is.
 #[derive(Debug)]
-enum Seat {
-    Forming(Box<Forming>),
-    Standing(Standing),
+enum GroupState {
+    Forming(Box<PendingConstruct>),
+    Standing(EstablishedGroup),
 }
 
 /// Something that the coordinator has to say.
 #[derive(Debug)]
-pub(super) enum Decided {
+pub(super) enum CoordinatorAction {
     /// To these servers, or to all.
-    Outcome(Option<BTreeSet<ServerId>>, Outcome),
+    Outcome(Option<BTreeSet<ServerId>>, GroupDecision),
     /// To this one: these calls have no part in anything.
     Refuse(
         ServerId,
         GroupKey,
-        Operation,
-        Vec<(Proc, Instance)>,
-        Failure,
+        GroupOperation,
+        Vec<(Proc, DecisionSeq)>,
+        GroupFailure,
     ),
     /// An event for these procs, wherever they are.
     Tell(Vec<Proc>, Status, Vec<Info>),
 }
 
-impl Decided {
+impl CoordinatorAction {
     /// An event about a group, which has these members.
-    fn news<'a>(key: &GroupKey, news: News, members: impl Iterator<Item = &'a Proc>) -> Decided {
-        Decided::Tell(news.whom, news.code, about(key, &news.about, members))
+    fn news<'a>(
+        key: &GroupKey,
+        news: GroupNotification,
+        members: impl Iterator<Item = &'a Proc>,
+    ) -> CoordinatorAction {
+        CoordinatorAction::Tell(news.whom, news.code, about(key, &news.about, members))
     }
 }
 
 /// Groups and what is being formed.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct CoordinatorState {
     me: ServerId,
-    seats: BTreeMap<GroupKey, Seat>,
+    seats: BTreeMap<GroupKey, GroupState>,
     told: BTreeMap<GroupKey, SentDecisions>,
     /// Of which groups what was told is forgotten next, unless more has been told since.
     fading: VecDeque<(Time, GroupKey)>,
     /// When time is over for somebody at the earliest.
     due: Earliest,
-    refused: Refused,
+    refused: RecentRefusals,
     next: u64,
     next_context: u64,
-    decided: Vec<Decided>,
+    decided: Vec<CoordinatorAction>,
 }
 
-impl Board {
-    pub(super) fn new(me: ServerId) -> Board {
+impl CoordinatorState {
+    pub(super) fn new(me: ServerId) -> CoordinatorState {
         let (seats, told, fading, due) = (
             BTreeMap::new(),
             BTreeMap::new(),
             VecDeque::new(),
             Earliest::default(),
         );
-        let (refused, decided) = (Refused::default(), Vec::new());
-        Board {
+        let (refused, decided) = (RecentRefusals::default(), Vec::new());
+        CoordinatorState {
             me,
             seats,
             told,
@@ -85,7 +90,7 @@ impl Board {
         }
     }
 
-    fn taken(&mut self) -> Vec<Decided> {
+    fn taken(&mut self) -> Vec<CoordinatorAction> {
         std::mem::take(&mut self.decided)
     }
 
@@ -94,8 +99,8 @@ impl Board {
         &mut self,
         from: ServerId,
         contribution: Contribution,
-        at: &Scene<'_>,
-    ) -> Vec<Decided> {
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
         let Contribution {
             key,
             mut parts,
@@ -103,7 +108,7 @@ impl Board {
             ..
         } = contribution;
         let deadline = at.now + left.unwrap_or(at.settings.timeout);
-        let refused: Vec<Part> = parts
+        let refused: Vec<Participation> = parts
             .extract_if(.., |part| part.refusal.is_some())
             .collect();
         for part in refused {
@@ -112,7 +117,7 @@ impl Board {
             }
         }
         parts.retain(|part| self.is_open(from, &key, part));
-        let destructs: Vec<Part> = parts
+        let destructs: Vec<Participation> = parts
             .extract_if(.., |part| part.construct.is_none())
             .collect();
         let constructs = parts;
@@ -127,7 +132,7 @@ impl Board {
     }
 
     /// Whether nothing that the call's server was told answers it.
-    fn is_open(&self, from: ServerId, key: &GroupKey, part: &Part) -> bool {
+    fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
         self.told
             .get(key)
             .is_none_or(|told| !told.answers(from, part))
@@ -138,9 +143,9 @@ impl Board {
         &mut self,
         from: ServerId,
         key: &GroupKey,
-        part: Part,
+        part: Participation,
         deadline: Time,
-        at: &Scene<'_>,
+        at: &CoordinatorContext<'_>,
     ) {
         let Some(refusal) = part.refusal.clone() else {
             return;
@@ -149,50 +154,55 @@ impl Board {
         let is_member = part
             .construct
             .as_ref()
-            .is_some_and(|construct| construct.role == Role::Member);
+            .is_some_and(|construct| construct.role == ConstructRole::Member);
         let is_full = self.is_full(key, at);
         match (&part.construct, self.seats.get_mut(key)) {
             // Who was added learns how it ends with those who add it.
             (Some(_), None) if is_member && !is_full => {
-                let mut forming = Forming::new(deadline);
+                let mut forming = PendingConstruct::new(deadline);
                 forming.refuse(refusal);
                 self.seats
-                    .insert(key.clone(), Seat::Forming(Box::new(forming)));
+                    .insert(key.clone(), GroupState::Forming(Box::new(forming)));
             }
-            (Some(construct), Some(Seat::Forming(forming)))
+            (Some(construct), Some(GroupState::Forming(forming)))
                 if is_member || forming.concerns(&part.proc, construct) =>
             {
                 forming.refuse(refusal);
                 self.settle(key, at);
             }
             // Others form it without. As long as nobody leads, those who were added go by its name alone.
-            (Some(_), Some(Seat::Forming(forming))) if forming.is_led() => {
+            (Some(_), Some(GroupState::Forming(forming))) if forming.is_led() => {
                 self.refuse(from, key, vec![part], failure)
             }
-            (Some(_), None | Some(Seat::Forming(_)))
+            (Some(_), None | Some(GroupState::Forming(_)))
                 if !is_member && self.refused.one_more(key.uid, at.now) =>
             {
                 let mut called: BTreeSet<Proc> = [part.proc].into();
-                if let Some(Seat::Forming(forming)) = self.seats.remove(key) {
+                if let Some(GroupState::Forming(forming)) = self.seats.remove(key) {
                     called.extend(forming.called().cloned());
                 }
                 self.decide(
                     at,
                     key,
                     None,
-                    What::NotFormed {
+                    GroupTransition::NotFormed {
                         failure,
                         late: Some(BTreeSet::new()),
                         called,
                     },
                 );
             }
-            (None, Some(Seat::Standing(standing)))
+            (None, Some(GroupState::Standing(standing)))
                 if standing.members.has(&part.proc) && self.refused.one_more(key.uid, at.now) =>
             {
                 standing.dissolving = None;
                 let servers = standing.servers(at.directory);
-                self.decide(at, key, Some(servers), What::NotDissolved(failure));
+                self.decide(
+                    at,
+                    key,
+                    Some(servers),
+                    GroupTransition::NotDissolved(failure),
+                );
             }
             _ => self.refuse(from, key, vec![part], failure),
         }
@@ -202,33 +212,33 @@ impl Board {
         &mut self,
         from: ServerId,
         key: &GroupKey,
-        parts: Vec<Part>,
+        parts: Vec<Participation>,
         deadline: Time,
-        at: &Scene<'_>,
+        at: &CoordinatorContext<'_>,
     ) {
         if self.is_full(key, at) {
             let reason = format_args!("there are {} groups, more are not allowed", at.settings.max);
-            let failure = Failure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
+            let failure = GroupFailure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
             return self.refuse(from, key, parts, failure);
         }
         match self
             .seats
             .entry(key.clone())
-            .or_insert_with(|| Seat::forming(deadline))
+            .or_insert_with(|| GroupState::forming(deadline))
         {
-            Seat::Forming(forming) => {
+            GroupState::Forming(forming) => {
                 forming.deadline = forming.deadline.min(deadline);
                 forming.note_wishes(&parts);
                 for part in parts {
                     forming.join(part, at);
                 }
             }
-            Seat::Standing(_) => self.refuse(from, key, parts, Failure::exists(key)),
+            GroupState::Standing(_) => self.refuse(from, key, parts, GroupFailure::exists(key)),
         }
     }
 
     /// Whether a user has as many groups as he may, and none of this name.
-    fn is_full(&self, key: &GroupKey, at: &Scene<'_>) -> bool {
+    fn is_full(&self, key: &GroupKey, at: &CoordinatorContext<'_>) -> bool {
         let own = || {
             self.seats
                 .keys()
@@ -238,10 +248,16 @@ impl Board {
         !self.seats.contains_key(key) && own() >= at.settings.max
     }
 
-    fn destruct(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, deadline: Time) {
+    fn destruct(
+        &mut self,
+        from: ServerId,
+        key: &GroupKey,
+        parts: Vec<Participation>,
+        deadline: Time,
+    ) {
         match self.seats.get_mut(key) {
-            Some(Seat::Standing(standing)) => {
-                let Standing {
+            Some(GroupState::Standing(standing)) => {
+                let EstablishedGroup {
                     members,
                     dissolving,
                     ..
@@ -255,17 +271,24 @@ impl Board {
                     dissolving.missing.tick(&part.proc);
                 }
             }
-            _ => self.refuse(from, key, parts, Failure::unknown(key)),
+            _ => self.refuse(from, key, parts, GroupFailure::unknown(key)),
         }
     }
 
-    fn refuse(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, failure: Failure) {
-        let operation = Operation::of(parts.first().and_then(|part| part.construct.as_deref()));
+    fn refuse(
+        &mut self,
+        from: ServerId,
+        key: &GroupKey,
+        parts: Vec<Participation>,
+        failure: GroupFailure,
+    ) {
+        let operation =
+            GroupOperation::of(parts.first().and_then(|part| part.construct.as_deref()));
         let calls = parts
             .into_iter()
             .map(|part| (part.proc, part.after))
             .collect();
-        self.decided.push(Decided::Refuse(
+        self.decided.push(CoordinatorAction::Refuse(
             from,
             key.clone(),
             operation,
@@ -278,16 +301,16 @@ impl Board {
     pub(super) fn announce(
         &mut self,
         key: &GroupKey,
-        announced: Announced,
-        at: &Scene<'_>,
-    ) -> Vec<Decided> {
-        let Announced {
+        announced: AnnouncedGroup,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        let AnnouncedGroup {
             members,
             context_id,
         } = announced;
         let living = members
             .into_iter()
-            .filter(|member| at.directory.whereabouts(member) == Whereabouts::Lives);
+            .filter(|member| at.directory.whereabouts(member) == ProcLocation::Lives);
         let members: Vec<Proc> = living.collect();
         if members.is_empty() || self.seats.contains_key(key) || self.is_full(key, at) {
             return Vec::new();
@@ -308,18 +331,28 @@ impl Board {
         key: &GroupKey,
         formed: Formed,
         servers: BTreeSet<ServerId>,
-        at: &Scene<'_>,
+        at: &CoordinatorContext<'_>,
     ) {
         let formed = Arc::new(formed);
-        let instance = self.decide(at, key, Some(servers), What::Formed(formed.clone()));
-        let standing = Standing::new(instance, formed.members.named().clone());
-        self.seats.insert(key.clone(), Seat::Standing(standing));
+        let instance = self.decide(
+            at,
+            key,
+            Some(servers),
+            GroupTransition::Formed(formed.clone()),
+        );
+        let standing = EstablishedGroup::new(instance, formed.members.named().clone());
+        self.seats
+            .insert(key.clone(), GroupState::Standing(standing));
     }
 
     /// A job has become known.
-    pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &Scene<'_>) -> Vec<Decided> {
+    pub(super) fn knows_job(
+        &mut self,
+        nspace: &Nspace,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
         for key in self.keys() {
-            if let Some(Seat::Forming(forming)) = self.seats.get_mut(&key) {
+            if let Some(GroupState::Forming(forming)) = self.seats.get_mut(&key) {
                 forming.knows_job(nspace, at);
                 self.settle(&key, at);
             }
@@ -328,12 +361,18 @@ impl Board {
     }
 
     /// Procs have ended.
-    pub(super) fn bury(&mut self, procs: &[Proc], at: &Scene<'_>) -> Vec<Decided> {
+    pub(super) fn remove_terminated(
+        &mut self,
+        procs: &[Proc],
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
         for key in self.keys() {
             for proc in procs {
                 match self.seats.get_mut(&key) {
-                    Some(Seat::Forming(forming)) => forming.bury(proc, at),
-                    Some(Seat::Standing(_)) => self.lose(&key, proc, Change::Failed, at),
+                    Some(GroupState::Forming(forming)) => forming.remove_terminated(proc, at),
+                    Some(GroupState::Standing(_)) => {
+                        self.lose(&key, proc, DepartureReason::Failed, at)
+                    }
                     None => {}
                 }
             }
@@ -348,15 +387,21 @@ impl Board {
         key: &GroupKey,
         proc: &Proc,
         notified: NamedProcs,
-        at: &Scene<'_>,
-    ) -> Vec<Decided> {
-        self.lose(key, proc, Change::Left(notified), at);
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        self.lose(key, proc, DepartureReason::Left(notified), at);
         self.settle(key, at);
         self.taken()
     }
 
-    fn lose(&mut self, key: &GroupKey, proc: &Proc, change: Change, at: &Scene<'_>) {
-        let Some(Seat::Standing(standing)) = self.seats.get_mut(key) else {
+    fn lose(
+        &mut self,
+        key: &GroupKey,
+        proc: &Proc,
+        change: DepartureReason,
+        at: &CoordinatorContext<'_>,
+    ) {
+        let Some(GroupState::Standing(standing)) = self.seats.get_mut(key) else {
             return;
         };
         // Whoever leaves hears of it too.
@@ -369,31 +414,36 @@ impl Board {
         }
         servers.extend(at.directory.home(&proc.nspace));
         let is_empty = standing.members.is_empty();
-        let instance = self.decide(at, key, Some(servers), What::Changed(proc.clone(), change));
+        let instance = self.decide(
+            at,
+            key,
+            Some(servers),
+            GroupTransition::Changed(proc.clone(), change),
+        );
         match self.seats.get_mut(key) {
             _ if is_empty => drop(self.seats.remove(key)),
-            Some(Seat::Standing(standing)) => standing.instance = instance,
+            Some(GroupState::Standing(standing)) => standing.instance = instance,
             _ => {}
         }
     }
 
     /// Somebody says what is to become of a construct.
-    pub(super) fn say(
+    pub(super) fn resolve_failure(
         &mut self,
         key: &GroupKey,
         by: &Proc,
-        saying: Saying,
-        at: &Scene<'_>,
-    ) -> Vec<Decided> {
-        if let Some(Seat::Forming(forming)) = self.seats.get_mut(key) {
-            forming.say(by, saying);
+        saying: FailureResponse,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        if let Some(GroupState::Forming(forming)) = self.seats.get_mut(key) {
+            forming.resolve_failure(by, saying);
         }
         self.settle(key, at);
         self.taken()
     }
 
     /// Time has passed.
-    pub(super) fn tick(&mut self, at: &Scene<'_>) -> Vec<Decided> {
+    pub(super) fn tick(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
         while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
             self.fade(key, at.now);
         }
@@ -401,7 +451,7 @@ impl Board {
         for key in self.keys() {
             self.settle(&key, at);
         }
-        self.due = self.seats.values().filter_map(Seat::due).collect();
+        self.due = self.seats.values().filter_map(GroupState::due).collect();
         self.taken()
     }
 
@@ -429,16 +479,16 @@ impl Board {
     }
 
     /// Ends what has come to its end.
-    fn settle(&mut self, key: &GroupKey, at: &Scene<'_>) {
+    fn settle(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         self.end_if_settled(key, at);
-        if let Some(due) = self.seats.get(key).and_then(Seat::due) {
+        if let Some(due) = self.seats.get(key).and_then(GroupState::due) {
             self.due.lower(due);
         }
     }
 
-    fn end_if_settled(&mut self, key: &GroupKey, at: &Scene<'_>) {
+    fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
         match self.seats.get_mut(key) {
-            Some(Seat::Forming(forming)) => {
+            Some(GroupState::Forming(forming)) => {
                 let prospects = if forming.news.is_empty() {
                     BTreeSet::new()
                 } else {
@@ -446,10 +496,10 @@ impl Board {
                 };
                 let news = std::mem::take(&mut forming.news).into_iter();
                 self.decided
-                    .extend(news.map(|news| Decided::news(key, news, prospects.iter())));
+                    .extend(news.map(|news| CoordinatorAction::news(key, news, prospects.iter())));
                 self.settle_forming(key, at);
             }
-            Some(Seat::Standing(standing)) => {
+            Some(GroupState::Standing(standing)) => {
                 let is_late = standing
                     .dissolving
                     .as_ref()
@@ -457,7 +507,7 @@ impl Board {
                 if standing.is_dissolved() {
                     let servers = Some(standing.servers(at.directory));
                     self.seats.remove(key);
-                    self.decide(at, key, servers, What::Dissolved);
+                    self.decide(at, key, servers, GroupTransition::Dissolved);
                 } else if is_late {
                     let servers = Some(standing.servers(at.directory));
                     let dissolving = standing.dissolving.take();
@@ -466,16 +516,16 @@ impl Board {
                         .flat_map(|dissolving| dissolving.missing.iter());
                     let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
                     let reason = format_args!("these have not called: {}", missing.join(", "));
-                    let failure = Failure::new(code::PMIX_ERR_TIMEOUT, reason);
-                    self.decide(at, key, servers, What::NotDissolved(failure));
+                    let failure = GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason);
+                    self.decide(at, key, servers, GroupTransition::NotDissolved(failure));
                 }
             }
             None => {}
         }
     }
 
-    fn settle_forming(&mut self, key: &GroupKey, at: &Scene<'_>) {
-        let Some(Seat::Forming(forming)) = self.seats.get(key) else {
+    fn settle_forming(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
+        let Some(GroupState::Forming(forming)) = self.seats.get(key) else {
             return;
         };
         if forming.is_deserted() {
@@ -490,8 +540,8 @@ impl Board {
                 // Those who called without being in it are told as well.
                 let servers = at.directory.homes(forming.called());
                 let losses = forming.losses(&formed.members).into_iter();
-                let losses: Vec<Decided> = losses
-                    .map(|news| Decided::news(key, news, formed.members.iter()))
+                let losses: Vec<CoordinatorAction> = losses
+                    .map(|news| CoordinatorAction::news(key, news, formed.members.iter()))
                     .collect();
                 if forming.wants_context_id() {
                     formed.context_id = Some(self.context_id());
@@ -506,7 +556,7 @@ impl Board {
                     at,
                     key,
                     None,
-                    What::NotFormed {
+                    GroupTransition::NotFormed {
                         failure,
                         late,
                         called,
@@ -524,39 +574,40 @@ impl Board {
 
     fn decide(
         &mut self,
-        at: &Scene<'_>,
+        at: &CoordinatorContext<'_>,
         key: &GroupKey,
         servers: Option<BTreeSet<ServerId>>,
-        what: What,
-    ) -> Instance {
+        what: GroupTransition,
+    ) -> DecisionSeq {
         self.next += 1;
-        let instance = Instance {
+        let instance = DecisionSeq {
             by: self.me,
             number: self.next,
         };
-        let outcome = Outcome {
+        let outcome = GroupDecision {
             key: key.clone(),
             instance,
             what,
         };
         self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
-        self.decided.push(Decided::Outcome(servers, outcome));
+        self.decided
+            .push(CoordinatorAction::Outcome(servers, outcome));
         instance
     }
 
     /// These servers, or all, are told this: calls that it answers there need no other answer, until that is forgotten.
     pub(super) fn tells(
         &mut self,
-        outcome: &Outcome,
+        outcome: &GroupDecision,
         servers: Option<&BTreeSet<ServerId>>,
         until: Time,
     ) {
-        let Outcome {
+        let GroupDecision {
             key,
             instance,
             what,
         } = outcome;
-        if matches!(what, What::Changed(..)) {
+        if matches!(what, GroupTransition::Changed(..)) {
             return;
         }
         let told = match self.told.get_mut(key) {
@@ -580,20 +631,20 @@ impl Board {
     }
 
     /// A group that was there before we were.
-    pub(super) fn inherit(&mut self, key: GroupKey, standing: Standing) {
-        self.seats.insert(key, Seat::Standing(standing));
+    pub(super) fn inherit(&mut self, key: GroupKey, standing: EstablishedGroup) {
+        self.seats.insert(key, GroupState::Standing(standing));
     }
 
     /// Buries who has ended among those who are in groups that were there before.
-    pub(super) fn bury_ended(&mut self, at: &Scene<'_>) -> Vec<Decided> {
+    pub(super) fn bury_ended(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
         for key in self.keys() {
-            let Some(Seat::Standing(standing)) = self.seats.get(&key) else {
+            let Some(GroupState::Standing(standing)) = self.seats.get(&key) else {
                 continue;
             };
-            let gone = |member: &&Proc| at.directory.whereabouts(member) != Whereabouts::Lives;
+            let gone = |member: &&Proc| at.directory.whereabouts(member) != ProcLocation::Lives;
             let gone: Vec<Proc> = standing.members.iter().filter(gone).cloned().collect();
             gone.iter()
-                .for_each(|proc| self.lose(&key, proc, Change::Failed, at));
+                .for_each(|proc| self.lose(&key, proc, DepartureReason::Failed, at));
         }
         self.taken()
     }
@@ -608,16 +659,16 @@ impl Board {
     }
 }
 
-impl Seat {
-    fn forming(deadline: Time) -> Seat {
-        Seat::Forming(Box::new(Forming::new(deadline)))
+impl GroupState {
+    fn forming(deadline: Time) -> GroupState {
+        GroupState::Forming(Box::new(PendingConstruct::new(deadline)))
     }
 
     /// When its time is over.
     fn due(&self) -> Option<Time> {
         match self {
-            Seat::Forming(forming) => Some(forming.due()),
-            Seat::Standing(standing) => standing
+            GroupState::Forming(forming) => Some(forming.due()),
+            GroupState::Standing(standing) => standing
                 .dissolving
                 .as_ref()
                 .map(|dissolving| dissolving.deadline),

@@ -1,20 +1,20 @@
 //! Servers, jobs and procs come and go.
-use super::{Groups, JobFacts, Message, ServerId, Step, Upward};
+use super::{CoordinatorRequest, GroupAction, GroupMessage, Groups, JobSummary, ServerId};
 use crate::Time;
 use peal_model::{Nspace, Proc};
 
 impl Groups {
     /// Another server is there from now on. It learns of our jobs.
-    pub fn server_joined(&mut self, server: ServerId) -> Vec<Step> {
+    pub fn server_joined(&mut self, server: ServerId) -> Vec<GroupAction> {
         self.servers.insert(server);
         for (nspace, facts) in self.directory.of(self.me) {
-            self.send(server, Message::Job { nspace, facts });
+            self.send(server, GroupMessage::Job { nspace, facts });
         }
         self.taken()
     }
 
     /// Another server is gone, and its procs with it. Nothing of it comes any more.
-    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Step> {
+    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<GroupAction> {
         let before = self.coordinator();
         if server == self.me || !self.servers.remove(&server) {
             return Vec::new();
@@ -33,7 +33,7 @@ impl Groups {
         }
         let procs = self.directory.server_left(server);
         if before == self.me {
-            self.bury(&procs, now);
+            self.remove_terminated(&procs, now);
             if self.takeover.is_some() {
                 self.take_over(now);
             }
@@ -44,9 +44,9 @@ impl Groups {
     }
 
     /// A job is here from now on.
-    pub fn job_added(&mut self, nspace: &Nspace, facts: JobFacts) -> Vec<Step> {
+    pub fn job_added(&mut self, nspace: &Nspace, facts: JobSummary) -> Vec<GroupAction> {
         self.directory.add(nspace.clone(), self.me, facts);
-        self.broadcast(&Message::Job {
+        self.broadcast(&GroupMessage::Job {
             nspace: nspace.clone(),
             facts,
         });
@@ -55,34 +55,34 @@ impl Groups {
     }
 
     /// A job is gone, and its procs with it; whoever waits of them is answered by nobody.
-    pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<Step> {
+    pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<GroupAction> {
         let now = self.clock;
         let procs = self.directory.remove(nspace);
         self.watches.forget_job(nspace);
         for proc in &procs {
             self.lobby.leave(proc);
         }
-        self.broadcast(&Message::JobGone(nspace.clone()));
-        self.bury(&procs, now);
+        self.broadcast(&GroupMessage::JobGone(nspace.clone()));
+        self.remove_terminated(&procs, now);
         self.pass_all_on(now);
         self.taken()
     }
 
     /// A proc of this server has ended or left, so that it takes part in nothing any more.
-    pub fn ended(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+    pub fn ended(&mut self, proc: &Proc, now: Time) -> Vec<GroupAction> {
         self.clock = now;
         if self.directory.end(proc) {
             self.lobby.leave(proc);
-            self.up(Upward::Ended(proc.clone()), now);
+            self.up(CoordinatorRequest::Ended(proc.clone()), now);
             self.pass_all_on(now);
         }
         self.taken()
     }
 
     /// A proc that had ended is there again.
-    pub fn back(&mut self, proc: &Proc) -> Vec<Step> {
-        if self.directory.unend(proc) {
-            self.up(Upward::Back(proc.clone()), self.clock);
+    pub fn back(&mut self, proc: &Proc) -> Vec<GroupAction> {
+        if self.directory.mark_running(proc) {
+            self.up(CoordinatorRequest::Back(proc.clone()), self.clock);
         }
         self.taken()
     }

@@ -1,7 +1,8 @@
 //! What comes from servers, and what is decided about it and told to those concerned.
 use super::{
-    Groups, Message, Part, Scene, ServerId, Step, Upward,
-    board::{Board, Decided},
+    CoordinatorContext, CoordinatorRequest, GroupAction, GroupMessage, Groups, Participation,
+    ServerId,
+    board::{CoordinatorAction, CoordinatorState},
 };
 use crate::Time;
 use peal_model::{Info, Nspace, Proc, Status};
@@ -9,32 +10,32 @@ use std::collections::BTreeMap;
 
 impl Groups {
     /// Something came from a server, or from ourselves.
-    pub(super) fn take(&mut self, from: ServerId, message: Message, now: Time) {
+    pub(super) fn take(&mut self, from: ServerId, message: GroupMessage, now: Time) {
         match message {
-            Message::Job { nspace, facts } => {
+            GroupMessage::Job { nspace, facts } => {
                 self.directory.add(nspace.clone(), from, facts);
                 self.knows_job(&nspace, now);
             }
-            Message::JobGone(nspace) => {
+            GroupMessage::JobGone(nspace) => {
                 let procs = self.directory.remove(&nspace);
                 self.watches.forget_job(&nspace);
-                self.bury(&procs, now);
+                self.remove_terminated(&procs, now);
             }
-            Message::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
+            GroupMessage::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
                 self.watches.add(nspace, from)
             }
-            Message::Watch(_) => {}
-            Message::Lost(proc) => self.tell_lost(&[proc]),
-            Message::Upward(upward) => self.coordinate(from, upward, now),
-            Message::Report(report) => self.reported(from, report, now),
-            Message::Down(outcome) => self.apply(outcome, now),
-            Message::Refuse {
+            GroupMessage::Watch(_) => {}
+            GroupMessage::Lost(proc) => self.tell_lost(&[proc]),
+            GroupMessage::Upward(upward) => self.coordinate(from, upward, now),
+            GroupMessage::Report(report) => self.reported(from, report, now),
+            GroupMessage::Down(outcome) => self.apply(outcome, now),
+            GroupMessage::Refuse {
                 key,
                 operation,
                 calls,
                 failure,
             } => {
-                let meant = |part: &Part| {
+                let meant = |part: &Participation| {
                     calls
                         .iter()
                         .any(|(proc, after)| part.proc == *proc && part.after == *after)
@@ -42,32 +43,34 @@ impl Groups {
                 let refused = self.lobby.answered(&key, operation, meant);
                 self.fail(&key, operation, refused, &failure);
             }
-            Message::Tell { procs, code, infos } => self.tell(procs, code, infos),
+            GroupMessage::Tell { procs, code, infos } => self.tell(procs, code, infos),
         }
     }
 
     /// What is for the coordinator. Whoever sends it knows already that we are that.
-    pub(super) fn coordinate(&mut self, from: ServerId, upward: Upward, now: Time) {
+    pub(super) fn coordinate(&mut self, from: ServerId, upward: CoordinatorRequest, now: Time) {
         if !self.coordinates() {
             self.early.push((from, upward));
             return;
         }
         match &upward {
-            Upward::Ended(proc) => drop(self.directory.end(proc)),
-            Upward::Back(proc) => drop(self.directory.unend(proc)),
+            CoordinatorRequest::Ended(proc) => drop(self.directory.end(proc)),
+            CoordinatorRequest::Back(proc) => drop(self.directory.mark_running(proc)),
             _ => {}
         }
         self.decide(now, |board, at| match upward {
-            Upward::Ended(proc) => board.bury(&[proc], at),
-            Upward::Back(_) => Vec::new(),
-            Upward::Brings(contribution) => board.contribute(from, contribution, at),
-            Upward::Announce { key, announced } => board.announce(&key, announced, at),
-            Upward::Leave {
+            CoordinatorRequest::Ended(proc) => board.remove_terminated(&[proc], at),
+            CoordinatorRequest::Back(_) => Vec::new(),
+            CoordinatorRequest::Brings(contribution) => board.contribute(from, contribution, at),
+            CoordinatorRequest::Announce { key, announced } => board.announce(&key, announced, at),
+            CoordinatorRequest::Leave {
                 key,
                 proc,
                 notified,
             } => board.leave(&key, &proc, notified, at),
-            Upward::Say { key, by, saying } => board.say(&key, &by, saying, at),
+            CoordinatorRequest::Say { key, by, saying } => {
+                board.resolve_failure(&key, &by, saying, at)
+            }
         });
     }
 
@@ -79,9 +82,9 @@ impl Groups {
     }
 
     /// Procs are gone with their job or server.
-    pub(super) fn bury(&mut self, procs: &[Proc], now: Time) {
+    pub(super) fn remove_terminated(&mut self, procs: &[Proc], now: Time) {
         if self.coordinates() {
-            self.decide(now, |board, at| board.bury(procs, at));
+            self.decide(now, |board, at| board.remove_terminated(procs, at));
         }
     }
 
@@ -94,7 +97,7 @@ impl Groups {
     pub(super) fn decide(
         &mut self,
         now: Time,
-        what: impl FnOnce(&mut Board, &Scene<'_>) -> Vec<Decided>,
+        what: impl FnOnce(&mut CoordinatorState, &CoordinatorContext<'_>) -> Vec<CoordinatorAction>,
     ) {
         let Groups {
             board,
@@ -104,7 +107,7 @@ impl Groups {
         } = self;
         for decided in what(
             board,
-            &Scene {
+            &CoordinatorContext {
                 directory,
                 settings,
                 now,
@@ -114,18 +117,18 @@ impl Groups {
         }
     }
 
-    fn carry_out(&mut self, decided: Decided, now: Time) {
+    fn carry_out(&mut self, decided: CoordinatorAction, now: Time) {
         match decided {
-            Decided::Outcome(servers, outcome) => {
+            CoordinatorAction::Outcome(servers, outcome) => {
                 let to = servers.unwrap_or_else(|| self.servers.clone());
                 for server in to {
-                    self.hand(server, Message::Down(outcome.clone()), now);
+                    self.hand(server, GroupMessage::Down(outcome.clone()), now);
                 }
             }
-            Decided::Refuse(to, key, operation, calls, failure) => {
+            CoordinatorAction::Refuse(to, key, operation, calls, failure) => {
                 self.hand(
                     to,
-                    Message::Refuse {
+                    GroupMessage::Refuse {
                         key,
                         operation,
                         calls,
@@ -134,7 +137,7 @@ impl Groups {
                     now,
                 );
             }
-            Decided::Tell(procs, code, infos) => {
+            CoordinatorAction::Tell(procs, code, infos) => {
                 let mut at: BTreeMap<ServerId, Vec<Proc>> = BTreeMap::new();
                 for proc in procs {
                     if let Some(server) = self.directory.home(&proc.nspace) {
@@ -144,7 +147,7 @@ impl Groups {
                 for (server, procs) in at {
                     self.hand(
                         server,
-                        Message::Tell {
+                        GroupMessage::Tell {
                             procs,
                             code,
                             infos: infos.clone(),
@@ -158,7 +161,7 @@ impl Groups {
 
     /// Gives a server a message. Ours comes when all that is decided now is on its way: what follows from it is decided later, and
     /// every server hears of both in that order.
-    pub(super) fn hand(&mut self, to: ServerId, message: Message, now: Time) {
+    pub(super) fn hand(&mut self, to: ServerId, message: GroupMessage, now: Time) {
         if to == self.me {
             self.own.push_back((message, now));
         } else if self.servers.contains(&to) {
@@ -167,6 +170,6 @@ impl Groups {
     }
 
     pub(super) fn tell(&mut self, procs: Vec<Proc>, code: Status, infos: Vec<Info>) {
-        self.steps.push(Step::Tell { procs, code, infos });
+        self.steps.push(GroupAction::Tell { procs, code, infos });
     }
 }

@@ -1,5 +1,8 @@
 //! Where calls of a server's own procs wait: first for each other, then for what is decided.
-use super::{Contribution, Earliest, Failure, GroupKey, Operation, Part, Role, What, roll::Roll};
+use super::{
+    ConstructRole, Contribution, Earliest, GroupFailure, GroupKey, GroupOperation, GroupTransition,
+    Participation, roll::RemainingProcs,
+};
 use crate::{Time, server::RequestId};
 use peal_model::{NamedProcs, Proc};
 use std::{
@@ -9,20 +12,20 @@ use std::{
 
 /// A call.
 #[derive(Debug)]
-struct Held {
+struct WaitingCaller {
     to: RequestId,
-    part: Part,
+    part: Participation,
 }
 
 /// Calls that belong together.
 #[derive(Debug, Default)]
-struct Party {
+struct LocalCollective {
     /// Those that wait for others here, as they came.
-    waiting: Vec<Held>,
+    waiting: Vec<WaitingCaller>,
     /// Those that the coordinator has, as it had them.
-    passed: Vec<Held>,
+    passed: Vec<WaitingCaller>,
     /// Who of this server is named and has not called, once somebody has named anybody.
-    awaited: Option<Roll>,
+    awaited: Option<RemainingProcs>,
     /// Whom the first who names anybody names.
     named: Option<NamedProcs>,
     /// Somebody has called who may not; if they are awaited, they still are.
@@ -38,15 +41,15 @@ struct Party {
 
 /// How something ended, for those who come late.
 #[derive(Debug)]
-struct Late {
+struct RecentFailure {
     until: Time,
-    failure: Failure,
-    whom: Latecomers,
+    failure: GroupFailure,
+    whom: LateCallers,
 }
 
 /// Who comes late, each of them once.
 #[derive(Debug)]
-pub(super) struct Latecomers {
+pub(super) struct LateCallers {
     /// Who is meant.
     pub(super) whom: Whom,
     /// Who has had an answer.
@@ -59,12 +62,12 @@ pub(super) enum Whom {
     /// Of those who name who leads: whoever was awaited, or anybody where nobody could know. Of the others: everybody.
     Awaited(Option<BTreeSet<Proc>>),
     /// Those whom it concerns that somebody may not take part.
-    Concerned(What),
+    Concerned(GroupTransition),
 }
 
-impl Latecomers {
-    fn takes(&mut self, operation: Operation, part: &Part) -> bool {
-        let names = operation == Operation::Destruct || part.names().is_some();
+impl LateCallers {
+    fn takes(&mut self, operation: GroupOperation, part: &Participation) -> bool {
+        let names = operation == GroupOperation::Destruct || part.names().is_some();
         match &mut self.whom {
             Whom::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
             Whom::Concerned(what) if !what.answers(part) => false,
@@ -73,7 +76,7 @@ impl Latecomers {
     }
 }
 
-impl Party {
+impl LocalCollective {
     fn holds(&self, proc: &Proc) -> bool {
         // Who is awaited has not called, and need not be looked for among all who have.
         let has_not = !self.refused
@@ -84,7 +87,7 @@ impl Party {
         !has_not && self.held().any(|held| held.part.proc == *proc)
     }
 
-    fn held(&self) -> impl Iterator<Item = &Held> {
+    fn held(&self) -> impl Iterator<Item = &WaitingCaller> {
         self.passed.iter().chain(&self.waiting)
     }
 
@@ -98,7 +101,7 @@ impl Party {
     }
 
     /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
-    fn pass(&mut self) -> Vec<Part> {
+    fn pass(&mut self) -> Vec<Participation> {
         let is_awaited = self
             .awaited
             .as_ref()
@@ -120,7 +123,7 @@ impl Party {
             .collect()
     }
 
-    fn brings(&self, key: &GroupKey, parts: Vec<Part>) -> Option<Contribution> {
+    fn brings(&self, key: &GroupKey, parts: Vec<Participation>) -> Option<Contribution> {
         let bring = |parts| Contribution {
             key: key.clone(),
             parts,
@@ -136,45 +139,45 @@ impl Party {
 struct ByOperation<T>([T; 2]);
 
 impl<T> ByOperation<T> {
-    fn of(&self, operation: Operation) -> &T {
+    fn of(&self, operation: GroupOperation) -> &T {
         let ByOperation([construct, destruct]) = self;
         match operation {
-            Operation::Construct => construct,
-            Operation::Destruct => destruct,
+            GroupOperation::Construct => construct,
+            GroupOperation::Destruct => destruct,
         }
     }
 
-    fn of_mut(&mut self, operation: Operation) -> &mut T {
+    fn of_mut(&mut self, operation: GroupOperation) -> &mut T {
         let ByOperation([construct, destruct]) = self;
         match operation {
-            Operation::Construct => construct,
-            Operation::Destruct => destruct,
+            GroupOperation::Construct => construct,
+            GroupOperation::Destruct => destruct,
         }
     }
 }
 
 /// All calls that are not answered, and how the last ended.
 #[derive(Debug, Default)]
-pub(super) struct Lobby {
-    parties: ByOperation<BTreeMap<GroupKey, Party>>,
-    late: ByOperation<BTreeMap<GroupKey, Vec<Late>>>,
+pub(super) struct LocalCollectives {
+    parties: ByOperation<BTreeMap<GroupKey, LocalCollective>>,
+    late: ByOperation<BTreeMap<GroupKey, Vec<RecentFailure>>>,
     /// When time is over for somebody at the earliest.
     due: Earliest,
 }
 
-impl Lobby {
+impl LocalCollectives {
     /// A call is made. The first that waits for others says for whom of this server.
-    pub(super) fn enter(
+    pub(super) fn add_call(
         &mut self,
         key: &GroupKey,
         to: RequestId,
-        mut part: Part,
+        mut part: Participation,
         deadline: Time,
-        awaited: impl FnOnce(&Part) -> NamedProcs,
+        awaited: impl FnOnce(&Participation) -> NamedProcs,
     ) {
         let parties = self
             .parties
-            .of_mut(Operation::of(part.construct.as_deref()));
+            .of_mut(GroupOperation::of(part.construct.as_deref()));
         let party = match parties.get_mut(key) {
             Some(party) => party,
             None => parties.entry(key.clone()).or_default(),
@@ -182,7 +185,7 @@ impl Lobby {
         if part.refusal.is_some() {
             // What it wants is nothing to the others.
             party.refused = true;
-            party.waiting.push(Held { to, part });
+            party.waiting.push(WaitingCaller { to, part });
             return;
         }
         party.deadline = party.deadline.into_iter().chain([deadline]).min();
@@ -191,12 +194,12 @@ impl Lobby {
             party.awaited.get_or_insert_with(|| awaited(&part).into());
         }
         if let Some(construct) = &mut part.construct
-            && let Role::Leader(named) = &construct.role
+            && let ConstructRole::Leader(named) = &construct.role
         {
             match &party.named {
                 // Kept once, so that whoever compares them sees at a glance that they are the same.
                 Some(first) if first == named => {
-                    Arc::make_mut(construct).role = Role::Leader(first.clone())
+                    Arc::make_mut(construct).role = ConstructRole::Leader(first.clone())
                 }
                 Some(_) => party.disagrees = true,
                 None => party.named = Some(named.clone()),
@@ -207,11 +210,11 @@ impl Lobby {
             .as_ref()
             .is_some_and(|construct| construct.wishes.leads);
         party.tick(&part.proc);
-        party.waiting.push(Held { to, part });
+        party.waiting.push(WaitingCaller { to, part });
     }
 
     /// Whether a proc waits for this.
-    pub(super) fn holds(&self, key: &GroupKey, operation: Operation, proc: &Proc) -> bool {
+    pub(super) fn holds(&self, key: &GroupKey, operation: GroupOperation, proc: &Proc) -> bool {
         self.parties
             .of(operation)
             .get(key)
@@ -220,7 +223,7 @@ impl Lobby {
 
     /// Whether somebody who waits for the same names the same.
     pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
-        let party = self.parties.of(Operation::Construct).get(key);
+        let party = self.parties.of(GroupOperation::Construct).get(key);
         party
             .and_then(|party| party.named.as_ref())
             .is_some_and(|first| first == named)
@@ -228,7 +231,7 @@ impl Lobby {
 
     /// A proc has ended and waits for nothing.
     pub(super) fn leave(&mut self, proc: &Proc) {
-        let is_other = |held: &mut Held| held.part.proc != *proc;
+        let is_other = |held: &mut WaitingCaller| held.part.proc != *proc;
         for parties in &mut self.parties.0 {
             parties.retain(|_, party| {
                 party.waiting.retain_mut(is_other);
@@ -241,13 +244,17 @@ impl Lobby {
 
     /// A proc is in a group no more: nobody waits for it to call for its end.
     pub(super) fn left(&mut self, key: &GroupKey, proc: &Proc) {
-        if let Some(party) = self.parties.of_mut(Operation::Destruct).get_mut(key) {
+        if let Some(party) = self.parties.of_mut(GroupOperation::Destruct).get_mut(key) {
             party.tick(proc);
         }
     }
 
     /// What is to go to the coordinator of those who do this to a group.
-    pub(super) fn ready(&mut self, key: &GroupKey, operation: Operation) -> Option<Contribution> {
+    pub(super) fn ready(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+    ) -> Option<Contribution> {
         let party = self.parties.of_mut(operation).get_mut(key)?;
         let parts = party.pass();
         party.brings(key, parts)
@@ -255,7 +262,7 @@ impl Lobby {
 
     /// The same of all.
     pub(super) fn all_ready(&mut self) -> Vec<Contribution> {
-        let pass = |(key, party): (&GroupKey, &mut Party)| {
+        let pass = |(key, party): (&GroupKey, &mut LocalCollective)| {
             let parts = party.pass();
             party.brings(key, parts)
         };
@@ -269,7 +276,8 @@ impl Lobby {
 
     /// What the coordinator had, for the next one.
     pub(super) fn open(&self) -> Vec<Contribution> {
-        let had = |party: &Party| party.passed.iter().map(|held| held.part.clone()).collect();
+        let had =
+            |party: &LocalCollective| party.passed.iter().map(|held| held.part.clone()).collect();
         let open = self
             .parties
             .0
@@ -284,17 +292,17 @@ impl Lobby {
     pub(super) fn answered(
         &mut self,
         key: &GroupKey,
-        operation: Operation,
-        is_meant: impl Fn(&Part) -> bool,
-    ) -> Vec<(RequestId, Part)> {
+        operation: GroupOperation,
+        is_meant: impl Fn(&Participation) -> bool,
+    ) -> Vec<(RequestId, Participation)> {
         let parties = self.parties.of_mut(operation);
         let Some(party) = parties.get_mut(key) else {
             return Vec::new();
         };
-        let meant = |held: &mut Held| is_meant(&held.part);
+        let meant = |held: &mut WaitingCaller| is_meant(&held.part);
         let passed = party.passed.extract_if(.., meant);
         let answered = passed.chain(party.waiting.extract_if(.., meant));
-        let mut answered: Vec<(RequestId, Part)> =
+        let mut answered: Vec<(RequestId, Participation)> =
             answered.map(|held| (held.to, held.part)).collect();
         if party.is_empty() {
             parties.remove(key);
@@ -304,7 +312,7 @@ impl Lobby {
     }
 
     /// Whoever is left of those who waited for something wants something else, and waits for nobody here.
-    pub(super) fn disband(&mut self, key: &GroupKey, operation: Operation) {
+    pub(super) fn disband(&mut self, key: &GroupKey, operation: GroupOperation) {
         if let Some(party) = self.parties.of_mut(operation).get_mut(key) {
             party.disagrees = true;
         }
@@ -312,7 +320,7 @@ impl Lobby {
 
     /// Time has passed. Those whose time is over here wait no longer for each other.
     pub(super) fn expire(&mut self, now: Time) {
-        let is_over = |party: &&mut Party| party.deadline.is_some_and(|at| at <= now);
+        let is_over = |party: &&mut LocalCollective| party.deadline.is_some_and(|at| at <= now);
         let parties = self.parties.0.iter_mut().flat_map(BTreeMap::values_mut);
         parties
             .filter(is_over)
@@ -328,16 +336,16 @@ impl Lobby {
     pub(super) fn remember(
         &mut self,
         key: &GroupKey,
-        operation: Operation,
-        failure: Failure,
-        whom: Latecomers,
+        operation: GroupOperation,
+        failure: GroupFailure,
+        whom: LateCallers,
         until: Time,
     ) {
         let late = self.late.of_mut(operation).entry(key.clone()).or_default();
         if matches!(whom.whom, Whom::Awaited(_)) {
             late.retain(|late| matches!(late.whom.whom, Whom::Concerned(_)));
         }
-        late.push(Late {
+        late.push(RecentFailure {
             until,
             failure,
             whom,
@@ -346,7 +354,7 @@ impl Lobby {
     }
 
     /// It is there or gone after all.
-    pub(super) fn nobody_is_late(&mut self, key: &GroupKey, operation: Operation) {
+    pub(super) fn nobody_is_late(&mut self, key: &GroupKey, operation: GroupOperation) {
         self.late.of_mut(operation).remove(key);
     }
 
@@ -354,10 +362,10 @@ impl Lobby {
     pub(super) fn reject_late(
         &mut self,
         key: &GroupKey,
-        operation: Operation,
-        part: &Part,
+        operation: GroupOperation,
+        part: &Participation,
         now: Time,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), GroupFailure> {
         let Some(late) = self.late.of_mut(operation).get_mut(key) else {
             return Ok(());
         };
@@ -401,7 +409,7 @@ impl Lobby {
 mod tests {
     use super::*;
     use crate::{
-        group::{Construct, GroupName, Instance, Refusal},
+        group::{ConstructRequest, DecisionSeq, GroupName, GroupRefusal},
         server::PeerId,
     };
     use peal_model::{Nspace, Rank, code};
@@ -423,31 +431,31 @@ mod tests {
         Proc::new(Nspace::new("job").unwrap(), Rank(rank))
     }
 
-    fn part(rank: u32, named: NamedProcs) -> Part {
-        let construct = Some(Arc::new(Construct::of(Role::Leader(named))));
-        Part {
+    fn part(rank: u32, named: NamedProcs) -> Participation {
+        let construct = Some(Arc::new(ConstructRequest::of(ConstructRole::Leader(named))));
+        Participation {
             proc: proc(rank),
-            after: Instance::default(),
+            after: DecisionSeq::default(),
             construct,
             refusal: None,
         }
     }
 
-    fn enter(lobby: &mut Lobby, part: Part, awaited: NamedProcs) {
+    fn add_call(lobby: &mut LocalCollectives, part: Participation, awaited: NamedProcs) {
         let to = RequestId {
             peer: PeerId(u64::from(part.proc.rank.0)),
             tag: 101,
         };
-        lobby.enter(&key(), to, part, BEGINNING, |_| awaited);
+        lobby.add_call(&key(), to, part, BEGINNING, |_| awaited);
     }
 
     #[test]
     fn the_last_that_came_is_let_go_first() {
-        let mut lobby = Lobby::default();
+        let mut lobby = LocalCollectives::default();
         for rank in [1, 0, 2] {
-            enter(&mut lobby, part(rank, named(3)), named(3));
+            add_call(&mut lobby, part(rank, named(3)), named(3));
         }
-        let answered = lobby.answered(&key(), Operation::Construct, |_| true);
+        let answered = lobby.answered(&key(), GroupOperation::Construct, |_| true);
         let order: Vec<u64> = answered.iter().map(|(to, _)| to.peer.0).collect();
         assert_eq!(order, [2, 0, 1]);
         assert!(lobby.is_empty());
@@ -455,22 +463,23 @@ mod tests {
 
     #[test]
     fn whoever_has_called_is_known_awaited_or_not() {
-        let mut lobby = Lobby::default();
-        enter(&mut lobby, part(0, named(3)), named(3));
-        let refusal = Refusal {
+        let mut lobby = LocalCollectives::default();
+        add_call(&mut lobby, part(0, named(3)), named(3));
+        let refusal = GroupRefusal {
             proc: proc(1),
             status: code::PMIX_ERR_NO_PERMISSIONS,
             reasons: Vec::new(),
         };
-        enter(
+        add_call(
             &mut lobby,
-            Part {
+            Participation {
                 refusal: Some(Arc::new(refusal)),
                 ..part(1, named(3))
             },
             named(3),
         );
-        let holds = [0, 1, 2].map(|rank| lobby.holds(&key(), Operation::Construct, &proc(rank)));
+        let holds =
+            [0, 1, 2].map(|rank| lobby.holds(&key(), GroupOperation::Construct, &proc(rank)));
         assert_eq!(holds, [true, true, false]);
     }
 }

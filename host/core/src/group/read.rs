@@ -1,5 +1,5 @@
 //! Reading what a proc asks for when it has a group constructed, whole, before anything happens.
-use super::{Construct, Role, Wishes};
+use super::{ConstructDirectives, ConstructRequest, ConstructRole};
 use peal_model::{Info, InfoFlags, Kval, Proc, RankData, Status, Value, code, key};
 use std::time::Duration;
 use thiserror::Error;
@@ -51,21 +51,25 @@ impl GroupError {
 
 /// What is asked of a group that is to be constructed.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Asked {
+pub struct ParsedConstruct {
     /// What the caller brings.
-    pub construct: Construct,
+    pub construct: ConstructRequest,
     /// How long it may take.
     pub timeout: Option<Duration>,
 }
 
 /// Reads a request of `PMIx_Group_construct`.
-pub fn read(source: &Proc, procs: Vec<Proc>, directives: Vec<Info>) -> Result<Asked, GroupError> {
-    let mut asked = Asked {
-        construct: Construct::of(Role::Member),
+pub fn read(
+    source: &Proc,
+    procs: Vec<Proc>,
+    directives: Vec<Info>,
+) -> Result<ParsedConstruct, GroupError> {
+    let mut asked = ParsedConstruct {
+        construct: ConstructRequest::of(ConstructRole::Member),
         timeout: None,
     };
     let mut bootstrap = None;
-    let Construct {
+    let ConstructRequest {
         wishes,
         additions,
         order,
@@ -96,12 +100,12 @@ pub fn read(source: &Proc, procs: Vec<Proc>, directives: Vec<Info>) -> Result<As
     }
     asked.construct.role = match (bootstrap, procs) {
         (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => {
-            Role::Bootstrap(count)
+            ConstructRole::Bootstrap(count)
         }
         (Some(_), _) => return Err(GroupError::BootstrapNames),
-        (None, procs) if procs.is_empty() => Role::Member,
+        (None, procs) if procs.is_empty() => ConstructRole::Member,
         (None, procs) if procs.iter().any(|named| named.covers(source)) => {
-            Role::Leader(procs.into())
+            ConstructRole::Leader(procs.into())
         }
         (None, _) => return Err(GroupError::NotNamed(source.clone())),
     };
@@ -125,7 +129,7 @@ pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
 }
 
 fn flag_of<'a>(
-    wishes: &'a mut Wishes,
+    wishes: &'a mut ConstructDirectives,
     name: &peal_model::Key,
 ) -> Option<(&'a mut bool, &'static str)> {
     let flags = [

@@ -6,17 +6,17 @@ const WORD: usize = 64;
 
 /// Procs of whom some are ticked off. To name them costs nothing, however many they are.
 #[derive(Clone, Debug)]
-pub(super) struct Roll {
+pub(super) struct RemainingProcs {
     named: NamedProcs,
     /// A bit for each who is ticked off; as many words as that takes.
     ticked: Vec<u64>,
     left: usize,
 }
 
-impl From<NamedProcs> for Roll {
+impl From<NamedProcs> for RemainingProcs {
     /// All of these.
-    fn from(named: NamedProcs) -> Roll {
-        Roll {
+    fn from(named: NamedProcs) -> RemainingProcs {
+        RemainingProcs {
             left: named.len(),
             ticked: Vec::new(),
             named,
@@ -24,7 +24,7 @@ impl From<NamedProcs> for Roll {
     }
 }
 
-impl Roll {
+impl RemainingProcs {
     /// Whether somebody is named and not ticked off.
     pub(super) fn has(&self, proc: &Proc) -> bool {
         self.named
@@ -86,7 +86,7 @@ mod tests {
             let nspace = Nspace::new("job").unwrap();
             let proc = |rank: &u32| Proc::new(nspace.clone(), Rank(*rank));
             let mut set: BTreeSet<Proc> = named.iter().map(proc).collect();
-            let mut roll = Roll::from(named.iter().map(proc).collect::<NamedProcs>());
+            let mut roll = RemainingProcs::from(named.iter().map(proc).collect::<NamedProcs>());
             // Some by chance, and then whoever is left.
             for rank in ticked.iter().chain(&named) {
                 prop_assert_eq!(roll.has(&proc(rank)), set.contains(&proc(rank)));

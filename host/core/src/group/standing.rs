@@ -1,20 +1,20 @@
 //! A group that is there: as a server with members sees it, and as its coordinator does.
-use super::{Formed, Instance, ServerId, directory::Directory, roll::Roll};
+use super::{DecisionSeq, Formed, ServerId, directory::JobDirectory, roll::RemainingProcs};
 use crate::Time;
 use peal_model::{NamedProcs, Proc};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// A group with members here.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct LocalGroup {
     /// What was decided of it last.
-    pub(super) instance: Instance,
+    pub(super) instance: DecisionSeq,
     pub(super) formed: Arc<Formed>,
     /// Who was in it and is not any more.
     pub(super) gone: BTreeSet<Proc>,
 }
 
-impl Known {
+impl LocalGroup {
     /// Whether somebody is in it.
     pub(super) fn has(&self, proc: &Proc) -> bool {
         self.formed.members.contains(proc) && !self.gone.contains(proc)
@@ -45,7 +45,7 @@ impl Known {
     pub(super) fn members_at(
         &self,
         server: ServerId,
-        directory: &Directory,
+        directory: &JobDirectory,
     ) -> impl Iterator<Item = &Proc> {
         let is_here = move |procs: &&[Proc]| {
             procs
@@ -65,9 +65,9 @@ impl Known {
 
 /// A group, for its coordinator.
 #[derive(Debug)]
-pub(super) struct Standing {
-    pub(super) instance: Instance,
-    pub(super) members: Roll,
+pub(super) struct EstablishedGroup {
+    pub(super) instance: DecisionSeq,
+    pub(super) members: RemainingProcs,
     pub(super) dissolving: Option<Dissolving>,
 }
 
@@ -75,13 +75,13 @@ pub(super) struct Standing {
 #[derive(Debug)]
 pub(super) struct Dissolving {
     /// Who has not.
-    pub(super) missing: Roll,
+    pub(super) missing: RemainingProcs,
     pub(super) deadline: Time,
 }
 
-impl Standing {
-    pub(super) fn new(instance: Instance, members: NamedProcs) -> Standing {
-        Standing {
+impl EstablishedGroup {
+    pub(super) fn new(instance: DecisionSeq, members: NamedProcs) -> EstablishedGroup {
+        EstablishedGroup {
             instance,
             members: members.into(),
             dissolving: None,
@@ -96,7 +96,7 @@ impl Standing {
     }
 
     /// Where its members are.
-    pub(super) fn servers(&self, directory: &Directory) -> BTreeSet<ServerId> {
+    pub(super) fn servers(&self, directory: &JobDirectory) -> BTreeSet<ServerId> {
         directory.homes(self.members.iter())
     }
 }

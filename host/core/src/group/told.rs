@@ -1,41 +1,42 @@
 //! What becomes here of what is decided: whoever waits for it is answered, and groups are known.
 use super::{
-    Answer, Change, Failure, Formed, GroupKey, GroupName, Groups, Instance, Operation, Outcome,
-    Part, Refusal, Step, What,
-    lobby::{Latecomers, Whom},
+    DecisionSeq, DepartureReason, Formed, GroupAction, GroupCallResult, GroupDecision,
+    GroupFailure, GroupKey, GroupName, GroupOperation, GroupRefusal, GroupTransition, Groups,
+    Participation,
+    lobby::{LateCallers, Whom},
     message::about,
-    standing::Known,
+    standing::LocalGroup,
 };
 use crate::{Time, server::RequestId};
 use peal_model::{Info, Proc, Value, code, key};
 use std::{collections::BTreeSet, sync::Arc};
 
-impl Answer {
+impl GroupCallResult {
     /// A group is there.
-    fn formed(key: &GroupKey, formed: Arc<Formed>) -> Answer {
+    fn formed(key: &GroupKey, formed: Arc<Formed>) -> GroupCallResult {
         match key.name {
-            GroupName::Called(_) => Answer::Formed(formed),
-            GroupName::Connected(_) => Answer::Connected(formed),
+            GroupName::Called(_) => GroupCallResult::Formed(formed),
+            GroupName::Connected(_) => GroupCallResult::Connected(formed),
         }
     }
 
     /// Something came to nothing.
-    fn failed(key: &GroupKey, failure: Failure) -> Answer {
+    fn failed(key: &GroupKey, failure: GroupFailure) -> GroupCallResult {
         match (&key.name, failure.status) {
-            (GroupName::Called(_), _) => Answer::Failed(failure),
+            (GroupName::Called(_), _) => GroupCallResult::Failed(failure),
             // Somebody has ended.
             (GroupName::Connected(_), code::PMIX_GROUP_CONSTRUCT_ABORT) => {
-                Answer::NotConnected(code::PMIX_ERR_LOST_CONNECTION)
+                GroupCallResult::NotConnected(code::PMIX_ERR_LOST_CONNECTION)
             }
-            (GroupName::Connected(_), status) => Answer::NotConnected(status),
+            (GroupName::Connected(_), status) => GroupCallResult::NotConnected(status),
         }
     }
 }
 
 impl Groups {
     /// Something is decided: those who wait for it here are answered.
-    pub(super) fn apply(&mut self, outcome: Outcome, now: Time) {
-        let Outcome {
+    pub(super) fn apply(&mut self, outcome: GroupDecision, now: Time) {
+        let GroupDecision {
             key,
             instance,
             what,
@@ -53,12 +54,12 @@ impl Groups {
         if !self.coordinates() {
             self.past.insert(*instance, (now, outcome.clone()));
         }
-        let before = |part: &Part| part.after < *instance;
+        let before = |part: &Participation| part.after < *instance;
         let until = now + self.settings.memory;
         match what {
-            What::Formed(formed) => {
-                self.lobby.nobody_is_late(key, Operation::Construct);
-                let known = Known {
+            GroupTransition::Formed(formed) => {
+                self.lobby.nobody_is_late(key, GroupOperation::Construct);
+                let known = LocalGroup {
                     instance: *instance,
                     formed: formed.clone(),
                     gone: BTreeSet::new(),
@@ -66,27 +67,27 @@ impl Groups {
                 self.forget(key);
                 let is_here = known.members_at(self.me, &self.directory).next().is_some();
                 if is_here {
-                    self.steps.push(Step::Learn(formed.clone()));
+                    self.steps.push(GroupAction::Learn(formed.clone()));
                     self.known.insert(key.clone(), known);
                 }
-                for (to, part) in self.lobby.answered(key, Operation::Construct, before) {
+                for (to, part) in self.lobby.answered(key, GroupOperation::Construct, before) {
                     if part.refusal.is_none() && formed.members.contains(&part.proc) {
-                        self.answer(to, Answer::formed(key, formed.clone()));
+                        self.answer(to, GroupCallResult::formed(key, formed.clone()));
                     } else {
                         let failure = part
                             .refusal
                             .as_ref()
-                            .map_or_else(|| Failure::exists(key), Refusal::failure);
-                        self.fail(key, Operation::Construct, vec![(to, part)], &failure);
+                            .map_or_else(|| GroupFailure::exists(key), GroupRefusal::failure);
+                        self.fail(key, GroupOperation::Construct, vec![(to, part)], &failure);
                     }
                 }
             }
-            What::NotFormed {
+            GroupTransition::NotFormed {
                 failure,
                 late,
                 called,
             } => {
-                let answered = self.lobby.answered(key, Operation::Construct, |part| {
+                let answered = self.lobby.answered(key, GroupOperation::Construct, |part| {
                     before(part) && what.answers(part)
                 });
                 let had: BTreeSet<Proc> = answered
@@ -102,24 +103,24 @@ impl Groups {
                     Some(_) => Whom::Concerned(what.clone()),
                     None => Whom::Awaited(awaited),
                 };
-                let whom = Latecomers {
+                let whom = LateCallers {
                     whom,
                     answered: had,
                 };
                 self.lobby
-                    .remember(key, Operation::Construct, failure.clone(), whom, until);
-                self.lobby.disband(key, Operation::Construct);
-                self.fail(key, Operation::Construct, answered, failure);
+                    .remember(key, GroupOperation::Construct, failure.clone(), whom, until);
+                self.lobby.disband(key, GroupOperation::Construct);
+                self.fail(key, GroupOperation::Construct, answered, failure);
                 self.pass_all_on(now);
             }
-            What::Dissolved => {
+            GroupTransition::Dissolved => {
                 self.forget(key);
-                for (to, _) in self.lobby.answered(key, Operation::Destruct, before) {
-                    self.answer(to, Answer::Done);
+                for (to, _) in self.lobby.answered(key, GroupOperation::Destruct, before) {
+                    self.answer(to, GroupCallResult::Done);
                 }
             }
-            What::NotDissolved(failure) => {
-                let answered = self.lobby.answered(key, Operation::Destruct, before);
+            GroupTransition::NotDissolved(failure) => {
+                let answered = self.lobby.answered(key, GroupOperation::Destruct, before);
                 if let Some(known) = self.known.get_mut(key) {
                     known.instance = *instance;
                     let had: BTreeSet<Proc> =
@@ -131,25 +132,32 @@ impl Groups {
                             .cloned()
                             .collect(),
                     );
-                    let whom = Latecomers {
+                    let whom = LateCallers {
                         whom: Whom::Awaited(awaited),
                         answered: had,
                     };
-                    self.lobby
-                        .remember(key, Operation::Destruct, failure.clone(), whom, until);
+                    self.lobby.remember(
+                        key,
+                        GroupOperation::Destruct,
+                        failure.clone(),
+                        whom,
+                        until,
+                    );
                 }
-                self.fail(key, Operation::Destruct, answered, failure);
+                self.fail(key, GroupOperation::Destruct, answered, failure);
             }
-            What::Changed(proc, change) => self.changed(key, *instance, proc, change, now),
+            GroupTransition::Changed(proc, change) => {
+                self.changed(key, *instance, proc, change, now)
+            }
         }
     }
 
     fn changed(
         &mut self,
         key: &GroupKey,
-        instance: Instance,
+        instance: DecisionSeq,
         proc: &Proc,
-        change: &Change,
+        change: &DepartureReason,
         now: Time,
     ) {
         let Some(known) = self.known.get_mut(key) else {
@@ -163,8 +171,8 @@ impl Groups {
             .cloned()
             .collect();
         let telling = match (&key.name, change) {
-            (GroupName::Called(_), Change::Left(_)) => Some(code::PMIX_GROUP_LEFT),
-            (GroupName::Called(_), Change::Failed) => known
+            (GroupName::Called(_), DepartureReason::Left(_)) => Some(code::PMIX_GROUP_LEFT),
+            (GroupName::Called(_), DepartureReason::Failed) => known
                 .formed
                 .notifies
                 .then_some(code::PMIX_GROUP_MEMBER_FAILED),
@@ -174,8 +182,7 @@ impl Groups {
         if here.is_empty() {
             self.forget(key);
         } else if let Some(code) = telling {
-            let hears_otherwise =
-                |member: &Proc| matches!(change, Change::Left(notified) if notified.holds(member));
+            let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.holds(member));
             let untold: Vec<Proc> = here
                 .into_iter()
                 .filter(|member| !hears_otherwise(member))
@@ -183,7 +190,7 @@ impl Groups {
             if !untold.is_empty() {
                 self.tell(untold, code, infos);
             }
-        } else if let (GroupName::Connected(_), Change::Failed) = (&key.name, change) {
+        } else if let (GroupName::Connected(_), DepartureReason::Failed) = (&key.name, change) {
             // Those of its own job the host tells.
             let others: Vec<Proc> = here
                 .into_iter()
@@ -209,7 +216,7 @@ impl Groups {
             .map(|known| self.estranged(&known))
             .unwrap_or_default();
         if !estranged.is_empty() {
-            self.steps.push(Step::Forget(estranged));
+            self.steps.push(GroupAction::Forget(estranged));
         }
     }
 
@@ -217,18 +224,18 @@ impl Groups {
     pub(super) fn fail(
         &mut self,
         key: &GroupKey,
-        operation: Operation,
-        waited: Vec<(RequestId, Part)>,
-        failure: &Failure,
+        operation: GroupOperation,
+        waited: Vec<(RequestId, Participation)>,
+        failure: &GroupFailure,
     ) {
-        if let (Some(refusal), Operation::Construct, false) =
+        if let (Some(refusal), GroupOperation::Construct, false) =
             (&failure.refusal, operation, waited.is_empty())
         {
             let procs = waited.iter().map(|(_, part)| part.proc.clone()).collect();
             self.tell(procs, code::PMIX_GROUP_CONSTRUCT_ABORT, refusal.told(key));
         }
         for (to, _) in waited {
-            self.answer(to, Answer::failed(key, failure.clone()));
+            self.answer(to, GroupCallResult::failed(key, failure.clone()));
         }
     }
 }

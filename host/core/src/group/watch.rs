@@ -1,6 +1,6 @@
 //! Who invites procs of another server to a group hears when one of them is lost: that server tells ours, of jobs that we ask about.
 //! Ends of procs are else known where the procs are, and to the coordinator.
-use super::{Groups, Message, ServerId, Step};
+use super::{GroupAction, GroupMessage, Groups, ServerId};
 use peal_model::{Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ impl Watches {
 
 impl Groups {
     /// Somebody here waits for these: whoever is lost of them at other servers is told of ([`Step::Lost`]).
-    pub fn watch(&mut self, procs: &[Proc]) -> Vec<Step> {
+    pub fn watch(&mut self, procs: &[Proc]) -> Vec<GroupAction> {
         for proc in procs {
             let home = self
                 .directory
@@ -49,14 +49,14 @@ impl Groups {
             if let Some(home) = home
                 && self.watches.watched.insert(proc.nspace.clone())
             {
-                self.send(home, Message::Watch(proc.nspace.clone()));
+                self.send(home, GroupMessage::Watch(proc.nspace.clone()));
             }
         }
         self.taken()
     }
 
     /// A proc of this server has ended, or lost its connection, without having left in order.
-    pub fn lost(&mut self, proc: &Proc) -> Vec<Step> {
+    pub fn lost(&mut self, proc: &Proc) -> Vec<GroupAction> {
         let watchers = self
             .watches
             .watchers
@@ -65,7 +65,7 @@ impl Groups {
             .unwrap_or_default();
         watchers
             .into_iter()
-            .for_each(|server| self.send(server, Message::Lost(proc.clone())));
+            .for_each(|server| self.send(server, GroupMessage::Lost(proc.clone())));
         self.taken()
     }
 
@@ -78,7 +78,7 @@ impl Groups {
             let Some(owner) = self.directory.owner(&proc.nspace) else {
                 continue;
             };
-            self.steps.push(Step::Lost {
+            self.steps.push(GroupAction::Lost {
                 proc: proc.clone(),
                 uid: owner.uid,
             });

@@ -1,5 +1,5 @@
 //! A checkpoint on its way: which procs are to make it, how each is told, and who has not said yet that it is made.
-use super::{Method, NotDone};
+use super::{CheckpointMethod, NotDone};
 use crate::Time;
 use peal_model::{Proc, Status, code};
 use std::collections::{BTreeMap, VecDeque};
@@ -12,14 +12,14 @@ pub(crate) struct Checkpoint {
     /// When whoever has not made it has failed.
     pub(crate) deadline: Time,
     /// Who has not, and the methods that are left should the one in use not be possible.
-    waiting: BTreeMap<Proc, VecDeque<Method>>,
+    waiting: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
     failed: Vec<NotDone>,
 }
 
 /// Procs that are to be told in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Trigger {
-    pub(crate) method: Method,
+    pub(crate) method: CheckpointMethod,
     pub(crate) procs: Vec<Proc>,
 }
 
@@ -27,7 +27,7 @@ impl Checkpoint {
     /// Begins, with the methods of each proc, the first of which is tried first. Who has ended has failed.
     pub(crate) fn begin(
         name: String,
-        procs: BTreeMap<Proc, VecDeque<Method>>,
+        procs: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
         has_ended: impl Fn(&Proc) -> bool,
         deadline: Time,
     ) -> (Checkpoint, Vec<Trigger>) {
@@ -62,7 +62,7 @@ impl Checkpoint {
         &mut self,
         procs: impl Iterator<Item = (&'a Proc, Option<&'a NotDone>)>,
     ) -> Vec<Trigger> {
-        let mut told: BTreeMap<Method, Vec<Proc>> = BTreeMap::new();
+        let mut told: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
         for (proc, why) in procs {
             let Some(left) = self.waiting.get_mut(proc) else {
                 continue;

@@ -1,5 +1,5 @@
 //! A checkpoint as it was asked for.
-use super::{JobControlError, Method};
+use super::{CheckpointMethod, JobControlError};
 use peal_model::key;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ pub struct CheckpointOrder {
     /// What it is called.
     pub checkpoint: String,
     /// How the procs are told, where the requester knows that better than they.
-    pub method: Option<Method>,
+    pub method: Option<CheckpointMethod>,
     /// How long it may take; none: what the site says.
     pub timeout: Option<Duration>,
 }
@@ -21,7 +21,7 @@ pub struct CheckpointOrder {
 /// A lone number that a signal has is the signal, as in the example of the RFC; any other is the time, and so is each beside an event.
 pub(super) fn of(
     checkpoint: String,
-    event: Option<Method>,
+    event: Option<CheckpointMethod>,
     numbers: &[u64],
     timeout: Option<Duration>,
 ) -> Result<CheckpointOrder, JobControlError> {
@@ -36,13 +36,16 @@ pub(super) fn of(
         ([], event) => (event, timeout),
         ([seconds], Some(event)) => (Some(event), timeout.or(time(*seconds))),
         ([number], None) => match one(*number) {
-            Some(number) => (Some(Method::Signal(number)), timeout),
+            Some(number) => (Some(CheckpointMethod::Signal(number)), timeout),
             None => (None, timeout.or(time(*number))),
         },
         ([number, seconds], None) => {
             let wanted = "the number of a signal, from 1 to 64, and after it a time in seconds";
             let number = one(*number).ok_or(JobControlError::BadDirective { key, wanted })?;
-            (Some(Method::Signal(number)), timeout.or(time(*seconds)))
+            (
+                Some(CheckpointMethod::Signal(number)),
+                timeout.or(time(*seconds)),
+            )
         }
         _ => {
             let (first, second) = (key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0, key);

@@ -1,7 +1,7 @@
 //! Reads a job-control request whole, before anything happens to any proc.
 use super::{
-    CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError, Method,
-    Subdirectories, Top,
+    CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError,
+    Subdirectories, TopDirectory,
     cleanup::{add_names, add_paths},
     directive::{flag, last_act, mail, maybe_text, seconds, text},
     method, order,
@@ -21,11 +21,11 @@ const MAX_NODES: usize = 4096;
 
 /// A request that makes sense. RFC "Job control and monitoring".
 #[derive(Clone, PartialEq, Debug)]
-pub struct Asked {
+pub struct ParsedJobControl {
     /// What the requester calls it (`PMIX_JOB_CTRL_ID`).
     pub name: Option<String>,
     /// What it wants.
-    pub wanted: Wanted,
+    pub wanted: RequestedAction,
     /// Whom to mail that it was made, and what became of it (`PMIX_LOG_EMAIL`).
     pub mail: Option<Vec<Info>>,
     /// All directives.
@@ -34,7 +34,7 @@ pub struct Asked {
 
 /// What a request wants. Targets are single procs, each once and known, in their order.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Wanted {
+pub enum RequestedAction {
     /// Something is to be done to procs by the host environment.
     Act {
         /// What.
@@ -66,7 +66,7 @@ pub enum Wanted {
         image: Option<String>,
     },
     /// Another request is to be cancelled.
-    Cancel(Which),
+    Cancel(RequestSelector),
     /// The requester says something of itself, or wants to leave nothing behind.
     Declare {
         /// What it says of itself.
@@ -78,7 +78,7 @@ pub enum Wanted {
 
 /// Which requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum RequestSelector {
     /// The requester's of this name.
     Named(String),
     /// All of the requester's.
@@ -91,14 +91,14 @@ pub fn read(
     targets: &[Proc],
     directives: Vec<Info>,
     ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
-) -> Result<Asked, JobControlError> {
-    let mut words = Words::default();
+) -> Result<ParsedJobControl, JobControlError> {
+    let mut words = DirectiveSet::default();
     for info in &directives {
         words.take(info)?;
     }
     let targets = || meant(caller, targets, &ranks);
     let (name, mail) = (words.name.take(), words.mail.take());
-    Ok(Asked {
+    Ok(ParsedJobControl {
         name,
         wanted: words.wanted(targets)?,
         mail,
@@ -108,14 +108,14 @@ pub fn read(
 
 /// What the directives say, one by one.
 #[derive(Default)]
-struct Words {
+struct DirectiveSet {
     name: Option<String>,
     mail: Option<Vec<Info>>,
     verb: Option<(&'static str, Verb)>,
     declaration: Declaration,
-    cleanup: Removal,
+    cleanup: CleanupDirectives,
     image: Option<String>,
-    event: Option<Method>,
+    event: Option<CheckpointMethod>,
     numbers: Vec<u64>,
     timeout: Option<Duration>,
     grace: Option<Duration>,
@@ -127,22 +127,22 @@ enum Verb {
     Checkpoint(String),
     Preempt(JobAction),
     Provision(String),
-    Cancel(Which),
+    Cancel(RequestSelector),
 }
 
 #[derive(Default)]
-struct Removal {
+struct CleanupDirectives {
     files: BTreeSet<PathBuf>,
     directories: BTreeSet<PathBuf>,
     /// The key of a directive that says how directories are removed.
     how: Option<&'static str>,
     depth: Depth,
     subdirectories: Subdirectories,
-    top: Top,
+    top: TopDirectory,
     ignored: BTreeSet<OsString>,
 }
 
-impl Words {
+impl DirectiveSet {
     fn take(&mut self, info: &Info) -> Result<(), JobControlError> {
         let is = |key: KeyName| info.key == key;
         if is(key::PMIX_JOB_CTRL_ID) {
@@ -194,9 +194,9 @@ impl Words {
     fn wanted(
         self,
         targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
-    ) -> Result<Wanted, JobControlError> {
+    ) -> Result<RequestedAction, JobControlError> {
         self.each_where_it_belongs()?;
-        let Words {
+        let DirectiveSet {
             verb,
             declaration,
             cleanup,
@@ -208,30 +208,30 @@ impl Words {
             ..
         } = self;
         Ok(match verb {
-            Some((_, Verb::Act(action))) => Wanted::Act {
+            Some((_, Verb::Act(action))) => RequestedAction::Act {
                 action,
                 targets: targets()?,
             },
             Some((_, Verb::Checkpoint(checkpoint))) => {
                 let order = order::of(checkpoint, event, &numbers, timeout)?;
-                Wanted::Checkpoint {
+                RequestedAction::Checkpoint {
                     order,
                     targets: targets()?,
                 }
             }
-            Some((_, Verb::Preempt(action))) => Wanted::Preempt {
+            Some((_, Verb::Preempt(action))) => RequestedAction::Preempt {
                 action,
                 grace,
                 targets: targets()?,
             },
-            Some((_, Verb::Provision(nodes))) => Wanted::Provision { nodes, image },
-            Some((_, Verb::Cancel(which))) => Wanted::Cancel(which),
-            None if cleanup.is_asked_for() => Wanted::Declare {
+            Some((_, Verb::Provision(nodes))) => RequestedAction::Provision { nodes, image },
+            Some((_, Verb::Cancel(which))) => RequestedAction::Cancel(which),
+            None if cleanup.is_asked_for() => RequestedAction::Declare {
                 declaration,
                 cleanup: Some(cleanup.of(targets()?)?),
             },
             None if declaration.is_empty() => return Err(JobControlError::Nothing),
-            None => Wanted::Declare {
+            None => RequestedAction::Declare {
                 declaration,
                 cleanup: None,
             },
@@ -305,7 +305,7 @@ impl Words {
     }
 }
 
-impl Removal {
+impl CleanupDirectives {
     fn is_asked_for(&self) -> bool {
         !self.files.is_empty() || !self.directories.is_empty()
     }
@@ -334,7 +334,7 @@ impl Removal {
             }
         } else if is(key::PMIX_CLEANUP_LEAVE_TOPDIR) {
             if self.says(info, key::PMIX_CLEANUP_LEAVE_TOPDIR)? {
-                self.top = Top::Leave;
+                self.top = TopDirectory::Leave;
             }
         } else {
             return Ok(false);
@@ -348,7 +348,7 @@ impl Removal {
     }
 
     fn of(self, procs: Vec<Proc>) -> Result<Cleanup, JobControlError> {
-        let Removal {
+        let CleanupDirectives {
             files,
             directories,
             depth,
@@ -424,7 +424,9 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
         let key = key::PMIX_JOB_CTRL_CANCEL;
         (
             key,
-            Verb::Cancel(maybe_text(info, key)?.map_or(Which::All, Which::Named)),
+            Verb::Cancel(
+                maybe_text(info, key)?.map_or(RequestSelector::All, RequestSelector::Named),
+            ),
         )
     } else {
         return Ok(None);

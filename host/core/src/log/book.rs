@@ -2,10 +2,10 @@
 //!
 //! A request is like another if both are of the same job, have the same [`Pair`] and are for the same channels, so that nobody
 //! keeps another job's requests from being logged, and no channel is left out that was asked for.
-use super::{CHANNELS, Origin, Takes, directives::Pair};
+use super::{CHANNELS, LogOrigin, Takes, directives::Pair};
 use crate::Time;
 use peal_model::{
-    Identity, Info, Infos, Key, KeyName, LogRequest, Nspace, Proc, Status, Value, code, key,
+    Info, Infos, Key, KeyName, LogRequest, Nspace, Proc, Status, UserIdentity, Value, code, key,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -34,27 +34,27 @@ impl Default for Aggregation {
 
 /// What requests are alike by.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Likeness {
+pub struct DuplicateKey {
     pub(super) job: Option<Nspace>,
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<UserIdentity>,
     pub(super) pair: Pair,
     pub(super) channels: Vec<Key>,
     /// What is logged of them must not go where they could not.
-    pub(super) origin: Origin,
+    pub(super) origin: LogOrigin,
 }
 
 /// How many requests there were like one that was logged, to be logged as well.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Tally {
+pub struct DuplicateSummary {
     /// As a request.
     pub request: LogRequest,
     /// Where those came from.
-    pub origin: Origin,
+    pub origin: LogOrigin,
 }
 
 /// A request that was logged, and those like it.
 #[derive(Debug)]
-struct Entry {
+struct LoggedRequest {
     source: Option<Proc>,
     /// How it was to be written.
     dress: Vec<Info>,
@@ -66,11 +66,11 @@ struct Entry {
 
 /// What was logged lately.
 #[derive(Debug)]
-pub struct Book {
+pub struct DuplicateFilter {
     settings: Aggregation,
-    entries: BTreeMap<Arc<Likeness>, Entry>,
+    entries: BTreeMap<Arc<DuplicateKey>, LoggedRequest>,
     /// When each of them is over, the next one first: all have the same time.
-    closing: VecDeque<(Time, Arc<Likeness>)>,
+    closing: VecDeque<(Time, Arc<DuplicateKey>)>,
 }
 
 /// The directives that hold for the number of duplicates, too. None of them is large.
@@ -82,10 +82,10 @@ const DRESS: [KeyName; 5] = [
     key::PMIX_LOG_SYSLOG_PRI,
 ];
 
-impl Book {
+impl DuplicateFilter {
     /// An empty book.
-    pub fn new(settings: Aggregation) -> Book {
-        Book {
+    pub fn new(settings: Aggregation) -> DuplicateFilter {
+        DuplicateFilter {
             settings,
             entries: BTreeMap::new(),
             closing: VecDeque::new(),
@@ -93,7 +93,7 @@ impl Book {
     }
 
     /// Whether a request is like one that was logged lately: then it is counted, and its requester is told what that one was.
-    pub fn repeats(&mut self, likeness: &Likeness) -> Option<Status> {
+    pub fn repeats(&mut self, likeness: &DuplicateKey) -> Option<Status> {
         let entry = self.entries.get_mut(likeness)?;
         entry.more = entry.more.saturating_add(1);
         Some(entry.status)
@@ -103,11 +103,11 @@ impl Book {
     /// nothing was written is not remembered: the next one like it is tried again.
     pub fn logged(
         &mut self,
-        likeness: Likeness,
+        likeness: DuplicateKey,
         request: &LogRequest,
         status: Status,
         now: Time,
-    ) -> Option<Tally> {
+    ) -> Option<DuplicateSummary> {
         let Aggregation { window, entries } = self.settings;
         let written = matches!(status, code::PMIX_SUCCESS | code::PMIX_ERR_PARTIAL_SUCCESS);
         if !written || window.is_zero() || entries == 0 || self.entries.contains_key(&likeness) {
@@ -127,7 +127,7 @@ impl Book {
                 matches!(value, Value::Undef | Value::Bool(_)) || value.as_u64().is_some();
             is_small.then(|| Info::new(key, value.clone()))
         });
-        let entry = Entry {
+        let entry = LoggedRequest {
             source: request.source.clone(),
             dress: dress.collect(),
             status,
@@ -145,7 +145,7 @@ impl Book {
     }
 
     /// What is to be logged next of those whose time is over: how many there were like one of them.
-    pub fn close(&mut self, now: Time) -> Option<Tally> {
+    pub fn close(&mut self, now: Time) -> Option<DuplicateSummary> {
         while let Some((_, likeness)) = self.closing.pop_front_if(|(at, _)| *at <= now) {
             match self.entries.get_mut(&likeness) {
                 Some(entry) if entry.more > 0 => {
@@ -163,24 +163,24 @@ impl Book {
     }
 
     /// The same for all of them, whose time is over now.
-    pub fn close_all(&mut self) -> Vec<Tally> {
+    pub fn close_all(&mut self) -> Vec<DuplicateSummary> {
         std::iter::from_fn(|| (!self.closing.is_empty()).then(|| self.forget_first()))
             .flatten()
             .collect()
     }
 
     /// Forgets the one whose time is over first.
-    fn forget_first(&mut self) -> Option<Tally> {
+    fn forget_first(&mut self) -> Option<DuplicateSummary> {
         let (_, likeness) = self.closing.pop_front()?;
         self.entries.remove(&likeness)?.tell(&likeness)
     }
 }
 
-impl Entry {
+impl LoggedRequest {
     /// What is to be logged of those that were not, on the channels that take a text: nobody wants a mail about mails.
-    fn tell(&mut self, likeness: &Likeness) -> Option<Tally> {
+    fn tell(&mut self, likeness: &DuplicateKey) -> Option<DuplicateSummary> {
         let more = std::mem::take(&mut self.more);
-        let Likeness {
+        let DuplicateKey {
             identity,
             pair,
             channels,
@@ -210,7 +210,7 @@ impl Entry {
             data,
             directives,
         };
-        is_told.then_some(Tally {
+        is_told.then_some(DuplicateSummary {
             request,
             origin: *origin,
         })

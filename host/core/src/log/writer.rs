@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 /// Who writes to a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Writer {
+pub enum LogDestination {
     /// A module of the site.
     Module,
     /// Another server, which writes for those that cannot (`PMIX_SERVER_GATEWAY`).
@@ -16,7 +16,7 @@ pub enum Writer {
 
 /// Where a request came from, and so where it cannot go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Origin {
+pub enum LogOrigin {
     /// A client or tool of this server.
     #[default]
     Client,
@@ -30,7 +30,7 @@ pub enum Origin {
 
 /// Whether there is another server that writes for those that cannot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Gateway {
+pub enum GatewayAvailability {
     /// There is none, or it is this one.
     #[default]
     NotElsewhere,
@@ -40,13 +40,13 @@ pub enum Gateway {
 
 /// How a request came.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Arrival {
+pub struct LogArrival {
     /// When, in seconds since the epoch: its time, if it wants one and has none.
     pub at: u64,
     /// From where.
-    pub origin: Origin,
+    pub origin: LogOrigin,
     /// Whether there was a gateway then.
-    pub gateway: Gateway,
+    pub gateway: GatewayAvailability,
     /// The one channel to write to, where another server has chosen it already.
     pub chosen: Option<Key>,
 }
@@ -63,7 +63,7 @@ pub struct AvailableChannels {
 /// One way to write to a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Attempt {
-    pub(super) writer: Writer,
+    pub(super) writer: LogDestination,
     /// The channel as this writer is asked for it.
     pub(super) channel: Key,
 }
@@ -71,17 +71,17 @@ pub(super) struct Attempt {
 /// What appears on a gateway, also where it could be written without.
 const OF_GATEWAYS: [KeyName; 2] = [key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR];
 
-impl Origin {
+impl LogOrigin {
     /// What it is to a gateway that is handed such a request.
-    pub fn at_gateway(self) -> Origin {
+    pub fn at_gateway(self) -> LogOrigin {
         match self {
-            Origin::Client | Origin::OtherServer => Origin::OtherServer,
-            Origin::Host | Origin::OtherHost => Origin::OtherHost,
+            LogOrigin::Client | LogOrigin::OtherServer => LogOrigin::OtherServer,
+            LogOrigin::Host | LogOrigin::OtherHost => LogOrigin::OtherHost,
         }
     }
 }
 
-impl Arrival {
+impl LogArrival {
     /// The channels that a request means which names none, the modules' first.
     pub fn all<'a>(&self, available: &'a AvailableChannels) -> impl Iterator<Item = &'a Key> {
         let AvailableChannels {
@@ -128,11 +128,11 @@ impl Arrival {
     fn direct_attempts(&self, channel: &Key, modules: &[Key]) -> Vec<Attempt> {
         let is_served = modules.contains(channel);
         let appears_there = !is_served || OF_GATEWAYS.iter().any(|key| channel == key);
-        let gateway = (self.has_gateway() && appears_there).then_some(Writer::Gateway);
+        let gateway = (self.has_gateway() && appears_there).then_some(LogDestination::Gateway);
         let last = if is_served {
-            Some(Writer::Module)
+            Some(LogDestination::Module)
         } else {
-            self.may_ask_host().then_some(Writer::Host)
+            self.may_ask_host().then_some(LogDestination::Host)
         };
         let attempt = |writer| Attempt {
             writer,
@@ -142,19 +142,20 @@ impl Arrival {
     }
 
     fn may_ask_host(&self) -> bool {
-        matches!(self.origin, Origin::Client | Origin::OtherServer)
+        matches!(self.origin, LogOrigin::Client | LogOrigin::OtherServer)
     }
 
     fn has_gateway(&self) -> bool {
-        self.gateway == Gateway::Elsewhere && matches!(self.origin, Origin::Client | Origin::Host)
+        self.gateway == GatewayAvailability::Elsewhere
+            && matches!(self.origin, LogOrigin::Client | LogOrigin::Host)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Gateway::{Elsewhere, NotElsewhere};
-    use Origin::{Client, Host, OtherHost, OtherServer};
+    use GatewayAvailability::{Elsewhere, NotElsewhere};
+    use LogOrigin::{Client, Host, OtherHost, OtherServer};
 
     #[test]
     fn what_came_from_above_never_goes_there_and_what_came_from_beside_goes_to_no_third() {
@@ -162,7 +163,11 @@ mod tests {
             Key::from(key::PMIX_LOG_STDOUT),
             Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
         ];
-        let (module, gateway, host) = (Writer::Module, Writer::Gateway, Writer::Host);
+        let (module, gateway, host) = (
+            LogDestination::Module,
+            LogDestination::Gateway,
+            LogDestination::Host,
+        );
         for (origin, elsewhere, stdout, syslog, email) in [
             (Client, NotElsewhere, vec![module], vec![module], vec![host]),
             (
@@ -197,10 +202,10 @@ mod tests {
             (OtherHost, NotElsewhere, vec![module], vec![module], vec![]),
             (OtherHost, Elsewhere, vec![module], vec![module], vec![]),
         ] {
-            let arrival = Arrival {
+            let arrival = LogArrival {
                 origin,
                 gateway: elsewhere,
-                ..Arrival::default()
+                ..LogArrival::default()
             };
             for (channel, wanted) in [
                 (key::PMIX_LOG_STDOUT, stdout),
@@ -224,11 +229,11 @@ mod tests {
             key::PMIX_LOG_LOCAL_SYSLOG,
         ]
         .map(Key::from);
-        let attempts = |gateway, modules: &[&Key]| -> Vec<(Writer, Key)> {
+        let attempts = |gateway, modules: &[&Key]| -> Vec<(LogDestination, Key)> {
             let modules: Vec<Key> = modules.iter().map(|key| (*key).clone()).collect();
-            let arrival = Arrival {
+            let arrival = LogArrival {
                 gateway,
-                ..Arrival::default()
+                ..LogArrival::default()
             };
             arrival
                 .attempts(&syslog, &modules)
@@ -239,19 +244,25 @@ mod tests {
         let of = |writer, channel: &Key| (writer, channel.clone());
         assert_eq!(
             attempts(Elsewhere, &[&syslog, &global, &local]),
-            [of(Writer::Module, &syslog)]
+            [of(LogDestination::Module, &syslog)]
         );
-        let beyond = [of(Writer::Gateway, &global), of(Writer::Host, &global)];
-        let one_module = [&beyond[..], &[of(Writer::Module, &syslog)]].concat();
+        let beyond = [
+            of(LogDestination::Gateway, &global),
+            of(LogDestination::Host, &global),
+        ];
+        let one_module = [&beyond[..], &[of(LogDestination::Module, &syslog)]].concat();
         assert_eq!(attempts(Elsewhere, &[&syslog, &local]), one_module);
         assert_eq!(attempts(NotElsewhere, &[&syslog, &local]), one_module[1..]);
         let local_alone = [
-            of(Writer::Host, &global),
-            of(Writer::Host, &syslog),
-            of(Writer::Module, &local),
+            of(LogDestination::Host, &global),
+            of(LogDestination::Host, &syslog),
+            of(LogDestination::Module, &local),
         ];
         assert_eq!(attempts(NotElsewhere, &[&local]), local_alone);
-        let global_alone = [of(Writer::Module, &global), of(Writer::Host, &syslog)];
+        let global_alone = [
+            of(LogDestination::Module, &global),
+            of(LogDestination::Host, &syslog),
+        ];
         assert_eq!(attempts(NotElsewhere, &[&global]), global_alone);
     }
 }

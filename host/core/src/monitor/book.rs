@@ -1,7 +1,9 @@
 //! The book of all that is watched, and its timers.
 use super::{
-    Cancelled, MonitorError, Sampling, Seen, Signs, Usage, Watch,
-    entry::{Beats, Entry, File, Going, Kind, Look, Rate, Sample, next},
+    FileStat, LivenessSource, MonitorError, MonitorSelector, MonitorSpec, Sampling, Usage,
+    entry::{
+        Beats, FileCheck, FileMonitor, Going, MonitorEntry, MonitorKind, Rate, SampleState, next,
+    },
 };
 use crate::{Time, server::RequestId};
 use peal_model::{Event, Nspace, Proc};
@@ -13,11 +15,11 @@ use std::{
 
 /// The number of a watch; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct WatchId(pub u64);
+pub struct MonitorId(pub u64);
 
 /// How many watches there may be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct MonitorLimits {
     /// Of one proc.
     pub(crate) each: usize,
     /// In all; half of them for one user.
@@ -28,21 +30,21 @@ pub(crate) struct Limits {
 
 /// What is to be begun; who is not answered at once is later, by the request that is given.
 #[derive(Debug)]
-pub(crate) enum Beginning {
-    Watch(Watch, RequestId),
+pub(crate) enum NewMonitor {
+    Watch(MonitorSpec, RequestId),
     Usage(Sampling, RequestId),
 }
 
 /// What follows from the time.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Due {
+pub(crate) enum MonitorAction {
     /// Somebody shows no sign of life.
     Alert { requester: Proc, alert: Arc<Event> },
     /// Look at a file again.
-    Look(WatchId),
+    Look(MonitorId),
     /// Take a sample.
     Measure {
-        watch: WatchId,
+        watch: MonitorId,
         usage: Arc<Usage>,
         requester: Proc,
     },
@@ -50,7 +52,7 @@ pub(crate) enum Due {
 
 /// What becomes of a sample.
 #[derive(Debug)]
-pub(crate) enum Measured {
+pub(crate) enum SampleUse {
     /// It is the answer to this.
     Answer(RequestId),
     /// It goes into this event, for its requester.
@@ -59,9 +61,9 @@ pub(crate) enum Measured {
 
 /// A watch that is gone.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedMonitor {
     /// Which.
-    pub(crate) watch: WatchId,
+    pub(crate) watch: MonitorId,
     /// Whether it was of a file, which is to be closed.
     pub(crate) of_file: bool,
     /// Who still waits to be answered.
@@ -73,38 +75,38 @@ pub(crate) struct Ended {
 struct Own {
     /// Its last sign of life.
     last: Option<Time>,
-    watches: BTreeSet<WatchId>,
+    watches: BTreeSet<MonitorId>,
     /// Those that were told that it is silent.
-    silent: Vec<WatchId>,
+    silent: Vec<MonitorId>,
 }
 
 /// What a user's procs have.
 #[derive(Debug, Default)]
-struct Held {
+struct UserMonitors {
     watches: usize,
     files: usize,
 }
 
 /// All that is watched.
 #[derive(Debug)]
-pub(crate) struct Book {
-    limits: Limits,
-    entries: BTreeMap<WatchId, Entry>,
+pub(crate) struct MonitorTable {
+    limits: MonitorLimits,
+    entries: BTreeMap<MonitorId, MonitorEntry>,
     procs: BTreeMap<Proc, Own>,
-    users: BTreeMap<u32, Held>,
+    users: BTreeMap<u32, UserMonitors>,
     files: usize,
-    queue: BTreeSet<(Time, WatchId)>,
+    queue: BTreeSet<(Time, MonitorId)>,
     /// What begins with the next look at the clock.
-    fresh: Vec<WatchId>,
+    fresh: Vec<MonitorId>,
     /// Who beats with the next look at the clock.
     beating: Vec<Proc>,
-    ended: Vec<Ended>,
+    ended: Vec<EndedMonitor>,
     next: u64,
 }
 
-impl Book {
-    pub(crate) fn new(limits: Limits) -> Book {
-        Book {
+impl MonitorTable {
+    pub(crate) fn new(limits: MonitorLimits) -> MonitorTable {
+        MonitorTable {
             limits,
             entries: BTreeMap::new(),
             procs: BTreeMap::new(),
@@ -128,38 +130,39 @@ impl Book {
         &mut self,
         requester: &Proc,
         uid: u32,
-        beginning: Beginning,
-    ) -> Result<WatchId, MonitorError> {
+        beginning: NewMonitor,
+    ) -> Result<MonitorId, MonitorError> {
         let (id, of_file) = match &beginning {
-            Beginning::Watch(watch, _) => {
-                (watch.id.clone(), matches!(watch.signs, Signs::File { .. }))
-            }
-            Beginning::Usage(sampling, _) => (sampling.id.clone(), false),
+            NewMonitor::Watch(watch, _) => (
+                watch.id.clone(),
+                matches!(watch.signs, LivenessSource::File { .. }),
+            ),
+            NewMonitor::Usage(sampling, _) => (sampling.id.clone(), false),
         };
         self.admit(requester, uid, id.as_ref(), of_file)?;
         self.next += 1;
-        let number = WatchId(self.next);
+        let number = MonitorId(self.next);
         let kind = match beginning {
-            Beginning::Watch(
-                Watch {
-                    signs: Signs::Heartbeats { time, drops },
+            NewMonitor::Watch(
+                MonitorSpec {
+                    signs: LivenessSource::Heartbeats { time, drops },
                     alert,
                     ..
                 },
                 _,
             ) => {
                 self.fresh.push(number);
-                Kind::Beats(Beats {
+                MonitorKind::Beats(Beats {
                     time,
                     drops,
                     alert,
                     since: Time::default(),
                 })
             }
-            Beginning::Watch(
-                Watch {
+            NewMonitor::Watch(
+                MonitorSpec {
                     signs:
-                        Signs::File {
+                        LivenessSource::File {
                             traces,
                             check,
                             drops,
@@ -169,8 +172,8 @@ impl Book {
                     ..
                 },
                 to,
-            ) => Kind::File(File::new(traces, (check, drops), alert, to)),
-            Beginning::Usage(
+            ) => MonitorKind::File(FileMonitor::new(traces, (check, drops), alert, to)),
+            NewMonitor::Usage(
                 Sampling {
                     usage,
                     rate,
@@ -178,15 +181,15 @@ impl Book {
                     ..
                 },
                 to,
-            ) => Kind::Usage(Rate {
+            ) => MonitorKind::Usage(Rate {
                 usage,
                 rate,
                 update,
                 first: Some(to),
-                sampling: Sample::UnderWay,
+                sampling: SampleState::UnderWay,
             }),
         };
-        let entry = Entry {
+        let entry = MonitorEntry {
             requester: requester.clone(),
             uid,
             id,
@@ -217,7 +220,7 @@ impl Book {
         let user = self.users.get(&uid);
         let (of_user, files_of_user) = user.map_or((0, 0), |held| (held.watches, held.files));
         let name = format!("user {uid}");
-        let Limits { each, all, files } = self.limits;
+        let MonitorLimits { each, all, files } = self.limits;
         let bounds = [
             (requester.to_string(), own, each),
             (name.clone(), of_user, all.div_ceil(2)),
@@ -246,9 +249,9 @@ impl Book {
         }
     }
 
-    fn named(&self, requester: &Proc, id: &str) -> Option<WatchId> {
+    fn named(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
         let own = self.procs.get(requester)?;
-        let is = |watch: &&WatchId| {
+        let is = |watch: &&MonitorId| {
             self.entries
                 .get(watch)
                 .is_some_and(|entry| entry.id.as_deref() == Some(id))
@@ -263,8 +266,8 @@ impl Book {
         };
         own.last = own.last.max(Some(at));
         for watch in mem::take(&mut own.silent) {
-            if let Some(Entry {
-                kind: Kind::Beats(beats),
+            if let Some(MonitorEntry {
+                kind: MonitorKind::Beats(beats),
                 due,
                 ..
             }) = self.entries.get_mut(&watch)
@@ -285,10 +288,10 @@ impl Book {
 
     /// Whose heartbeats [`Book::tick`] looks at if this is the time; some perhaps twice.
     pub(crate) fn beats_due(&self, now: Time) -> impl Iterator<Item = &Proc> {
-        let due = self.queue.range(..=(now, WatchId(u64::MAX)));
+        let due = self.queue.range(..=(now, MonitorId(u64::MAX)));
         let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
         entries
-            .filter(|entry| matches!(entry.kind, Kind::Beats(_)))
+            .filter(|entry| matches!(entry.kind, MonitorKind::Beats(_)))
             .map(|entry| &entry.requester)
     }
 
@@ -310,7 +313,7 @@ impl Book {
     }
 
     /// What time it is, and what follows.
-    pub(crate) fn tick(&mut self, now: Time) -> Vec<Due> {
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<MonitorAction> {
         for watch in mem::take(&mut self.fresh) {
             self.start(watch, now);
         }
@@ -325,27 +328,27 @@ impl Book {
         due
     }
 
-    fn start(&mut self, watch: WatchId, now: Time) {
+    fn start(&mut self, watch: MonitorId, now: Time) {
         let Some(entry) = self.entries.get_mut(&watch) else {
             return;
         };
         let at = match &mut entry.kind {
-            Kind::Beats(beats) => {
+            MonitorKind::Beats(beats) => {
                 beats.since = now;
                 Some(beats.deadline(None))
             }
-            Kind::File(file) => Some(now + file.check),
-            Kind::Usage(usage) => usage.rate.map(|rate| now + rate),
+            MonitorKind::File(file) => Some(now + file.check),
+            MonitorKind::Usage(usage) => usage.rate.map(|rate| now + rate),
         };
         entry.due = at;
         self.queue.extend(at.map(|at| (at, watch)));
     }
 
-    fn look_at(&mut self, watch: WatchId, at: Time, now: Time) -> Option<Due> {
+    fn look_at(&mut self, watch: MonitorId, at: Time, now: Time) -> Option<MonitorAction> {
         let entry = self.entries.get_mut(&watch)?;
         let requester = || entry.requester.clone();
         let (again, due) = match &mut entry.kind {
-            Kind::Beats(beats) => {
+            MonitorKind::Beats(beats) => {
                 let own = self.procs.get_mut(&entry.requester)?;
                 let deadline = beats.deadline(own.last);
                 if deadline > now {
@@ -356,27 +359,28 @@ impl Book {
                     own.silent.push(watch);
                     (
                         None,
-                        Some(Due::Alert {
+                        Some(MonitorAction::Alert {
                             requester: requester(),
                             alert: beats.alert.clone(),
                         }),
                     )
                 }
             }
-            Kind::File(file) => {
+            MonitorKind::File(file) => {
                 let due = match file.go() {
-                    Going::Now => Some(Due::Look(watch)),
+                    Going::Now => Some(MonitorAction::Look(watch)),
                     Going::Nobody => None,
-                    Going::Alert(alert) => Some(Due::Alert {
+                    Going::Alert(alert) => Some(MonitorAction::Alert {
                         requester: requester(),
                         alert,
                     }),
                 };
                 (Some(next(at, file.check, now)), due)
             }
-            Kind::Usage(usage) => {
-                let free = mem::replace(&mut usage.sampling, Sample::UnderWay) == Sample::Taken;
-                let measure = || Due::Measure {
+            MonitorKind::Usage(usage) => {
+                let free =
+                    mem::replace(&mut usage.sampling, SampleState::UnderWay) == SampleState::Taken;
+                let measure = || MonitorAction::Measure {
                     watch,
                     usage: usage.usage.clone(),
                     requester: requester(),
@@ -393,18 +397,18 @@ impl Book {
     }
 
     /// A file was opened, or not: whom to tell. It is looked at from now on.
-    pub(crate) fn opened(&mut self, watch: WatchId, seen: Option<Seen>) -> Option<RequestId> {
-        let Some(Entry {
-            kind: Kind::File(file),
+    pub(crate) fn opened(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Option<RequestId> {
+        let Some(MonitorEntry {
+            kind: MonitorKind::File(file),
             ..
         }) = self.entries.get_mut(&watch)
         else {
             return None;
         };
-        let Look::First(to) = file.look else {
+        let FileCheck::First(to) = file.look else {
             return None;
         };
-        (file.look, file.seen) = (Look::None, seen);
+        (file.look, file.seen) = (FileCheck::None, seen);
         match seen {
             Some(_) => self.fresh.push(watch),
             None => self.end(watch),
@@ -415,11 +419,11 @@ impl Book {
     /// A file was looked at: the alert, if there is to be one.
     pub(crate) fn looked(
         &mut self,
-        watch: WatchId,
-        seen: Option<Seen>,
+        watch: MonitorId,
+        seen: Option<FileStat>,
     ) -> Option<(Proc, Arc<Event>)> {
         let entry = self.entries.get_mut(&watch)?;
-        let Kind::File(file) = &mut entry.kind else {
+        let MonitorKind::File(file) = &mut entry.kind else {
             return None;
         };
         let alert = file.looked(seen)?;
@@ -427,15 +431,19 @@ impl Book {
     }
 
     /// A sample was taken, or none could be: who is told. One that is taken once, or could not be the first time, ends.
-    pub(crate) fn measured(&mut self, watch: WatchId, outcome: Result<(), ()>) -> Option<Measured> {
+    pub(crate) fn measured(
+        &mut self,
+        watch: MonitorId,
+        outcome: Result<(), ()>,
+    ) -> Option<SampleUse> {
         let entry = self.entries.get_mut(&watch)?;
-        let Kind::Usage(usage) = &mut entry.kind else {
+        let MonitorKind::Usage(usage) = &mut entry.kind else {
             return None;
         };
-        usage.sampling = Sample::Taken;
+        usage.sampling = SampleState::Taken;
         let Some(to) = usage.first.take() else {
             let update = usage.update.clone();
-            return Some(Measured::Update {
+            return Some(SampleUse::Update {
                 requester: entry.requester.clone(),
                 update,
             });
@@ -445,18 +453,18 @@ impl Book {
         } else {
             self.end(watch);
         }
-        Some(Measured::Answer(to))
+        Some(SampleUse::Answer(to))
     }
 
     /// Ends what a proc wants ended.
     pub(crate) fn cancel(
         &mut self,
         requester: &Proc,
-        which: &Cancelled,
+        which: &MonitorSelector,
     ) -> Result<(), MonitorError> {
         match which {
-            Cancelled::All => self.end_proc(requester),
-            Cancelled::One(id) => {
+            MonitorSelector::All => self.end_proc(requester),
+            MonitorSelector::One(id) => {
                 let unknown = || MonitorError::UnknownId {
                     requester: requester.clone(),
                     id: id.clone(),
@@ -491,12 +499,12 @@ impl Book {
     }
 
     /// What has ended since this was asked last, from files to be closed to requesters to be answered.
-    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
+    pub(crate) fn take_ended(&mut self) -> Vec<EndedMonitor> {
         mem::take(&mut self.ended)
     }
 
-    fn end(&mut self, watch: WatchId) {
-        let Some(Entry {
+    fn end(&mut self, watch: MonitorId) {
+        let Some(MonitorEntry {
             requester,
             uid,
             kind,
@@ -516,7 +524,7 @@ impl Book {
                 self.procs.remove(&requester);
             }
         }
-        let of_file = matches!(kind, Kind::File(_));
+        let of_file = matches!(kind, MonitorKind::File(_));
         if let Some(held) = self.users.get_mut(&uid) {
             held.watches -= 1;
             held.files -= usize::from(of_file);
@@ -526,14 +534,14 @@ impl Book {
         }
         self.files -= usize::from(of_file);
         let waiting = match kind {
-            Kind::File(File {
-                look: Look::First(to),
+            MonitorKind::File(FileMonitor {
+                look: FileCheck::First(to),
                 ..
             }) => Some(to),
-            Kind::Usage(Rate { first, .. }) => first,
-            Kind::File(_) | Kind::Beats(_) => None,
+            MonitorKind::Usage(Rate { first, .. }) => first,
+            MonitorKind::File(_) | MonitorKind::Beats(_) => None,
         };
-        self.ended.push(Ended {
+        self.ended.push(EndedMonitor {
             watch,
             of_file,
             waiting,

@@ -1,26 +1,26 @@
 //! One watch: what it waits for, and what follows when its time comes.
-use super::{Seen, Traces, Usage, silence};
+use super::{FileChanges, FileStat, Usage, silence};
 use crate::{Time, server::RequestId};
 use peal_model::{Event, Proc};
 use std::{sync::Arc, time::Duration};
 
 /// A watch.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct MonitorEntry {
     pub(super) requester: Proc,
     /// As which user that runs.
     pub(super) uid: u32,
     pub(super) id: Option<String>,
-    pub(super) kind: Kind,
+    pub(super) kind: MonitorKind,
     /// When it is looked at next, if that is settled.
     pub(super) due: Option<Time>,
 }
 
 /// What is watched.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum MonitorKind {
     Beats(Beats),
-    File(File),
+    File(FileMonitor),
     Usage(Rate),
 }
 
@@ -54,21 +54,21 @@ impl Beats {
 
 /// A file.
 #[derive(Debug)]
-pub(super) struct File {
-    pub(super) traces: Traces,
+pub(super) struct FileMonitor {
+    pub(super) traces: FileChanges,
     pub(super) check: Duration,
     pub(super) drops: u32,
     pub(super) alert: Arc<Event>,
     /// What was seen of it last.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<FileStat>,
     /// How many looks have shown nothing new, no more than need be counted.
     missed: u32,
-    pub(super) look: Look,
+    pub(super) look: FileCheck,
 }
 
 /// Where the look at a file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum FileCheck {
     /// The first, by which the requester is answered.
     First(RequestId),
     /// Nobody looks now.
@@ -79,35 +79,35 @@ pub(super) enum Look {
     Overdue,
 }
 
-impl File {
+impl FileMonitor {
     pub(super) fn new(
-        traces: Traces,
+        traces: FileChanges,
         (check, drops): (Duration, u32),
         alert: Arc<Event>,
         to: RequestId,
-    ) -> File {
-        File {
+    ) -> FileMonitor {
+        FileMonitor {
             traces,
             check,
             drops,
             alert,
             seen: None,
             missed: 0,
-            look: Look::First(to),
+            look: FileCheck::First(to),
         }
     }
 
     /// It is time for a look: whether somebody has to go.
     pub(super) fn go(&mut self) -> Going {
         match self.look {
-            Look::First(_) => Going::Nobody,
-            Look::None => {
-                self.look = Look::Out;
+            FileCheck::First(_) => Going::Nobody,
+            FileCheck::None => {
+                self.look = FileCheck::Out;
                 Going::Now
             }
             // What hangs shows no life either.
-            Look::Out | Look::Overdue => {
-                self.look = Look::Overdue;
+            FileCheck::Out | FileCheck::Overdue => {
+                self.look = FileCheck::Overdue;
                 if self.miss() {
                     Going::Alert(self.alert.clone())
                 } else {
@@ -118,9 +118,9 @@ impl File {
     }
 
     /// Somebody has looked, and saw this, or nothing: the alert, if there is to be one.
-    pub(super) fn looked(&mut self, seen: Option<Seen>) -> Option<Arc<Event>> {
-        let was_overdue = self.look == Look::Overdue;
-        self.look = Look::None;
+    pub(super) fn looked(&mut self, seen: Option<FileStat>) -> Option<Arc<Event>> {
+        let was_overdue = self.look == FileCheck::Overdue;
+        self.look = FileCheck::None;
         let lives = match (self.seen, seen) {
             (Some(before), Some(now)) => {
                 (self.traces.size && now.size > before.size)
@@ -163,12 +163,12 @@ pub(super) struct Rate {
     /// Whom the first sample answers, until it has.
     pub(super) first: Option<RequestId>,
     /// Whether a sample is being taken: then no other is.
-    pub(super) sampling: Sample,
+    pub(super) sampling: SampleState,
 }
 
 /// Whether a sample is being taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sample {
+pub(super) enum SampleState {
     Taken,
     UnderWay,
 }

@@ -8,7 +8,7 @@ use peal_model::{Nspace, Range, Rank};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const LIMITS: Limits = Limits {
+const LIMITS: MonitorLimits = MonitorLimits {
     each: 8,
     all: 100_000,
     files: 100,
@@ -32,13 +32,13 @@ fn event() -> Arc<Event> {
     })
 }
 
-fn beating(id: Option<&str>, seconds: u64, drops: u32) -> Beginning {
-    let signs = Signs::Heartbeats {
+fn beating(id: Option<&str>, seconds: u64, drops: u32) -> NewMonitor {
+    let signs = LivenessSource::Heartbeats {
         time: Duration::from_secs(seconds),
         drops,
     };
-    Beginning::Watch(
-        Watch {
+    NewMonitor::Watch(
+        MonitorSpec {
             id: id.map(str::to_owned),
             signs,
             alert: event(),
@@ -47,15 +47,15 @@ fn beating(id: Option<&str>, seconds: u64, drops: u32) -> Beginning {
     )
 }
 
-fn filing(check: u64, drops: u32, traces: Traces) -> Beginning {
-    let signs = Signs::File {
+fn filing(check: u64, drops: u32, traces: FileChanges) -> NewMonitor {
+    let signs = LivenessSource::File {
         path: "/file".into(),
         traces,
         check: Duration::from_secs(check),
         drops,
     };
-    Beginning::Watch(
-        Watch {
+    NewMonitor::Watch(
+        MonitorSpec {
             id: None,
             signs,
             alert: event(),
@@ -68,7 +68,13 @@ fn filing(check: u64, drops: u32, traces: Traces) -> Beginning {
 type Noted = BTreeMap<Proc, Time>;
 
 /// Who is told to be silent at which time, from one time to another; nobody looks late. What was noted is told as late as it may be.
-fn run(book: &mut Book, noted: &mut Noted, start: Time, end: Time, told: &mut Vec<(Proc, Time)>) {
+fn run(
+    book: &mut MonitorTable,
+    noted: &mut Noted,
+    start: Time,
+    end: Time,
+    told: &mut Vec<(Proc, Time)>,
+) {
     while let Some(at) = book.deadline().filter(|at| *at <= end) {
         let at = at.max(start);
         let due: Vec<Proc> = book.beats_due(at).cloned().collect();
@@ -79,7 +85,7 @@ fn run(book: &mut Book, noted: &mut Noted, start: Time, end: Time, told: &mut Ve
                 .for_each(|beat| book.beat(proc, beat))
         });
         for due in book.tick(at) {
-            if let Due::Alert { requester, .. } = due {
+            if let MonitorAction::Alert { requester, .. } = due {
                 told.push((requester, at));
             }
         }
@@ -104,7 +110,7 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
     const PROCS: u32 = 10_000;
     const DAY: u64 = 86_400_000;
     let mut dice = Dice(8);
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     let mut beats: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     let mut expected = Vec::new();
     let procs: Vec<Proc> = (0..PROCS).map(proc).collect();
@@ -197,7 +203,7 @@ proptest! {
     /// Any life of heartbeats, told at once or late: each silence is told once, at its time, unless the watch had ended by then.
     #[test]
     fn each_silence_is_told_once(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut book = Book::new(LIMITS);
+        let mut book = MonitorTable::new(LIMITS);
         let (mut now, mut told, mut noted) = (0, Vec::new(), Noted::new());
         let (mut lives, mut beats): (Vec<Life>, Vec<(u32, u64)>) = (Vec::new(), Vec::new());
         for step in steps {
@@ -228,7 +234,7 @@ proptest! {
                     }
                 }
                 Step::Cancel { rank, id } => {
-                    let which = id.map_or(Cancelled::All, |id| Cancelled::One(id.to_string()));
+                    let which = id.map_or(MonitorSelector::All, |id| MonitorSelector::One(id.to_string()));
                     let ended = end(&mut lives, rank, id.map(Some));
                     prop_assert_eq!(book.cancel(&proc(rank), &which).is_ok(), id.is_none() || ended > 0);
                 }
@@ -264,17 +270,17 @@ proptest! {
     /// Files: what is told follows from how many looks in a row showed nothing new.
     #[test]
     fn a_file_is_told_of_once_until_it_lives_again(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
-        let mut book = Book::new(LIMITS);
-        let traces = Traces { modify: true, ..Traces::default() };
+        let mut book = MonitorTable::new(LIMITS);
+        let traces = FileChanges { modify: true, ..FileChanges::default() };
         let watch = book.begin(&proc(0), UID, filing(3, drops, traces)).unwrap();
-        let mut seen = Seen { size: 1, accessed: 1, modified: 1 };
+        let mut seen = FileStat { size: 1, accessed: 1, modified: 1 };
         prop_assert_eq!(book.opened(watch, Some(seen)), Some(TO));
         prop_assert_eq!(book.tick(Time(0)), []);
         let (mut told, mut at) = (Vec::new(), 0);
         for (look, lives) in news.iter().enumerate() {
             at += 3000;
             prop_assert_eq!(book.deadline(), Some(Time(at)), "no drift");
-            prop_assert_eq!(book.tick(Time(at)), [Due::Look(watch)]);
+            prop_assert_eq!(book.tick(Time(at)), [MonitorAction::Look(watch)]);
             seen.modified += i128::from(*lives);
             // What was not asked for makes no difference.
             (seen.size, seen.accessed) = (seen.size + 1, seen.accessed + 1);
@@ -288,14 +294,14 @@ proptest! {
 
 #[test]
 fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     book.begin(&proc(0), UID, beating(None, 10, 0)).unwrap();
     assert_eq!(book.tick(Time(0)), []);
     assert_eq!(book.deadline(), Some(Time(15_000)));
     // What was sent in the meantime has not been read yet.
     assert_eq!(book.tick(Time(60_000)), []);
     assert_eq!(book.deadline(), Some(Time(65_000)));
-    let alert = Due::Alert {
+    let alert = MonitorAction::Alert {
         requester: proc(0),
         alert: event(),
     };
@@ -305,27 +311,27 @@ fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
 
 #[test]
 fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go() {
-    let traces = Traces {
+    let traces = FileChanges {
         size: true,
-        ..Traces::default()
+        ..FileChanges::default()
     };
     let size = |size| {
-        Some(Seen {
+        Some(FileStat {
             size,
             accessed: 0,
             modified: 0,
         })
     };
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     let watch = book.begin(&proc(0), UID, filing(1, 1, traces)).unwrap();
     book.opened(watch, size(5)).unwrap();
     book.tick(Time(0));
-    let looks = |book: &mut Book, at| book.tick(Time(at)).len();
+    let looks = |book: &mut MonitorTable, at| book.tick(Time(at)).len();
     assert_eq!(looks(&mut book, 1000), 1, "somebody goes");
     assert_eq!(book.tick(Time(2000)), [], "and is waited for: one miss");
     assert_eq!(
         book.tick(Time(3000)),
-        [Due::Alert {
+        [MonitorAction::Alert {
             requester: proc(0),
             alert: event()
         }]
@@ -351,12 +357,12 @@ fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go
 
 #[test]
 fn there_are_bounds_for_each_proc_each_user_and_all() {
-    let mut book = Book::new(Limits {
+    let mut book = MonitorTable::new(MonitorLimits {
         each: 2,
         all: 6,
         files: 2,
     });
-    let begin = |book: &mut Book, rank, uid, beginning| {
+    let begin = |book: &mut MonitorTable, rank, uid, beginning| {
         book.begin(&proc(rank), uid, beginning)
             .map_err(|e| e.to_string())
     };
@@ -365,9 +371,9 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
         filing(
             1,
             0,
-            Traces {
+            FileChanges {
                 size: true,
-                ..Traces::default()
+                ..FileChanges::default()
             },
         )
     };
@@ -419,7 +425,7 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
     });
     let sampling = |rate: Option<u64>| {
         let rate = rate.map(Duration::from_secs);
-        Beginning::Usage(
+        NewMonitor::Usage(
             Sampling {
                 id: None,
                 usage: usage.clone(),
@@ -429,26 +435,26 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
             TO,
         )
     };
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     let once = book.begin(&proc(0), UID, sampling(None)).unwrap();
     assert!(matches!(
         book.measured(once, Ok(())),
-        Some(Measured::Answer(TO))
+        Some(SampleUse::Answer(TO))
     ));
     let failed = book.begin(&proc(0), UID, sampling(Some(2))).unwrap();
     assert!(matches!(
         book.measured(failed, Err(())),
-        Some(Measured::Answer(TO))
+        Some(SampleUse::Answer(TO))
     ));
     assert_eq!((book.len(), book.deadline()), (0, None));
     let watch = book.begin(&proc(0), UID, sampling(Some(2))).unwrap();
     assert!(matches!(
         book.measured(watch, Ok(())),
-        Some(Measured::Answer(TO))
+        Some(SampleUse::Answer(TO))
     ));
     assert_eq!(book.tick(Time(1000)), []);
     let due = || {
-        [Due::Measure {
+        [MonitorAction::Measure {
             watch,
             usage: usage.clone(),
             requester: proc(0),
@@ -458,7 +464,7 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
     assert_eq!(book.tick(Time(5000)), [], "the one before is not there yet");
     assert!(matches!(
         book.measured(watch, Err(())),
-        Some(Measured::Update { .. })
+        Some(SampleUse::Update { .. })
     ));
     assert_eq!(book.tick(Time(7000)), due());
 }

@@ -1,6 +1,6 @@
 //! What the procs of one user have published, and which of them wait for more.
 use super::{
-    Limits, Ready, WaitId,
+    FinishedLookup, PublishLimits, WaitId,
     extent::Extent,
     request::{Lookup, Publication},
 };
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One published value.
 #[derive(Debug)]
-pub(super) struct Item {
+pub(super) struct PublishedItem {
     pub(super) by: Proc,
     extent: Extent,
     persistence: Persistence,
@@ -17,7 +17,7 @@ pub(super) struct Item {
     bytes: usize,
 }
 
-impl Item {
+impl PublishedItem {
     pub(super) fn ends_with_its_proc(&self) -> bool {
         self.persistence == Persistence::Proc
     }
@@ -37,14 +37,14 @@ impl Item {
 
 /// What one user has here.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct UserPublications {
     /// Under each key the one that came first is the first.
-    items: BTreeMap<Key, Vec<Item>>,
+    items: BTreeMap<Key, Vec<PublishedItem>>,
     /// In the order in which they came.
     waiting: BTreeMap<WaitId, (Proc, Lookup)>,
 }
 
-impl Shelf {
+impl UserPublications {
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty() && self.waiting.is_empty()
     }
@@ -53,8 +53,8 @@ impl Shelf {
         &mut self,
         by: &Proc,
         publication: Publication,
-        limits: &Limits,
-    ) -> Result<Vec<Ready>, Status> {
+        limits: &PublishLimits,
+    ) -> Result<Vec<FinishedLookup>, Status> {
         let Publication {
             extent,
             persistence,
@@ -78,7 +78,7 @@ impl Shelf {
         for info in data {
             let bytes = Size::of_info(&info).bytes;
             let Info { key, value, .. } = info;
-            let item = Item {
+            let item = PublishedItem {
                 by: by.clone(),
                 extent: extent.clone(),
                 persistence,
@@ -136,7 +136,7 @@ impl Shelf {
     }
 
     /// Drops items.
-    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Key, &Item) -> bool) {
+    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Key, &PublishedItem) -> bool) {
         self.items.retain(|key, items| {
             items.retain(|item| !is_meant(key, item));
             !items.is_empty()
@@ -144,11 +144,11 @@ impl Shelf {
     }
 
     /// The lookups that need not wait any longer; the one that came first has the first choice.
-    fn ready(&mut self) -> Vec<Ready> {
+    fn ready(&mut self) -> Vec<FinishedLookup> {
         let mut ready = Vec::new();
         for (wait, (by, lookup)) in std::mem::take(&mut self.waiting) {
             match self.find(&by, &lookup) {
-                Some(found) => ready.push(Ready { wait, found }),
+                Some(found) => ready.push(FinishedLookup { wait, found }),
                 None => drop(self.waiting.insert(wait, (by, lookup))),
             }
         }
@@ -178,7 +178,7 @@ impl Shelf {
             .is_some_and(|items| items.iter().any(|item| item.extent == *extent))
     }
 
-    fn all(&self) -> impl Iterator<Item = &Item> {
+    fn all(&self) -> impl Iterator<Item = &PublishedItem> {
         self.items.values().flatten()
     }
 }

@@ -1,6 +1,6 @@
 //! Who needs which events: sets of them, and what each user's sets come to, so that one who leaves them lying takes no room
 //! from others.
-use super::{Intervals, Seq, Tally};
+use super::{Intervals, RefCounts, Seq};
 use std::collections::BTreeMap;
 
 /// What is owed to a proc, or held for a connection.
@@ -24,7 +24,7 @@ impl Set {
 #[derive(Debug, Default)]
 pub(super) struct Needs {
     /// How many of the sets each event is in.
-    pub(super) tally: Tally,
+    pub(super) tally: RefCounts,
     /// How many events are in any of them.
     pub(super) events: usize,
     /// How many intervals they take.
@@ -33,9 +33,9 @@ pub(super) struct Needs {
 
 /// What the users' sets come to.
 #[derive(Debug, Default)]
-pub(super) struct Users(pub(super) BTreeMap<u32, Needs>);
+pub(super) struct UserIndexes(pub(super) BTreeMap<u32, Needs>);
 
-impl Users {
+impl UserIndexes {
     /// Adds an event to a set; [`Users::count`] must follow.
     pub(super) fn add(&mut self, set: &mut Set, at: Seq) {
         let before = set.members.pieces();

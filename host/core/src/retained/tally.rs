@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 /// A count for every number, zero at first. It takes memory, and time, by the rows of equal counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Tally(
+pub(crate) struct RefCounts(
     /// From here on the count is this, up to the next. Neighbours differ.
     BTreeMap<Seq, u32>,
 );
 
-impl Tally {
+impl RefCounts {
     /// Adds so much to the count of one number.
     pub(crate) fn add(&mut self, at: Seq, count: u32) {
         self.shift(at, at, |known| known.saturating_add(count));
@@ -81,7 +81,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_counts(ops in prop::collection::vec((0..30u64, 0..10u64, 0..4u32), 0..100)) {
-            let (mut ours, mut model) = (Tally::default(), [0u32; 40]);
+            let (mut ours, mut model) = (RefCounts::default(), [0u32; 40]);
             for (first, length, count) in ops {
                 let last = first + length;
                 if count > 0 {

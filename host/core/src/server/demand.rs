@@ -2,13 +2,13 @@
 //! no more when the last one has gone (RFC 0002, "PMIx Server Registrations"). A standing registration for every code covers each
 //! single one.
 use super::{PeerId, RequestId};
-use crate::class::Levels;
+use crate::class::ClassFilter;
 use peal_model::{Proc, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of a question to the host environment; never used twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct DemandId(u64);
+pub struct HostRegistrationId(u64);
 
 /// What the host can be asked for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,8 +21,8 @@ enum Want {
 
 /// How far the host is with what it was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Progress {
-    Asked(DemandId),
+enum HostRegistrationState {
+    Asked(HostRegistrationId),
     Standing,
     /// The host was not asked, since its registration for every code covers this one.
     Covered,
@@ -30,17 +30,17 @@ enum Progress {
 
 /// Something that the host was asked for.
 #[derive(Debug)]
-struct Asked {
-    progress: Progress,
+struct HostRegistration {
+    progress: HostRegistrationState,
     by: BTreeSet<PeerId>,
 }
 
 /// A registration that makes sense.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct ClientRegistration {
     pub(super) to: RequestId,
     pub(super) codes: Vec<Status>,
-    pub(super) levels: Levels,
+    pub(super) levels: ClassFilter,
     pub(super) affected: Vec<Proc>,
 }
 
@@ -62,7 +62,7 @@ impl Want {
     }
 }
 
-impl Wish {
+impl ClientRegistration {
     fn wants(&self) -> impl Iterator<Item = Want> {
         let all = self.codes.is_empty().then_some(Want::All);
         all.into_iter()
@@ -72,9 +72,9 @@ impl Wish {
 
 /// A wish whose acknowledgement waits for the host.
 #[derive(Debug)]
-struct Waiting {
-    wish: Wish,
-    on: BTreeSet<DemandId>,
+struct PendingRegistration {
+    wish: ClientRegistration,
+    on: BTreeSet<HostRegistrationId>,
 }
 
 /// Codes to be asked for, or given back; with none, the demand for every code.
@@ -84,7 +84,7 @@ pub(super) type Codes = Vec<Status>;
 #[derive(Debug)]
 pub(super) enum DemandChange {
     /// It is to register for these codes.
-    Register(DemandId, Codes),
+    Register(HostRegistrationId, Codes),
     /// It need not register for these codes any more.
     Deregister(Codes),
 }
@@ -93,50 +93,50 @@ pub(super) enum DemandChange {
 #[derive(Debug)]
 pub(super) enum Granted {
     /// The host knows already.
-    Now(Wish),
+    Now(ClientRegistration),
     /// It has to be asked first: for these codes, if it was not asked yet.
-    Later(Option<(DemandId, Codes)>),
+    Later(Option<(HostRegistrationId, Codes)>),
 }
 
 /// What the host is asked for, and who waits for its answers.
 #[derive(Debug, Default)]
-pub(super) struct Demand {
-    asked: BTreeMap<Want, Asked>,
-    waiting: Vec<Waiting>,
+pub(super) struct HostRegistrations {
+    asked: BTreeMap<Want, HostRegistration>,
+    waiting: Vec<PendingRegistration>,
     next: u64,
 }
 
-impl Demand {
+impl HostRegistrations {
     /// Somebody wants events of the environment.
-    pub(super) fn want(&mut self, wish: Wish) -> Granted {
-        let (id, peer) = (DemandId(self.next), wish.to.peer);
+    pub(super) fn want(&mut self, wish: ClientRegistration) -> Granted {
+        let (id, peer) = (HostRegistrationId(self.next), wish.to.peer);
         let (mut new, mut on) = (Vec::new(), BTreeSet::new());
         let covers_all = self
             .asked
             .get(&Want::All)
-            .is_some_and(|all| all.progress == Progress::Standing);
+            .is_some_and(|all| all.progress == HostRegistrationState::Standing);
         for want in wish.wants() {
             let asked = self.asked.entry(want).or_insert_with(|| {
                 let progress = if covers_all {
-                    Progress::Covered
+                    HostRegistrationState::Covered
                 } else {
-                    Progress::Asked(id)
+                    HostRegistrationState::Asked(id)
                 };
                 new.extend((!covers_all).then_some(want));
-                Asked {
+                HostRegistration {
                     progress,
                     by: BTreeSet::new(),
                 }
             });
             asked.by.insert(peer);
-            if let Progress::Asked(id) = asked.progress {
+            if let HostRegistrationState::Asked(id) = asked.progress {
                 on.insert(id);
             }
         }
         if on.is_empty() {
             return Granted::Now(wish);
         }
-        self.waiting.push(Waiting { wish, on });
+        self.waiting.push(PendingRegistration { wish, on });
         if new.is_empty() {
             return Granted::Later(None);
         }
@@ -148,14 +148,14 @@ impl Demand {
     /// any more.
     pub(super) fn answered(
         &mut self,
-        id: DemandId,
+        id: HostRegistrationId,
         is_standing: bool,
-    ) -> (Vec<Wish>, Vec<DemandChange>) {
+    ) -> (Vec<ClientRegistration>, Vec<DemandChange>) {
         let mut unwanted = Vec::new();
-        let theirs = |asked: &Asked| asked.progress == Progress::Asked(id);
+        let theirs = |asked: &HostRegistration| asked.progress == HostRegistrationState::Asked(id);
         if is_standing {
             for (want, asked) in self.asked.iter_mut().filter(|(_, asked)| theirs(asked)) {
-                asked.progress = Progress::Standing;
+                asked.progress = HostRegistrationState::Standing;
                 if asked.by.is_empty() {
                     unwanted.push(*want);
                 }
@@ -197,7 +197,7 @@ impl Demand {
         codes: &BTreeSet<Status>,
     ) -> (Vec<RequestId>, Vec<DemandChange>) {
         let of_peer = self.waiting.extract_if(.., |waiting| {
-            waiting.wish.to.peer == peer && strike(&mut waiting.wish.codes, codes)
+            waiting.wish.to.peer == peer && remove_codes(&mut waiting.wish.codes, codes)
         });
         let idle = of_peer.map(|waiting| waiting.wish.to).collect();
         let unwanted: Vec<Want> = codes
@@ -212,7 +212,7 @@ impl Demand {
     /// besides. What nobody wants any more.
     pub(super) fn give_up(
         &mut self,
-        wish: &Wish,
+        wish: &ClientRegistration,
         keeps: impl Fn(Status) -> bool,
     ) -> Vec<DemandChange> {
         let peer = wish.to.peer;
@@ -252,10 +252,10 @@ impl Demand {
         let is_last = asked.by.remove(&peer) && asked.by.is_empty();
         let progress = asked.progress;
         // While the host has not answered it cannot be told to forget.
-        if is_last && !matches!(progress, Progress::Asked(_)) {
+        if is_last && !matches!(progress, HostRegistrationState::Asked(_)) {
             self.asked.remove(&want);
         }
-        is_last && progress == Progress::Standing
+        is_last && progress == HostRegistrationState::Standing
     }
 
     /// The host is told of what nobody wants any more. Where that is every code, it is asked before for those that were covered.
@@ -271,14 +271,14 @@ impl Demand {
     }
 
     fn ask_for_covered(&mut self) -> Option<DemandChange> {
-        let id = DemandId(self.next);
+        let id = HostRegistrationId(self.next);
         let mut uncovered = Vec::new();
         for (want, asked) in self
             .asked
             .iter_mut()
-            .filter(|(_, asked)| asked.progress == Progress::Covered)
+            .filter(|(_, asked)| asked.progress == HostRegistrationState::Covered)
         {
-            asked.progress = Progress::Asked(id);
+            asked.progress = HostRegistrationState::Asked(id);
             uncovered.push(*want);
         }
         if uncovered.is_empty() {
@@ -290,7 +290,7 @@ impl Demand {
 }
 
 /// Takes codes out of those of a registration, none meaning all (`Status::DEFAULT_HANDLER`). Whether nothing is left.
-pub(super) fn strike(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
+pub(super) fn remove_codes(asked: &mut Vec<Status>, codes: &BTreeSet<Status>) -> bool {
     if asked.is_empty() {
         return codes.contains(&Status::DEFAULT_HANDLER);
     }

@@ -1,10 +1,10 @@
 //! Connections that are catching up: those that have registered and are told what was kept, and those that read slowly. They
 //! are fed in batches, in the order in which events were spread.
-use super::{Action, Peer, PeerId, Server, Standing};
+use super::{Action, ConnectedPeer, ConnectionState, PeerId, ServerState};
 use crate::{
-    audience::{Aim, Coverage},
-    class::{Class, Head},
-    retained::{Chore, Claim, Next, Retained, Seq, Waits},
+    audience::{Coverage, EventTargets},
+    class::{Class, EventSummary},
+    retained::{DeliveryReason, NextRetained, Retained, Seq, SpillAction, Waits},
 };
 use peal_model::{Event, Info, KeyName, Value};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -47,7 +47,7 @@ impl Batch {
 }
 
 /// How a batch ended.
-enum Ended {
+enum BatchEnd {
     /// Everything was looked at.
     CaughtUp,
     /// It is full; this comes next.
@@ -56,15 +56,15 @@ enum Ended {
     Spilled(Seq),
 }
 
-impl Server {
+impl ServerState {
     /// The caller found the outbox of a connection (nearly) full. From now on events are kept for it instead of being
     /// delivered, until calls of [`Server::resume`] have brought it to the end of them: nobody who reads slowly loses events.
     /// Follows an [`Action::Pause`], unless the connection is catching up already or is heard no more.
-    pub fn behind(&mut self, peer: PeerId) -> Vec<Action> {
+    pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
         let uid = self
             .peers
             .get(&peer)
-            .filter(|peer| peer.standing == Standing::Active)
+            .filter(|peer| peer.standing == ConnectionState::Active)
             .map(|peer| peer.identity.uid);
         let is_new = uid.is_some_and(|uid| self.retained.fall_behind(peer, uid));
         if is_new {
@@ -132,13 +132,13 @@ impl Server {
         let (events, ended) = feeding.go_on(cursor);
         let ended = match ended {
             // It is fetched when what comes before it has been written.
-            Ended::Spilled(next) if !events.is_empty() => Ended::Full(next),
+            BatchEnd::Spilled(next) if !events.is_empty() => BatchEnd::Full(next),
             ended => ended,
         };
         let end = match ended {
-            Ended::CaughtUp => None,
-            Ended::Full(next) => Some((next, Waits::ForRoom, Action::Pause { peer: id })),
-            Ended::Spilled(next) => {
+            BatchEnd::CaughtUp => None,
+            BatchEnd::Full(next) => Some((next, Waits::ForRoom, Action::Pause { peer: id })),
+            BatchEnd::Spilled(next) => {
                 let events = feeding.spilled_from(next);
                 Some((
                     next,
@@ -168,8 +168,8 @@ impl Server {
                 .take_chores()
                 .into_iter()
                 .map(|chore| match chore {
-                    Chore::Spill(at, event) => Action::Spill { at, event },
-                    Chore::Forget(first, last) => Action::Forget { first, last },
+                    SpillAction::Spill(at, event) => Action::Spill { at, event },
+                    SpillAction::Forget(first, last) => Action::Forget { first, last },
                 }),
         );
         actions.extend(self.watches_ended());
@@ -180,7 +180,7 @@ impl Server {
 /// A batch in the making.
 struct Feeding<'a> {
     id: PeerId,
-    peer: &'a Peer,
+    peer: &'a ConnectedPeer,
     log: &'a mut Retained,
     batch: Batch,
     /// What was spilled and is here again; none: lost.
@@ -189,11 +189,11 @@ struct Feeding<'a> {
 
 impl Feeding<'_> {
     /// Takes events from here on, until the batch ends. They count as told.
-    fn go_on(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, Ended) {
+    fn go_on(&mut self, mut cursor: Seq) -> (Vec<Arc<Event>>, BatchEnd) {
         let mut events = Vec::new();
         while let Some(next) = self.log.next_for(self.id, &self.peer.proc, cursor) {
             if !self.batch.look() {
-                return (events, Ended::Full(next.at));
+                return (events, BatchEnd::Full(next.at));
             }
             cursor = next.at.next();
             let coverage = self.coverage(&next);
@@ -207,19 +207,19 @@ impl Feeding<'_> {
                     self.log.lose(self.id, &self.peer.proc, next.at);
                     continue;
                 }
-                (None, None) => return (events, Ended::Spilled(next.at)),
+                (None, None) => return (events, BatchEnd::Spilled(next.at)),
             };
             if !self.is_for_it(&next, coverage, &event) {
                 self.log.pass_by(self.id, next.at);
                 continue;
             }
             if !self.batch.take(next.bytes) {
-                return (events, Ended::Full(next.at));
+                return (events, BatchEnd::Full(next.at));
             }
             events.push(self.told_what_it_missed(&next.head, event));
             self.log.settle(self.id, &self.peer.proc, next.at);
         }
-        (events, Ended::CaughtUp)
+        (events, BatchEnd::CaughtUp)
     }
 
     /// The spilled events among those that come next, from this one on, as far as they fit into the batch.
@@ -244,11 +244,11 @@ impl Feeding<'_> {
     }
 
     /// Whether the connection is to be told of an event, as far as its head tells.
-    fn coverage(&self, next: &Next) -> Coverage {
+    fn coverage(&self, next: &NextRetained) -> Coverage {
         let reaches = match next.claim {
-            Claim::Entitled => true,
-            Claim::Ring(reach) => reach.includes(Some(self.peer.identity.uid)),
-            Claim::Told => false,
+            DeliveryReason::Entitled => true,
+            DeliveryReason::Ring(reach) => reach.includes(Some(self.peer.identity.uid)),
+            DeliveryReason::Told => false,
         };
         if reaches {
             self.peer.interests.coverage(&next.head)
@@ -258,19 +258,22 @@ impl Feeding<'_> {
     }
 
     /// The rest of the question, which takes the event itself.
-    fn is_for_it(&self, next: &Next, coverage: Coverage, event: &Event) -> bool {
-        let (is_meant, is_covered) = (next.claim == Claim::Entitled, coverage == Coverage::Covered);
+    fn is_for_it(&self, next: &NextRetained, coverage: Coverage, event: &Event) -> bool {
+        let (is_meant, is_covered) = (
+            next.claim == DeliveryReason::Entitled,
+            coverage == Coverage::Covered,
+        );
         if is_meant && is_covered {
             return true;
         }
-        let aim = Aim::of(event);
+        let aim = EventTargets::of(event);
         (is_meant || aim.is_meant_for(event, &self.peer.proc))
             && (is_covered || self.peer.interests.cover(&next.head, &aim))
     }
 
     /// The event, with how many others of its class were missed and not told of yet.
-    fn told_what_it_missed(&mut self, head: &Head, event: Arc<Event>) -> Arc<Event> {
-        let Peer {
+    fn told_what_it_missed(&mut self, head: &EventSummary, event: Arc<Event>) -> Arc<Event> {
+        let ConnectedPeer {
             proc, interests, ..
         } = self.peer;
         let missed = match head.class {

@@ -2,26 +2,26 @@
 //! where there are none, the hook's default decides at once.
 mod held;
 
-pub(super) use self::held::{Gate, Waiting};
-use self::held::{GateLoad, Held};
+pub(super) use self::held::{Gate, GatedOperation};
+use self::held::{GateLoad, GatedRequest};
 use super::{
-    Action, PeerId, Purpose, RequestId, Server, Settings, Upcall,
-    control::By,
-    demand::strike,
-    denial::{Asker, Denial, Refusal, deny},
-    events::Raising,
-    named::Named,
+    Action, PeerId, Purpose, RequestId, ServerState, Settings, Upcall,
+    control::ControlRequester,
+    demand::remove_codes,
+    denial::{Denial, DenialRecipient, DenialReply, deny},
+    events::RaiseRequest,
+    named::RequestTargets,
     weight::bytes_of,
 };
 use crate::{
     Time,
-    defaults::{self, Case, HookDefault, What},
+    defaults::{self, HookDefault, RuleRequest, RuleSubject},
     policy::{self, DecidedBy, Verdict},
-    reach::Reach,
+    reach::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, LogRequest, Matter, Nspace, Peer, PolicyRequest,
-    Proc, Request, Status, Target, UnixGroup, Value, key,
+    ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
+    Proc, Request, Status, TargetProc, UnixGroup, UserIdentity, Value, key,
 };
 use std::{collections::BTreeSet, mem, sync::Arc};
 
@@ -38,7 +38,7 @@ impl DecisionId {
 
 /// Whether somebody may connect.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Entrance {
+pub enum AdmissionCheck {
     /// They may.
     Open,
     /// They may not.
@@ -47,9 +47,9 @@ pub enum Entrance {
     Ask(DecisionId, Arc<PolicyRequest>),
 }
 
-impl Server {
+impl ServerState {
     /// Says as whom the server runs, and which hooks have policies.
-    pub fn guard(&mut self, server: Identity, policed: impl IntoIterator<Item = Hook>) {
+    pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
         self.gate.server = Some(server);
         self.gate.policed = policed.into_iter().collect();
     }
@@ -62,13 +62,13 @@ impl Server {
 
     /// Whether somebody of this name may connect who runs as `identity` and in these groups, and says this of itself. A tool asks about
     /// the jobs of its user, if any.
-    pub fn entrance(
+    pub fn check_admission(
         &mut self,
         kind: ConnectionKind,
         proc: &Proc,
-        (identity, groups): (Identity, Arc<[UnixGroup]>),
-        (peer, infos): (Peer, Vec<Info>),
-    ) -> Entrance {
+        (identity, groups): (UserIdentity, Arc<[UnixGroup]>),
+        (peer, infos): (PeerInfo, Vec<Info>),
+    ) -> AdmissionCheck {
         let about: Vec<Proc> = match kind {
             ConnectionKind::Client => vec![proc.clone()],
             ConnectionKind::Tool => {
@@ -79,7 +79,7 @@ impl Server {
                 own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
             }
         };
-        let (hook, matter) = (Hook::Connection, Matter::Connection(kind));
+        let (hook, matter) = (Hook::Connection, PolicySubject::Connection(kind));
         let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
         let request = PolicyRequest {
             groups,
@@ -101,7 +101,7 @@ impl Server {
             {
                 let (requester, identity, targets) = (request.requester, request.identity, about);
                 let decision = None;
-                return Entrance::Shut(Denial {
+                return AdmissionCheck::Shut(Denial {
                     hook,
                     requester,
                     identity,
@@ -115,22 +115,22 @@ impl Server {
             let id = self.gate.number();
             self.gate.add(load);
             self.gate.entering.insert(id, load);
-            return Entrance::Ask(id, Arc::new(request));
+            return AdmissionCheck::Ask(id, Arc::new(request));
         }
         let default = self.settings.defaults.of(hook);
         if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
             // Admission holds to the same rule whatever is granted, and has better words for it.
-            return Entrance::Open;
+            return AdmissionCheck::Open;
         }
         match policy::by_default(default, &request) {
-            Verdict::Granted { .. } => Entrance::Open,
+            Verdict::Granted { .. } => AdmissionCheck::Open,
             Verdict::Denied {
                 by,
                 status,
                 reasons,
             } => {
                 let (requester, identity, targets) = (request.requester, request.identity, about);
-                Entrance::Shut(Denial {
+                AdmissionCheck::Shut(Denial {
                     hook,
                     requester,
                     identity,
@@ -167,15 +167,15 @@ impl Server {
     }
 
     /// A request that names others: goes on, is held until its policies have decided, or is refused.
-    pub(super) fn enter(
+    pub(super) fn submit(
         &mut self,
         to: RequestId,
         source: Proc,
-        named: Named,
+        named: RequestTargets,
         request: Request,
         now: Time,
     ) -> Vec<Action> {
-        let by = By {
+        let by = ControlRequester {
             to,
             requester: Some(source.clone()),
             identity: self.identity_of(to.peer),
@@ -188,25 +188,25 @@ impl Server {
     pub(super) fn enter_as(
         &mut self,
         source: Proc,
-        by: By,
-        named: Named,
+        by: ControlRequester,
+        named: RequestTargets,
         request: Request,
     ) -> Vec<Action> {
         let to = by.to;
-        let Named { hook, procs, users } = named;
+        let RequestTargets { hook, procs, users } = named;
         let refusal = match request {
             Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => {
-                Refusal::Infos(to)
+                DenialReply::Infos(to)
             }
-            _ => Refusal::Status(to),
+            _ => DenialReply::Status(to),
         };
         let (requester, identity) = (by.requester.clone(), by.identity);
-        let asker = Asker::new(hook, Some(source.clone()), identity, refusal);
+        let asker = DenialRecipient::new(hook, Some(source.clone()), identity, refusal);
         if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
             let matter = if hook == Hook::Monitor {
-                Matter::Monitor
+                PolicySubject::Monitor
             } else {
-                Matter::JobControl
+                PolicySubject::JobControl
             };
             let question = self.question(matter, requester, identity, &procs);
             let (infos, directives, what) = match request {
@@ -218,7 +218,7 @@ impl Server {
                     (
                         Vec::new(),
                         directives,
-                        Waiting::Control {
+                        GatedOperation::Control {
                             by,
                             targets,
                             operation,
@@ -232,7 +232,7 @@ impl Server {
                 } => (
                     vec![monitor.clone()],
                     directives,
-                    Waiting::Monitor {
+                    GatedOperation::Monitor {
                         to,
                         source,
                         monitor,
@@ -243,7 +243,7 @@ impl Server {
                 request => (
                     Vec::new(),
                     vec![terminate()],
-                    Waiting::Abort {
+                    GatedOperation::Abort {
                         to,
                         source,
                         request,
@@ -267,11 +267,11 @@ impl Server {
         } else {
             self.targets(&procs)
         };
-        let what = What::Others {
+        let what = RuleSubject::Others {
             hook,
             users: &users,
         };
-        let case = Case {
+        let case = RuleRequest {
             requester: requester.as_ref(),
             identity,
             server: self.server(),
@@ -310,7 +310,7 @@ impl Server {
                 Request::Disconnect { procs, infos } => {
                     self.connect(Purpose::Disconnect, by, source, procs, &infos)
                 }
-                request => vec![Action::Host(Upcall::Request {
+                request => vec![Action::Upcall(Upcall::Request {
                     to,
                     source,
                     request,
@@ -322,7 +322,7 @@ impl Server {
     /// A log request: goes on, is held until its policies have decided, or is refused.
     pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
         let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
-        let question = self.question(Matter::Log, requester.clone(), identity, &[]);
+        let question = self.question(PolicySubject::Log, requester.clone(), identity, &[]);
         let (infos, directives) = (
             mem::take(&mut request.data),
             mem::take(&mut request.directives),
@@ -333,34 +333,34 @@ impl Server {
             directives,
             ..question
         };
-        let asker = Asker::new(hook, requester, identity, Refusal::Status(to));
-        self.judge(asked, asker, Waiting::Log { to, request })
+        let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Status(to));
+        self.judge(asked, asker, GatedOperation::Log { to, request })
     }
 
     /// An event of a client or of a tenant's handler: is spread, held until its policies have decided, or refused.
     pub(super) fn enter_event(
         &mut self,
-        raising: Raising,
+        raising: RaiseRequest,
         mut event: Event,
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
     ) -> Vec<Action> {
-        let matter = Matter::Event {
+        let matter = PolicySubject::Event {
             code: event.code,
             range: event.range,
         };
         let targets = event.custom_targets().unwrap_or_default();
         let question = self.question(matter, event.source.clone(), identity, &targets);
         let (refusal, groups) = match raising {
-            Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
-            Raising::Handler(_) => (Refusal::Silent, Arc::default()),
+            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
         let request = PolicyRequest {
             groups,
             infos: mem::take(&mut event.infos),
             ..question
         };
-        let asker = Asker::new(Hook::Event, event.source.clone(), identity, refusal);
-        self.judge(request, asker, Waiting::Event { raising, event })
+        let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
+        self.judge(request, asker, GatedOperation::Event { raising, event })
     }
 
     /// A registration for events: goes on, or is held until the policies for events have decided.
@@ -376,23 +376,28 @@ impl Server {
             return self.register(to, codes, &directives);
         }
         let identity = self.identity_of(to.peer);
-        let question = self.question(Matter::Registration, Some(source.clone()), identity, &[]);
+        let question = self.question(
+            PolicySubject::Registration,
+            Some(source.clone()),
+            identity,
+            &[],
+        );
         let request = PolicyRequest {
             groups: self.groups_of(to.peer),
             codes: codes.clone(),
             directives,
             ..question
         };
-        let asker = Asker::new(hook, Some(source), identity, Refusal::Status(to));
-        self.ask(request, asker, Waiting::Registration { to, codes })
+        let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
+        self.ask(request, asker, GatedOperation::Registration { to, codes })
     }
 
     /// Has this decided by the policies of its hook or, where there are none, by the default.
     pub(super) fn judge(
         &mut self,
         request: PolicyRequest,
-        asker: Asker,
-        what: Waiting,
+        asker: DenialRecipient,
+        what: GatedOperation,
     ) -> Vec<Action> {
         if self.gate.policed.contains(&asker.hook) {
             return self.ask(request, asker, what);
@@ -400,7 +405,7 @@ impl Server {
         let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
         let asker = asker.about(&request.targets);
         self.conclude(
-            Held {
+            GatedRequest {
                 asker,
                 bytes: 0,
                 what,
@@ -412,8 +417,8 @@ impl Server {
     pub(super) fn ask(
         &mut self,
         request: PolicyRequest,
-        asker: Asker,
-        what: Waiting,
+        asker: DenialRecipient,
+        what: GatedOperation,
     ) -> Vec<Action> {
         let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
         if self.is_full(
@@ -428,8 +433,8 @@ impl Server {
         let id = self.gate.number();
         self.gate.hold(
             id,
-            Held {
-                asker: Asker {
+            GatedRequest {
+                asker: DenialRecipient {
                     decision: Some(id),
                     ..asker
                 },
@@ -454,7 +459,7 @@ impl Server {
 
     /// A job takes this name from whoever had it: what they wait for is denied, lest it be done in the job's name.
     pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
-        let of_them = |held: &Held| {
+        let of_them = |held: &GatedRequest| {
             held.asker
                 .requester
                 .as_ref()
@@ -477,9 +482,9 @@ impl Server {
     pub(super) fn strike_held(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> Vec<RequestId> {
         let mut idle = Vec::new();
         for (id, held) in &mut self.gate.held {
-            if let Waiting::Registration { to, codes: asked } = &mut held.what
+            if let GatedOperation::Registration { to, codes: asked } = &mut held.what
                 && to.peer == peer
-                && strike(asked, codes)
+                && remove_codes(asked, codes)
             {
                 idle.push((*id, *to));
             }
@@ -490,8 +495,7 @@ impl Server {
 
     /// A connection is heard no more: it is registered for nothing, whatever is decided.
     pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
-        let theirs =
-            |held: &Held| matches!(&held.what, Waiting::Registration { to, .. } if to.peer == peer);
+        let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
         let theirs: Vec<DecisionId> = self
             .gate
             .held
@@ -504,8 +508,8 @@ impl Server {
             .for_each(|id| drop(self.gate.release(id)));
     }
 
-    fn conclude(&mut self, held: Held, verdict: Verdict) -> Vec<Action> {
-        let Held { asker, what, .. } = held;
+    fn conclude(&mut self, held: GatedRequest, verdict: Verdict) -> Vec<Action> {
+        let GatedRequest { asker, what, .. } = held;
         let (by, amended, range, data, answer) = match verdict {
             Verdict::Granted {
                 by,
@@ -521,32 +525,32 @@ impl Server {
             }
         };
         match what {
-            Waiting::Control { by, targets, .. } => self.control(by, &targets, amended),
-            Waiting::Provision(id) => self.provided(id, answer),
-            Waiting::Abort {
+            GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
+            GatedOperation::Provision(id) => self.provided(id, answer),
+            GatedOperation::Abort {
                 to,
                 source,
                 request,
-            } => vec![Action::Host(Upcall::Request {
+            } => vec![Action::Upcall(Upcall::Request {
                 to,
                 source,
                 request,
             })],
-            Waiting::Monitor {
+            GatedOperation::Monitor {
                 to,
                 source,
                 monitor,
                 error,
             } => self.monitor(to, source, monitor, error, amended),
-            Waiting::Registration { to, codes } => self.register(to, codes, &amended),
-            Waiting::Log { to, mut request } => {
+            GatedOperation::Registration { to, codes } => self.register(to, codes, &amended),
+            GatedOperation::Log { to, mut request } => {
                 (request.data, request.directives) = (data.unwrap_or_default(), amended);
                 vec![Action::Log {
                     to: Some(to),
                     request: Arc::new(request),
                 }]
             }
-            Waiting::Event { raising, mut event } => {
+            GatedOperation::Event { raising, mut event } => {
                 event.infos = amended;
                 event.range = range.unwrap_or(event.range);
                 // What a policy made of it must be an event still.
@@ -555,7 +559,7 @@ impl Server {
                         "as amended, it is no event that could be raised",
                     )];
                     return deny(
-                        Asker {
+                        DenialRecipient {
                             decision: None,
                             ..asker
                         },
@@ -567,15 +571,15 @@ impl Server {
                     );
                 }
                 let reach = match (by, self.settings.defaults.of(Hook::Event)) {
-                    (DecidedBy::Default, HookDefault::BuiltIn) => Reach::of(asker.identity),
-                    _ => Reach::Everybody,
+                    (DecidedBy::Default, HookDefault::BuiltIn) => UserScope::of(asker.identity),
+                    _ => UserScope::Everybody,
                 };
                 self.enter_invitation(raising, event, reach, asker.identity)
             }
-            Waiting::Group(asked) => self.grouped(asked, amended),
-            Waiting::Spawn(spawning) => vec![spawning.granted(amended)],
+            GatedOperation::Group(asked) => self.grouped(asked, amended),
+            GatedOperation::Spawn(spawning) => vec![spawning.granted(amended)],
             // Its infos were decided about before.
-            Waiting::Invitation {
+            GatedOperation::Invitation {
                 raising,
                 event,
                 reach,
@@ -584,7 +588,7 @@ impl Server {
     }
 
     /// What was to be done to procs or nodes is denied, and on record as that.
-    fn control_is_denied(&mut self, what: &Waiting, verdict: &Verdict) -> Vec<Action> {
+    fn control_is_denied(&mut self, what: &GatedOperation, verdict: &Verdict) -> Vec<Action> {
         let Verdict::Denied {
             reasons, status, ..
         } = verdict
@@ -592,7 +596,7 @@ impl Server {
             return Vec::new();
         };
         match what {
-            Waiting::Control {
+            GatedOperation::Control {
                 by,
                 targets,
                 operation,
@@ -604,16 +608,16 @@ impl Server {
                 self.control_denied(by, operation.clone(), targets, &words.join("; "));
                 Vec::new()
             }
-            Waiting::Provision(id) => self.not_provided(*id, *status, reasons),
+            GatedOperation::Provision(id) => self.not_provided(*id, *status, reasons),
             _ => Vec::new(),
         }
     }
 
     pub(super) fn question(
         &self,
-        matter: Matter,
+        matter: PolicySubject,
         requester: Option<Proc>,
-        identity: Option<Identity>,
+        identity: Option<UserIdentity>,
         procs: &[Proc],
     ) -> PolicyRequest {
         let (server, targets) = (self.server(), self.targets(procs));
@@ -634,17 +638,17 @@ impl Server {
         }
     }
 
-    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<Target> {
+    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<TargetProc> {
         procs
             .iter()
-            .map(|proc| Target {
+            .map(|proc| TargetProc {
                 proc: proc.clone(),
                 owner: self.identity(proc),
             })
             .collect()
     }
 
-    pub(super) fn server(&self) -> Identity {
+    pub(super) fn server(&self) -> UserIdentity {
         self.gate.server.unwrap_or(NOBODY)
     }
 
@@ -657,13 +661,13 @@ impl Server {
     }
 
     /// As whom a client runs.
-    pub(super) fn identity_of(&self, peer: PeerId) -> Option<Identity> {
+    pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
         self.peers.get(&peer).map(|peer| peer.identity)
     }
 }
 
 /// A user that the kernel gives to nobody.
-const NOBODY: Identity = Identity {
+const NOBODY: UserIdentity = UserIdentity {
     uid: u32::MAX,
     gid: u32::MAX,
 };

@@ -1,34 +1,34 @@
 //! Requests and events about groups before their policies. Whoever is refused a part in a group is not the only one who is told.
 use super::{
-    Action, RequestId, Server,
-    denial::{Asker, Refusal, deny},
-    events::Raising,
-    gate::Waiting,
+    Action, RequestId, ServerState,
+    denial::{DenialRecipient, DenialReply, deny},
+    events::RaiseRequest,
+    gate::GatedOperation,
     groups::each_job,
 };
 use crate::{
     Time,
-    defaults::{self, Case, What},
+    defaults::{self, RuleRequest, RuleSubject},
     group::{self, GroupKey, GroupName},
     policy::Verdict,
-    reach::Reach,
+    reach::UserScope,
 };
 use peal_model::{
-    Event, GroupKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Request, Status,
-    Text, Value, code, key,
+    Event, GroupOperationKind, Hook, Info, Infos, PolicyRequest, PolicySubject, Proc, Request,
+    Status, Text, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
 
 /// A construct or destruct about which policies decide.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct GatedGroupCall {
     to: RequestId,
     source: Proc,
     request: Request,
     at: Time,
 }
 
-impl Server {
+impl ServerState {
     /// A construct or destruct: goes on, is held until its policies have decided, or is refused.
     pub(super) fn enter_group(
         &mut self,
@@ -39,19 +39,19 @@ impl Server {
     ) -> Vec<Action> {
         let identity = self.identity_of(to.peer);
         let requester = Some(source.clone());
-        let asker = Asker::new(Hook::Group, requester, identity, Refusal::Status(to));
+        let asker = DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
         if self.gate.policed.contains(&Hook::Group) {
             let Some((kind, name, procs)) = self.about_group(&source, &request) else {
                 return Vec::new();
             };
-            let asked = Asked {
+            let asked = GatedGroupCall {
                 to,
                 source,
                 request,
                 at,
             };
             let question = self.question(
-                Matter::Group(kind),
+                PolicySubject::Group(kind),
                 asker.requester.clone(),
                 identity,
                 &procs,
@@ -67,14 +67,14 @@ impl Server {
                 directives,
                 ..question
             };
-            return self.ask(question, asker, Waiting::Group(asked));
+            return self.ask(question, asker, GatedOperation::Group(asked));
         }
         // Whose a job is holds for all of its procs, and whoever is in a group of the user's is the user's.
         match self.group_by_default(&asker, &jobs_named(&request)) {
             Ok(()) => self.group(to, source, request, at),
             Err(verdict) => self.denied(
                 asker.about(&self.targets(&jobs_named(&request))),
-                Waiting::Group(Asked {
+                GatedOperation::Group(GatedGroupCall {
                     to,
                     source,
                     request,
@@ -88,23 +88,27 @@ impl Server {
     /// An event that may be raised: goes on, or, where procs form a group by it, is held or refused as a request about that is.
     pub(super) fn enter_invitation(
         &mut self,
-        raising: Raising,
+        raising: RaiseRequest,
         event: Event,
-        reach: Reach,
-        identity: Option<Identity>,
+        reach: UserScope,
+        identity: Option<UserIdentity>,
     ) -> Vec<Action> {
         let Some(kind) = kind_of(&event) else {
             return self.permitted(raising, event, reach);
         };
         let procs = named_in(&event);
         let (refusal, groups) = match raising {
-            Raising::Client(to, _) => (Refusal::Status(to), self.groups_of(to.peer)),
-            Raising::Handler(_) => (Refusal::Silent, Arc::default()),
+            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
         };
-        let asker = Asker::new(Hook::Group, event.source.clone(), identity, refusal);
+        let asker = DenialRecipient::new(Hook::Group, event.source.clone(), identity, refusal);
         if self.gate.policed.contains(&Hook::Group) {
-            let question =
-                self.question(Matter::Group(kind), event.source.clone(), identity, &procs);
+            let question = self.question(
+                PolicySubject::Group(kind),
+                event.source.clone(),
+                identity,
+                &procs,
+            );
             let group_name = match event.infos.value_of(key::PMIX_GROUP_ID) {
                 Some(Value::String(Some(name))) => Some(name.to_string()),
                 _ => None,
@@ -118,7 +122,7 @@ impl Server {
             return self.ask(
                 question,
                 asker,
-                Waiting::Invitation {
+                GatedOperation::Invitation {
                     raising,
                     event,
                     reach,
@@ -129,7 +133,7 @@ impl Server {
             Ok(()) => self.permitted(raising, event, reach),
             Err(verdict) => self.denied(
                 asker.about(&self.targets(&procs)),
-                Waiting::Invitation {
+                GatedOperation::Invitation {
                     raising,
                     event,
                     reach,
@@ -140,8 +144,8 @@ impl Server {
     }
 
     /// A construct or destruct was granted, with these directives.
-    pub(super) fn grouped(&mut self, asked: Asked, amended: Vec<Info>) -> Vec<Action> {
-        let Asked {
+    pub(super) fn grouped(&mut self, asked: GatedGroupCall, amended: Vec<Info>) -> Vec<Action> {
+        let GatedGroupCall {
             to,
             source,
             mut request,
@@ -156,7 +160,12 @@ impl Server {
     }
 
     /// Something is denied: whoever asked is told, and those who wait for it in a group.
-    pub(super) fn denied(&mut self, asker: Asker, what: Waiting, verdict: Verdict) -> Vec<Action> {
+    pub(super) fn denied(
+        &mut self,
+        asker: DenialRecipient,
+        what: GatedOperation,
+        verdict: Verdict,
+    ) -> Vec<Action> {
         let Verdict::Denied {
             status, reasons, ..
         } = &verdict
@@ -164,21 +173,21 @@ impl Server {
             return Vec::new();
         };
         match what {
-            Waiting::Group(Asked {
+            GatedOperation::Group(GatedGroupCall {
                 to,
                 source,
                 request,
                 at,
             }) => {
-                let refusal = group::Refusal {
+                let refusal = group::GroupRefusal {
                     proc: source,
                     status: *status,
                     reasons: reasons.clone(),
                 };
                 // It is on record before anybody is told.
                 let mut actions = deny(
-                    Asker {
-                        refusal: Refusal::Silent,
+                    DenialRecipient {
+                        refusal: DenialReply::Silent,
                         ..asker
                     },
                     verdict,
@@ -186,7 +195,7 @@ impl Server {
                 actions.extend(self.refuse_group(to, request, refusal, at));
                 actions
             }
-            Waiting::Invitation {
+            GatedOperation::Invitation {
                 raising,
                 mut event,
                 reach,
@@ -195,10 +204,10 @@ impl Server {
                 let mut actions = deny(asker, verdict);
                 if let Some(code) = instead_of(event.code) {
                     let allowance = match raising {
-                        Raising::Client(..) => self.settings.allowance,
-                        Raising::Handler(allowance) => allowance,
+                        RaiseRequest::Client(..) => self.settings.allowance,
+                        RaiseRequest::Handler(allowance) => allowance,
                     };
-                    actions.extend(self.spread(
+                    actions.extend(self.distribute(
                         Arc::new(Event { code, ..event }),
                         reach,
                         allowance,
@@ -211,16 +220,16 @@ impl Server {
     }
 
     /// What holds for groups where no policy decides.
-    fn group_by_default(&self, asker: &Asker, procs: &[Proc]) -> Result<(), Verdict> {
+    fn group_by_default(&self, asker: &DenialRecipient, procs: &[Proc]) -> Result<(), Verdict> {
         let targets = self.targets(procs);
         let (requester, identity, server) =
             (asker.requester.as_ref(), asker.identity, self.server());
-        let case = Case {
+        let case = RuleRequest {
             requester,
             identity,
             server,
             targets: &targets,
-            what: What::Group,
+            what: RuleSubject::Group,
         };
         Ok(defaults::decide(
             self.settings.defaults.of(Hook::Group),
@@ -233,7 +242,7 @@ impl Server {
         &self,
         source: &Proc,
         request: &Request,
-    ) -> Option<(GroupKind, Option<Text>, Vec<Proc>)> {
+    ) -> Option<(GroupOperationKind, Option<Text>, Vec<Proc>)> {
         match request {
             Request::GroupConstruct {
                 group,
@@ -245,7 +254,7 @@ impl Server {
                     .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
                 let added = added.filter_map(|info| info.value.as_procs()).flatten();
                 let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
-                Some((GroupKind::Construct, group.clone(), procs))
+                Some((GroupOperationKind::Construct, group.clone(), procs))
             }
             // Not every release says whom its group has.
             Request::GroupDestruct { group, members, .. } => {
@@ -257,7 +266,7 @@ impl Server {
                     .as_ref()
                     .and_then(|name| self.groups.members(&key(name)));
                 Some((
-                    GroupKind::Destruct,
+                    GroupOperationKind::Destruct,
                     group.clone(),
                     known.unwrap_or_else(|| members.clone()),
                 ))
@@ -314,12 +323,14 @@ pub(super) fn is_formed(event: &Event) -> bool {
 }
 
 /// What procs do by an event who form a group by themselves.
-fn kind_of(event: &Event) -> Option<GroupKind> {
+fn kind_of(event: &Event) -> Option<GroupOperationKind> {
     match event.code {
-        code::PMIX_GROUP_INVITED => Some(GroupKind::Invite),
-        code::PMIX_GROUP_INVITE_ACCEPTED => Some(GroupKind::Join),
+        code::PMIX_GROUP_INVITED => Some(GroupOperationKind::Invite),
+        code::PMIX_GROUP_INVITE_ACCEPTED => Some(GroupOperationKind::Join),
         // Who says that a group is there has it formed.
-        code::PMIX_GROUP_CONSTRUCT_COMPLETE if is_formed(event) => Some(GroupKind::Construct),
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE if is_formed(event) => {
+            Some(GroupOperationKind::Construct)
+        }
         _ => None,
     }
 }

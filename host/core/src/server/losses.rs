@@ -1,6 +1,6 @@
 //! Connections that were lost, told of together: of a node that fails everybody hears once, and not of each proc.
-use super::{Action, Server};
-use crate::{Time, reach::Reach};
+use super::{Action, ServerState};
+use crate::{Time, reach::UserScope};
 use peal_model::{Event, Info, Nspace, Proc, Range, Value, code, key};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -38,7 +38,7 @@ impl Losses {
     }
 }
 
-impl Server {
+impl ServerState {
     /// A proc is gone without having left in order: it is told of when the window that its loss opened is over, or the one
     /// that was open.
     pub(super) fn lose(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
@@ -72,7 +72,7 @@ impl Server {
     /// The host has been told, and its handlers see it; the other procs hear of it when the host knows how each proc ended.
     fn lost_together(&self, procs: &[Proc]) -> Vec<Action> {
         let tell = |procs: &[Proc]| {
-            let reach = Reach::of(procs.first().and_then(|proc| self.identity(proc)));
+            let reach = UserScope::of(procs.first().and_then(|proc| self.identity(proc)));
             Action::Chain {
                 event: Arc::new(lost_connections(procs)),
                 reach,

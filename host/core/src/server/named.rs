@@ -3,7 +3,7 @@ use peal_model::{Hook, Info, Infos, Nspace, Proc, Query, Request, Value, key};
 
 /// Whom a request names.
 #[derive(Debug)]
-pub(super) struct Named {
+pub(super) struct RequestTargets {
     /// The hook that it falls under.
     pub(super) hook: Hook,
     /// Procs and jobs.
@@ -12,17 +12,17 @@ pub(super) struct Named {
     pub(super) users: Vec<u32>,
 }
 
-impl Named {
-    fn procs(hook: Hook, procs: Vec<Proc>) -> Option<Named> {
-        Some(Named {
+impl RequestTargets {
+    fn procs(hook: Hook, procs: Vec<Proc>) -> Option<RequestTargets> {
+        Some(RequestTargets {
             hook,
             procs,
             users: Vec::new(),
         })
     }
 
-    fn users(hook: Hook, users: Vec<u32>) -> Option<Named> {
-        Some(Named {
+    fn users(hook: Hook, users: Vec<u32>) -> Option<RequestTargets> {
+        Some(RequestTargets {
             hook,
             procs: Vec::new(),
             users,
@@ -32,19 +32,21 @@ impl Named {
 
 /// Whom a request of `source` names; nothing for one that is about its requester alone, and for events, logs, groups and
 /// what is spawned, which have ways of their own.
-pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
+pub(super) fn by(request: &Request, source: &Proc) -> Option<RequestTargets> {
     match request {
         Request::JobControl { targets, .. } if targets.is_empty() => {
-            Named::procs(Hook::JobControl, vec![Proc::all(source.nspace.clone())])
+            RequestTargets::procs(Hook::JobControl, vec![Proc::all(source.nspace.clone())])
         }
-        Request::JobControl { targets, .. } => Named::procs(Hook::JobControl, targets.clone()),
+        Request::JobControl { targets, .. } => {
+            RequestTargets::procs(Hook::JobControl, targets.clone())
+        }
         // A proc may abort its own job.
         Request::Abort { targets, .. }
             if targets.iter().all(|target| target.nspace == source.nspace) =>
         {
             None
         }
-        Request::Abort { targets, .. } => Named::procs(Hook::JobControl, targets.clone()),
+        Request::Abort { targets, .. } => RequestTargets::procs(Hook::JobControl, targets.clone()),
         Request::Monitor {
             monitor,
             directives,
@@ -54,20 +56,24 @@ pub(super) fn by(request: &Request, source: &Proc) -> Option<Named> {
                 .into_iter()
                 .chain(directives)
                 .filter_map(|info| info.value.as_procs());
-            Named::procs(Hook::Monitor, watched.flatten().collect())
+            RequestTargets::procs(Hook::Monitor, watched.flatten().collect())
         }
         Request::Connect { procs, .. } | Request::Disconnect { procs, .. } => {
-            Named::procs(Hook::Group, procs.clone())
+            RequestTargets::procs(Hook::Group, procs.clone())
         }
         Request::Query { queries } => {
-            Named::procs(Hook::Query, queries.iter().flat_map(asked_about).collect())
+            RequestTargets::procs(Hook::Query, queries.iter().flat_map(asked_about).collect())
         }
         Request::IofPull { sources: procs, .. } | Request::IofPush { targets: procs, .. } => {
-            Named::procs(Hook::Query, procs.clone())
+            RequestTargets::procs(Hook::Query, procs.clone())
         }
-        Request::Publish { uid, infos } => Named::users(Hook::Publish, users(*uid, infos)),
-        Request::Unpublish { uid, infos, .. } => Named::users(Hook::Publish, users(*uid, infos)),
-        Request::Lookup { uid, infos, .. } => Named::users(Hook::Lookup, users(*uid, infos)),
+        Request::Publish { uid, infos } => RequestTargets::users(Hook::Publish, users(*uid, infos)),
+        Request::Unpublish { uid, infos, .. } => {
+            RequestTargets::users(Hook::Publish, users(*uid, infos))
+        }
+        Request::Lookup { uid, infos, .. } => {
+            RequestTargets::users(Hook::Lookup, users(*uid, infos))
+        }
         _ => None,
     }
 }

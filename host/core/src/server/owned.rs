@@ -1,19 +1,21 @@
 //! What hosted modules ask for once their call has returned, as whoever they belong to.
-use super::{Action, PeerId, RequestId, Server, control::By, named::Named};
+use super::{
+    Action, PeerId, RequestId, ServerState, control::ControlRequester, named::RequestTargets,
+};
 use crate::{Time, owner::Owner};
-use peal_model::{Hook, Identity, Info, LogRequest, Nspace, Proc, Request, key, rank};
+use peal_model::{Hook, Info, LogRequest, Nspace, Proc, Request, UserIdentity, key, rank};
 
 /// The site's modules, where somebody must have a name. No job can have this one.
 const SITE: &str = "site@peal";
 
 /// As whom an owner's modules act.
-struct Actor {
+struct ModulePrincipal {
     /// What policies are told; none for the site.
     requester: Option<Proc>,
     /// What the host environment is told.
     source: Proc,
     /// Nobody may do nothing.
-    identity: Identity,
+    identity: UserIdentity,
 }
 
 impl Owner {
@@ -29,7 +31,7 @@ impl Owner {
     }
 }
 
-impl Server {
+impl ServerState {
     /// A module of this owner wants procs controlled. The number is the one that it was told. Where that becomes something to be told,
     /// it is an answer to [`PeerId::MODULES`] under that number.
     pub fn control_for(
@@ -40,7 +42,7 @@ impl Server {
         directives: Vec<Info>,
         now: Time,
     ) -> Vec<Action> {
-        let Some(Actor {
+        let Some(ModulePrincipal {
             requester,
             source,
             identity,
@@ -49,7 +51,7 @@ impl Server {
             return Vec::new();
         };
         let to = answer_to(number);
-        let by = By {
+        let by = ControlRequester {
             to,
             requester,
             identity: Some(identity),
@@ -60,7 +62,7 @@ impl Server {
         } else {
             targets.clone()
         };
-        let named = Named {
+        let named = RequestTargets {
             hook: Hook::JobControl,
             procs,
             users: Vec::new(),
@@ -80,7 +82,7 @@ impl Server {
         mut data: Vec<Info>,
         mut directives: Vec<Info>,
     ) -> Vec<Action> {
-        let Some(Actor {
+        let Some(ModulePrincipal {
             requester,
             identity,
             ..
@@ -113,7 +115,7 @@ impl Server {
     }
 
     /// As whom this owner's modules act; nobody for a tenant without a job.
-    fn actor(&self, owner: &Owner) -> Option<Actor> {
+    fn actor(&self, owner: &Owner) -> Option<ModulePrincipal> {
         let identity = match owner {
             Owner::Site => self.server(),
             Owner::User(uid) => {
@@ -124,7 +126,7 @@ impl Server {
                     .spec
                     .identity
                     .gid;
-                Identity { uid: *uid, gid }
+                UserIdentity { uid: *uid, gid }
             }
             Owner::Namespace(nspace) => {
                 let spec = &self.jobs.get(nspace)?.spec;
@@ -133,7 +135,7 @@ impl Server {
         };
         let requester = owner.speaks_as();
         let site = || Some(Proc::new(Nspace::new(SITE).ok()?, rank::PMIX_RANK_UNDEF));
-        Some(Actor {
+        Some(ModulePrincipal {
             source: requester.clone().or_else(site)?,
             requester,
             identity,

@@ -1,10 +1,10 @@
 //! Who is where, and what is known of somebody anew: asked for by clients of 5.0 and later, about jobs that they may see.
-use super::{Action, RequestId, Server, reply};
+use super::{Action, RequestId, ServerState, reply};
 use crate::job::{self, Job};
 use peal_model::{Nspace, Proc, Reply, Text, code};
 use std::collections::BTreeSet;
 
-impl Server {
+impl ServerState {
     /// All that is known of a proc, or of a job for its wildcard rank.
     pub(super) fn refresh(&mut self, to: RequestId, source: &Proc, proc: &Proc) -> Vec<Action> {
         if !self.may_see(source, &proc.nspace) {

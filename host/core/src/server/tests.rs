@@ -18,13 +18,13 @@ use std::time::Duration;
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");
-const WHO: Identity = Identity {
+const WHO: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
 
 struct Stage {
-    server: Server,
+    server: ServerState,
     peers: Vec<PeerId>,
     tag: u32,
     now: Time,
@@ -33,7 +33,7 @@ struct Stage {
 impl Stage {
     /// A server with a job of that many procs, all connected.
     fn of(size: u32) -> Stage {
-        let mut server = Server::new(Settings {
+        let mut server = ServerState::new(Settings {
             max_put_bytes: 1000,
             event_cache: 3,
             max_event_bytes: 1000,
@@ -127,9 +127,9 @@ impl Stage {
 }
 
 /// The host environment takes every registration at once.
-fn with_willing_host(server: &mut Server, actions: Vec<Action>) -> Vec<Action> {
+fn with_willing_host(server: &mut ServerState, actions: Vec<Action>) -> Vec<Action> {
     let answer = |action| match action {
-        Action::Host(Upcall::RegisterEvents { id, .. }) => server.host_registered(id, Ok(())),
+        Action::Upcall(Upcall::RegisterEvents { id, .. }) => server.host_registered(id, Ok(())),
         action => vec![action],
     };
     actions.into_iter().flat_map(answer).collect()
@@ -140,10 +140,10 @@ fn nspace() -> Nspace {
 }
 
 /// What other servers bring to a fence of this one alone.
-fn nothing() -> Brought {
-    Brought {
+fn nothing() -> FenceContribution {
+    FenceContribution {
         data: Vec::new(),
-        attendance: Attendance::Full,
+        attendance: Completeness::Full,
     }
 }
 
@@ -206,7 +206,7 @@ fn who_is_not_registered_is_refused_with_the_reason() {
         server.admit(&proc(1), WHO).unwrap_err().to_string(),
         "job:1 does not exist: ranks go from 0 to 0"
     );
-    let found = Identity { uid: 1, gid: 100 };
+    let found = UserIdentity { uid: 1, gid: 100 };
     assert_eq!(
         server.admit(&proc(0), found).unwrap_err().to_string(),
         "job:0 belongs to user 1000 and group 100, the connection to user 1 and group 100"
@@ -215,18 +215,18 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 
 #[test]
 fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(Settings {
         max_clones: 2,
         ..Settings::default()
     });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let (first, told) = server.admit(&proc(0), WHO).unwrap();
-    assert_eq!(told, [Action::Host(Upcall::ClientConnected(proc(0)))]);
+    assert_eq!(told, [Action::Upcall(Upcall::ClientConnected(proc(0)))]);
     let (clone, told) = server.admit(&proc(0), WHO).unwrap();
     assert!(told.is_empty());
     assert!(matches!(
         server.admit(&proc(0), WHO),
-        Err(Refusal::TooManyClones { max: 2, .. })
+        Err(ConnectionRefusal::TooManyClones { max: 2, .. })
     ));
     let finalize = server.request(
         RequestId {
@@ -242,12 +242,12 @@ fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
         "a clone that leaves does not end the proc"
     );
     assert!(server.disconnected(clone, Time(0)).is_empty());
-    assert_eq!(server.life(&proc(0)), Some(Life::Connected(1)));
+    assert_eq!(server.life(&proc(0)), Some(ProcPhase::Connected(1)));
     assert!(!server.disconnected(first, Time(0)).is_empty());
-    assert_eq!(server.life(&proc(0)), Some(Life::Lost));
+    assert_eq!(server.life(&proc(0)), Some(ProcPhase::Lost));
     assert!(matches!(
         server.admit(&proc(0), WHO),
-        Err(Refusal::Ended(_))
+        Err(ConnectionRefusal::Ended(_))
     ));
 }
 
@@ -535,7 +535,7 @@ fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_to
         status(&stage.notify(0, -3001, Range::Global, text(2000))),
         code::PMIX_ERR_OUT_OF_RESOURCE
     );
-    stage.server = Server::new(Settings {
+    stage.server = ServerState::new(Settings {
         event_cache_bytes: 1500,
         ..Settings::default()
     });
@@ -640,7 +640,7 @@ fn deregistered_codes_and_finalized_clients_hear_nothing() {
 
 #[test]
 fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(Settings {
         max_registrations: 8,
         ..Settings::default()
     });
@@ -728,7 +728,7 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
             .is_empty()
     );
     let actions = stage.server.disconnected(stage.peers[2], Time(0));
-    assert!(actions.contains(&Action::Host(Upcall::ClientLost(proc(2)))));
+    assert!(actions.contains(&Action::Upcall(Upcall::ClientLost(proc(2)))));
     assert!(
         actions
             .iter()
@@ -794,7 +794,7 @@ fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
 
 #[test]
 fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
-    let mut server = Server::new(Settings::default());
+    let mut server = ServerState::new(Settings::default());
     server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
     let (peer, _) = server.admit(&proc(0), WHO).unwrap();
     let request = |tag| RequestId { peer, tag };
@@ -821,7 +821,7 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
     );
     assert!(matches!(
         server.admit(&proc(1), WHO),
-        Err(Refusal::Ended(_))
+        Err(ConnectionRefusal::Ended(_))
     ));
 }
 
@@ -831,7 +831,7 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     let (to, actions) = stage.ask(0, Request::FabricUpdate { index: 1 });
     assert!(matches!(
         &actions[..],
-        [Action::Host(Upcall::Request { .. })]
+        [Action::Upcall(Upcall::Request { .. })]
     ));
     let answer = stage
         .server
@@ -876,9 +876,9 @@ fn what_handlers_raise_carries_the_allowance_it_was_given() {
         given(
             &stage
                 .server
-                .raise(event, Raiser::Site, Allowance(7))
+                .raise(event, RaisingOwner::Site, EventBudget(7))
                 .unwrap()
         ),
-        Allowance(7)
+        EventBudget(7)
     );
 }

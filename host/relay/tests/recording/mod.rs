@@ -1,5 +1,5 @@
 //! The recorded connections of `data/wire-vectors` as what `peal_relay::fuzz::streams` reads.
-use peal_relay::{Side, fuzz};
+use peal_relay::{ProxySide, fuzz};
 use std::{fs, path::Path};
 
 /// The name of each and its streams, in the pieces in which they came.
@@ -24,11 +24,11 @@ fn streams(recording: &str) -> Vec<u8> {
     let sides = chunks
         .filter(|(_, hex)| *hex != "EOF")
         .map(|(side, hex)| match side {
-            "c" => (Side::Client, unhex(hex)),
-            "s" => (Side::Server, unhex(hex)),
+            "c" => (ProxySide::Client, unhex(hex)),
+            "s" => (ProxySide::Server, unhex(hex)),
             other => panic!("{other} is no side"),
         });
-    let pieces: Vec<(Side, Vec<u8>)> = sides.collect();
+    let pieces: Vec<(ProxySide, Vec<u8>)> = sides.collect();
     fuzz::data_of_streams(pieces.iter().map(|(side, bytes)| (*side, bytes.as_slice())))
 }
 

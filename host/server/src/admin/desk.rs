@@ -4,13 +4,14 @@ use super::{
     chain::{Chain, ChainHandler},
     modules::ModuleCall,
     protocol::{
-        Call, JobStatus, MAX_JOB_SIZE, NewJob, Phase, Registered, Reloaded, Reply, Status, Trouble,
+        AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, NewJob, ReloadReport,
+        ServerPhase, ServerStatus, Trouble,
     },
     watch::{Watcher, Watchers},
 };
 use crate::{
-    chains::{ChainView, Standing},
-    embedded::{EmbeddedHost, environment},
+    chains::{ChainView, RegisteredHandler},
+    embedded::{EmbeddedHostEnvironment, environment},
     handle::ServerHandle,
     identity::{Process, user},
     metrics::Metrics,
@@ -18,7 +19,7 @@ use crate::{
     process_watch::open_process,
 };
 use peal_core::{job::JobSpec, owner::Owner};
-use peal_model::{Identity, Nspace, Proc, Rank, counted};
+use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
 use peal_store::{AdminCall, JobStart, Store, StoreError};
 use peal_wire::{ServerUri, variable};
 use std::{
@@ -30,13 +31,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 /// What concerns the process as a whole; for whoever runs it.
 #[derive(Debug)]
-pub enum Order {
+pub enum ProcessCommand {
     /// Accept no more connections, and end when the last one has ended.
     Drain,
     /// End now.
     Stop,
     /// Read the configuration again, and say what came of it or why it cannot be used.
-    Reload(oneshot::Sender<Result<Reloaded, String>>),
+    Reload(oneshot::Sender<Result<ReloadReport, String>>),
     /// A job has come or gone. Whoever asked waits for the modules that it is to have.
     Jobs(oneshot::Sender<()>),
     /// Do something with the modules, and say what came of it or why it cannot be.
@@ -44,7 +45,7 @@ pub enum Order {
         /// What.
         call: ModuleCall,
         /// Who waits for the reply.
-        tell: oneshot::Sender<Result<Reply, String>>,
+        tell: oneshot::Sender<Result<AdminReply, String>>,
     },
 }
 
@@ -57,7 +58,7 @@ pub struct AdminParts {
     /// The server.
     pub handle: ServerHandle,
     /// Its host environment: it answers queries about registered jobs, and has an output for what they log.
-    pub host: Arc<EmbeddedHost>,
+    pub host: Arc<EmbeddedHostEnvironment>,
     /// Where its clients find it.
     pub uri: ServerUri,
     /// The node's name.
@@ -75,10 +76,10 @@ pub struct AdminParts {
 }
 
 /// Where calls are answered.
-pub(super) struct Desk {
+pub(super) struct AdminDispatcher {
     pub(super) parts: AdminParts,
-    pub(super) phase: watch::Sender<Phase>,
-    orders: mpsc::Sender<Order>,
+    pub(super) phase: watch::Sender<ServerPhase>,
+    orders: mpsc::Sender<ProcessCommand>,
     /// The jobs that were registered here; what others started is not ours to forget.
     registered: Mutex<BTreeMap<Nspace, RegisteredJob>>,
     watchers: Watchers,
@@ -94,14 +95,14 @@ struct RegisteredJob {
 }
 
 /// What a call comes to.
-pub(super) struct Answer {
-    pub(super) reply: Reply,
-    pub(super) then: Then,
+pub(super) struct AdminResult {
+    pub(super) reply: AdminReply,
+    pub(super) then: AfterReply,
 }
 
 /// What follows the reply to a call.
 #[derive(Debug)]
-pub(super) enum Then {
+pub(super) enum AfterReply {
     /// Nothing.
     Nothing,
     /// Word of the server's end.
@@ -110,22 +111,22 @@ pub(super) enum Then {
     Events(Box<Watcher>),
 }
 
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Answer {
-        let then = if matches!(reply, Reply::Draining | Reply::Stopping) {
-            Then::End
+impl From<AdminReply> for AdminResult {
+    fn from(reply: AdminReply) -> AdminResult {
+        let then = if matches!(reply, AdminReply::Draining | AdminReply::Stopping) {
+            AfterReply::End
         } else {
-            Then::Nothing
+            AfterReply::Nothing
         };
-        Answer { reply, then }
+        AdminResult { reply, then }
     }
 }
 
-impl Desk {
-    pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<Order>) -> Desk {
-        let phase = watch::Sender::new(Phase::Serving);
+impl AdminDispatcher {
+    pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<ProcessCommand>) -> AdminDispatcher {
+        let phase = watch::Sender::new(ServerPhase::Serving);
         let watchers = Watchers::new(parts.notices.clone());
-        Desk {
+        AdminDispatcher {
             parts,
             phase,
             orders,
@@ -135,55 +136,63 @@ impl Desk {
     }
 
     /// Does what is asked for; a refusal says why.
-    pub(super) async fn answer(&self, caller: Caller, call: Call) -> Answer {
+    pub(super) async fn answer(&self, caller: Caller, call: AdminRequest) -> AdminResult {
         let done = match call {
-            Call::Watch { codes } => {
+            AdminRequest::Watch { codes } => {
                 let admitted = self.watchers.admit(&codes);
-                let watching = |watcher| Answer {
-                    reply: Reply::Watching,
-                    then: Then::Events(Box::new(watcher)),
+                let watching = |watcher| AdminResult {
+                    reply: AdminReply::Watching,
+                    then: AfterReply::Events(Box::new(watcher)),
                 };
-                return admitted.map_or_else(|reason| Reply::Refused { reason }.into(), watching);
+                return admitted
+                    .map_or_else(|reason| AdminReply::Refused { reason }.into(), watching);
             }
-            Call::Stats => Ok(Reply::Stats(self.parts.metrics.snapshot())),
-            Call::Status => Ok(Reply::Status(self.status())),
-            Call::Chains => Ok(Reply::Chains {
+            AdminRequest::Stats => Ok(AdminReply::Stats(self.parts.metrics.snapshot())),
+            AdminRequest::Status => Ok(AdminReply::Status(self.status())),
+            AdminRequest::Chains => Ok(AdminReply::Chains {
                 chains: self.chains(),
             }),
-            Call::Jobs => self.jobs().await.map(|jobs| Reply::Jobs { jobs }),
-            Call::Register(job) => self.register(caller, job).await.map(Reply::Registered),
-            Call::Environment { nspace } => self
+            AdminRequest::Jobs => self.jobs().await.map(|jobs| AdminReply::Jobs { jobs }),
+            AdminRequest::Register(job) => {
+                self.register(caller, job).await.map(AdminReply::Registered)
+            }
+            AdminRequest::Environment { nspace } => self
                 .find(&nspace)
-                .map(|(nspace, job)| Reply::Registered(self.registered_as(&nspace, job.size))),
-            Call::Started { nspace, rank, pid } => self
+                .map(|(nspace, job)| AdminReply::Registered(self.registered_as(&nspace, job.size))),
+            AdminRequest::Started { nspace, rank, pid } => self
                 .started(&nspace, rank, pid)
                 .await
-                .map(|()| Reply::Started),
-            Call::Deregister { nspace } => {
-                self.deregister(&nspace).await.map(|()| Reply::Deregistered)
-            }
-            Call::Drain => self
-                .order(Order::Drain, Phase::Draining)
+                .map(|()| AdminReply::Started),
+            AdminRequest::Deregister { nspace } => self
+                .deregister(&nspace)
                 .await
-                .map(|()| Reply::Draining),
-            Call::Stop => self
-                .order(Order::Stop, Phase::Stopping)
+                .map(|()| AdminReply::Deregistered),
+            AdminRequest::Drain => self
+                .order(ProcessCommand::Drain, ServerPhase::Draining)
                 .await
-                .map(|()| Reply::Stopping),
-            Call::Reload => self.ask(Order::Reload).await.flatten().map(Reply::Reloaded),
-            Call::Module(call) => self
-                .ask(|tell| Order::Module { call, tell })
+                .map(|()| AdminReply::Draining),
+            AdminRequest::Stop => self
+                .order(ProcessCommand::Stop, ServerPhase::Stopping)
+                .await
+                .map(|()| AdminReply::Stopping),
+            AdminRequest::Reload => self
+                .ask(ProcessCommand::Reload)
+                .await
+                .flatten()
+                .map(AdminReply::Reloaded),
+            AdminRequest::Module(call) => self
+                .ask(|tell| ProcessCommand::Module { call, tell })
                 .await
                 .flatten(),
         };
-        done.unwrap_or_else(|reason| Reply::Refused { reason })
+        done.unwrap_or_else(|reason| AdminReply::Refused { reason })
             .into()
     }
 
     /// Records a call, in the trace and where there is a store there.
-    pub(super) async fn record(&self, caller: Caller, verb: String, reply: &Reply) {
+    pub(super) async fn record(&self, caller: Caller, verb: String, reply: &AdminReply) {
         let outcome = match reply {
-            Reply::Refused { reason } => format!("refused: {reason}"),
+            AdminReply::Refused { reason } => format!("refused: {reason}"),
             _ => "done".to_owned(),
         };
         self.parts.metrics.counters().admin_calls.count();
@@ -219,9 +228,9 @@ impl Desk {
         let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> ServerStatus {
         let counters = self.parts.metrics.counters();
-        Status {
+        ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime: self.parts.metrics.uptime().as_secs(),
@@ -235,7 +244,7 @@ impl Desk {
     }
 
     fn chains(&self) -> Vec<Chain> {
-        let chain = |(owner, standing): &(Owner, Vec<Standing>)| Chain {
+        let chain = |(owner, standing): &(Owner, Vec<RegisteredHandler>)| Chain {
             owner: owner.into(),
             handlers: standing.iter().map(ChainHandler::from).collect(),
         };
@@ -244,7 +253,7 @@ impl Desk {
 
     async fn jobs(&self) -> Result<Vec<JobStatus>, String> {
         let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
-        let status = |job: peal_core::job::Census| JobStatus {
+        let status = |job: peal_core::job::JobProgress| JobStatus {
             nspace: job.spec.nspace.to_string(),
             size: job.spec.size(),
             uid: job.spec.identity.uid,
@@ -257,9 +266,9 @@ impl Desk {
         Ok(jobs.into_iter().map(status).collect())
     }
 
-    async fn register(&self, caller: Caller, job: NewJob) -> Result<Registered, String> {
+    async fn register(&self, caller: Caller, job: NewJob) -> Result<JobRegistration, String> {
         let phase = *self.phase.borrow();
-        if phase != Phase::Serving {
+        if phase != ServerPhase::Serving {
             return Err(format!("the server is {phase}: it takes no more jobs"));
         }
         let nspace = Nspace::of_job(&job.nspace).map_err(|error| error.to_string())?;
@@ -277,7 +286,12 @@ impl Desk {
             ));
         }
         let hostname = self.parts.hostname.clone();
-        let spec = JobSpec::new(nspace.clone(), job.size, hostname, Identity { uid, gid });
+        let spec = JobSpec::new(
+            nspace.clone(),
+            job.size,
+            hostname,
+            UserIdentity { uid, gid },
+        );
         self.parts
             .handle
             .add_job(spec.clone())
@@ -312,7 +326,7 @@ impl Desk {
     }
 
     /// How the procs of a job find us.
-    fn registered_as(&self, nspace: &Nspace, size: u32) -> Registered {
+    fn registered_as(&self, nspace: &Nspace, size: u32) -> JobRegistration {
         let all = environment(
             nspace,
             &self.parts.hostname,
@@ -320,7 +334,7 @@ impl Desk {
             &self.parts.uri.to_string(),
         );
         let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
-        Registered {
+        JobRegistration {
             nspace: nspace.to_string(),
             size,
             environment: common
@@ -406,7 +420,7 @@ impl Desk {
     }
 
     /// Passes an order on, and waits until it is being carried out.
-    async fn order(&self, order: Order, phase: Phase) -> Result<(), String> {
+    async fn order(&self, order: ProcessCommand, phase: ServerPhase) -> Result<(), String> {
         let mut reached = self.phase.subscribe();
         self.orders
             .send(order)
@@ -420,7 +434,10 @@ impl Desk {
     }
 
     /// Passes an order on, and waits for what comes of it.
-    async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, String> {
+    async fn ask<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> ProcessCommand,
+    ) -> Result<T, String> {
         let (tell, told) = oneshot::channel();
         self.orders
             .send(order(tell))
@@ -431,7 +448,7 @@ impl Desk {
 
     async fn jobs_changed(&self) {
         // A server that ends has no modules to wait for.
-        let _ = self.ask(Order::Jobs).await;
+        let _ = self.ask(ProcessCommand::Jobs).await;
     }
 
     fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, RegisteredJob>> {

@@ -21,15 +21,15 @@ pub use chain::{
 };
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
-pub use desk::{AdminParts, Order};
+pub use desk::{AdminParts, ProcessCommand};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
-    Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered,
-    Reloaded, Reply, Request, Status, Trouble, TroubleKind,
+    AdminEnvelope, AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, MAX_REPLY,
+    MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase, ServerStatus, Trouble, TroubleKind,
 };
 pub(crate) use seen::json_value;
-pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
+pub use seen::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};
 pub use socket::{SocketClaim, SocketError};

@@ -2,28 +2,28 @@
 //! programs; not to be turned into events again.
 use super::chain::ChainOwner;
 use crate::notice::ChainResults;
-use peal_model::{Event, Info, Status, Step, Value};
+use peal_model::{ChainResult, Event, Info, Status, Value};
 use serde::{Deserialize, Serialize};
 
 /// An event.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct SeenEvent {
+pub struct WatchedEvent {
     /// What happened.
-    pub code: SeenStatus,
+    pub code: WatchedStatus,
     /// The proc that raised it, as in `solver:0`; none for the resource manager.
     pub source: Option<String>,
     /// Whom it is meant for, by the Standard's name.
     pub range: String,
     /// What else is known.
-    pub infos: Vec<SeenInfo>,
+    pub infos: Vec<WatchedInfo>,
     /// What each owner's chain answered, in the order of the owners; none where that cannot be known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chains: Option<Vec<SeenChain>>,
+    pub chains: Option<Vec<WatchedChain>>,
 }
 
 /// A status or code.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SeenStatus {
+pub struct WatchedStatus {
     /// Its number.
     pub number: i32,
     /// Its name, if it has one.
@@ -32,7 +32,7 @@ pub struct SeenStatus {
 
 /// An info.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct SeenInfo {
+pub struct WatchedInfo {
     /// Its key string.
     pub key: String,
     /// The Standard's name of the key, if it has one.
@@ -47,61 +47,61 @@ pub struct SeenInfo {
 
 /// What an owner's chain answered.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct SeenChain {
+pub struct WatchedChain {
     /// Whose it is.
     pub owner: ChainOwner,
     /// What each handler answered, in their order.
-    pub results: Vec<SeenResult>,
+    pub results: Vec<WatchedResult>,
 }
 
 /// What a handler answered.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct SeenResult {
+pub struct WatchedResult {
     /// The name of the handler.
     pub handler: String,
     /// Its status.
-    pub status: SeenStatus,
+    pub status: WatchedStatus,
     /// What it left for those after it.
-    pub infos: Vec<SeenInfo>,
+    pub infos: Vec<WatchedInfo>,
 }
 
-impl SeenEvent {
+impl WatchedEvent {
     /// An event of which it is not known what handlers answered.
-    pub fn of(event: &Event) -> SeenEvent {
-        SeenEvent {
+    pub fn of(event: &Event) -> WatchedEvent {
+        WatchedEvent {
             code: event.code.into(),
             source: event.source.as_ref().map(ToString::to_string),
             range: event.range.name().to_owned(),
-            infos: event.infos.iter().map(SeenInfo::from).collect(),
+            infos: event.infos.iter().map(WatchedInfo::from).collect(),
             chains: None,
         }
     }
 
     /// An event that has passed these chains.
-    pub fn passed(event: &Event, results: &[ChainResults]) -> SeenEvent {
-        SeenEvent {
-            chains: Some(results.iter().map(SeenChain::from).collect()),
-            ..SeenEvent::of(event)
+    pub fn passed(event: &Event, results: &[ChainResults]) -> WatchedEvent {
+        WatchedEvent {
+            chains: Some(results.iter().map(WatchedChain::from).collect()),
+            ..WatchedEvent::of(event)
         }
     }
 }
 
-impl From<Status> for SeenStatus {
-    fn from(status: Status) -> SeenStatus {
-        SeenStatus {
+impl From<Status> for WatchedStatus {
+    fn from(status: Status) -> WatchedStatus {
+        WatchedStatus {
             number: status.0,
             name: status.name().map(str::to_owned),
         }
     }
 }
 
-impl From<&Info> for SeenInfo {
-    fn from(info: &Info) -> SeenInfo {
+impl From<&Info> for WatchedInfo {
+    fn from(info: &Info) -> WatchedInfo {
         let data_type = info.value.data_type();
         let name = peal_model::names::DATA_TYPE_NAMES
             .iter()
             .find(|entry| entry.0 == data_type.0);
-        SeenInfo {
+        WatchedInfo {
             key: info.key.as_str().to_owned(),
             attribute: info.key.standard_name().map(str::to_owned),
             data_type: name.map_or_else(|| data_type.to_string(), |entry| entry.1.to_owned()),
@@ -110,14 +110,14 @@ impl From<&Info> for SeenInfo {
     }
 }
 
-impl From<&ChainResults> for SeenChain {
-    fn from(chain: &ChainResults) -> SeenChain {
-        let result = |step: &Step| SeenResult {
+impl From<&ChainResults> for WatchedChain {
+    fn from(chain: &ChainResults) -> WatchedChain {
+        let result = |step: &ChainResult| WatchedResult {
             handler: step.name.to_string(),
             status: step.status.into(),
-            infos: step.infos.iter().map(SeenInfo::from).collect(),
+            infos: step.infos.iter().map(WatchedInfo::from).collect(),
         };
-        SeenChain {
+        WatchedChain {
             owner: (&chain.owner).into(),
             results: chain.steps.iter().map(result).collect(),
         }
@@ -142,7 +142,7 @@ pub(crate) fn json_value(value: &Value) -> serde_json::Value {
         Value::Nspace(nspace) => nspace.as_str().into(),
         Value::Range(range) => range.name().into(),
         Value::DataArray(array) => array.items().iter().map(json_value).collect(),
-        Value::Info(info) => serde_json::to_value(SeenInfo::from(&**info)).unwrap_or_default(),
+        Value::Info(info) => serde_json::to_value(WatchedInfo::from(&**info)).unwrap_or_default(),
         other => other
             .as_u64()
             .map_or_else(|| format!("{other:?}").into(), Into::into),
@@ -171,7 +171,7 @@ mod tests {
             range: Range::Session,
             infos,
         };
-        let step = Step {
+        let step = ChainResult {
             name: "report".into(),
             status: code::PMIX_EVENT_NO_ACTION_TAKEN,
             infos: vec![own(Value::Bool(true))],
@@ -180,7 +180,7 @@ mod tests {
             owner: Owner::User(7),
             steps: vec![step],
         }];
-        let seen = SeenEvent::passed(&event, &results);
+        let seen = WatchedEvent::passed(&event, &results);
         let json = serde_json::to_value(&seen).unwrap();
         assert_eq!(
             json["code"],
@@ -200,9 +200,9 @@ mod tests {
             (&"report".into(), &true.into())
         );
         assert_eq!(result["status"]["name"], "PMIX_EVENT_NO_ACTION_TAKEN");
-        assert_eq!(serde_json::from_value::<SeenEvent>(json).unwrap(), seen);
+        assert_eq!(serde_json::from_value::<WatchedEvent>(json).unwrap(), seen);
         assert!(
-            serde_json::to_value(SeenEvent::of(&event))
+            serde_json::to_value(WatchedEvent::of(&event))
                 .unwrap()
                 .get("chains")
                 .is_none()

@@ -1,13 +1,13 @@
 //! The chain of one job without a server around it: for a program in a job that another server runs (`peal attach`).
-use super::{ChainSettings, Chains, Entering, GuestPools, HostedChains};
+use super::{ChainEvent, ChainSettings, Chains, GuestPools, HostedChains};
 use crate::{
     metrics::Metrics,
     notice::{ChainResults, Notices},
     shadow::Shadows,
-    wanted::Wanted,
+    wanted::HandlerRequest,
 };
-use peal_core::{reach::Reach, registration::Codes, server::Allowance};
-use peal_model::{Event, Identity, Nspace};
+use peal_core::{reach::UserScope, registration::EventCodes, server::EventBudget};
+use peal_model::{Event, Nspace, UserIdentity};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,9 +16,9 @@ const WANTED: usize = 1024;
 
 /// What became of an event, once the chain is behind it; nothing where it got lost.
 #[derive(Debug)]
-pub struct Passed(oneshot::Receiver<Arc<Vec<ChainResults>>>);
+pub struct ChainCompletion(oneshot::Receiver<Arc<Vec<ChainResults>>>);
 
-impl Passed {
+impl ChainCompletion {
     /// Waits for it.
     pub async fn results(self) -> Option<Arc<Vec<ChainResults>>> {
         self.0.await.ok()
@@ -26,28 +26,28 @@ impl Passed {
 }
 
 /// The handlers of one job.
-pub struct LoneChain {
+pub struct StandaloneChain {
     chains: Chains,
-    jobs: Arc<Vec<(Nspace, Identity)>>,
-    codes: Vec<Codes>,
+    jobs: Arc<Vec<(Nspace, UserIdentity)>>,
+    codes: Vec<EventCodes>,
 }
 
-impl LoneChain {
+impl StandaloneChain {
     /// Starts the handlers of this job. What they want beyond their answers comes out at the other end.
     pub fn start(
-        job: (Nspace, Identity),
+        job: (Nspace, UserIdentity),
         hosted: HostedChains,
         pools: &GuestPools,
         settings: ChainSettings,
         notices: Notices,
-    ) -> (LoneChain, mpsc::Receiver<Wanted>) {
+    ) -> (StandaloneChain, mpsc::Receiver<HandlerRequest>) {
         let codes = hosted.codes();
         let metrics: Arc<Metrics> = Arc::default();
         let shadows = Shadows::new(&pools.shadows, &metrics);
         let (want, wanted) = mpsc::channel(WANTED);
         let chains = Chains::start(hosted, pools, settings, &want, notices, metrics, shadows);
         (
-            LoneChain {
+            StandaloneChain {
                 chains,
                 jobs: Arc::new(vec![job]),
                 codes,
@@ -57,24 +57,24 @@ impl LoneChain {
     }
 
     /// Lets an event pass, after which so many may follow.
-    pub fn pass(&self, event: Arc<Event>, allowance: Allowance) -> Passed {
+    pub fn pass(&self, event: Arc<Event>, allowance: EventBudget) -> ChainCompletion {
         let (tell, told) = oneshot::channel();
-        self.chains.submit(Entering {
+        self.chains.submit(ChainEvent {
             number: self.chains.number(),
             event,
             // Who is to hear of it the server has decided.
-            reach: Reach::Everybody,
+            reach: UserScope::Everybody,
             allowance,
             source: None,
             jobs: self.jobs.clone(),
             asked: None,
             awaited: Some(tell),
         });
-        Passed(told)
+        ChainCompletion(told)
     }
 
     /// The codes that the handlers are registered for now, and were when they started.
-    pub fn codes(&self) -> Vec<Codes> {
+    pub fn codes(&self) -> Vec<EventCodes> {
         let now = self.chains.view().chains();
         let now = now
             .into_iter()

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 /// A module in a chain, and what it is registered for when it comes into it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ChainModule {
     pub(super) module: Arc<Module>,
     pub(super) registrations: Vec<(Registration, HostedHandler)>,
 }
 
 /// The modules of a chain and their registrations, as they are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seated {
+pub(crate) struct ChainModules {
     pub(super) registrations: Registrations<HostedHandler>,
     /// Also those that have taken all their registrations back.
     pub(super) modules: Vec<Arc<Module>>,
@@ -25,18 +25,21 @@ pub(crate) struct Seated {
 
 /// A registration that has no place in a new set.
 #[derive(Debug)]
-pub(super) struct Clash {
+pub(super) struct RegistrationConflict {
     pub(super) module: Arc<Module>,
     pub(super) error: RegistrationError,
 }
 
 /// A registration of a module that stays, with its number.
-type Kept<'a> = (RegistrationId, &'a Arc<Registration>, &'a HostedHandler);
+type KeptRegistration<'a> = (RegistrationId, &'a Arc<Registration>, &'a HostedHandler);
 
-impl Seated {
+impl ChainModules {
     /// What these become when others take their place, and what of it cannot be.
-    pub(super) fn replaced_by(&self, seats: &[Seat]) -> (Seated, Vec<Clash>) {
-        let mut new = Seated {
+    pub(super) fn replaced_by(
+        &self,
+        seats: &[ChainModule],
+    ) -> (ChainModules, Vec<RegistrationConflict>) {
+        let mut new = ChainModules {
             registrations: Registrations::instead_of(&self.registrations),
             modules: Vec::new(),
         };
@@ -57,10 +60,14 @@ impl Seated {
                 break;
             }
         }
-        clashes.extend(waiting.into_iter().map(|((_, _, handler), error)| Clash {
-            module: handler.module.clone(),
-            error,
-        }));
+        clashes.extend(
+            waiting
+                .into_iter()
+                .map(|((_, _, handler), error)| RegistrationConflict {
+                    module: handler.module.clone(),
+                    error,
+                }),
+        );
         (new, clashes)
     }
 
@@ -69,8 +76,8 @@ impl Seated {
     }
 
     /// In the order in which they were made, on which their places depend.
-    fn registrations_of(&self, module: &Arc<Module>) -> Vec<Kept<'_>> {
-        let mut own: Vec<Kept<'_>> = self
+    fn registrations_of(&self, module: &Arc<Module>) -> Vec<KeptRegistration<'_>> {
+        let mut own: Vec<KeptRegistration<'_>> = self
             .registrations
             .iter()
             .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module))
@@ -80,8 +87,11 @@ impl Seated {
     }
 
     /// Takes over what there is room for; returns the rest, and why.
-    fn keep<'a>(&mut self, kept: Vec<Kept<'a>>) -> Vec<(Kept<'a>, RegistrationError)> {
-        let take = |(id, registration, handler): Kept<'a>| {
+    fn keep<'a>(
+        &mut self,
+        kept: Vec<KeptRegistration<'a>>,
+    ) -> Vec<(KeptRegistration<'a>, RegistrationError)> {
+        let take = |(id, registration, handler): KeptRegistration<'a>| {
             let taken = self
                 .registrations
                 .take_over(id, registration, handler.clone());
@@ -93,12 +103,12 @@ impl Seated {
     }
 
     /// Registers what a module that comes was given, as far as there is room for it.
-    fn admit(&mut self, seat: &Seat) -> Vec<Clash> {
+    fn admit(&mut self, seat: &ChainModule) -> Vec<RegistrationConflict> {
         let register = |(registration, handler): &(Registration, HostedHandler)| {
             let registered = self
                 .registrations
                 .register(registration.clone(), handler.clone());
-            registered.err().map(|error| Clash {
+            registered.err().map(|error| RegistrationConflict {
                 module: seat.module.clone(),
                 error,
             })

@@ -19,7 +19,7 @@ const JOB: &str = "peal-";
 
 /// Where the procs of a job are kept.
 #[derive(Debug)]
-pub(crate) struct JobCell {
+pub(crate) struct JobCgroup {
     dir: PathBuf,
     /// The same as `/proc/PID/cgroup` calls it.
     name: String,
@@ -27,17 +27,17 @@ pub(crate) struct JobCell {
 
 /// Where one proc is kept, with all that it starts.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct ProcCgroup {
     dir: PathBuf,
     /// The same as `/proc/PID/cgroup` calls it.
     name: String,
     /// Kept until it is empty itself.
-    _job: Arc<JobCell>,
+    _job: Arc<JobCgroup>,
 }
 
-impl JobCell {
+impl JobCgroup {
     /// Makes one below our own. An error says that there is no such thing here, or that it is not for us.
-    pub(crate) fn make() -> io::Result<JobCell> {
+    pub(crate) fn make() -> io::Result<JobCgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let (own, name) = own()?;
@@ -45,7 +45,7 @@ impl JobCell {
         let called = format!("{JOB}{}-{number}", std::process::id());
         let dir = own.join(&called);
         fs::create_dir(&dir)?;
-        let job = JobCell {
+        let job = JobCgroup {
             dir,
             name: format!("{}/{called}", name.trim_end_matches('/')),
         };
@@ -55,7 +55,7 @@ impl JobCell {
     }
 
     /// Makes the one of a proc.
-    pub(crate) fn cell(self: &Arc<JobCell>, rank: Rank) -> io::Result<Cell> {
+    pub(crate) fn cell(self: &Arc<JobCgroup>, rank: Rank) -> io::Result<ProcCgroup> {
         let dir = self.dir.join(rank.0.to_string());
         match fs::create_dir(&dir) {
             // Of the process that was this proc before, and may have been paused.
@@ -64,7 +64,7 @@ impl JobCell {
             }
             made => made?,
         }
-        Ok(Cell {
+        Ok(ProcCgroup {
             dir,
             name: format!("{}/{rank}", self.name, rank = rank.0),
             _job: self.clone(),
@@ -72,7 +72,7 @@ impl JobCell {
     }
 }
 
-impl Cell {
+impl ProcCgroup {
     /// What `/proc/PID/cgroup` calls it.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -140,14 +140,14 @@ fn server_of(name: &str) -> Option<u32> {
     number.parse::<u64>().ok().and(server.parse().ok())
 }
 
-impl Drop for Cell {
+impl Drop for ProcCgroup {
     fn drop(&mut self) {
         // One that is not empty belongs to a process that nobody could end, or to the proc that was started again in it.
         let _ = fs::remove_dir(&self.dir);
     }
 }
 
-impl Drop for JobCell {
+impl Drop for JobCgroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.dir);
     }

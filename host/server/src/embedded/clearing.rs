@@ -1,5 +1,5 @@
 //! What is done when the procs of a job have ended: nothing of it is left behind, and nothing that it wrote is lost.
-use super::{JobCommand, job::Job, output::Writers};
+use super::{JobCommand, job::RunningJobTask, output::Writers};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -9,7 +9,7 @@ const LAST_ORPHAN: Duration = Duration::from_secs(5);
 /// How long it may take to remove what procs had registered.
 const REMOVING: Duration = Duration::from_secs(60);
 
-impl Job {
+impl RunningJobTask {
     /// The procs have ended; what they started is orphaned and ours by now, and must end too. What was written is passed on,
     /// however long our own reader takes, unless the user does not want to wait.
     pub(super) async fn clear_up(&mut self, inbox: &mut mpsc::Receiver<JobCommand>) {

@@ -1,9 +1,9 @@
 //! What job control does to the procs of a job: pause and resume, ends, and new starts.
 use super::{
-    control::{Control, Open, RankNotDone, Restart, ended_already, signal_of},
-    end::ProcEnd,
-    ending::Looked,
-    job::{Ending, Job},
+    control::{OpenControl, RankControl, RankNotDone, Restart, ended_already, signal_of},
+    end::ProcExit,
+    ending::ScanResult,
+    job::{Ending, RunningJobTask},
     launch::RestartOf,
     stray,
     tree::{self, Tree, Trees},
@@ -22,14 +22,14 @@ const WAITING: usize = 64;
 /// What was done to processes on another thread.
 #[derive(Debug)]
 pub(super) struct Deed {
-    open: Open,
+    open: OpenControl,
     /// To whom it could not be done, and why.
     refused: BTreeMap<Rank, String>,
 }
 
-impl Job {
+impl RunningJobTask {
     /// Controls some procs. Requests follow each other; only what is sent at once, or ends procs at once, waits for none.
-    pub(super) async fn control(&mut self, control: Control) {
+    pub(super) async fn control(&mut self, control: RankControl) {
         match &control.action {
             JobAction::Signal(_) | JobAction::Kill => self.begin(control).await,
             JobAction::Terminate
@@ -42,9 +42,9 @@ impl Job {
                         .ranks
                         .iter()
                         .map(|rank| RankNotDone::new(*rank, code::PMIX_ERR_RESOURCE_BUSY, busy));
-                    return Open {
+                    return OpenControl {
                         not_done: refused.collect(),
-                        ..Open::of(control.done)
+                        ..OpenControl::of(control.done)
                     }
                     .answer();
                 }
@@ -62,13 +62,13 @@ impl Job {
         }
     }
 
-    async fn begin(&mut self, control: Control) {
-        let Control {
+    async fn begin(&mut self, control: RankControl) {
+        let RankControl {
             action,
             ranks,
             done,
         } = control;
-        let open = Open::of(done);
+        let open = OpenControl::of(done);
         match &action {
             JobAction::Signal(_) => self.signal(&action, ranks, open),
             JobAction::Pause | JobAction::Resume => self.stop_or_go(action, ranks, open),
@@ -83,7 +83,7 @@ impl Job {
         }
     }
 
-    fn signal(&self, action: &JobAction, ranks: BTreeSet<Rank>, mut open: Open) {
+    fn signal(&self, action: &JobAction, ranks: BTreeSet<Rank>, mut open: OpenControl) {
         let Some(signal) = signal_of(action) else {
             return;
         };
@@ -107,7 +107,7 @@ impl Job {
         open.answer();
     }
 
-    fn stop_or_go(&mut self, action: JobAction, ranks: BTreeSet<Rank>, mut open: Open) {
+    fn stop_or_go(&mut self, action: JobAction, ranks: BTreeSet<Rank>, mut open: OpenControl) {
         let mut trees = Trees::new();
         for rank in ranks {
             match self
@@ -158,7 +158,7 @@ impl Job {
         &mut self,
         action: &JobAction,
         ranks: BTreeSet<Rank>,
-        open: Open,
+        open: OpenControl,
         grace: Duration,
     ) {
         let Some(signal) = signal_of(action) else {
@@ -168,9 +168,9 @@ impl Job {
         let done = self
             .endings
             .end(ranks, open, (&self.trees, &self.running), (signal, grace));
-        done.into_iter().for_each(Open::answer);
+        done.into_iter().for_each(OpenControl::answer);
         if self.endings.cover(&self.running) && matches!(self.ending, Ending::Not) {
-            self.end.exit_status = ProcEnd::Signalled(signal.as_raw()).exit_status();
+            self.end.exit_status = ProcExit::Signalled(signal.as_raw()).exit_status();
             self.ends_because(code::PMIX_ERR_JOB_CANCELED);
             // Those whose time is over are killed one by one.
             self.ending = Ending::Controlled;
@@ -179,7 +179,12 @@ impl Job {
     }
 
     /// Ends procs and starts them again, those too that have ended by themselves.
-    async fn restart(&mut self, checkpoint: Option<String>, ranks: BTreeSet<Rank>, mut open: Open) {
+    async fn restart(
+        &mut self,
+        checkpoint: Option<String>,
+        ranks: BTreeSet<Rank>,
+        mut open: OpenControl,
+    ) {
         let mut ranks = match self.request.keeping.restart {
             RestartOf::Ranks => ranks,
             RestartOf::Job => (0..self.request.size()).map(Rank).collect(),
@@ -216,7 +221,7 @@ impl Job {
     }
 
     /// Goes on with those of whom nothing is left.
-    pub(super) async fn looked(&mut self, looked: Looked) {
+    pub(super) async fn looked(&mut self, looked: ScanResult) {
         let (over, done) = self.endings.looked(looked);
         over.into_iter().for_each(|rank| self.clean_behind(rank));
         for open in done {
@@ -224,7 +229,7 @@ impl Job {
         }
     }
 
-    async fn settle(&mut self, mut open: Open) {
+    async fn settle(&mut self, mut open: OpenControl) {
         if let Some(Restart { ranks, checkpoint }) = open.restart.take() {
             for rank in ranks {
                 let proc = self.proc(rank);

@@ -1,6 +1,6 @@
 //! How procs and jobs end, what is told of it, and what that means for the exit status.
 use super::launch::{JobRequest, OnAbort};
-use peal_core::job::Life;
+use peal_core::job::ProcPhase;
 use peal_model::{Info, Proc, ProcState, Status, Value, code, key};
 use std::{
     fmt,
@@ -11,37 +11,37 @@ use std::{
 
 /// How a proc's process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProcEnd {
+pub enum ProcExit {
     /// It exited with this status.
     Exited(i32),
     /// A signal of this number ended it.
     Signalled(i32),
 }
 
-impl From<ExitStatus> for ProcEnd {
-    fn from(status: ExitStatus) -> ProcEnd {
+impl From<ExitStatus> for ProcExit {
+    fn from(status: ExitStatus) -> ProcExit {
         match (status.code(), status.signal()) {
-            (Some(code), _) => ProcEnd::Exited(code),
-            (None, signal) => ProcEnd::Signalled(signal.unwrap_or_default()),
+            (Some(code), _) => ProcExit::Exited(code),
+            (None, signal) => ProcExit::Signalled(signal.unwrap_or_default()),
         }
     }
 }
 
-impl fmt::Display for ProcEnd {
+impl fmt::Display for ProcExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProcEnd::Exited(code) => write!(f, "exited with status {code}"),
-            ProcEnd::Signalled(signal) => write!(f, "was ended by signal {signal}"),
+            ProcExit::Exited(code) => write!(f, "exited with status {code}"),
+            ProcExit::Signalled(signal) => write!(f, "was ended by signal {signal}"),
         }
     }
 }
 
-impl ProcEnd {
+impl ProcExit {
     /// The exit status that a shell would show: a signal counts 128 and more.
     pub fn exit_status(self) -> i32 {
         match self {
-            ProcEnd::Exited(code) => code,
-            ProcEnd::Signalled(signal) => 128 + signal,
+            ProcExit::Exited(code) => code,
+            ProcExit::Signalled(signal) => 128 + signal,
         }
     }
 
@@ -49,22 +49,22 @@ impl ProcEnd {
     pub(crate) fn state(self, abnormal: Option<Status>) -> ProcState {
         match (self, abnormal) {
             (_, None) => ProcState::TERMINATED,
-            (ProcEnd::Signalled(_), Some(_)) => ProcState::ABORTED_BY_SIG,
-            (ProcEnd::Exited(0), Some(_)) => ProcState::TERM_WO_SYNC,
-            (ProcEnd::Exited(_), Some(_)) => ProcState::TERM_NON_ZERO,
+            (ProcExit::Signalled(_), Some(_)) => ProcState::ABORTED_BY_SIG,
+            (ProcExit::Exited(0), Some(_)) => ProcState::TERM_WO_SYNC,
+            (ProcExit::Exited(_), Some(_)) => ProcState::TERM_NON_ZERO,
         }
     }
 
     /// The event code of an abnormal end that is noticed now, and what else the event says. Ending without having left in order is abnormal for
     /// a proc that had connected.
-    pub(crate) fn abnormal(self, life: Option<Life>) -> Option<(Status, Vec<Info>)> {
+    pub(crate) fn abnormal(self, life: Option<ProcPhase>) -> Option<(Status, Vec<Info>)> {
         let code = match (self, life) {
-            (ProcEnd::Signalled(_), _) => code::PMIX_ERR_PROC_ABORTED_BY_SIG,
-            (ProcEnd::Exited(0), Some(Life::Connected(_) | Life::Lost)) => {
+            (ProcExit::Signalled(_), _) => code::PMIX_ERR_PROC_ABORTED_BY_SIG,
+            (ProcExit::Exited(0), Some(ProcPhase::Connected(_) | ProcPhase::Lost)) => {
                 code::PMIX_ERR_PROC_TERM_WO_SYNC
             }
-            (ProcEnd::Exited(0), _) => return None,
-            (ProcEnd::Exited(_), _) => code::PMIX_ERR_EXIT_NONZERO_TERM,
+            (ProcExit::Exited(0), _) => return None,
+            (ProcExit::Exited(_), _) => code::PMIX_ERR_EXIT_NONZERO_TERM,
         };
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -99,11 +99,11 @@ pub(crate) fn intention(request: &JobRequest) -> Vec<Info> {
 
 /// How a job ended.
 #[derive(Clone, PartialEq, Debug)]
-pub struct JobEnd {
+pub struct JobExit {
     /// The exit status to pass on: that of the first abnormal end, or 1 where that was zero; zero if none was abnormal.
     pub exit_status: i32,
     /// The first proc that ended abnormally, if one did.
-    pub first_abnormal: Option<(Proc, ProcEnd)>,
+    pub first_abnormal: Option<(Proc, ProcExit)>,
     /// The proc that aborted the job, if one did, and what it had to say.
     pub abort: Option<(Proc, String)>,
 }

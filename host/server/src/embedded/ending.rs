@@ -1,8 +1,8 @@
 //! The procs of a job that were asked to end: what is done until nothing of them is left, and who waits for that.
 use super::{
-    control::{Open, RankNotDone},
-    stray::{self, Family},
-    tree::{self, Due, Seen, Trees},
+    control::{OpenControl, RankNotDone},
+    stray::{self, ChildReaper},
+    tree::{self, PendingSignal, Seen, Trees},
 };
 use peal_model::{Rank, code};
 use rustix::process::Signal;
@@ -26,12 +26,12 @@ struct EndOf {
     /// When what is left of it is killed.
     kill_at: Instant,
     /// Whether those of its processes have been told that are in other process groups.
-    told: Told,
+    told: SignalState,
     leader: Leader,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Told {
+enum SignalState {
     NotYet,
     All,
 }
@@ -45,25 +45,25 @@ enum Leader {
 
 /// What a look at processes needs.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct ProcessScan {
     trees: Trees,
-    due: BTreeMap<Rank, Due>,
+    due: BTreeMap<Rank, PendingSignal>,
     seen: Seen,
 }
 
 /// What it has found: how many processes of each proc there were.
 #[derive(Debug)]
-pub(crate) struct Looked {
-    due: BTreeMap<Rank, Due>,
+pub(crate) struct ScanResult {
+    due: BTreeMap<Rank, PendingSignal>,
     seen: Seen,
     left: BTreeMap<Rank, usize>,
 }
 
-impl Look {
+impl ProcessScan {
     /// Blocks.
-    pub(crate) fn take(mut self, family: &Family) -> Looked {
+    pub(crate) fn take(mut self, family: &ChildReaper) -> ScanResult {
         let left = tree::look(&self.trees, &self.due, family, &mut self.seen);
-        Looked {
+        ScanResult {
             due: self.due,
             seen: self.seen,
             left,
@@ -73,9 +73,9 @@ impl Look {
 
 /// The procs of a job that were asked to end, and who waits for that.
 #[derive(Debug, Default)]
-pub(crate) struct Endings {
+pub(crate) struct Terminations {
     ending: BTreeMap<Rank, EndOf>,
-    open: Vec<Open>,
+    open: Vec<OpenControl>,
     seen: Seen,
     /// When the last look was taken.
     last: Option<Instant>,
@@ -83,15 +83,15 @@ pub(crate) struct Endings {
     wait: Duration,
 }
 
-impl Endings {
+impl Terminations {
     /// Begins to end procs that run, or have run, and returns the request if it is done already.
     pub(crate) fn end(
         &mut self,
         ranks: BTreeSet<Rank>,
-        mut open: Open,
+        mut open: OpenControl,
         (trees, running): (&Trees, &BTreeMap<Rank, u32>),
         (signal, grace): (Signal, Duration),
-    ) -> Option<Open> {
+    ) -> Option<OpenControl> {
         let now = Instant::now();
         for rank in ranks {
             let Some(tree) = trees.get(&rank) else {
@@ -112,7 +112,7 @@ impl Endings {
             let end = self.ending.entry(rank).or_insert(EndOf {
                 since: now,
                 kill_at: at,
-                told: Told::NotYet,
+                told: SignalState::NotYet,
                 leader,
             });
             // Of two times the earlier one holds.
@@ -185,23 +185,23 @@ impl Endings {
         let of_one = |end: &EndOf| {
             let next = self.last.map_or(end.since, |last| last + self.wait);
             match (end.told, end.leader) {
-                (Told::NotYet, _) => end.since,
-                (Told::All, Leader::Ended) => next,
-                (Told::All, Leader::Runs) => end.kill_at.max(next),
+                (SignalState::NotYet, _) => end.since,
+                (SignalState::All, Leader::Ended) => next,
+                (SignalState::All, Leader::Runs) => end.kill_at.max(next),
             }
         };
         self.ending.values().map(of_one).min()
     }
 
     /// What that look needs. Until it has been taken there must be no other.
-    pub(crate) fn look(&mut self, trees: &Trees) -> Look {
+    pub(crate) fn look(&mut self, trees: &Trees) -> ProcessScan {
         let now = Instant::now();
         let due_of = |end: &EndOf| match end.told {
-            _ if end.kill_at <= now => Due::Kill,
-            Told::NotYet => Due::Tell,
-            Told::All => Due::Watch,
+            _ if end.kill_at <= now => PendingSignal::Kill,
+            SignalState::NotYet => PendingSignal::Tell,
+            SignalState::All => PendingSignal::Watch,
         };
-        let due: BTreeMap<Rank, Due> = self
+        let due: BTreeMap<Rank, PendingSignal> = self
             .ending
             .iter()
             .map(|(rank, end)| (*rank, due_of(end)))
@@ -210,7 +210,7 @@ impl Endings {
             .iter()
             .filter(|(rank, _)| due.contains_key(rank))
             .map(|(rank, tree)| (*rank, tree.clone()));
-        Look {
+        ProcessScan {
             trees: trees.collect(),
             due,
             seen: std::mem::take(&mut self.seen),
@@ -218,7 +218,10 @@ impl Endings {
     }
 
     /// Goes on with what has been seen, and returns the procs of which nothing is left, and the requests that are done.
-    pub(crate) fn looked(&mut self, Looked { due, seen, left }: Looked) -> (Vec<Rank>, Vec<Open>) {
+    pub(crate) fn looked(
+        &mut self,
+        ScanResult { due, seen, left }: ScanResult,
+    ) -> (Vec<Rank>, Vec<OpenControl>) {
         let now = Instant::now();
         self.seen = seen;
         let mut over = Vec::new();
@@ -226,10 +229,10 @@ impl Endings {
             let Some(end) = self.ending.get_mut(&rank) else {
                 continue;
             };
-            end.told = Told::All;
+            end.told = SignalState::All;
             let count = left.get(&rank).copied().unwrap_or_default();
             let gone = count == 0 && end.leader == Leader::Ended;
-            let outlives = due == Due::Kill && now >= end.kill_at + LAST;
+            let outlives = due == PendingSignal::Kill && now >= end.kill_at + LAST;
             if !gone && !outlives {
                 continue;
             }
@@ -312,7 +315,7 @@ mod tests {
     }
 
     /// What a request should have come to, worked out from all that has happened since.
-    struct Asked {
+    struct RequestResult {
         ranks: BTreeSet<u32>,
         answer: Receiver<Vec<RankNotDone>>,
         answered: bool,
@@ -332,12 +335,12 @@ mod tests {
     }
 
     async fn play(steps: Vec<Step>) {
-        let (trees, mut endings) = (trees(), Endings::default());
+        let (trees, mut endings) = (trees(), Terminations::default());
         let mut running: BTreeMap<Rank, u32> = trees
             .iter()
             .map(|(rank, tree)| (*rank, tree.leader))
             .collect();
-        let mut asked: Vec<Asked> = Vec::new();
+        let mut asked: Vec<RequestResult> = Vec::new();
         // When each rank that is about to end is to be killed.
         let mut kill_at: BTreeMap<u32, Instant> = BTreeMap::new();
         for step in steps {
@@ -349,7 +352,7 @@ mod tests {
                     again,
                 } => {
                     let (tell, answer) = oneshot::channel();
-                    let mut open = Open::of(tell);
+                    let mut open = OpenControl::of(tell);
                     let named: BTreeSet<Rank> = ranks.iter().copied().map(Rank).collect();
                     open.restart = again.then(|| Restart {
                         ranks: named.clone(),
@@ -370,7 +373,7 @@ mod tests {
                     } else {
                         BTreeSet::new()
                     };
-                    asked.push(Asked {
+                    asked.push(RequestResult {
                         ranks,
                         answer,
                         answered: false,
@@ -393,7 +396,7 @@ mod tests {
                     let killed = look
                         .due
                         .iter()
-                        .filter(|(_, due)| **due == Due::Kill)
+                        .filter(|(_, due)| **due == PendingSignal::Kill)
                         .map(|(rank, _)| *rank);
                     assert_eq!(killed.collect::<BTreeSet<_>>(), late);
                     let left: BTreeMap<Rank, usize> = (0..RANKS)
@@ -412,7 +415,7 @@ mod tests {
                             asked.over.insert(rank);
                         }
                     }
-                    let looked = Looked {
+                    let looked = ScanResult {
                         due: look.due,
                         seen: look.seen,
                         left,
@@ -433,7 +436,7 @@ mod tests {
                     assert!(told.len() <= counted, "{told:?}");
                 }
             }
-            done.into_iter().for_each(Open::answer);
+            done.into_iter().for_each(OpenControl::answer);
             for asked in &mut asked {
                 let is_over = asked.over.is_superset(&asked.ranks);
                 asked.answered |= asked.answer.try_recv().is_ok();

@@ -1,5 +1,5 @@
 //! The jobs of a host while they run, and which belong together: one that was started and those that its procs have spawned.
-use super::{JobCommand, end::JobEnd, input::Inputs, launch::JobRequest};
+use super::{JobCommand, end::JobExit, input::Inputs, launch::JobRequest};
 use peal_model::{Nspace, Status};
 use std::{
     collections::BTreeMap,
@@ -9,12 +9,12 @@ use tokio::sync::{mpsc, watch};
 
 /// Jobs that belong together. When one of them is ended because something went wrong, the others are, too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct FamilyId(u64);
+pub(crate) struct SpawnTreeId(u64);
 
 /// A job that runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Relative {
-    pub(crate) family: FamilyId,
+pub(crate) struct RegisteredJob {
+    pub(crate) family: SpawnTreeId,
     /// How it was started, for those that it spawns.
     pub(crate) request: Arc<JobRequest>,
     pub(crate) commands: mpsc::Sender<JobCommand>,
@@ -23,16 +23,16 @@ pub(crate) struct Relative {
 
 /// Whose relative a new job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kinship {
+pub(crate) enum SpawnTree {
     /// Nobody's.
     Alone,
     /// One of these.
-    Of(FamilyId),
+    Of(SpawnTreeId),
 }
 
 #[derive(Default, Debug)]
 struct Inner {
-    running: BTreeMap<Nspace, Relative>,
+    running: BTreeMap<Nspace, RegisteredJob>,
     families: u64,
     /// How many names have been given to jobs that were spawned.
     named: u64,
@@ -42,9 +42,9 @@ struct Inner {
 
 impl Inner {
     /// The others that belong together with a job and run.
-    fn relatives(&self, nspace: &Nspace) -> impl Iterator<Item = &Relative> {
+    fn relatives(&self, nspace: &Nspace) -> impl Iterator<Item = &RegisteredJob> {
         let family = self.running.get(nspace).map(|job| job.family);
-        let is_related = move |other: &Nspace, job: &Relative| {
+        let is_related = move |other: &Nspace, job: &RegisteredJob| {
             Some(job.family) == family && other != nspace && !job.commands.is_closed()
         };
         self.running
@@ -56,22 +56,22 @@ impl Inner {
 
 /// What has become of the jobs that were spawned.
 #[derive(Default, Debug)]
-pub(crate) struct Offspring {
+pub(crate) struct SpawnedJobs {
     running: usize,
-    failed: Option<JobEnd>,
+    failed: Option<JobExit>,
 }
 
 /// The jobs of one host.
 #[derive(Debug, Default)]
-pub(crate) struct Kin {
+pub(crate) struct JobRegistry {
     inner: Mutex<Inner>,
-    spawned: watch::Sender<Offspring>,
+    spawned: watch::Sender<SpawnedJobs>,
 }
 
 /// Counts as one of the jobs that were spawned until it is dropped.
-pub(crate) struct Spawning(Arc<Kin>);
+pub(crate) struct SpawnSlot(Arc<JobRegistry>);
 
-impl Drop for Spawning {
+impl Drop for SpawnSlot {
     fn drop(&mut self) {
         self.0
             .spawned
@@ -79,9 +79,9 @@ impl Drop for Spawning {
     }
 }
 
-impl Spawning {
+impl SpawnSlot {
     /// It has ended.
-    pub(crate) fn ended(self, end: JobEnd) {
+    pub(crate) fn ended(self, end: JobExit) {
         self.0.spawned.send_modify(|offspring| {
             if end.exit_status != 0 && offspring.failed.is_none() {
                 offspring.failed = Some(end);
@@ -90,12 +90,12 @@ impl Spawning {
     }
 }
 
-impl Kin {
+impl JobRegistry {
     /// Enters a job; nothing if one of that name runs.
-    pub(crate) fn enter(
+    pub(crate) fn register(
         &self,
         request: &JobRequest,
-        kinship: Kinship,
+        kinship: SpawnTree,
         (commands, inputs): (mpsc::Sender<JobCommand>, Arc<Inputs>),
     ) -> Option<()> {
         let mut inner = self.lock();
@@ -105,14 +105,14 @@ impl Kin {
             return None;
         }
         let family = match kinship {
-            Kinship::Of(family) => family,
-            Kinship::Alone => {
+            SpawnTree::Of(family) => family,
+            SpawnTree::Alone => {
                 inner.families += 1;
-                FamilyId(inner.families)
+                SpawnTreeId(inner.families)
             }
         };
         inner.procs = inner.procs.saturating_add(request.size());
-        let job = Relative {
+        let job = RegisteredJob {
             family,
             request: Arc::new(request.clone()),
             commands,
@@ -123,7 +123,7 @@ impl Kin {
     }
 
     /// A job that runs.
-    pub(crate) fn find(&self, nspace: &Nspace) -> Option<Relative> {
+    pub(crate) fn find(&self, nspace: &Nspace) -> Option<RegisteredJob> {
         self.lock()
             .running
             .get(nspace)
@@ -137,7 +137,7 @@ impl Kin {
     }
 
     /// The job that was started first of those that run.
-    pub(crate) fn oldest(&self) -> Option<Relative> {
+    pub(crate) fn oldest(&self) -> Option<RegisteredJob> {
         let inner = self.lock();
         let running = inner
             .running
@@ -161,13 +161,13 @@ impl Kin {
     }
 
     /// A job is about to be spawned; nothing if there are so many already.
-    pub(crate) fn spawns(self: &Arc<Kin>, max: usize) -> Option<Spawning> {
+    pub(crate) fn spawns(self: &Arc<JobRegistry>, max: usize) -> Option<SpawnSlot> {
         let begun = self.spawned.send_if_modified(|offspring| {
             let is_room = offspring.running < max;
             offspring.running += usize::from(is_room);
             is_room
         });
-        begun.then(|| Spawning(self.clone()))
+        begun.then(|| SpawnSlot(self.clone()))
     }
 
     /// Whether others run that belong together with a job.
@@ -194,7 +194,7 @@ impl Kin {
     }
 
     /// Waits until no job is left that was spawned. The end of the first that failed, if one did.
-    pub(crate) async fn childless(&self) -> Option<JobEnd> {
+    pub(crate) async fn childless(&self) -> Option<JobExit> {
         let mut spawned = self.spawned.subscribe();
         let offspring = spawned.wait_for(|offspring| offspring.running == 0).await;
         offspring

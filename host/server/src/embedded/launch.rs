@@ -1,16 +1,16 @@
 //! What it takes to start the procs of a job: what is asked for, and how one proc is started.
 use super::{
     environment::{self, Setting},
-    output::Output,
+    output::JobOutput,
     reporting::Reporting,
     tree::MARK,
 };
 use crate::handle::AddJobError;
 use peal_core::{
     job::{AppSpec, JobSpec},
-    termination::Wish,
+    termination::TerminationRequest,
 };
-use peal_model::{Identity, Nspace, Proc, Rank, Text};
+use peal_model::{Nspace, Proc, Rank, Text, UserIdentity};
 use std::{ffi::OsString, io, path::PathBuf, process::Stdio, time::Duration};
 use thiserror::Error;
 use tokio::process::{Child, Command};
@@ -27,10 +27,10 @@ pub enum OnAbort {
 
 impl OnAbort {
     /// What becomes of the job where no handler wishes anything.
-    pub(crate) fn wish(self) -> Wish {
+    pub(crate) fn wish(self) -> TerminationRequest {
         match self {
-            OnAbort::Terminate => Wish::Termination,
-            OnAbort::Continue => Wish::NoTermination,
+            OnAbort::Terminate => TerminationRequest::Termination,
+            OnAbort::Continue => TerminationRequest::NoTermination,
         }
     }
 }
@@ -57,7 +57,7 @@ pub enum ControlGroups {
 
 /// Which procs get what is pushed to the standard input of their job; the others read nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Input {
+pub enum StdinTarget {
     /// None.
     Nobody,
     /// This one.
@@ -66,12 +66,12 @@ pub enum Input {
     All,
 }
 
-impl Input {
+impl StdinTarget {
     fn reaches(self, rank: Rank) -> bool {
         match self {
-            Input::Nobody => false,
-            Input::Rank(one) => one == rank,
-            Input::All => true,
+            StdinTarget::Nobody => false,
+            StdinTarget::Rank(one) => one == rank,
+            StdinTarget::All => true,
         }
     }
 }
@@ -129,18 +129,18 @@ pub struct JobRequest {
     /// The node's name.
     pub hostname: String,
     /// How it is kept.
-    pub keeping: Keeping,
+    pub keeping: JobOptions,
     /// Where its output goes.
-    pub output: Output,
+    pub output: JobOutput,
     /// Who gets its input.
-    pub input: Input,
+    pub input: StdinTarget,
     /// What is logged of it.
     pub reporting: Reporting,
 }
 
 /// How the jobs of a host are kept: the same for those that are spawned as for the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Keeping {
+pub struct JobOptions {
     /// What follows an abnormal end.
     pub on_abort: OnAbort,
     /// How long hosted handlers have to wish something else.
@@ -159,9 +159,9 @@ pub struct Keeping {
     pub kept_output: usize,
 }
 
-impl Default for Keeping {
-    fn default() -> Keeping {
-        Keeping {
+impl Default for JobOptions {
+    fn default() -> JobOptions {
+        JobOptions {
             on_abort: OnAbort::default(),
             action_timeout: Duration::from_secs(5),
             termination_delay: Duration::from_millis(200),
@@ -183,9 +183,9 @@ impl JobRequest {
             parent: None,
             offset: 0,
             hostname: hostname.into(),
-            keeping: Keeping::default(),
-            output: Output::default(),
-            input: Input::Nobody,
+            keeping: JobOptions::default(),
+            output: JobOutput::default(),
+            input: StdinTarget::Nobody,
             reporting: Reporting::default(),
         }
     }
@@ -203,7 +203,7 @@ impl JobRequest {
     }
 
     /// What its server is told of it.
-    pub(crate) fn spec(&self, identity: Identity) -> JobSpec {
+    pub(crate) fn spec(&self, identity: UserIdentity) -> JobSpec {
         let apps = self.apps.iter().map(|app| AppSpec {
             size: app.procs,
             command: Some(app.command()),

@@ -1,30 +1,30 @@
 //! Starts jobs: those that whoever has the host wants, and those that procs and tools spawn.
 use super::{
-    COMMANDS, EmbeddedHost, Inputs, JobCommand, JobRequest, LaunchError, Launching, Output,
-    RunningJob,
-    job::{Job, Shared},
-    kin::Kinship,
-    spawn::{self, Bond, Wanted},
+    COMMANDS, EmbeddedHostEnvironment, Inputs, JobCommand, JobOutput, JobRequest, LaunchError,
+    Launching, RunningJob,
+    job::{JobContext, RunningJobTask},
+    kin::SpawnTree,
+    spawn::{self, Bond, SpawnPlan},
 };
 use crate::{handle::AddJobError, host::Spawned};
-use peal_model::{App, Identity, Info, Proc, Status, code};
+use peal_model::{App, Info, Proc, Status, UserIdentity, code};
 use rustix::process::geteuid;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-impl EmbeddedHost {
+impl EmbeddedHostEnvironment {
     /// Starts a job.
     ///
     /// # Errors
     /// Why that cannot be; then nothing of it is left.
     pub async fn launch(&self, request: JobRequest) -> Result<RunningJob, LaunchError> {
-        self.start(request, Kinship::Alone).await
+        self.start(request, SpawnTree::Alone).await
     }
 
     async fn start(
         &self,
         request: JobRequest,
-        kinship: Kinship,
+        kinship: SpawnTree,
     ) -> Result<RunningJob, LaunchError> {
         let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
         let (commands, inbox) = mpsc::channel(COMMANDS);
@@ -32,13 +32,13 @@ impl EmbeddedHost {
         // Before any proc runs: it may abort its job at once.
         if self
             .kin
-            .enter(&request, kinship, (commands.clone(), inputs.clone()))
+            .register(&request, kinship, (commands.clone(), inputs.clone()))
             .is_none()
         {
             return Err(AddJobError::Exists(request.nspace).into());
         }
         self.outputs.retain(|job| self.kin.knows(job));
-        let Output { tagging, kept } = &request.output;
+        let JobOutput { tagging, kept } = &request.output;
         self.outputs
             .open(request.nspace.clone(), *tagging, kept.display());
         self.table.insert(&request, commands);
@@ -50,7 +50,7 @@ impl EmbeddedHost {
         );
         let (kin, table, pulls) = (self.kin.clone(), self.table.clone(), self.pulls.clone());
         let outputs = self.outputs.clone();
-        let shared = Shared {
+        let shared = JobContext {
             family,
             cleanups,
             notices,
@@ -60,7 +60,7 @@ impl EmbeddedHost {
             outputs,
             inputs: inputs.clone(),
         };
-        let work = Job::new(server.clone(), uri, request, shared);
+        let work = RunningJobTask::new(server.clone(), uri, request, shared);
         let task = work.start(inbox).await?;
         Ok(RunningJob::new(task, inputs))
     }
@@ -69,7 +69,7 @@ impl EmbeddedHost {
     pub(super) async fn spawn_job(
         &self,
         source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         infos: &[Info],
         apps: &[App],
     ) -> Result<Spawned, Status> {
@@ -91,7 +91,7 @@ impl EmbeddedHost {
             code::PMIX_ERR_JOB_INSUFFICIENT_RESOURCES
         })?;
         let (nspace, offset) = self.kin.next(&like.request.nspace);
-        let Wanted {
+        let SpawnPlan {
             request,
             bond,
             told_of_end,
@@ -106,9 +106,9 @@ impl EmbeddedHost {
         // What procs have spawned appears where their own output does.
         let is_pulled = own.is_none() && forwarded.0 != 0;
         let (kinship, needed) = match (bond, own) {
-            (Bond::Kin, Some(own)) => (Kinship::Of(own.family), None),
-            (Bond::Dependent, Some(own)) => (Kinship::Of(own.family), Some(own.commands)),
-            (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (Kinship::Alone, None),
+            (Bond::Kin, Some(own)) => (SpawnTree::Of(own.family), None),
+            (Bond::Dependent, Some(own)) => (SpawnTree::Of(own.family), Some(own.commands)),
+            (Bond::Kin | Bond::Dependent, None) | (Bond::Apart, _) => (SpawnTree::Alone, None),
         };
         let hold = || {
             self.pulls
@@ -164,18 +164,18 @@ async fn end_with_parent(child: Option<mpsc::Sender<JobCommand>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{host::Host, notice::Notices};
+    use crate::{host::HostEnvironment, notice::Notices};
     use peal_model::{Nspace, Rank};
 
     #[tokio::test]
     async fn nothing_is_spawned_for_somebody_else_nor_where_jobs_are_only_served() {
-        let host = EmbeddedHost::new(Notices::default());
+        let host = EmbeddedHostEnvironment::new(Notices::default());
         let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
         let uid = geteuid().as_raw();
         let spawn = |uid| {
             host.spawn(
                 tool.clone(),
-                Identity { uid, gid: 0 },
+                UserIdentity { uid, gid: 0 },
                 Vec::new(),
                 Vec::new(),
             )

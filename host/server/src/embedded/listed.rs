@@ -3,11 +3,11 @@ use super::{
     JobCommand,
     launch::{self, AppRequest},
     registered::{ProcProcess, RegisteredProcs},
-    stray::Family,
+    stray::ChildReaper,
 };
 use peal_model::{
-    DataArray, Identity, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, Value, code,
-    key,
+    DataArray, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, UserIdentity, Value,
+    code, key,
 };
 use std::{
     collections::BTreeMap,
@@ -20,8 +20,8 @@ const MAX_PROGRAM: usize = 4096;
 
 /// A job that runs, until it has ended.
 #[derive(Debug)]
-pub(super) struct Listed {
-    pub(super) owner: Identity,
+pub(super) struct JobListing {
+    pub(super) owner: UserIdentity,
     pub(super) nspace: Nspace,
     size: u32,
     hostname: String,
@@ -44,14 +44,14 @@ pub(super) enum Origin {
     Adopted(RegisteredProcs),
 }
 
-impl Listed {
+impl JobListing {
     pub(super) fn new(
-        owner: Identity,
+        owner: UserIdentity,
         (nspace, size): (Nspace, u32),
         hostname: String,
         origin: Origin,
-    ) -> Listed {
-        Listed {
+    ) -> JobListing {
+        JobListing {
             owner,
             nspace,
             size,
@@ -98,7 +98,7 @@ impl Listed {
     }
 
     /// The process of a proc.
-    fn process_of(&self, proc: &Proc, family: &Family) -> ProcProcess {
+    fn process_of(&self, proc: &Proc, family: &ChildReaper) -> ProcProcess {
         match &self.origin {
             Origin::Launched { .. } => family
                 .process_of(proc)
@@ -126,7 +126,7 @@ impl Listed {
     }
 
     /// Its procs that run, each with its process.
-    pub(super) fn running(&self, family: &Family) -> Vec<(Proc, u32)> {
+    pub(super) fn running(&self, family: &ChildReaper) -> Vec<(Proc, u32)> {
         let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
         procs
             .filter_map(|proc| match self.process_of(&proc, family) {
@@ -137,7 +137,7 @@ impl Listed {
     }
 
     /// Its procs, by rank.
-    pub(super) fn procs(&self, family: &Family) -> DataArray {
+    pub(super) fn procs(&self, family: &ChildReaper) -> DataArray {
         let apps = match &self.origin {
             Origin::Launched { apps, .. } => apps.as_slice(),
             Origin::Adopted(_) => &[],

@@ -25,12 +25,12 @@ pub(crate) struct Process {
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
-    state: State,
+    state: RunState,
 }
 
 /// Whether it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum RunState {
     /// It does, or waits for something.
     Lives,
     /// A signal or a debugger has stopped it.
@@ -59,9 +59,9 @@ impl Process {
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
         // A process whose first thread has ended is none that has.
         let state = match (*fields.first()?, number(17)?) {
-            ("Z" | "X", 0 | 1) => State::Ended,
-            ("T" | "t", _) => State::Stopped,
-            _ => State::Lives,
+            ("Z" | "X", 0 | 1) => RunState::Ended,
+            ("T" | "t", _) => RunState::Stopped,
+            _ => RunState::Lives,
         };
         let id = Id {
             pid: pid.parse().ok()?,
@@ -78,7 +78,7 @@ impl Process {
 
     /// Whether it had not ended when it was looked at.
     pub(crate) fn lives(&self) -> bool {
-        self.state != State::Ended
+        self.state != RunState::Ended
     }
 
     /// Whether it has not ended by now.
@@ -95,7 +95,7 @@ impl Process {
         let of_thread =
             |path: std::path::PathBuf| Process::read(&fs::read_to_string(path.join("stat")).ok()?);
         let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
-        self.state == State::Stopped && threads.all(|thread| thread.state != State::Lives)
+        self.state == RunState::Stopped && threads.all(|thread| thread.state != RunState::Lives)
     }
 
     /// Sends it a signal, if it is still there.
@@ -164,11 +164,11 @@ mod tests {
             ),
             (42, 7, 40, 41)
         );
-        assert_eq!((process.id.began, process.state), (987, State::Lives));
+        assert_eq!((process.id.began, process.state), (987, RunState::Lives));
         let state = |letter, threads| Process::read(&stat("x", letter, threads)).unwrap().state;
         assert_eq!(
             [state("Z", 1), state("Z", 3), state("T", 1)],
-            [State::Ended, State::Lives, State::Stopped]
+            [RunState::Ended, RunState::Lives, RunState::Stopped]
         );
         assert_eq!(Process::read("42 (x"), None);
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::as_user;
 use peal_core::job_control::JobAction;
-use peal_model::{Identity, Rank, code};
+use peal_model::{Rank, UserIdentity, code};
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -101,7 +101,7 @@ impl RegisteredProcs {
 #[derive(Debug)]
 pub(super) struct RegisteredControl {
     /// As whom their processes run.
-    pub(super) owner: Identity,
+    pub(super) owner: UserIdentity,
     pub(super) action: JobAction,
     pub(super) ranks: BTreeSet<Rank>,
     /// The time between the request to end and the end.
@@ -375,8 +375,8 @@ mod tests {
         (shell, line.trim().parse().unwrap())
     }
 
-    fn owner() -> Identity {
-        Identity {
+    fn owner() -> UserIdentity {
+        UserIdentity {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }

@@ -98,21 +98,21 @@ enum Piece {
 }
 
 /// One stream: whoever reads it may take any time, whoever logs does not wait for that.
-struct Line {
+struct StreamWriter {
     send: mpsc::Sender<Piece>,
     waiting: Arc<AtomicUsize>,
 }
 
-impl Line {
+impl StreamWriter {
     /// Starts the thread that writes: a task would have to hand each piece to one, and be told.
-    fn open(name: &str, to: impl Write + Send + 'static) -> io::Result<Line> {
+    fn open(name: &str, to: impl Write + Send + 'static) -> io::Result<StreamWriter> {
         let (send, pieces) = mpsc::channel(PIECES);
         let waiting = Arc::new(AtomicUsize::new(0));
         let counted = waiting.clone();
         thread::Builder::new()
             .name(format!("log to {name}"))
             .spawn(move || write(to, pieces, &counted))?;
-        Ok(Line { send, waiting })
+        Ok(StreamWriter { send, waiting })
     }
 
     fn write(&self, logged: LoggedLines) -> Result<(), Status> {
@@ -158,12 +158,12 @@ fn write(mut to: impl Write, mut pieces: mpsc::Receiver<Piece>, waiting: &Atomic
 }
 
 struct Lines {
-    stdout: Line,
-    stderr: Line,
+    stdout: StreamWriter,
+    stderr: StreamWriter,
 }
 
 impl Lines {
-    fn of(&self, stream: Stream) -> &Line {
+    fn of(&self, stream: Stream) -> &StreamWriter {
         match stream {
             Stream::Stdout => &self.stdout,
             Stream::Stderr => &self.stderr,
@@ -194,10 +194,10 @@ impl Inner {
         if self.lines.is_some() {
             return;
         }
-        let lines = Line::open("stdout", io::stdout()).and_then(|stdout| {
+        let lines = StreamWriter::open("stdout", io::stdout()).and_then(|stdout| {
             Ok(Lines {
                 stdout,
-                stderr: Line::open("stderr", io::stderr())?,
+                stderr: StreamWriter::open("stderr", io::stderr())?,
             })
         });
         match lines {
@@ -401,8 +401,8 @@ mod tests {
     fn outputs(to: impl Write + Send + 'static, tagging: Tagging) -> (Outputs, Proc) {
         let job = Nspace::new("job").unwrap();
         let lines = Lines {
-            stdout: Line::open("a test", to).unwrap(),
-            stderr: Line::open("nowhere", io::sink()).unwrap(),
+            stdout: StreamWriter::open("a test", to).unwrap(),
+            stderr: StreamWriter::open("nowhere", io::sink()).unwrap(),
         };
         let inner = Inner {
             lines: Some(lines),

@@ -1,10 +1,10 @@
 //! Starts the procs of a job, and puts them where they are kept.
 use super::{
-    cell::{Cell, JobCell},
-    end::ProcEnd,
-    job::Job,
+    cell::{JobCgroup, ProcCgroup},
+    end::ProcExit,
+    job::RunningJobTask,
     launch::{self, ControlGroups, JobRequest, LaunchError},
-    output::Outlets,
+    output::ProcOutputs,
     pulls::Pulled,
     tree::{self, Tree},
 };
@@ -16,12 +16,12 @@ use tokio::sync::oneshot;
 /// A process that was started and is not in its control group yet.
 pub(super) struct Started {
     pid: u32,
-    cell: Arc<Cell>,
+    cell: Arc<ProcCgroup>,
     /// Dropped when it is, or cannot be.
     _taken: oneshot::Sender<()>,
 }
 
-impl Job {
+impl RunningJobTask {
     /// Names the procs of those applications that have a name.
     pub(super) async fn define_process_sets(&self) {
         let mut first = 0;
@@ -61,7 +61,7 @@ impl Job {
     ) -> Result<(), LaunchError> {
         let proc = self.proc(rank);
         let mark = tree::mark(&proc);
-        let outlets = Outlets::open(&self.request.output, &proc, &self.outputs, |channel| {
+        let outlets = ProcOutputs::open(&self.request.output, &proc, &self.outputs, |channel| {
             Pulled {
                 pulls: self.pulls.clone(),
                 server: self.server.clone(),
@@ -113,10 +113,10 @@ impl Job {
             // Until somebody waits for it, its number stays its own. That nobody takes it any more is told by an error.
             let _ = is_taken.await;
             match child.wait().await {
-                Ok(status) => (rank, ProcEnd::from(status)),
+                Ok(status) => (rank, ProcExit::from(status)),
                 Err(error) => {
                     tracing::error!(%rank, %error, "cannot wait for a proc");
-                    (rank, ProcEnd::Exited(1))
+                    (rank, ProcExit::Exited(1))
                 }
             }
         });
@@ -142,9 +142,9 @@ impl Job {
 }
 
 /// Where the procs of a job are kept, if the system lets us.
-pub(super) fn kept(request: &JobRequest) -> Option<Arc<JobCell>> {
+pub(super) fn kept(request: &JobRequest) -> Option<Arc<JobCgroup>> {
     let made = match request.keeping.control_groups {
-        ControlGroups::Try => JobCell::make(),
+        ControlGroups::Try => JobCgroup::make(),
         ControlGroups::Off => return None,
     };
     match made {

@@ -10,20 +10,20 @@ use std::{
 
 /// The children of this process: procs, orphans of theirs that it adopted, and strangers.
 #[derive(Debug)]
-pub(crate) struct Family {
+pub(crate) struct ChildReaper {
     /// Children from before the first job (a shell that started one and then became us): not ours to end.
     strangers: HashSet<Pid>,
     /// Procs that run, of all jobs. Others wait for them.
     procs: Mutex<BTreeMap<Proc, Pid>>,
 }
 
-impl Family {
+impl ChildReaper {
     /// Makes orphans of procs our own children from now on, so that they can be found.
-    pub(crate) fn adopting() -> Family {
+    pub(crate) fn adopting() -> ChildReaper {
         if let Err(error) = set_child_subreaper(Some(rustix::process::getpid())) {
             tracing::warn!(%error, "orphans of procs cannot be adopted: some may outlive their job");
         }
-        Family {
+        ChildReaper {
             strangers: children(),
             procs: Mutex::default(),
         }

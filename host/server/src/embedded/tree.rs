@@ -4,9 +4,9 @@
 //! orphans: they belong to the proc in whose control group they are, else to the one whose mark their environment has, else to the
 //! one whose session or process group they are in.
 use super::{
-    cell::Cell,
+    cell::ProcCgroup,
     process::{Id, Process},
-    stray::Family,
+    stray::ChildReaper,
 };
 use peal_model::{Proc, Rank};
 use rustix::process::Signal;
@@ -34,7 +34,7 @@ pub(crate) struct Tree {
     /// What they have in their environment.
     pub(crate) mark: String,
     /// Where they are kept, if they are.
-    pub(crate) cell: Option<Arc<Cell>>,
+    pub(crate) cell: Option<Arc<ProcCgroup>>,
 }
 
 /// The trees of some procs of a job.
@@ -104,7 +104,7 @@ impl<'a> Owners<'a> {
 }
 
 /// All processes of these procs that have not ended.
-pub(crate) fn members(trees: &Trees, family: &Family) -> Vec<(Rank, Process)> {
+pub(crate) fn members(trees: &Trees, family: &ChildReaper) -> Vec<(Rank, Process)> {
     let me = std::process::id();
     let all: HashMap<u32, Process> = Process::all()
         .into_iter()
@@ -148,7 +148,7 @@ pub(crate) fn members(trees: &Trees, family: &Family) -> Vec<(Rank, Process)> {
 }
 
 /// Stops all processes of these procs, and says which procs have some that do not stop. Blocks.
-pub(crate) fn pause(trees: &Trees, family: &Family) -> BTreeMap<Rank, String> {
+pub(crate) fn pause(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
         if let Some(Err(error)) = tree.cell.as_ref().map(|cell| cell.freeze()) {
@@ -188,7 +188,7 @@ pub(crate) fn pause(trees: &Trees, family: &Family) -> BTreeMap<Rank, String> {
 }
 
 /// Lets all processes of these procs run again, and says of which procs some could not. Blocks.
-pub(crate) fn resume(trees: &Trees, family: &Family) -> BTreeMap<Rank, String> {
+pub(crate) fn resume(trees: &Trees, family: &ChildReaper) -> BTreeMap<Rank, String> {
     let mut refused = BTreeMap::new();
     for (rank, tree) in trees {
         if let Some(Err(error)) = tree.cell.as_ref().map(|cell| cell.thaw()) {
@@ -215,7 +215,7 @@ pub(crate) fn resume(trees: &Trees, family: &Family) -> BTreeMap<Rank, String> {
 
 /// What is to be done to a proc that has been asked to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Due {
+pub(crate) enum PendingSignal {
     /// Tell those of its processes that are in other process groups than it is, which has been told.
     Tell,
     /// Nothing but a look.
@@ -231,8 +231,8 @@ pub(crate) type Seen = BTreeMap<Rank, HashSet<Id>>;
 /// some looks: who is seen is stopped and starts nobody any more; once nobody new is seen, all are killed. Blocks.
 pub(crate) fn look(
     trees: &Trees,
-    due: &BTreeMap<Rank, Due>,
-    family: &Family,
+    due: &BTreeMap<Rank, PendingSignal>,
+    family: &ChildReaper,
     seen: &mut Seen,
 ) -> BTreeMap<Rank, usize> {
     let mut found: BTreeMap<Rank, Vec<Process>> = BTreeMap::new();
@@ -244,7 +244,7 @@ pub(crate) fn look(
             continue;
         };
         match due {
-            Due::Tell => {
+            PendingSignal::Tell => {
                 let elsewhere: Vec<&Process> = processes
                     .iter()
                     .filter(|process| process.group != tree.leader)
@@ -252,8 +252,8 @@ pub(crate) fn look(
                 send(&elsewhere, Signal::TERM);
                 send(&elsewhere, Signal::CONT);
             }
-            Due::Watch => {}
-            Due::Kill => end(tree, processes, seen.entry(*rank).or_default()),
+            PendingSignal::Watch => {}
+            PendingSignal::Kill => end(tree, processes, seen.entry(*rank).or_default()),
         }
     }
     found

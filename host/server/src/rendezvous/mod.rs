@@ -6,7 +6,7 @@ mod file;
 mod tests;
 
 use self::directory::{Directory, Entry, Sharing};
-use peal_model::{Identity, Nspace};
+use peal_model::{Nspace, UserIdentity};
 use peal_wire::{ServerUri, variable};
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -169,7 +169,7 @@ impl Rendezvous {
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
         let pid = std::process::id();
-        let who = Identity {
+        let who = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };

@@ -17,7 +17,7 @@ const OTHERS: &str = "others";
 
 /// What became of one call of a shadow.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ShadowCall {
     /// What it was about.
     pub(super) about: String,
     /// What it would have said.
@@ -56,9 +56,9 @@ impl Page {
         }
     }
 
-    fn note(&mut self, seen: Seen) {
+    fn note(&mut self, seen: ShadowCall) {
         self.calls += 1;
-        let Seen {
+        let ShadowCall {
             about,
             answer,
             difference,
@@ -95,10 +95,10 @@ fn now() -> u64 {
 
 /// A page for each shadow.
 #[derive(Debug, Default)]
-pub(super) struct Book(Mutex<BTreeMap<(Owner, String), Page>>);
+pub(super) struct ShadowReports(Mutex<BTreeMap<(Owner, String), Page>>);
 
-impl Book {
-    pub(super) fn note(&self, owner: &Owner, module: &Module, seen: Seen) {
+impl ShadowReports {
+    pub(super) fn note(&self, owner: &Owner, module: &Module, seen: ShadowCall) {
         self.at(owner, module, |page| page.note(seen));
     }
 

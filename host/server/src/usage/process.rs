@@ -1,7 +1,7 @@
 //! What a process uses.
 use super::{Assembly, Fields, open_directory, read, tree};
 use crate::hostname;
-use peal_model::{Identity, Info, Proc, Value, key};
+use peal_model::{Info, Proc, UserIdentity, Value, key};
 use procfs_core::{
     FromBufRead, FromRead, Uptime,
     process::{SmapsRollup, Stat, Status},
@@ -44,7 +44,7 @@ pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
 }
 
 /// The usage of any process of this user; root may ask for those of others.
-pub(super) fn of_pid(pid: u32, identity: Identity, fields: Fields<'_>) -> io::Result<Info> {
+pub(super) fn of_pid(pid: u32, identity: UserIdentity, fields: Fields<'_>) -> io::Result<Info> {
     let (owner, texts) = look(pid, fields)?;
     if identity.uid != 0 && identity.uid != owner {
         let why = format!(

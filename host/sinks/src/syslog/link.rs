@@ -1,6 +1,6 @@
 //! A connection to a server of syslog, or a socket for datagrams: how it is opened, how messages are framed on it, and how it is
 //! seen that the other end has gone.
-use super::{Address, Peer, SyslogSettings, tls::Tls};
+use super::{Address, HostPort, SyslogSettings, tls::Tls};
 use crate::SinkError;
 use rustix::{
     io::Errno,
@@ -41,13 +41,13 @@ impl Dial {
         &self.address
     }
 
-    pub(super) fn open(&self) -> io::Result<Link> {
+    pub(super) fn open(&self) -> io::Result<SyslogConnection> {
         match (&self.address, &self.tls) {
             (Address::Unix(path), _) => {
                 let socket = UnixDatagram::unbound()?;
                 socket.connect(path)?;
                 socket.set_write_timeout(Some(self.timeout))?;
-                Ok(Link::Unix(socket))
+                Ok(SyslogConnection::Unix(socket))
             }
             (Address::Udp(peer), _) => first(peer, |address| {
                 let any: SocketAddr = match address {
@@ -57,16 +57,18 @@ impl Dial {
                 let socket = UdpSocket::bind(any)?;
                 socket.connect(address)?;
                 socket.set_write_timeout(Some(self.timeout))?;
-                Ok(Link::Udp(socket))
+                Ok(SyslogConnection::Udp(socket))
             }),
-            (Address::Tcp(peer) | Address::Tls(peer), None) => self.connect(peer).map(Link::Tcp),
+            (Address::Tcp(peer) | Address::Tls(peer), None) => {
+                self.connect(peer).map(SyslogConnection::Tcp)
+            }
             (Address::Tcp(peer) | Address::Tls(peer), Some(tls)) => {
                 self.secure(self.connect(peer)?, tls)
             }
         }
     }
 
-    fn connect(&self, peer: &Peer) -> io::Result<TcpStream> {
+    fn connect(&self, peer: &HostPort) -> io::Result<TcpStream> {
         first(peer, |address| {
             let stream = TcpStream::connect_timeout(&address, self.timeout)?;
             stream.set_write_timeout(Some(self.timeout))?;
@@ -77,7 +79,7 @@ impl Dial {
         })
     }
 
-    fn secure(&self, mut stream: TcpStream, tls: &Tls) -> io::Result<Link> {
+    fn secure(&self, mut stream: TcpStream, tls: &Tls) -> io::Result<SyslogConnection> {
         let mut connection = ClientConnection::new(tls.config.clone(), tls.server.clone())
             .map_err(io::Error::other)?;
         while connection.is_handshaking() {
@@ -95,12 +97,14 @@ impl Dial {
             Err(error) => return Err(error),
         }
         stream.set_read_timeout(Some(self.timeout))?;
-        Ok(Link::Tls(Box::new(StreamOwned::new(connection, stream))))
+        Ok(SyslogConnection::Tls(Box::new(StreamOwned::new(
+            connection, stream,
+        ))))
     }
 }
 
 /// Tries the addresses of a peer one after the other.
-fn first<T>(peer: &Peer, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+fn first<T>(peer: &HostPort, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name of the host has no address");
     for address in (peer.host.as_str(), peer.port).to_socket_addrs()? {
         match open(address) {
@@ -120,21 +124,21 @@ pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
 }
 
 /// A way to a server.
-pub(super) enum Link {
+pub(super) enum SyslogConnection {
     Unix(UnixDatagram),
     Udp(UdpSocket),
     Tcp(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
-impl Link {
+impl SyslogConnection {
     /// Sends one message. After an error the link is of no use any more: a part of the message may be on its way.
     pub(super) fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match self {
-            Link::Unix(socket) => socket.send(message).map(drop),
-            Link::Udp(socket) => socket.send(message).map(drop),
-            Link::Tcp(stream) => stream.write_all(&counted(message)),
-            Link::Tls(stream) => stream
+            SyslogConnection::Unix(socket) => socket.send(message).map(drop),
+            SyslogConnection::Udp(socket) => socket.send(message).map(drop),
+            SyslogConnection::Tcp(stream) => stream.write_all(&counted(message)),
+            SyslogConnection::Tls(stream) => stream
                 .write_all(&counted(message))
                 .and_then(|()| stream.flush()),
         }
@@ -143,9 +147,9 @@ impl Link {
     /// Whether the other end has closed it.
     pub(super) fn is_closed(&mut self) -> bool {
         match self {
-            Link::Unix(_) | Link::Udp(_) => false,
-            Link::Tcp(stream) => has_gone(stream),
-            Link::Tls(stream) => {
+            SyslogConnection::Unix(_) | SyslogConnection::Udp(_) => false,
+            SyslogConnection::Tcp(stream) => has_gone(stream),
+            SyslogConnection::Tls(stream) => {
                 let _ = stream.sock.set_nonblocking(true);
                 let gone = has_said_goodbye(stream);
                 stream.sock.set_nonblocking(false).is_err() || gone
@@ -187,9 +191,9 @@ fn counted(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-impl Drop for Link {
+impl Drop for SyslogConnection {
     fn drop(&mut self) {
-        if let Link::Tls(stream) = self {
+        if let SyslogConnection::Tls(stream) = self {
             // In good order, so that the server does not take what came last for cut off. Whether it hears that, is its business.
             stream.conn.send_close_notify();
             let _ = stream.flush();

@@ -1,22 +1,23 @@
 //! Requests that wait at the gate for decisions, and the room that they take there.
 use super::DecisionId;
 use crate::{
-    job_control::{ControlId, Operation},
-    reach::Reach,
+    job_control::{ControlId, JobControlOperation},
+    reach::UserScope,
     server::{
-        RequestId, control::By, denial::Asker, events::Raising, grouping::Asked, spawning::Spawning,
+        RequestId, control::ControlRequester, denial::DenialRecipient, events::RaiseRequest,
+        grouping::GatedGroupCall, spawning::GatedSpawn,
     },
 };
-use peal_model::{Event, Hook, Identity, Info, LogRequest, Proc, Request, Status};
+use peal_model::{Event, Hook, Info, LogRequest, Proc, Request, Status, UserIdentity};
 use std::collections::BTreeMap;
 
 /// A request that waits for a decision, without the part that policies may amend.
 #[derive(Debug)]
-pub(in crate::server) enum Waiting {
+pub(in crate::server) enum GatedOperation {
     Control {
-        by: By,
+        by: ControlRequester,
         targets: Vec<Proc>,
-        operation: Option<Operation>,
+        operation: Option<JobControlOperation>,
     },
     Provision(ControlId),
     Abort {
@@ -31,7 +32,7 @@ pub(in crate::server) enum Waiting {
         error: Status,
     },
     Event {
-        raising: Raising,
+        raising: RaiseRequest,
         event: Event,
     },
     Registration {
@@ -42,21 +43,21 @@ pub(in crate::server) enum Waiting {
         to: RequestId,
         request: LogRequest,
     },
-    Group(Asked),
-    Spawn(Spawning),
+    Group(GatedGroupCall),
+    Spawn(GatedSpawn),
     Invitation {
-        raising: Raising,
+        raising: RaiseRequest,
         event: Event,
-        reach: Reach,
+        reach: UserScope,
     },
 }
 
 /// A request, event or registration that waits.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) asker: Asker,
+pub(super) struct GatedRequest {
+    pub(super) asker: DenialRecipient,
     pub(super) bytes: usize,
-    pub(super) what: Waiting,
+    pub(super) what: GatedOperation,
 }
 
 /// The room that one awaited decision takes.
@@ -70,11 +71,11 @@ pub(super) struct GateLoad {
 #[derive(Debug, Default)]
 pub(in crate::server) struct Gate {
     /// The user and group of the server; none until it says so.
-    pub(super) server: Option<Identity>,
+    pub(super) server: Option<UserIdentity>,
     pub(in crate::server) policed: Vec<Hook>,
     /// Those of them whose policies only look on.
     pub(super) watched: Vec<Hook>,
-    pub(super) held: BTreeMap<DecisionId, Held>,
+    pub(super) held: BTreeMap<DecisionId, GatedRequest>,
     /// Connections that wait for policies.
     pub(super) entering: BTreeMap<DecisionId, GateLoad>,
     /// How many each user has waiting.
@@ -89,12 +90,12 @@ impl Gate {
         self.held.len() + self.entering.len()
     }
 
-    pub(super) fn hold(&mut self, id: DecisionId, held: Held) {
+    pub(super) fn hold(&mut self, id: DecisionId, held: GatedRequest) {
         self.add(held.load());
         self.held.insert(id, held);
     }
 
-    pub(super) fn release(&mut self, id: DecisionId) -> Option<Held> {
+    pub(super) fn release(&mut self, id: DecisionId) -> Option<GatedRequest> {
         let held = self.held.remove(&id)?;
         self.subtract(held.load());
         Some(held)
@@ -121,7 +122,7 @@ impl Gate {
     }
 }
 
-impl Held {
+impl GatedRequest {
     fn load(&self) -> GateLoad {
         GateLoad {
             uid: self.asker.uid(),

@@ -120,7 +120,7 @@ fn fences_of_others_are_nobodys_business() {
         theirs.clone(),
         1,
         "node",
-        Identity {
+        UserIdentity {
             uid: 2000,
             gid: 100,
         },
@@ -152,7 +152,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
         nspace(),
         2,
         "node",
-        Identity {
+        UserIdentity {
             uid: 2000,
             gid: 100,
         },
@@ -163,7 +163,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
     );
     let old = stage.peers[1];
     assert_eq!(stage.server.identity_of(old), Some(WHO), "who they were");
-    let other = Identity {
+    let other = UserIdentity {
         uid: 2000,
         gid: 100,
     };
@@ -183,7 +183,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
 
 #[test]
 fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
-    let mut server = Server::new(Settings::default());
+    let mut server = ServerState::new(Settings::default());
     server.guard(WHO, [Hook::Event]);
     let tool = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
     let peer = server.admit_tool(&tool, WHO).unwrap();
@@ -201,7 +201,7 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
         tool.nspace,
         1,
         "node",
-        Identity {
+        UserIdentity {
             uid: 2000,
             gid: 100,
         },
@@ -234,7 +234,7 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
 
 #[test]
 fn one_users_questions_leave_room_for_those_of_others() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(Settings {
         max_decisions: 4,
         ..Settings::default()
     });
@@ -244,7 +244,7 @@ fn one_users_questions_leave_room_for_those_of_others() {
         let peer = server
             .admit_tool(
                 &Proc::new(Nspace::new(&name).unwrap(), Rank(0)),
-                Identity { uid, gid: uid },
+                UserIdentity { uid, gid: uid },
             )
             .unwrap();
         let event = Request::Notify {

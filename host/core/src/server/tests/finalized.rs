@@ -42,7 +42,7 @@ fn fence_waits_for_finalized_proc_until_its_process_ends() {
     stage.ask(1, Request::Finalize);
     assert!(stage.fence(0, Vec::new()).1.is_empty());
     let ended = stage.server.proc_ended(&proc(1), None, Time(0));
-    assert_eq!(stage.server.life(&proc(1)), Some(Life::Terminated));
+    assert_eq!(stage.server.life(&proc(1)), Some(ProcPhase::Terminated));
     let later = stage.fence(0, Vec::new()).1;
     for actions in [ended, later] {
         let answers = stage

@@ -20,7 +20,7 @@ struct Heard {
 
 impl Late {
     fn with(settings: Settings) -> Late {
-        let mut server = Server::new(settings);
+        let mut server = ServerState::new(settings);
         server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
         let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
         Late {
@@ -83,7 +83,7 @@ impl Late {
         }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> ServerCounts {
         self.stage.server.counts()
     }
 }
@@ -171,8 +171,15 @@ fn who_reads_slowly_gets_everything_in_order() {
     late.connect();
     late.stage.register(1, &[]);
     let peer = late.stage.peers[1];
-    assert_eq!(late.stage.server.behind(peer), [Action::Pause { peer }]);
-    assert_eq!(late.stage.server.behind(peer), [], "one pause at a time");
+    assert_eq!(
+        late.stage.server.mark_lagging(peer),
+        [Action::Pause { peer }]
+    );
+    assert_eq!(
+        late.stage.server.mark_lagging(peer),
+        [],
+        "one pause at a time"
+    );
     for number in 0..12 {
         let range = if number % 2 == 0 {
             Range::Local
@@ -255,7 +262,7 @@ fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
 
 #[test]
 fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
-    let ends: [fn(&mut Server) -> Vec<Action>; 3] = [
+    let ends: [fn(&mut ServerState) -> Vec<Action>; 3] = [
         |server| server.proc_ended(&proc(1), None, Time(0)),
         |server| server.remove_job(&nspace()),
         |server| {
@@ -269,7 +276,7 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
             ..Settings::default()
         });
         late.job_events(0..100);
-        let Counts {
+        let ServerCounts {
             events_kept,
             events_spilled,
             ..
@@ -394,7 +401,7 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
     let peer = late.stage.server.admit_tool(&tool, WHO).unwrap();
     late.stage.peers.push(peer);
     late.stage.register(1, &[NEWS]);
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     for number in 0..5 {
         late.raise(Range::Local, number, &[]);
     }
@@ -409,8 +416,8 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
     ));
     let gone = late.stage.server.disconnected(peer, Time(0));
     let [
-        Action::Host(Upcall::DeregisterEvents(_)),
-        Action::Host(Upcall::ToolLeft(_)),
+        Action::Upcall(Upcall::DeregisterEvents(_)),
+        Action::Upcall(Upcall::ToolLeft(_)),
         Action::Forget { .. },
     ] = gone[..]
     else {
@@ -449,7 +456,7 @@ fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
     assert!(bytes > 10_000 && bytes < 10_000 * 80, "{bytes}");
     assert_eq!(late.counts().events_lost, 0);
     late.job_events(10_000..30_000);
-    let Counts {
+    let ServerCounts {
         events_kept,
         events_lost,
         events_owed_bytes,
@@ -499,14 +506,14 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
     late.connect();
     late.stage.register(1, &[NEWS]);
     let peer = late.stage.peers[1];
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     late.job_events(0..1000);
     let lost = late.counts().events_lost;
     let resumed = late.stage.server.resume(peer);
     let heard = late.heard(resumed);
     assert!(lost > 0 && heard.missed == [lost], "{:?}", heard.missed);
     assert_eq!(heard.numbers.len() as u64 + lost, 1000);
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     late.job_events(0..1000);
     late.stage.ask(1, Request::Finalize);
     assert!(
@@ -524,7 +531,7 @@ fn live_event_tells_of_job_events_lost_before() {
     late.connect();
     late.stage.register(1, &[NEWS]);
     let peer = late.stage.peers[1];
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     late.job_events(0..2);
     let Some(Action::Recall { events, .. }) = late.stage.server.resume(peer).pop() else {
         panic!("nothing is recalled")
@@ -564,7 +571,7 @@ fn what_one_user_leaves_lying_takes_no_room_from_others() {
         other.clone(),
         2,
         "node",
-        Identity { uid, gid },
+        UserIdentity { uid, gid },
     ));
     // An event for both: those of one user have no room for it.
     let everybody = Value::procs([nspace(), other.clone()].map(Proc::all));

@@ -36,7 +36,7 @@ fn losses_within_a_window_are_told_of_together() {
         assert!(
             actions
                 .iter()
-                .any(|action| matches!(action, Action::Host(Upcall::ClientLost(_)))),
+                .any(|action| matches!(action, Action::Upcall(Upcall::ClientLost(_)))),
             "at once"
         );
     }
@@ -57,7 +57,7 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
         other.clone(),
         1,
         "node",
-        Identity { uid, gid },
+        UserIdentity { uid, gid },
     ));
     let (peer, _) = stage
         .server

@@ -1,6 +1,6 @@
 //! Procs that are watched: who hears when they are silent, and that nothing is left of them when they go.
 use super::*;
-use crate::monitor::{Seen, WatchId};
+use crate::monitor::{FileStat, MonitorId};
 use peal_model::{Infos, Reply};
 
 const ALERT: i32 = -109;
@@ -71,9 +71,9 @@ fn chained(actions: &[Action]) -> Option<&peal_model::Event> {
     event
 }
 
-fn opened(actions: &[Action]) -> WatchId {
+fn opened(actions: &[Action]) -> MonitorId {
     let [
-        Action::File {
+        Action::CheckFile {
             watch,
             look: FileLook::Open { path, identity },
         },
@@ -85,7 +85,7 @@ fn opened(actions: &[Action]) -> WatchId {
     *watch
 }
 
-const SEEN: Seen = Seen {
+const SEEN: FileStat = FileStat {
     size: 1,
     accessed: 0,
     modified: 0,
@@ -119,7 +119,7 @@ fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
         event.infos.value_of(key::PMIX_MONITOR_ID),
         Some(&Value::string("one"))
     );
-    assert_eq!(*reach, crate::reach::Reach::User(WHO.uid));
+    assert_eq!(*reach, crate::reach::UserScope::User(WHO.uid));
     assert_eq!(
         (stage.at(100_000), stage.server.deadline()),
         (vec![], None),
@@ -163,7 +163,7 @@ fn host_that_registered_for_the_code_hears_alerts() {
         let alert = stage.at(7000);
         alert
             .iter()
-            .filter(|action| matches!(action, Action::Host(Upcall::Notify { .. })))
+            .filter(|action| matches!(action, Action::Upcall(Upcall::Notify { .. })))
             .count()
     };
     let alert = Status(ALERT);
@@ -305,7 +305,7 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     assert_eq!(stage.at(0), []);
     assert_eq!(
         stage.at(1000),
-        [Action::File {
+        [Action::CheckFile {
             watch,
             look: FileLook::Again
         }]
@@ -320,7 +320,7 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     let why = (code::PMIX_ERR_NO_PERMISSIONS, "it is not yours".to_owned());
     let actions = stage.server.file_opened(refused, Err(why));
     assert_eq!(status(&actions), code::PMIX_ERR_NO_PERMISSIONS);
-    assert!(actions.contains(&Action::File {
+    assert!(actions.contains(&Action::CheckFile {
         watch: refused,
         look: FileLook::Close
     }));
@@ -328,10 +328,10 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
 
     let waiting = opened(&stage.file(0));
     let actions = stage.ask(0, Request::Finalize).1;
-    let closed: Vec<WatchId> = actions
+    let closed: Vec<MonitorId> = actions
         .iter()
         .filter_map(|action| match action {
-            Action::File {
+            Action::CheckFile {
                 watch,
                 look: FileLook::Close,
             } => Some(*watch),
@@ -344,7 +344,7 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     );
     assert_eq!(
         stage.server.file_opened(waiting, Ok(SEEN)),
-        [Action::File {
+        [Action::CheckFile {
             watch: waiting,
             look: FileLook::Close
         }]
@@ -423,7 +423,7 @@ fn where_the_server_is_not_to_watch_the_host_environment_is_asked() {
     let asked = stage.beats(0, "one");
     assert!(matches!(
         asked.as_slice(),
-        [Action::Host(Upcall::Request {
+        [Action::Upcall(Upcall::Request {
             request: Request::Monitor { .. },
             ..
         })]

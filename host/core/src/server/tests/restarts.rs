@@ -32,7 +32,7 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
     let restarted = stage.server.proc_restarts(&proc(1), Some("first"), Time(0));
     assert_eq!(
         (stage.server.life(&proc(1)), restarted),
-        (Some(Life::Expected), Vec::new())
+        (Some(ProcPhase::Expected), Vec::new())
     );
     assert!(
         stage
@@ -51,7 +51,7 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
         "what the old one put is gone, and the new one may put it"
     );
     let (peer, actions) = stage.server.admit(&proc(1), WHO).unwrap();
-    assert_eq!(actions, [Action::Host(Upcall::ClientConnected(proc(1)))]);
+    assert_eq!(actions, [Action::Upcall(Upcall::ClientConnected(proc(1)))]);
     stage.peers[1] = peer;
     let answers = stage.commit(1, Scope::Global, A, 2);
     assert!(
@@ -95,7 +95,7 @@ fn one_that_ended_before_can_start_again_and_one_that_nobody_knows_cannot() {
     stage.server.proc_ended(&proc(1), None, Time(0));
     assert!(matches!(
         stage.server.admit(&proc(1), WHO),
-        Err(Refusal::Ended(_))
+        Err(ConnectionRefusal::Ended(_))
     ));
     stage.server.proc_restarts(&proc(1), None, Time(0));
     assert!(stage.server.admit(&proc(1), WHO).is_ok());

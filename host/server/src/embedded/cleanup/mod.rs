@@ -4,7 +4,7 @@ mod remove;
 
 use crate::as_user;
 use peal_core::job_control::Cleanup;
-use peal_model::{Identity, Nspace, Proc, Rank, Status, code};
+use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code};
 use remove::{Bounds, Left};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,7 +41,7 @@ impl Default for CleanupSettings {
 pub(crate) struct Registered {
     /// The job of whoever registered it.
     by: Nspace,
-    identity: Identity,
+    identity: UserIdentity,
     /// Those of its procs that have not ended.
     waits: BTreeSet<Proc>,
     cleanup: Cleanup,
@@ -101,7 +101,7 @@ impl Cleanups {
     pub(crate) fn register(
         &self,
         by: &Proc,
-        identity: Identity,
+        identity: UserIdentity,
         cleanup: Cleanup,
     ) -> Result<Vec<Registered>, Status> {
         self.check(by, &cleanup)?;
@@ -244,7 +244,7 @@ fn is_plain(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_core::job_control::{Depth, Subdirectories, Top};
+    use peal_core::job_control::{Depth, Subdirectories, TopDirectory};
 
     fn proc(job: &str, rank: u32) -> Proc {
         Proc::new(Nspace::new(job).unwrap(), Rank(rank))
@@ -257,12 +257,12 @@ mod tests {
             directories: BTreeSet::new(),
             depth: Depth::Flat,
             subdirectories: Subdirectories::All,
-            top: Top::Remove,
+            top: TopDirectory::Remove,
             ignored: BTreeSet::new(),
         }
     }
 
-    const ME: Identity = Identity { uid: 7, gid: 8 };
+    const ME: UserIdentity = UserIdentity { uid: 7, gid: 8 };
 
     fn two_jobs(settings: CleanupSettings) -> Cleanups {
         let cleanups = Cleanups::new(settings);
@@ -362,7 +362,7 @@ mod tests {
             cleanups.register(&proc("a", 1), ME, file.clone()),
             conflicting
         );
-        let other = Identity { uid: 9, ..ME };
+        let other = UserIdentity { uid: 9, ..ME };
         assert_eq!(
             cleanups.register(&proc("a", 1), other, file),
             Ok(vec![]),
