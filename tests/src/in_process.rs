@@ -4,8 +4,8 @@ use peal_core::{class::ClassFilter, job::JobSpec};
 use peal_model::{Event, Info, Nspace, Proc, Rank, Status, UserIdentity, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, Parts, ProcessObserver,
-    Server, ServerSettings,
+    GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, ProcessObserver, Server,
+    ServerParts, ServerSettings,
     embedded::{EmbeddedHostEnvironment, environment},
 };
 use std::{
@@ -104,7 +104,7 @@ impl Node {
         size: u32,
     ) -> Node {
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
-        let parts = Parts {
+        let parts = ServerParts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host,
             fabric: fabric.clone(),

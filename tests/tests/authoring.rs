@@ -7,7 +7,7 @@ use peal_model::{
 };
 use peal_needs::needs;
 use peal_sandbox::{
-    Access, ChannelCall, Directory, Grants, InitError, Module, ModuleLimits, PolicyCall,
+    ChannelCall, FileAccess, GrantedDirectory, Grants, InitError, Module, ModuleLimits, PolicyCall,
     PolicyResult, Services, Sink,
 };
 use peal_tests::{
@@ -154,7 +154,7 @@ fn load(file: &Path, sink: &Arc<Written>) -> Module {
     };
     let spool = file.with_file_name("spool");
     fs::create_dir_all(&spool).unwrap();
-    let spool = Directory::open(&spool, Access::ReadWrite { quota: 65_536 }).unwrap();
+    let spool = GrantedDirectory::open(&spool, FileAccess::ReadWrite { quota: 65_536 }).unwrap();
     let services = Services {
         sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
         files: [("spool".to_owned(), Arc::new(spool))].into(),

@@ -79,7 +79,7 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
         (Monitoring::Host, true),
         (Monitoring::Server, false),
     ] {
-        let core = peal_core::server::Settings {
+        let core = peal_core::server::StateSettings {
             monitoring: said,
             ..Default::default()
         };

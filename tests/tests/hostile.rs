@@ -343,12 +343,12 @@ async fn where_the_protocol_has_no_status_none_is_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_beyond_all_measure_are_answered_with_a_status() {
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         max_put_bytes: 1000,
         max_event_bytes: 1000,
         max_registrations: 10,
         max_held_gets: 10,
-        ..peal_core::server::Settings::default()
+        ..peal_core::server::StateSettings::default()
     };
     let mut siege = Siege::begin(ServerSettings {
         core,

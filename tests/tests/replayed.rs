@@ -1,7 +1,7 @@
 //! Calls of components in four languages, recorded under load, are the same when they are replayed.
 use peal_audit::{
     AuditSettings, AuditTrail, Destinations, ModuleFacts, RecordFailurePolicy, ReplayResult,
-    Replayer, Retention, Secrets, TrailSource, kind,
+    Replayer, Secrets, TrailRetention, TrailSource, kind,
 };
 use peal_model::{
     DataArray, Event, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status,
@@ -12,7 +12,7 @@ use peal_sandbox::{
     Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Isolation, Module, ModuleLimits,
     PolicyCall, Services, StateStore,
 };
-use peal_store::{Durability, Filter};
+use peal_store::{DatabaseDurability, Filter};
 use peal_tests::{drawer::Drawer, guest};
 use std::{
     num::NonZeroU32,
@@ -30,9 +30,9 @@ fn settings(dir: &Path) -> AuditSettings {
         path: dir.join("audit.db"),
         key: dir.join("audit.key"),
         max_bytes: 1 << 30,
-        durability: Durability::Process,
+        durability: DatabaseDurability::Process,
         on_failure: RecordFailurePolicy::Deny,
-        retention: Retention::default(),
+        retention: TrailRetention::default(),
         // So that none is left out: how many would be is another test's matter.
         queue: 100_000,
         refusal_interval: Duration::from_secs(1),

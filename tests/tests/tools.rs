@@ -1,5 +1,5 @@
 //! Tools (`pmix-wire.md`, sections 1.4 and 2.3): how they find a server, who may attach one, and what they are told.
-use peal_client::{Attach, Tool, ToolSettings};
+use peal_client::{AttachTarget, Tool, ToolSettings};
 use peal_model::{
     CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value,
     code, key,
@@ -125,7 +125,7 @@ fn a_tool_of_the_c_library_learns_what_runs_where() {
 async fn a_tool_of_peals_own_client_finds_the_server_by_its_process_and_comes_back() {
     let running = Running::asleep(&[]);
     let mut settings = ToolSettings::from(|_| None).unwrap();
-    settings.attach = Attach::Pid(running.peal.id());
+    settings.attach = AttachTarget::Pid(running.peal.id());
     settings.places.directory = running.dir.path().to_owned();
     let mut names = Vec::new();
     for attempt in 1..=2 {
@@ -348,7 +348,7 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_taken_once_and_tools_are_counted() {
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         max_tools: 2,
         ..Default::default()
     };

@@ -2,19 +2,19 @@
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, DecisionEntry, GapReason,
     Keys, RecordFailurePolicy, WriteFailure,
-    chain::{ChainHead, FIRST},
     entry::kind,
+    hash_chain::{ChainHead, FIRST},
     journal::{Journal, RecoveredJournal, boot, has_restarted},
-    ledger::TrailDatabase,
     now,
     pending::PendingEntry,
     queue::{CommitThread, EntryQueue, EntryQueueFull},
-    refusals::{Noted, Refusals},
+    refusals::{GroupedDenials, Noted},
     secret::Scrubber,
+    trail_database::TrailDatabase,
     writer::TrailWriter,
     writer_thread::keep_writing,
 };
-use peal_store::{Durability, Filter, SealKind, Trail, TrailRow, TrailSettings};
+use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
     num::NonZeroU32,
     sync::{
@@ -33,12 +33,12 @@ struct Inner {
     queue: Arc<EntryQueue>,
     scrubber: Scrubber,
     writer: Arc<Mutex<TrailWriter>>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedTrail>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What everybody may look at while it is written.
-pub(crate) struct Shared {
+pub(crate) struct SharedTrail {
     run: u64,
     handlers: NonZeroU32,
     /// Calls for which there was no room since that was last said.
@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     /// The last write that failed, also when later ones succeeded.
     failed: Mutex<Option<FailedWrite>>,
     on_failure: RecordFailurePolicy,
-    pub(crate) refusals: Refusals,
+    pub(crate) refusals: GroupedDenials,
 }
 
 /// A write that failed.
@@ -128,14 +128,14 @@ impl AuditTrail {
             handlers: settings.handlers,
             boot,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedTrail {
             run: head.0 + 1 + u64::from(crashed.is_some()),
             handlers: settings.handlers,
             left_out: AtomicU64::new(0),
             health: Mutex::default(),
             failed: Mutex::default(),
             on_failure: settings.on_failure,
-            refusals: Refusals::new(settings.refusal_interval),
+            refusals: GroupedDenials::new(settings.refusal_interval),
         });
         let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
         let ledger = Arc::new(Mutex::new(TrailDatabase::new(trail, keys.clone(), rows)));
@@ -304,7 +304,7 @@ impl Drop for Inner {
     }
 }
 
-impl Shared {
+impl SharedTrail {
     pub(crate) fn health(&self) -> MutexGuard<'_, AuditHealth> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -337,7 +337,7 @@ fn left(
     trail: &Trail,
     head: ChainHead,
     keys: &Keys,
-    durability: Durability,
+    durability: DatabaseDurability,
     boot: Option<&str>,
 ) -> Result<Vec<TrailRow>, AuditError> {
     let RecoveredJournal { rows, fault } = RecoveredJournal::read(trail, head, keys)?;
@@ -345,7 +345,7 @@ fn left(
         return Ok(rows);
     };
     let path = journal.path().to_owned();
-    if durability == Durability::Machine || !has_restarted(trail, boot)? {
+    if durability == DatabaseDurability::Machine || !has_restarted(trail, boot)? {
         return Err(AuditError::Journal { path, frame, fault });
     }
     tracing::warn!(
@@ -358,7 +358,7 @@ fn left(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Statement, chain::hash_of, journal::FrameError};
+    use crate::{Statement, hash_chain::hash_of, journal::FrameError};
     use peal_store::JournalFile;
 
     fn row((before, hash): ChainHead, entry: &AuditEntry) -> TrailRow {
@@ -386,7 +386,7 @@ mod tests {
         let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
         let settings = TrailSettings {
             max_bytes: 1 << 30,
-            durability: Durability::Process,
+            durability: DatabaseDurability::Process,
             lasting: &[],
         };
         let trail = Trail::open(&path, settings).unwrap();
@@ -414,11 +414,11 @@ mod tests {
             .add((2, [2; 32]), vec![row((2, [2; 32]), &AuditEntry::Ended)])
             .unwrap();
         let left = |durability, boot| left(&journal, &trail, head, &keys, durability, boot);
-        assert_eq!(left(Durability::Process, Some("now")).unwrap(), []);
+        assert_eq!(left(DatabaseDurability::Process, Some("now")).unwrap(), []);
         for (durability, boot) in [
-            (Durability::Process, Some("then")),
-            (Durability::Process, None),
-            (Durability::Machine, Some("now")),
+            (DatabaseDurability::Process, Some("then")),
+            (DatabaseDurability::Process, None),
+            (DatabaseDurability::Machine, Some("now")),
         ] {
             let error = left(durability, boot).unwrap_err();
             let wanted = FrameError::Elsewhere {

@@ -2,7 +2,7 @@
 //! their share is denied, so that all others are not.
 use crate::{
     DecisionEntry,
-    retention::{Retention, Supply},
+    retention::{Supply, TrailRetention},
 };
 use peal_store::{RowClass, UsedBytes};
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ pub(crate) struct DecisionRoom {
 }
 
 impl DecisionRoom {
-    pub(crate) fn new(retention: Retention, most: u64) -> DecisionRoom {
-        let share = Retention::share(retention.user_percent, most);
+    pub(crate) fn new(retention: TrailRetention, most: u64) -> DecisionRoom {
+        let share = TrailRetention::share(retention.user_percent, most);
         DecisionRoom {
             share,
             used: BTreeMap::new(),

@@ -78,14 +78,14 @@ pub(crate) enum Noted {
 
 /// Counts refusals.
 #[derive(Debug)]
-pub(crate) struct Refusals {
+pub(crate) struct GroupedDenials {
     interval: Duration,
     users: Mutex<BTreeMap<Option<u32>, BTreeMap<Cause, Window>>>,
 }
 
-impl Refusals {
-    pub(crate) fn new(interval: Duration) -> Refusals {
-        Refusals {
+impl GroupedDenials {
+    pub(crate) fn new(interval: Duration) -> GroupedDenials {
+        GroupedDenials {
             interval,
             users: Mutex::default(),
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn flood_costs_one_record_for_each_user_and_interval() {
-        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         let mut entries = Vec::new();
         let mut alone = 0;
         for tick in 0..60_000_u32 {
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn refusal_after_a_quiet_interval_is_recorded_by_itself() {
-        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 0, start),
             Noted::First
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn users_and_causes_are_bounded() {
-        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         for uid in 0..1000 {
             for cause in 0..100 {
                 refusals.note(&denial(uid, &cause.to_string()), 0, start);

@@ -86,7 +86,7 @@ impl Scrubber {
                 search,
                 keys: &self.keys,
             }
-            .replace(&mut tree, Position::Name);
+            .replace(&mut tree, MatchPosition::Name);
         }
         to_cbor(&tree)
     }
@@ -238,7 +238,7 @@ fn collect(value: &Cbor, sought: &mut BTreeSet<Vec<u8>>) {
 
 /// The place of a text in an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Position {
+enum MatchPosition {
     /// It is a name.
     Name,
     /// It is what somebody wrote.
@@ -247,13 +247,13 @@ enum Position {
     Mail,
 }
 
-impl Position {
+impl MatchPosition {
     /// The place of a field.
-    fn of_field(self, name: &str) -> Position {
+    fn of_field(self, name: &str) -> MatchPosition {
         match name {
-            _ if self == Position::Mail || name == MAIL => Position::Mail,
-            name if FREE_TEXTS.contains(&name) => Position::Free,
-            _ => Position::Name,
+            _ if self == MatchPosition::Mail || name == MAIL => MatchPosition::Mail,
+            name if FREE_TEXTS.contains(&name) => MatchPosition::Free,
+            _ => MatchPosition::Name,
         }
     }
 }
@@ -266,10 +266,10 @@ struct Copies<'a> {
 
 impl Copies<'_> {
     /// Replaces whatever holds a secret, as a whole.
-    fn replace(&self, tree: &mut Cbor, position: Position) {
+    fn replace(&self, tree: &mut Cbor, position: MatchPosition) {
         match tree {
             Cbor::Text(text)
-                if position != Position::Name && self.search.is_match(text.as_str()) =>
+                if position != MatchPosition::Name && self.search.is_match(text.as_str()) =>
             {
                 *text = digest(self.keys, text.as_bytes());
             }

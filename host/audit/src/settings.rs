@@ -1,6 +1,6 @@
 //! How a trail is to be kept, and how that goes.
-use crate::{Retention, Secrets, checkpoint::Destinations};
-use peal_store::Durability;
+use crate::{Secrets, TrailRetention, checkpoint::Destinations};
+use peal_store::DatabaseDurability;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// What to do where a decision cannot be recorded.
@@ -37,11 +37,11 @@ pub struct AuditSettings {
     /// How large the database may become, in bytes.
     pub max_bytes: u64,
     /// What a record survives once it is written.
-    pub durability: Durability,
+    pub durability: DatabaseDurability,
     /// What to do where a decision cannot be recorded.
     pub on_failure: RecordFailurePolicy,
     /// How long records are kept.
-    pub retention: Retention,
+    pub retention: TrailRetention,
     /// The time for which refusals of one user for one cause are counted before they are recorded as a group.
     pub refusal_interval: Duration,
     /// How many entries may wait.

@@ -1,9 +1,9 @@
 //! Verifies a trail: each row follows from the one before, and ends as its seals say. What does not is named, the first at first.
 use crate::{
-    AuditError, PublicKey, RecoveredRecords, Statement, TrailSource,
-    chain::{FIRST, hash_of},
+    AuditError, RecoveredRecords, SealPublicKey, Statement, TrailSource,
     drop_summary::of_kinds,
     dropped::{DroppedRange, DroppedRun},
+    hash_chain::{FIRST, hash_of},
     source::call_of,
 };
 use peal_sandbox::Digest;
@@ -167,10 +167,10 @@ impl fmt::Display for DroppedRecords {
 /// Verifies all records, with checkpoints that were kept elsewhere.
 pub fn verify(
     source: &TrailSource,
-    key: &PublicKey,
+    key: &SealPublicKey,
     elsewhere: &[Statement],
 ) -> Result<Verified, AuditError> {
-    let mut check = Check::new(key);
+    let mut check = TrailCheck::new(key);
     let anchor = source.seal(SealKind::Anchor)?;
     if let Some(anchor) = &anchor {
         check.expect(anchor.clone());
@@ -217,8 +217,8 @@ pub fn verify(
     Ok(check.verified)
 }
 
-struct Check<'a> {
-    key: &'a PublicKey,
+struct TrailCheck<'a> {
+    key: &'a SealPublicKey,
     /// The row before.
     last: (u64, [u8; 32]),
     /// The last row of which a seal says that it is as it was.
@@ -232,10 +232,10 @@ struct Check<'a> {
     verified: Verified,
 }
 
-impl<'a> Check<'a> {
-    fn new(key: &'a PublicKey) -> Check<'a> {
+impl<'a> TrailCheck<'a> {
+    fn new(key: &'a SealPublicKey) -> TrailCheck<'a> {
         let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Check {
+        TrailCheck {
             key,
             last: (0, FIRST),
             sealed: 0,

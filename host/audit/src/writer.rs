@@ -6,19 +6,19 @@
 //! move what is journalled while the writer takes decisions.
 use crate::{
     AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
-    Keys, RecordFailurePolicy, Retention, Statement,
-    audit::Shared,
-    chain::{ChainHead, hash_of},
+    Keys, RecordFailurePolicy, Statement, TrailRetention,
+    audit::SharedTrail,
     checkpoint::Destinations,
     decision_room::DecisionRoom,
     entry::kind,
+    hash_chain::{ChainHead, hash_of},
     journal::Journal,
-    ledger::{Settled, TrailDatabase},
     now,
     pending::PendingEntry,
     queue::EntryQueue,
     recorder::ModuleRecord,
     retention::Need,
+    trail_database::{Settled, TrailDatabase},
 };
 use peal_sandbox::CallSubject;
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
@@ -49,7 +49,7 @@ pub(crate) struct TrailWriter {
     ledger: Arc<Mutex<TrailDatabase>>,
     keys: Arc<Keys>,
     on_failure: RecordFailurePolicy,
-    retention: Retention,
+    retention: TrailRetention,
     /// The age below which decisions stay, and what each user has of their room.
     decisions: DecisionRoom,
     destinations: Destinations,
@@ -76,7 +76,7 @@ pub(crate) struct TrailWriter {
     pub(crate) told_gone: Option<Instant>,
     failures: TraceRateLimit,
     recoveries: TraceRateLimit,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedTrail>,
 }
 
 /// The least time between two records of what went.
@@ -101,7 +101,7 @@ impl TrailWriter {
     pub(crate) fn new(
         settings: &AuditSettings,
         keys: Arc<Keys>,
-        shared: Arc<Shared>,
+        shared: Arc<SharedTrail>,
         (journal, ledger): (Journal, Arc<Mutex<TrailDatabase>>),
         head: ChainHead,
     ) -> TrailWriter {

@@ -1,10 +1,10 @@
 //! The thread that writes the trail, and moves what is journalled into the database.
 use crate::{
     AuditEntry,
-    ledger::TrailDatabase,
     pending::PendingEntry,
     queue::{EntryQueue, WriterWork},
-    refusals::Refusals,
+    refusals::GroupedDenials,
+    trail_database::TrailDatabase,
     writer::{GROUP, TrailWriter, locked},
 };
 use std::{
@@ -47,7 +47,7 @@ pub(crate) fn keep_writing(
 }
 
 /// Writes what was counted for long enough.
-fn write_refusals(writer: &Mutex<TrailWriter>, refusals: &Refusals) {
+fn write_refusals(writer: &Mutex<TrailWriter>, refusals: &GroupedDenials) {
     let due = refusals.due(Instant::now());
     if !due.is_empty() {
         // If that fails, it is told.

@@ -8,10 +8,10 @@
 mod support;
 use peal_audit::{
     AuditEntry, AuditError, AuditSettings, AuditTrail, CommitResult, CommitThread, DecisionEntry,
-    FrameError, GapReason, Retention, TrailSource, verify,
+    FrameError, GapReason, TrailRetention, TrailSource, verify,
 };
 use peal_model::{Info, Key, PolicySubject, Value};
-use peal_store::{Durability, Filter};
+use peal_store::{DatabaseDurability, Filter};
 use rusqlite::Connection;
 use std::{
     collections::BTreeSet,
@@ -213,7 +213,7 @@ fn who_decides_does_not_wait_for_the_database_and_the_journal_has_an_end() {
 
 #[test]
 fn what_was_journalled_and_not_moved_is_taken_over() {
-    for durability in [Durability::Process, Durability::Machine] {
+    for durability in [DatabaseDurability::Process, DatabaseDurability::Machine] {
         let place = Place::new();
         let copy = killed(&place, 5);
         assert!(decided(&entries(&copy)).is_empty());
@@ -407,9 +407,9 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
 fn where_there_is_no_room_the_oldest_go_for_what_is_journalled_as_well() {
     let place = Place::new();
     // Decisions may go as soon as there is no room.
-    let retention = Retention {
+    let retention = TrailRetention {
         decision_age: Duration::ZERO,
-        ..Retention::default()
+        ..TrailRetention::default()
     };
     let audit = AuditTrail::open(AuditSettings {
         max_bytes: 1 << 18,

@@ -9,8 +9,8 @@ mod support;
 
 use peal_audit::{
     AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
-    DecisionEntry, DecisionKind, Finding, PublicKey, Retention, TrailReport, TrailSource, Verified,
-    export, hash_of, verify,
+    DecisionEntry, DecisionKind, Finding, SealPublicKey, TrailReport, TrailRetention, TrailSource,
+    Verified, export, hash_of, verify,
 };
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{
@@ -38,7 +38,7 @@ fn settings(place: &Place) -> AuditSettings {
     }
 }
 
-fn key_of(place: &Place) -> PublicKey {
+fn key_of(place: &Place) -> SealPublicKey {
     std::fs::read_to_string(place.path("audit.key.pub"))
         .unwrap()
         .parse()
@@ -304,9 +304,9 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
         "no decision went"
     );
     // Where decisions need not stay so long, it goes on.
-    let retention = Retention {
+    let retention = TrailRetention {
         decision_age: Duration::ZERO,
-        ..Retention::default()
+        ..TrailRetention::default()
     };
     let audit = AuditTrail::open(AuditSettings {
         retention,

@@ -6,13 +6,13 @@
     reason = "a test may fail"
 )]
 mod support;
-use peal_audit::{Finding, Keys, PublicKey, Statement, TrailSource, Verified, hash_of, verify};
+use peal_audit::{Finding, Keys, SealPublicKey, Statement, TrailSource, Verified, hash_of, verify};
 use peal_store::{Filter, Trail};
 use rusqlite::Connection;
 use std::path::Path;
 use support::{Place, decide, granted, run};
 
-fn key(place: &Place) -> PublicKey {
+fn key(place: &Place) -> SealPublicKey {
     std::fs::read_to_string(place.path("audit.key.pub"))
         .unwrap()
         .parse()

@@ -1,5 +1,5 @@
 //! Measurements: what a module's calls take, in time, instructions and memory, and how long it takes to be ready.
-use crate::trial::{Candidate, Case, CaseRunner, Cases, TrialError};
+use crate::module_test::{Candidate, Case, CaseRunner, Cases, TrialError};
 use peal_sandbox::{CallFailure, Engine, FormatError, ModuleLimits, Role, inspect};
 use serde::{Serialize, Serializer};
 use std::{

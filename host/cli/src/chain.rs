@@ -7,8 +7,8 @@ use anyhow::Result;
 use peal_core::{
     class::{Class, ClassFilter},
     owner::Owner,
-    reach::UserScope,
     registration::{ChainPlacement, EventCodes, Registration, SourceFilter},
+    user_scope::UserScope,
 };
 use peal_model::{Event, Nspace, Proc, Status};
 use peal_server::admin::{

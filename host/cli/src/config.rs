@@ -1,22 +1,22 @@
 //! The configuration of a verb: where it comes from, and what the server makes of it.
 use crate::args::ConfigArgs;
-use peal_audit::{RecordFailurePolicy, Retention};
+use peal_audit::{RecordFailurePolicy, TrailRetention};
 use peal_config::{
-    AuditFailure, Config, ConfigCheck, ConfigSources, OrderedChannel, Origin, PolicyDefault,
-    Problem, Problems, Requirement, Resolved, SettingOverride, SystemResources,
+    AuditFailure, Config, ConfigCheck, ConfigSources, OrderedChannel, PolicyDefault, Problem,
+    ProblemOrigin, Problems, Requirement, Resolved, SettingOverride, SystemResources,
 };
 use peal_core::{
     defaults::{Defaults, HookDefault},
     group,
-    log::{ChannelRequirement, LogSettings, book::Aggregation, channel, queue::QueueLimits},
+    log::{ChannelRequirement, LogSettings, channel, duplicates::Aggregation, queue::QueueLimits},
     published,
     server::{EventBudget, Monitoring},
 };
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, IdentityCheck, ServerKind, ServerSettings, Serves,
-    SpillSettings, ToolSettings, admin::AdminGroup, embedded::CleanupSettings,
+    ChainSettings, ChannelSettings, IdentityCheck, RendezvousSettings, ServerKind, ServerSettings,
+    Serves, SpillSettings, admin::AdminGroup, embedded::CleanupSettings,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -115,7 +115,7 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
         (Some(_), Some(AuditFailure::Deny)) => Ok(Some(RecordFailurePolicy::Deny)),
         (Some(_), Some(AuditFailure::Continue)) => Ok(Some(RecordFailurePolicy::Continue)),
         // What was given and is wrong has been told.
-        (Some(_), None) if *resolved.origin(key) != Origin::BuiltIn => Ok(None),
+        (Some(_), None) if *resolved.origin(key) != ProblemOrigin::BuiltIn => Ok(None),
         (Some(_), None) => Err(Problem::new(
             resolved.origin("audit.path").clone(),
             format!(
@@ -130,7 +130,7 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>,
 const DECISION_DAYS: u32 = 7;
 
 /// The times for which records of the audit trail are kept.
-pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
+pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     let audit = &resolved.config.audit;
     let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
     if let (Some(days), Some(keep)) = (audit.decision_days, audit.keep_days)
@@ -145,7 +145,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
     let (user, all) = (audit.user_decision_percent, audit.decision_percent);
     if user > all {
         let key = "audit.user_decision_percent";
-        let is_given = *resolved.origin(key) != Origin::BuiltIn;
+        let is_given = *resolved.origin(key) != ProblemOrigin::BuiltIn;
         let origin = resolved.origin(if is_given {
             key
         } else {
@@ -156,7 +156,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
         );
         return Err(Problem::new(origin.clone(), what));
     }
-    Ok(Retention {
+    Ok(TrailRetention {
         keep: audit.keep_days.map(time),
         decision_age: time(
             audit
@@ -235,7 +235,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
         },
         wire,
         spill,
-        core: peal_core::server::Settings {
+        core: peal_core::server::StateSettings {
             get_timeout: server.get_timeout,
             event_cache: events.ring_size,
             event_cache_bytes: events.ring_bytes,
@@ -276,7 +276,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_controls: config.control.max_requests,
             checkpoint_timeout: config.control.checkpoint_timeout,
             preempt_grace: config.control.preempt_grace,
-            ..peal_core::server::Settings::default()
+            ..peal_core::server::StateSettings::default()
         },
         max_connections: server.max_connections,
         max_connections_per_user: server.connections_per_user(),
@@ -309,9 +309,9 @@ pub fn server_settings(config: &Config) -> ServerSettings {
 
 /// Where tools find the server; nothing if they may not come. Only a server that is there for more than its own jobs can be
 /// the system's.
-pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
+pub fn tool_settings(config: &Config, serves: Serves) -> Option<RendezvousSettings> {
     let tools = &config.tools;
-    let mut settings = ToolSettings::default();
+    let mut settings = RendezvousSettings::default();
     if let Some(dir) = &tools.system_dir {
         settings = settings.below(dir.clone());
     }

@@ -3,19 +3,19 @@ mod admin;
 mod args;
 mod attach;
 mod audit;
+mod audit_trail;
 mod chain;
 mod compiler;
 mod config;
 mod config_command;
+mod confinement;
 mod ctl;
 mod error_text;
 mod event;
-mod feed;
 mod group;
 mod interrupts;
 mod job;
 mod log;
-mod manager;
 mod module;
 mod monitor;
 mod node;
@@ -23,11 +23,12 @@ mod observer;
 mod output;
 mod process_setup;
 mod ps;
-mod recorded;
 mod reload;
 mod run;
 mod serve;
+mod service_manager;
 mod stats;
+mod stdin;
 mod table;
 mod tool;
 mod trace;
@@ -35,9 +36,8 @@ mod transcript;
 mod troubles;
 mod units;
 mod wait_message;
-mod wall;
 
-use args::{Args, ChainCommand, Command};
+use args::{Args, ChainCommand, PealCommand};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use clap_complete::Shell;
 use error_text::error_text;
@@ -70,31 +70,31 @@ fn usage_error(problem: impl Display) -> anyhow::Error {
         .into()
 }
 
-fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(run) => run::run(run),
-        Command::Attach(attach) => attach::attach(attach),
-        Command::Serve(serve) => serve::serve(serve),
-        Command::Status(status) => stats::status(status),
-        Command::Stats(stats) => stats::stats(stats),
-        Command::Job(command) => job::run(command),
-        Command::Event(command) => event::run(command),
-        Command::Log(args) => log::run(args),
-        Command::Ctl(command) => ctl::run(command),
-        Command::Ps(args) => ps::run(args),
-        Command::Group(command) => group::run(command),
-        Command::Monitor(command) => monitor::run(command),
-        Command::Chain(ChainCommand::Show(show)) => chain::show(show),
-        Command::Drain(drain) => admin::end(drain, AdminRequest::Drain),
-        Command::Stop(stop) => admin::end(stop, AdminRequest::Stop),
-        Command::Reload(server) => reload::ask(server),
-        Command::Module(command) => module::run(command),
-        Command::Audit(command) => audit::run(command),
-        Command::Config(command) => config_command::run(command),
-        Command::Observe => observer::observe(),
-        Command::Compiler(args) => compiler::work(args),
-        Command::Compile(args) => compiler::compile(args),
-        Command::Completions { shell } => completions(shell),
+        PealCommand::Run(run) => run::run(run),
+        PealCommand::Attach(attach) => attach::attach(attach),
+        PealCommand::Serve(serve) => serve::serve(serve),
+        PealCommand::Status(status) => stats::status(status),
+        PealCommand::Stats(stats) => stats::stats(stats),
+        PealCommand::Job(command) => job::run(command),
+        PealCommand::Event(command) => event::run(command),
+        PealCommand::Log(args) => log::run(args),
+        PealCommand::Ctl(command) => ctl::run(command),
+        PealCommand::Ps(args) => ps::run(args),
+        PealCommand::Group(command) => group::run(command),
+        PealCommand::Monitor(command) => monitor::run(command),
+        PealCommand::Chain(ChainCommand::Show(show)) => chain::show(show),
+        PealCommand::Drain(drain) => admin::end(drain, AdminRequest::Drain),
+        PealCommand::Stop(stop) => admin::end(stop, AdminRequest::Stop),
+        PealCommand::Reload(server) => reload::ask(server),
+        PealCommand::Module(command) => module::run(command),
+        PealCommand::Audit(command) => audit::run(command),
+        PealCommand::Config(command) => config_command::run(command),
+        PealCommand::Observe => observer::observe(),
+        PealCommand::Compiler(args) => compiler::work(args),
+        PealCommand::Compile(args) => compiler::compile(args),
+        PealCommand::Completions { shell } => completions(shell),
     }
 }
 

@@ -1,9 +1,10 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
+    audit_trail,
     compiler::CompilerProcesses,
     config::{self, Readable},
-    job::{Command, JobRecorder},
-    recorded, trace,
+    job::{JobRecorder, RecorderCommand},
+    trace,
     wait_message::WaitMessage,
 };
 use anyhow::{Context, Result};
@@ -15,7 +16,7 @@ use peal_deploy::{
 };
 use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
 use peal_server::{
-    GuestPools, HandlerRequest, InProcessTransport, Notices, Parts, ProcessObserver, Server,
+    GuestPools, HandlerRequest, InProcessTransport, Notices, ProcessObserver, Server, ServerParts,
     StandaloneChain,
     embedded::{CleanupSettings, EmbeddedHostEnvironment},
     metrics::MetricsEndpoint,
@@ -77,13 +78,13 @@ impl Ground {
     fn new(
         resolved: &Resolved,
         notices: Notices,
-        command: Command,
+        command: RecorderCommand,
         cleaning: CleanupSettings,
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let (store, audit) = (store(config)?, recorded::open(resolved)?);
+        let (store, audit) = (store(config)?, audit_trail::open(resolved)?);
         let pools =
             peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
         let (keeper, notices) = match &store {
@@ -134,7 +135,7 @@ impl PreparedServer {
         me: &str,
         notices: Notices,
         job: &JobHandlers,
-        command: Command,
+        command: RecorderCommand,
     ) -> Result<PreparedServer> {
         let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
@@ -289,7 +290,7 @@ impl LocalServer {
         } = ground;
         let fabric = InProcessTransport::new();
         let recording = audit.clone();
-        let parts = Parts {
+        let parts = ServerParts {
             me,
             host: host.clone(),
             fabric,

@@ -2,13 +2,14 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServerArgs},
-    config,
-    trace::{self, Followed},
+    config, confinement,
+    trace::{self, FilterSource},
     troubles::Troubles,
-    wall,
 };
 use anyhow::Result;
-use peal_config::{Config, Policy, Problems, Resolved, Setting, SettingOverride, Settings, Sink};
+use peal_config::{
+    Config, Policy, Problems, Resolved, Setting, SettingOverride, SettingsTable, Sink,
+};
 use peal_deploy::{DeployError, Deployer, ReloadTrigger};
 use peal_server::{
     Metrics, ServerHandle,
@@ -53,7 +54,7 @@ impl Reloading {
         let shut_out = self
             .wall
             .as_ref()
-            .map(|raised| wall::shut_out(raised, &new.modules))
+            .map(|raised| confinement::shut_out(raised, &new.modules))
             .unwrap_or_default();
         if !shut_out.is_empty() {
             return Err(self
@@ -90,7 +91,7 @@ impl Reloading {
         };
         for key in changed(&self.current, &wanted) {
             let applied = match key {
-                "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
+                "trace.filter" => trace::follow(&wanted.trace.filter)? == FilterSource::Yes,
                 "metrics.listen" => true,
                 key => {
                     key.starts_with("modules.")

@@ -1,10 +1,10 @@
 //! `peal run`: an embedded server, one job, and its end.
 use crate::{
-    args::{App, Run},
-    config, feed,
+    args::{AppArgs, Run},
+    config,
     interrupts::{Interrupts, UserSignal},
     node::{self, LocalServer, PreparedServer},
-    transcript,
+    stdin, transcript,
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, OnAbort, RestartScope, SettingOverride};
@@ -13,9 +13,9 @@ use peal_model::{Nspace, Proc, Text};
 use peal_server::{
     Listener, ListenerItem, Notices, Rendezvous, Serves,
     embedded::{
-        AppRequest, ControlGroups, EmbeddedHostEnvironment, JobExit, JobOptions, JobOutput,
-        JobRequest, LaunchError, ProcExit, Reported, Reporting, RestartOf, RunningJob, Setting,
-        Tagging,
+        AppRequest, ControlGroups, EmbeddedHostEnvironment, EnvironmentSetting, JobExit,
+        JobOptions, JobOutput, JobRequest, LaunchError, ProcExit, Reported, Reporting, RestartOf,
+        RunningJob, Tagging,
     },
 };
 use rustix::process::Signal;
@@ -77,7 +77,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         });
         let ended = match host.launch(request).await {
             Ok(job) => {
-                feed::feed(job.inputs(), args.stdin.0);
+                stdin::feed(job.inputs(), args.stdin.0);
                 Ok(wait(job, &host, args.timeout, &mut interrupts, server.failure()).await)
             }
             Err(error) => Err(error),
@@ -103,7 +103,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     Ok(exit(&nspace, ended))
 }
 
-fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<JobRequest> {
+fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Result<JobRequest> {
     let wanted = Reported::ALL
         .iter()
         .filter(|(_, word)| args.log.iter().any(|given| given == word));
@@ -130,7 +130,7 @@ fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<
     })
 }
 
-fn application(app: &App) -> Result<AppRequest> {
+fn application(app: &AppArgs) -> Result<AppRequest> {
     let (program, rest) = app.program.split_first().context("a program is needed")?;
     let settings = app.variables.iter().filter_map(|variable| {
         let is_there = std::env::var_os(&variable.name).is_some();
@@ -141,7 +141,10 @@ fn application(app: &App) -> Result<AppRequest> {
             ));
         }
         // What is there is inherited.
-        Some(Setting::Set(variable.name.clone(), variable.value.clone()?))
+        Some(EnvironmentSetting::Set(
+            variable.name.clone(),
+            variable.value.clone()?,
+        ))
     });
     Ok(AppRequest {
         wdir: app.wdir.clone(),

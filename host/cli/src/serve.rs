@@ -2,13 +2,12 @@
 use crate::{
     admin,
     args::ServeArgs,
-    compiler, config,
-    manager::{Manager, ServiceState},
+    compiler, config, confinement,
     node::{self, LocalServer, PreparedServer},
     process_setup,
     reload::{self, Reloading},
+    service_manager::{Manager, ServiceState},
     troubles::Troubles,
-    wall,
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Problems, SettingOverride};
@@ -47,7 +46,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     let files = reload::named(&args.at.config, &given);
     // Behind the wall nothing can be started.
     let compilers = compiler::start(&config)?;
-    let (wall, observer) = wall::raise(&readable, &files, &socket)?;
+    let (wall, observer) = confinement::raise(&readable, &files, &socket)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
@@ -101,7 +100,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             troubles,
         };
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.settle));
-        let mut watches = Watches { files: watch(), users: watch() };
+        let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
         crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         let manager = Manager::new();
@@ -164,7 +163,7 @@ async fn supervise(
     channel: &AdminChannel,
     mut orders: mpsc::Receiver<ProcessCommand>,
     signals: &mut Signals,
-    (mut reloading, mut watches): (Reloading, Watches),
+    (mut reloading, mut watches): (Reloading, ConfigWatches),
     manager: &Manager,
 ) -> ServeEnd {
     let mut draining = false;
@@ -240,14 +239,14 @@ async fn changed(watch: &mut Option<Watch>) {
 }
 
 /// The watched directories, apart from each other: users who are busy with their files have nothing but these read.
-struct Watches {
+struct ConfigWatches {
     /// The configuration and the site's modules.
     files: Option<Watch>,
     /// The modules that users install.
     users: Option<Watch>,
 }
 
-impl Watches {
+impl ConfigWatches {
     fn follow(&mut self, reloading: &Reloading) {
         if let Some(watch) = &mut self.files {
             watch.follow(reloading.files());

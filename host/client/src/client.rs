@@ -1,14 +1,14 @@
 //! The client, as a program uses it: coming and going, and the data of its job.
 use crate::{
-    Call, ClientError, ClientSettings, Environment, Server,
-    data::{self, Known},
+    Call, ClientError, ClientSettings, Environment, ServerInfo,
+    data::{self, KnownData},
     events::ClientHandlers,
-    link::{ConnectTarget, Connected, ServerConnection},
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
     recent::RecentEvents,
-    session::{Company, Session, handle_events},
+    server_connection::{ConnectTarget, Connected, ServerConnection},
+    session::{ClientSession, Company, handle_events},
     singleton,
 };
 use peal_model::{
@@ -35,8 +35,8 @@ pub struct Client {
 }
 
 struct Inner {
-    session: Arc<Session>,
-    known: Mutex<Known>,
+    session: Arc<ClientSession>,
+    known: Mutex<KnownData>,
     posted: Mutex<Posted>,
     events: JoinHandle<()>,
 }
@@ -76,7 +76,7 @@ impl Client {
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let Connected { link, name } =
             ServerConnection::connect(to, &settings, queue.clone()).await?;
-        let mut known = Known::new(settings.data_bytes);
+        let mut known = KnownData::new(settings.data_bytes);
         let limit = settings.answer_timeout;
         match bounded(
             CommandCode::JobData,
@@ -94,7 +94,7 @@ impl Client {
             }
         }
         Ok(Client::of(
-            Session::new(name.unwrap_or(me), Some(link), settings, handlers, queue),
+            ClientSession::new(name.unwrap_or(me), Some(link), settings, handlers, queue),
             arrivals,
             known,
         ))
@@ -103,19 +103,19 @@ impl Client {
     /// A client that never has a server, and knows this.
     pub(crate) fn without_server(
         me: Proc,
-        known: Known,
+        known: KnownData,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let handlers = handlers(&settings)?;
         Ok(Client::of(
-            Session::new(me, None, settings, handlers, queue),
+            ClientSession::new(me, None, settings, handlers, queue),
             arrivals,
             known,
         ))
     }
 
-    fn of(session: Session, arrivals: Arrivals, known: Known) -> Client {
+    fn of(session: ClientSession, arrivals: Arrivals, known: KnownData) -> Client {
         let session = Arc::new(session);
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let inner = inner.clone();
@@ -289,11 +289,11 @@ impl Client {
     }
 
     /// What is known without asking. Not to be held while something is waited for.
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, KnownData> {
         lock(&self.inner.known)
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<ClientSession> {
         &self.inner.session
     }
 
@@ -379,7 +379,7 @@ fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
 pub(crate) async fn bounded<T>(
     command: CommandCode,
     limit: Option<Duration>,
-    server: impl Into<Option<Box<Server>>>,
+    server: impl Into<Option<Box<ServerInfo>>>,
     call: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let Some(limit) = limit else {

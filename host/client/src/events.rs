@@ -1,7 +1,7 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
-    handler::{Called, Handler, HandlerRequests, LateOutcome, panicked},
-    interests::{EventRegistrations, ServerUpdate},
+    event_registrations::{EventRegistrations, ServerUpdate},
+    handler::{Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
     lock,
     recent::{EventNumber, RecentEvents},
 };
@@ -32,7 +32,7 @@ struct Counted {
 
 /// Whether an event is kept for handlers that register later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Retention {
+pub(crate) enum EventRetention {
     /// It is, as long as there is room.
     ForLater,
     /// Only handlers that are registered hear it.
@@ -42,7 +42,7 @@ pub(crate) enum Retention {
 /// An event that is to pass the chain.
 pub(crate) struct IncomingEvent {
     pub(crate) event: Event,
-    pub(crate) retention: Retention,
+    pub(crate) retention: EventRetention,
 }
 
 /// A handler that is to hear recent events from before its registration.
@@ -68,7 +68,8 @@ struct ChainState {
 impl ChainState {
     fn begin(&mut self, IncomingEvent { event, retention }: IncomingEvent) -> EventRun {
         let event = Arc::new(event);
-        let number = (retention == Retention::ForLater).then(|| self.recent.push(event.clone()));
+        let number =
+            (retention == EventRetention::ForLater).then(|| self.recent.push(event.clone()));
         EventRun {
             chain: self.chain.run(event),
             number,
@@ -249,17 +250,19 @@ impl ClientHandlers {
         let mut walked = walk(chain.advance(), HandlerRequests::default(), Walker::Runtime);
         loop {
             walked = match walked {
-                Walked::Done(wishes, end) => {
-                    if let (ChainEnd::Completed, Some(number)) = (end, number) {
+                ClientChainRun::Done(wishes, end) => {
+                    if let (ChainConclusion::Completed, Some(number)) = (end, number) {
                         lock(&self.state).recent.remove(number);
                     }
                     return wishes;
                 }
-                Walked::MayBlock(call, wishes) => match self.walk_on_thread(call, wishes).await {
-                    Some(walked) => walked,
-                    None => return HandlerRequests::default(),
-                },
-                Walked::Deferred(call, wishes, answer) => {
+                ClientChainRun::MayBlock(call, wishes) => {
+                    match self.walk_on_thread(call, wishes).await {
+                        Some(walked) => walked,
+                        None => return HandlerRequests::default(),
+                    }
+                }
+                ClientChainRun::Deferred(call, wishes, answer) => {
                     let outcome = self.complete(call.event(), answer).await;
                     walk(call.finish(outcome).advance(), wishes, Walker::Runtime)
                 }
@@ -271,7 +274,7 @@ impl ClientHandlers {
         &self,
         call: Box<PendingHandler<Handler>>,
         wishes: HandlerRequests,
-    ) -> Option<Walked> {
+    ) -> Option<ClientChainRun> {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
             // Whoever waits may be gone with the client.
@@ -323,7 +326,7 @@ enum Walker {
 
 /// How the way of an event through a chain ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ChainEnd {
+enum ChainConclusion {
     /// A handler has completed it.
     Completed,
     /// All handlers were called.
@@ -331,15 +334,15 @@ enum ChainEnd {
 }
 
 /// How far a chain came.
-enum Walked {
-    Done(HandlerRequests, ChainEnd),
+enum ClientChainRun {
+    Done(HandlerRequests, ChainConclusion),
     /// To a handler that must not be called here.
     MayBlock(Box<PendingHandler<Handler>>, HandlerRequests),
     /// To a handler that was called and is at work.
     Deferred(Box<PendingHandler<Handler>>, HandlerRequests, LateOutcome),
 }
 
-fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker) -> Walked {
+fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker) -> ClientChainRun {
     let wishes = RefCell::new(wishes);
     loop {
         match next {
@@ -347,12 +350,16 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
                 let handler = call.member().handler.clone();
                 let may_block = matches!(handler, Handler::Native(_) | Handler::Component { .. });
                 if walker == Walker::Runtime && may_block {
-                    return Walked::MayBlock(Box::new(call), wishes.into_inner());
+                    return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }
                 next = match handler.call(&call, &wishes) {
-                    Called::Answered(outcome) => call.finish(outcome).advance(),
-                    Called::Deferred(answer) => {
-                        return Walked::Deferred(Box::new(call), wishes.into_inner(), answer);
+                    HandlerReturn::Answered(outcome) => call.finish(outcome).advance(),
+                    HandlerReturn::Deferred(answer) => {
+                        return ClientChainRun::Deferred(
+                            Box::new(call),
+                            wishes.into_inner(),
+                            answer,
+                        );
                     }
                 };
             }
@@ -362,11 +369,11 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {
-                    ChainEnd::Completed
+                    ChainConclusion::Completed
                 } else {
-                    ChainEnd::Exhausted
+                    ChainConclusion::Exhausted
                 };
-                return Walked::Done(wishes, end);
+                return ClientChainRun::Done(wishes, end);
             }
         }
     }

@@ -110,7 +110,7 @@ type Native = dyn Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync;
 type Deferred = dyn Fn(&HandlerCall<'_>) -> LateOutcome + Send + Sync;
 
 /// What a call of a handler led to.
-pub(crate) enum Called {
+pub(crate) enum HandlerReturn {
     /// Its answer.
     Answered(HandlerOutcome),
     /// Its answer will come.
@@ -187,7 +187,7 @@ impl Handler {
         &self,
         call: &PendingHandler<Handler>,
         wishes: &RefCell<HandlerRequests>,
-    ) -> Called {
+    ) -> HandlerReturn {
         let ChainMember {
             id, registration, ..
         } = call.member();
@@ -202,12 +202,12 @@ impl Handler {
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
-                Called::Answered(answer.unwrap_or_else(|_| panicked(event)))
+                HandlerReturn::Answered(answer.unwrap_or_else(|_| panicked(event)))
             }
             Handler::Deferred(begin) => {
                 match catch_unwind(AssertUnwindSafe(|| begin(&native_call()))) {
-                    Ok(answer) => Called::Deferred(answer),
-                    Err(_) => Called::Answered(panicked(event)),
+                    Ok(answer) => HandlerReturn::Deferred(answer),
+                    Err(_) => HandlerReturn::Answered(panicked(event)),
                 }
             }
             Handler::Component { module, tag } => {
@@ -244,7 +244,7 @@ impl Handler {
                         .into_iter()
                         .map(|change| (module.clone(), change)),
                 );
-                Called::Answered(HandlerOutcome {
+                HandlerReturn::Answered(HandlerOutcome {
                     status: result.status,
                     infos: result.infos,
                 })

@@ -2,7 +2,7 @@
 use crate::{
     Call, Client, ClientError,
     control::{path_value, which_value, whole_seconds},
-    session::Session,
+    session::ClientSession,
 };
 use peal_core::job_control::RequestSelector;
 use peal_model::{
@@ -231,7 +231,7 @@ impl Client {
 }
 
 /// Does not keep the connection open: a client that was dropped is lost to its server all the same.
-async fn beat_on(session: Weak<Session>, period: Duration) {
+async fn beat_on(session: Weak<ClientSession>, period: Duration) {
     let mut ticks = interval(period);
     // A late beat is not made up for by more of them.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,5 +1,5 @@
 //! Events, as a program registers for them and raises them.
-use crate::{Client, ClientError, Handler, queue::QueuedItem, session::Session};
+use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
 use peal_core::{
     audience,
     registration::{Registration, RegistrationId},
@@ -124,7 +124,7 @@ impl Client {
 /// A registration that is not yet known to stand: if it comes to nothing, also because the caller gave up, its handler is
 /// taken out again.
 struct Unsettled<'a> {
-    session: &'a Arc<Session>,
+    session: &'a Arc<ClientSession>,
     id: Option<RegistrationId>,
 }
 

@@ -1,5 +1,5 @@
 //! The way of events to the handlers: one queue for what servers send and for what the client raises for itself.
-use crate::{link::LossDetection, observers::Observers};
+use crate::{observers::Observers, server_connection::LossDetection};
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
 use std::{sync::Arc, time::Duration};
@@ -22,12 +22,12 @@ pub(crate) enum QueuedItem {
 }
 
 /// Something that waits, and the room that it takes.
-type Waiting = (QueuedItem, Option<OwnedSemaphorePermit>);
+type WaitingItem = (QueuedItem, Option<OwnedSemaphorePermit>);
 
 /// The end at which things are put.
 #[derive(Clone)]
 pub(crate) struct EventQueue {
-    arrive: mpsc::UnboundedSender<Waiting>,
+    arrive: mpsc::UnboundedSender<WaitingItem>,
     room: Arc<Semaphore>,
     bytes: u32,
     /// Who hears of what is put, before the handlers.
@@ -79,7 +79,7 @@ impl EventQueue {
         let wanted = match arrival {
             QueuedItem::Event(event) => Size::of_event(event).bytes,
             QueuedItem::Garbled(..) | QueuedItem::Registered | QueuedItem::Lost(..) => {
-                size_of::<Waiting>()
+                size_of::<WaitingItem>()
             }
         };
         u32::try_from(wanted).unwrap_or(u32::MAX).min(self.bytes)
@@ -95,14 +95,14 @@ impl EventQueue {
 
 /// The end at which things arrive.
 pub(crate) struct Arrivals {
-    queue: mpsc::UnboundedReceiver<Waiting>,
+    queue: mpsc::UnboundedReceiver<WaitingItem>,
     /// What was looked at and comes next.
-    next: Option<Waiting>,
+    next: Option<WaitingItem>,
 }
 
 impl Arrivals {
     /// What comes next; nothing when the client is gone.
-    pub(crate) async fn next(&mut self) -> Option<Waiting> {
+    pub(crate) async fn next(&mut self) -> Option<WaitingItem> {
         match self.next.take() {
             Some(next) => Some(next),
             None => self.queue.recv().await,

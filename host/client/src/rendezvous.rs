@@ -15,7 +15,7 @@ use std::{
 
 /// Which server a tool attaches to.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub enum Attach {
+pub enum AttachTarget {
     /// The one at this address (`PMIX_SERVER_URI`).
     Uri(ServerUri),
     /// The one that this rendezvous file leads to (`PMIX_TOOL_ATTACHMENT_FILE`, or a URI `file:PATH`).

@@ -1,14 +1,14 @@
 //! What a client's calls and its event task share: who it is, its handlers, and its connections.
 use crate::{
     Call, ClientError, ClientSettings,
-    events::{ClientHandlers, EventRun, Hearers, IncomingEvent, Retention},
+    event_registrations::ServerUpdate,
+    events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
     group::EndedInvitations,
     group::InvitationAnswer,
     handler::{Handler, RaisedEvent},
-    interests::ServerUpdate,
-    link::{ConnectTarget, Connected, PendingReply, ServerConnection},
     lock,
     queue::{Arrivals, EventQueue, QueuedItem},
+    server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
 };
 use peal_core::{
     audience,
@@ -24,7 +24,7 @@ use std::{
 use tokio::time::timeout;
 
 /// The one client that this process is, however many servers it is connected to.
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     pub(crate) me: Proc,
     pub(crate) settings: ClientSettings,
     pub(crate) handlers: ClientHandlers,
@@ -50,7 +50,7 @@ pub(crate) enum Company {
     Nobody,
 }
 
-impl Session {
+impl ClientSession {
     /// With the server that this connection leads to; without one, alone.
     pub(crate) fn new(
         me: Proc,
@@ -58,7 +58,7 @@ impl Session {
         settings: ClientSettings,
         handlers: ClientHandlers,
         queue: EventQueue,
-    ) -> Session {
+    ) -> ClientSession {
         first.iter().for_each(|first| first.held.set(true));
         let company = if first.is_some() {
             Company::Servers
@@ -68,7 +68,7 @@ impl Session {
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
         let (changes, over) = (tokio::sync::Mutex::default(), EndedInvitations::default());
-        Session {
+        ClientSession {
             me,
             settings,
             handlers,
@@ -274,9 +274,9 @@ impl Session {
         IncomingEvent {
             event,
             retention: if once {
-                Retention::Once
+                EventRetention::Once
             } else {
-                Retention::ForLater
+                EventRetention::ForLater
             },
         }
     }
@@ -430,7 +430,7 @@ impl Session {
         // What concerns a connection that was, no later handler need hear.
         let once = |event| IncomingEvent {
             event,
-            retention: Retention::Once,
+            retention: EventRetention::Once,
         };
         self.internal_events(arrival, arrivals)
             .await
@@ -476,7 +476,7 @@ fn not_attached(links: &[Arc<ServerConnection>], server: &Proc) -> ClientError {
 
 /// A connection that is not yet known to stand: if it comes to nothing, also because the caller gave up, it is taken out again.
 struct Attaching<'a> {
-    session: &'a Session,
+    session: &'a ClientSession,
     link: Option<Arc<ServerConnection>>,
 }
 
@@ -512,7 +512,7 @@ impl Drop for Attaching<'_> {
 
 /// Takes events as they come, one after the other. Invitations that are to be answered are.
 pub(crate) async fn handle_events(
-    session: Arc<Session>,
+    session: Arc<ClientSession>,
     mut arrivals: Arrivals,
     follow: impl Fn(InvitationAnswer),
 ) {

@@ -1,8 +1,8 @@
 //! Programs that nobody started as part of a job: they come to the server of the system, or run alone.
 use crate::{
     Call, Client, ClientError, ClientSettings, Places,
-    data::Known,
-    link::{ConnectTarget, user},
+    data::KnownData,
+    server_connection::{ConnectTarget, user},
 };
 use peal_model::{
     Info, Kval, Nspace, Proc, Rank, RankData, Reply, Request, Value, code, key, rank,
@@ -61,7 +61,7 @@ impl Client {
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
         let me = singleton(places)?;
-        let mut known = Known::new(settings.data_bytes);
+        let mut known = KnownData::new(settings.data_bytes);
         job_data(&me, &places.host)
             .into_iter()
             .for_each(|data| known.learn(data));

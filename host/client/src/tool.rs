@@ -1,9 +1,9 @@
 //! Tools: programs that no server started and that choose their servers themselves.
 use crate::{
-    Client, ClientError, ClientSettings, Environment, Server,
+    Client, ClientError, ClientSettings, Environment, ServerInfo,
     client::bounded,
-    link::{ConnectTarget, user},
-    rendezvous::{self, Attach, Places, RendezvousEntry},
+    rendezvous::{self, AttachTarget, Places, RendezvousEntry},
+    server_connection::{ConnectTarget, user},
 };
 use peal_model::{CommandCode, Info, Nspace, Proc, Rank, Request, Value, key};
 use peal_wire::{PeerKind, ServerUri, ToolIdentifier, variable};
@@ -16,7 +16,7 @@ const COMMAND_LINE: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
     /// Which server.
-    pub attach: Attach,
+    pub attach: AttachTarget,
     /// By which name; without one, the server gives one.
     pub me: Option<Proc>,
     /// Where servers leave their files.
@@ -52,7 +52,7 @@ impl ToolSettings {
         let environment = get(variable::SERVER_URI)
             .map(|_| Environment::from(&get))
             .transpose()?;
-        let (attach, client) = (Attach::default(), ClientSettings::default());
+        let (attach, client) = (AttachTarget::default(), ClientSettings::default());
         Ok(ToolSettings {
             attach,
             me: None,
@@ -112,10 +112,10 @@ impl Tool {
 
     /// Attaches to one more server (`PMIx_tool_attach_to_server`), by the name that the tool has. Calls go to it if there is no
     /// other, or after [`Tool::set_server`]. Returns its name.
-    pub async fn attach(&self, attach: &Attach) -> Result<Proc, ClientError> {
+    pub async fn attach(&self, attach: &AttachTarget) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
         let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
-        let server = Box::new(Server {
+        let server = Box::new(ServerInfo {
             uri: to.server.clone(),
             release: to.release.clone(),
         });
@@ -156,7 +156,7 @@ impl Tool {
 
 /// The server that is meant; and who we are there, if it started this process.
 async fn find(
-    attach: &Attach,
+    attach: &AttachTarget,
     places: &Places,
     environment: Option<Environment>,
 ) -> Result<(RendezvousEntry, Option<Proc>), ClientError> {
@@ -173,21 +173,21 @@ async fn find(
     let (attach, places) = (attach.clone(), places.clone());
     let look = move || {
         let found = match attach {
-            Attach::Uri(server) => RendezvousEntry {
+            AttachTarget::Uri(server) => RendezvousEntry {
                 server,
                 release: None,
                 rest: Vec::new(),
             },
-            Attach::File(path) => rendezvous::named(&path)?,
-            Attach::System => places.system()?,
-            Attach::Pid(pid) => places.pid(pid)?,
-            Attach::Nspace(nspace) => places.nspace(&nspace)?,
-            Attach::SystemFirst => match (places.system(), environment) {
+            AttachTarget::File(path) => rendezvous::named(&path)?,
+            AttachTarget::System => places.system()?,
+            AttachTarget::Pid(pid) => places.pid(pid)?,
+            AttachTarget::Nspace(nspace) => places.nspace(&nspace)?,
+            AttachTarget::SystemFirst => match (places.system(), environment) {
                 (Ok(found), _) => found,
                 (Err(_), Some(environment)) => return Ok(started(environment)),
                 (Err(_), None) => places.any()?,
             },
-            Attach::Any => match environment {
+            AttachTarget::Any => match environment {
                 Some(environment) => return Ok(started(environment)),
                 None => places.any()?,
             },

@@ -2,11 +2,11 @@
 use crate::{
     module_settings::Module,
     nearest::{instead, nearest},
-    problem::{Origin, Problem},
-    reading::{DocumentParser, described, quoted},
+    parser::{DocumentParser, described, quoted},
+    problem::{Problem, ProblemOrigin},
     settings::Config,
     sink::Sink,
-    table::{Listed, Setting, Settings},
+    table::{NamedTable, Setting, SettingsTable},
 };
 use std::{collections::BTreeMap, ops::Range};
 use toml::{
@@ -15,14 +15,14 @@ use toml::{
 };
 
 /// Where the settings that somebody gave come from, by key.
-pub(crate) type Origins = BTreeMap<&'static str, Origin>;
+pub(crate) type Origins = BTreeMap<&'static str, ProblemOrigin>;
 
 /// One of several things of a kind, such as a module, and where its settings stand.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableEntry<T> {
     /// Its settings.
     pub settings: T,
-    pub(crate) table: Origin,
+    pub(crate) table: ProblemOrigin,
     pub(crate) origins: Origins,
     pub(crate) is_flawed: bool,
 }
@@ -34,7 +34,7 @@ pub type SinkEntry = TableEntry<Sink>;
 
 impl<T> TableEntry<T> {
     /// Where a setting was given; none where it has its default.
-    pub fn given(&self, key: &str) -> Option<&Origin> {
+    pub fn given(&self, key: &str) -> Option<&ProblemOrigin> {
         self.origins.get(key)
     }
 
@@ -44,7 +44,7 @@ impl<T> TableEntry<T> {
     }
 
     /// Where to point when something is wrong with a setting: to its key, or to the table where it was not given.
-    pub fn at(&self, key: &str) -> &Origin {
+    pub fn at(&self, key: &str) -> &ProblemOrigin {
         self.given(key).unwrap_or(&self.table)
     }
 
@@ -56,7 +56,7 @@ impl<T> TableEntry<T> {
 
 /// The part of a configuration that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Extent<'a> {
+pub(crate) enum DocumentPart<'a> {
     /// All of it.
     Whole,
     /// All but the modules.
@@ -65,14 +65,14 @@ pub(crate) enum Extent<'a> {
     Sections(&'a [&'a str]),
 }
 
-impl Extent<'_> {
+impl DocumentPart<'_> {
     /// Whether a table at the top of a file is read for its settings. A section that is almost called as one that is wanted counts:
     /// its settings would be missed.
     fn includes(self, name: &str) -> bool {
         if [Module::HEAD, Sink::HEAD].contains(&name) {
             return false;
         }
-        let Extent::Sections(wanted) = self else {
+        let DocumentPart::Sections(wanted) = self else {
             return true;
         };
         let is_section = Config::SECTIONS.iter().any(|section| section.0 == name);
@@ -81,7 +81,7 @@ impl Extent<'_> {
 
     /// Whether a setting is read.
     pub(crate) fn has_setting(self, key: &str) -> bool {
-        let Extent::Sections(wanted) = self else {
+        let DocumentPart::Sections(wanted) = self else {
             return true;
         };
         wanted.iter().any(|section| is_within(key, section))
@@ -102,7 +102,7 @@ impl ParsedSettings {
     pub(crate) fn take_main(
         &mut self,
         text: &str,
-        extent: Extent<'_>,
+        extent: DocumentPart<'_>,
         reading: &mut DocumentParser<'_>,
     ) {
         let Some(document) = parse(text, reading) else {
@@ -113,10 +113,10 @@ impl ParsedSettings {
             .iter()
             .filter(|(name, _)| extent.includes(name.get_ref()));
         read_table(settings, "", &mut self.config, &mut self.origins, reading);
-        if !matches!(extent, Extent::Sections(_)) {
+        if !matches!(extent, DocumentPart::Sections(_)) {
             take_tables(table, &mut self.sinks, reading);
         }
-        if extent == Extent::Whole {
+        if extent == DocumentPart::Whole {
             take_tables(table, &mut self.modules, reading);
         }
     }
@@ -149,7 +149,7 @@ impl ParsedSettings {
 }
 
 /// Takes in the tables of one kind.
-fn take_tables<T: Listed>(
+fn take_tables<T: NamedTable>(
     document: &DeTable<'_>,
     into: &mut Vec<TableEntry<T>>,
     reading: &mut DocumentParser<'_>,
@@ -188,7 +188,7 @@ fn take_tables<T: Listed>(
     }
 }
 
-fn take_table<T: Listed>(
+fn take_table<T: NamedTable>(
     table: &DeTable<'_>,
     span: &Range<usize>,
     into: &mut Vec<TableEntry<T>>,
@@ -255,7 +255,7 @@ type SettingRow<'t, 'i> = (
 );
 
 /// Reads the keys of a table that stands at `prefix`.
-fn read_table<'t, 'i: 't, T: Settings>(
+fn read_table<'t, 'i: 't, T: SettingsTable>(
     table: impl Iterator<Item = SettingRow<'t, 'i>>,
     prefix: &str,
     into: &mut T,
@@ -299,7 +299,7 @@ fn is_within(key: &str, section: &str) -> bool {
 }
 
 /// What to say of a name that is none, at this place: the nearest one there, the same one elsewhere, or all.
-fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
+fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
     let keys = T::ALL.iter().map(|setting| setting.key);
     let mut names: Vec<&str> = Vec::new();
     for key in keys.clone() {

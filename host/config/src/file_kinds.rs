@@ -1,7 +1,7 @@
 //! How the directories are read and written that a module may use.
 use crate::{
     kinds::{FilePath, KeywordKind, Number, ValueKind},
-    reading::DocumentParser,
+    parser::DocumentParser,
     values::{DirectoryGrant, FilesMode, Keyword},
 };
 use std::path::PathBuf;

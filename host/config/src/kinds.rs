@@ -1,6 +1,6 @@
 //! How values of each type are read, written and described.
 use crate::{
-    reading::DocumentParser,
+    parser::DocumentParser,
     values::{Keyword, OrderedChannel, Requirement},
 };
 use std::{

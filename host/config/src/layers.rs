@@ -1,13 +1,13 @@
 //! The layers that settings come from: built-in, file, drop-ins, environment, command line; each overrides those before.
 use crate::{
-    document::{Extent, ModuleEntry, Origins, ParsedSettings, SinkEntry, unknown_key},
+    document::{DocumentPart, ModuleEntry, Origins, ParsedSettings, SinkEntry, unknown_key},
     files::{self, FileError},
     nearest::{instead, nearest},
-    problem::{Origin, Problem, Problems},
-    reading::{DocumentParser, TextSource},
+    parser::{DocumentParser, TextSource},
+    problem::{Problem, ProblemOrigin, Problems},
     settings::Config,
     shares::{self, SystemResources},
-    table::{Setting, Settings},
+    table::{Setting, SettingsTable},
     values::SinkName,
 };
 use std::{
@@ -86,8 +86,8 @@ pub struct Resolved {
 
 impl Resolved {
     /// Where a setting comes from.
-    pub fn origin(&self, key: &str) -> &Origin {
-        self.origins.get(key).unwrap_or(&Origin::BuiltIn)
+    pub fn origin(&self, key: &str) -> &ProblemOrigin {
+        self.origins.get(key).unwrap_or(&ProblemOrigin::BuiltIn)
     }
 }
 
@@ -103,26 +103,26 @@ pub struct ConfigCheck {
 impl ConfigSources {
     /// Reads all layers, or tells everything that is wrong with them.
     pub fn load(&self) -> Result<Resolved, Problems> {
-        self.read(Extent::Whole).usable()
+        self.read(DocumentPart::Whole).usable()
     }
 
     /// Reads all layers but what they say of modules: for a server that has its modules from elsewhere, since what is said of them
     /// cannot be used.
     pub fn load_settings(&self) -> Result<Resolved, Problems> {
-        self.read(Extent::Settings).usable()
+        self.read(DocumentPart::Settings).usable()
     }
 
     /// Reads the settings of these sections from all layers. What is wrong elsewhere in files and the environment does not matter.
     pub fn load_sections(&self, sections: &[&str]) -> Result<Resolved, Problems> {
-        self.read(Extent::Sections(sections)).usable()
+        self.read(DocumentPart::Sections(sections)).usable()
     }
 
     /// Reads all layers, whatever is wrong with some of them.
     pub fn check(&self) -> ConfigCheck {
-        self.read(Extent::Whole)
+        self.read(DocumentPart::Whole)
     }
 
-    fn read(&self, extent: Extent<'_>) -> ConfigCheck {
+    fn read(&self, extent: DocumentPart<'_>) -> ConfigCheck {
         let said = ParsedSettings::default();
         let mut layers = Layers {
             sources: self,
@@ -205,7 +205,7 @@ enum Presence {
 /// The layers, one after the other.
 struct Layers<'a> {
     sources: &'a ConfigSources,
-    extent: Extent<'a>,
+    extent: DocumentPart<'a>,
     said: ParsedSettings,
     files: Vec<PathBuf>,
     problems: Vec<Problem>,
@@ -232,7 +232,7 @@ impl Layers<'_> {
             }
             (Err(error), _) => self.not_read(&error),
         }
-        if extent == Extent::Whole {
+        if extent == DocumentPart::Whole {
             match files::drop_ins(&path) {
                 Ok(drop_ins) => drop_ins.iter().for_each(|path| self.read_drop_in(path)),
                 Err(error) => self.not_read(&error),
@@ -379,15 +379,16 @@ impl Layers<'_> {
 fn unknown_variable(
     name: &str,
     settings: &[(String, &'static Setting<Config>)],
-    extent: Extent<'_>,
+    extent: DocumentPart<'_>,
 ) -> Option<String> {
-    if extent != Extent::Whole && Config::ALL.iter().any(|setting| setting.variable() == name) {
+    if extent != DocumentPart::Whole && Config::ALL.iter().any(|setting| setting.variable() == name)
+    {
         return None;
     }
     let near = nearest(name, settings.iter().map(|setting| setting.0.as_str()));
     let is_wanted = |section: &str| match extent {
-        Extent::Sections(wanted) => wanted.contains(&section),
-        Extent::Whole | Extent::Settings => !section.is_empty(),
+        DocumentPart::Sections(wanted) => wanted.contains(&section),
+        DocumentPart::Whole | DocumentPart::Settings => !section.is_empty(),
     };
     let mut sections = Config::SECTIONS
         .iter()

@@ -3,8 +3,8 @@ use crate::{
     kinds::{TextKind, ValueKind, alternatives},
     module_settings::Module,
     nearest::instead,
-    reading::{DocumentParser, described, quoted},
-    table::Listed,
+    parser::{DocumentParser, described, quoted},
+    table::NamedTable,
     values::{ConfiguredScope, UserRef},
     words,
 };
@@ -18,7 +18,7 @@ const MAX_LIST: usize = 1024;
 /// The longest name of a module, in bytes: results appear under it, as a key.
 const MAX_NAME: usize = Key::MAX;
 
-impl Listed for Module {
+impl NamedTable for Module {
     const HEAD: &'static str = "module";
     const MOST: usize = 1024;
 
@@ -77,9 +77,9 @@ impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
 }
 
 /// A status by the Standard's name or by number.
-pub(crate) struct Code;
+pub(crate) struct StatusCodeKind;
 
-impl ValueKind<Status> for Code {
+impl ValueKind<Status> for StatusCodeKind {
     fn read(
         &self,
         value: &Spanned<DeValue<'_>>,
@@ -205,9 +205,9 @@ impl ValueKind<ChainPlacement> for Placement {
 }
 
 /// A capability that can be granted; which there are is said by who reads the configuration.
-pub(crate) struct Capability;
+pub(crate) struct CapabilityKind;
 
-impl ValueKind<String> for Capability {
+impl ValueKind<String> for CapabilityKind {
     fn read(
         &self,
         value: &Spanned<DeValue<'_>>,
@@ -437,9 +437,9 @@ impl ValueKind<Proc> for ProcName {
 }
 
 /// What a module is called.
-pub(crate) struct ModuleName;
+pub(crate) struct ModuleNameKind;
 
-impl TextKind for ModuleName {
+impl TextKind for ModuleNameKind {
     fn fits(&self, text: &str) -> bool {
         !text.is_empty() && text.len() <= MAX_NAME && !text.contains(char::is_control)
     }

@@ -3,8 +3,8 @@ use crate::{
     file_kinds::FilesGrant,
     kinds::{FilePath, KeywordKind, Millis, Number, Required, Switch, Unset},
     module_kinds::{
-        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName,
-        Sha256,
+        CapabilityKind, Channel, List, ModuleNameKind, ModuleScope, OwnSettings, Placement,
+        ProcName, Sha256, StatusCodeKind,
     },
     sink_kinds::NameOfSink,
     table::settings,
@@ -25,7 +25,7 @@ settings! {
     /// A module: a component that the site deploys.
     "module" Module {
         /// What it is called; its results appear under this name. No two modules have the same.
-        name "module.name": String = String::new(), Required(ModuleName), "\"same-user\"";
+        name "module.name": String = String::new(), Required(ModuleNameKind), "\"same-user\"";
         /// Its file.
         path "module.path": PathBuf = PathBuf::new(), Required(FilePath), "\"same-user.wasm\"";
         /// The digest that the file must have.
@@ -36,7 +36,7 @@ settings! {
         /// Whether it takes part or, as a shadow, is only asked what it would do: `peal module diff` shows where that differs.
         mode "module.mode": Mode = Mode::Active, KeywordKind, "\"shadow\"";
         /// The events that a handler is for; an empty array means all.
-        codes "module.codes": Vec<Status> = Vec::new(), List(Code), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
+        codes "module.codes": Vec<Status> = Vec::new(), List(StatusCodeKind), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
         /// The classes of events that a handler is for: those about jobs, those about the environment, or both.
         levels "module.levels": EventLevels = EventLevels::Job, KeywordKind, "\"both\"";
         /// If any procs are named, a handler is called only for events that affect one of them, or that do not say whom they affect.
@@ -50,7 +50,7 @@ settings! {
         /// The log channels that it is.
         channels "module.channels": Vec<Key> = Vec::new(), List(Channel), "[\"stdout\", \"site.log.board\"]";
         /// The capabilities that it may import.
-        grants "module.grants": Vec<String> = Vec::new(), List(Capability), "[\"logging\"]";
+        grants "module.grants": Vec<String> = Vec::new(), List(CapabilityKind), "[\"logging\"]";
         /// Where it may write, with the capability `sink`: to the output of the job that logs, to its record in the store, and to what
         /// a [[sink]] opens.
         sinks "module.sinks": Vec<SinkName> = Vec::new(), List(NameOfSink), "[\"stderr\"]";

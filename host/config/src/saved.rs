@@ -2,9 +2,9 @@
 use crate::{
     document::{ModuleEntry, ParsedSettings},
     module_settings::Module,
+    parser::{DocumentParser, TextSource},
     problem::{Problem, Problems},
-    reading::{DocumentParser, TextSource},
-    table::Settings,
+    table::SettingsTable,
 };
 use std::{fmt::Write, path::Path};
 

@@ -7,8 +7,8 @@ use crate::{
         ChannelOrder, FilePath, KeywordKind, Loopback, Millis, Number, Switch, TraceFilter,
         UnixGroupName, Unset,
     },
-    module_kinds::{Capability, InfoKey, List},
-    signing::{PublicKey, TrustedKey},
+    module_kinds::{CapabilityKind, InfoKey, List},
+    signing::{SignerPublicKey, TrustedKey},
     table::settings,
     values::{
         AuditFailure, CheckpointSyslog, ControlGroups, Durability, FuelCount, IdentityCheck,
@@ -307,16 +307,16 @@ settings! {
         /// Whose modules must be signed by a key that is trusted for them: of theirs, nothing else is loaded.
         require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(KeywordKind), "[\"site\", \"brought\"]";
         /// The public keys that are trusted for everybody's modules: the second line of a `.pub` of `peal module keygen` or minisign.
-        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Those that are trusted for modules of users as well.
-        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Those that are trusted for modules that the site gives jobs of some names as well.
-        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Those that are trusted for what jobs bring as well.
-        brought_keys "modules.brought_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        brought_keys "modules.brought_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
     }
 
@@ -428,7 +428,7 @@ settings! {
         /// How much they may keep as state, in bytes.
         state_quota "tenant.state_quota": u64 = 16 * MIB as u64, Number(0, TIB), "1048576";
         /// The capabilities that they may be granted. What a job brings is granted all of these but state, sinks and files.
-        grants "tenant.grants": Vec<String> = tenant_grants(), List(Capability), "[\"logging\"]";
+        grants "tenant.grants": Vec<String> = tenant_grants(), List(CapabilityKind), "[\"logging\"]";
     }
 
     /// What a module may use that a job brings.

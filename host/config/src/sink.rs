@@ -5,12 +5,12 @@ use crate::{
     module_kinds::List,
     problem::Problems,
     sink_kinds::{NewSink, Parsed, Permissions, TextLineKind},
-    table::{Listed, settings},
+    table::{NamedTable, settings},
     values::{Encryption, FileSync, SinkDurability},
 };
 use peal_sinks::{
-    Address, AddressPattern, Addresses, Credentials, Durability, FileSettings, MailSettings,
-    QueueBounds, Retry, SinkKind, SinkSettings, SmtpServer, SyslogSettings, TlsIdentity,
+    Address, AddressPattern, Addresses, Credentials, FileSettings, MailSettings, QueueBounds,
+    QueueDurability, Retry, SinkKind, SinkSettings, SmtpServer, SyslogSettings, TlsIdentity,
     TlsSettings,
 };
 use std::{path::PathBuf, time::Duration};
@@ -119,7 +119,7 @@ settings! {
     }
 }
 
-impl Listed for Sink {
+impl NamedTable for Sink {
     const HEAD: &'static str = "sink";
     const MOST: usize = 64;
 
@@ -148,10 +148,10 @@ impl SinkEntry {
             SinkKind::File(_) => false,
         };
         let durability = match keep {
-            Some(SinkDurability::Store) => Durability::Store,
-            Some(SinkDurability::Memory) => Durability::Memory,
-            None if is_far => Durability::Store,
-            None => Durability::Memory,
+            Some(SinkDurability::Store) => QueueDurability::Store,
+            Some(SinkDurability::Memory) => QueueDurability::Memory,
+            None if is_far => QueueDurability::Store,
+            None => QueueDurability::Memory,
         };
         Ok(SinkSettings {
             name,

@@ -1,7 +1,7 @@
 //! The kinds of values that have to do with sinks: their names, what stands for an address, permissions of a file.
 use crate::{
     kinds::{MAX_TEXT, TextKind, ValueKind},
-    reading::DocumentParser,
+    parser::DocumentParser,
     values::SinkName,
 };
 use std::{

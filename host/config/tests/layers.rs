@@ -2,7 +2,8 @@
 mod support;
 
 use peal_config::{
-    Config, ConfigSources, Module, OnAbort, Origin, Setting, SettingOverride, Settings, Sink, docs,
+    Config, ConfigSources, Module, OnAbort, ProblemOrigin, Setting, SettingOverride, SettingsTable,
+    Sink, docs,
 };
 use peal_sinks::SinkKind;
 use std::collections::BTreeSet;
@@ -47,7 +48,7 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
             );
             assert_eq!(
                 environment.origin(setting.key),
-                &Origin::Environment { variable }
+                &ProblemOrigin::Environment { variable }
             );
             let option = with_option(&format!("{}={text}", setting.key))
                 .load()
@@ -58,7 +59,7 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
                 "--set {}={text}",
                 setting.key
             );
-            let origin = Origin::CommandLine {
+            let origin = ProblemOrigin::CommandLine {
                 option: format!("--set {}", setting.key),
             };
             assert_eq!(option.origin(setting.key), &origin);
@@ -72,7 +73,7 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
                 setting.key,
                 other.key
             );
-            assert_eq!(file.origin(other.key), &Origin::BuiltIn);
+            assert_eq!(file.origin(other.key), &ProblemOrigin::BuiltIn);
         }
     }
 }
@@ -135,7 +136,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
     let all = load(&settings.collect::<Vec<_>>().join("\n")).unwrap();
     for setting in Config::ALL {
         assert!(
-            matches!(all.origin(setting.key), Origin::File(_)),
+            matches!(all.origin(setting.key), ProblemOrigin::File(_)),
             "{} is not in the example",
             setting.key
         );

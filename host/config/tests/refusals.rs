@@ -1,7 +1,7 @@
 //! What is wrong is refused with its file, line and column and with what would be right, all of it at once.
 mod support;
 
-use peal_config::{C_NAMES, Config, Module, Setting, Settings, Sink, docs};
+use peal_config::{C_NAMES, Config, Module, Setting, SettingsTable, Sink, docs};
 use std::collections::BTreeSet;
 use support::{load, problem, with_option, with_variable};
 

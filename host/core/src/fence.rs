@@ -1,6 +1,6 @@
 //! Fences: procs wait for each other, by the set of procs they name and by what for. Procs that connect or disconnect wait the same way.
 use crate::{
-    Time,
+    MonotonicTime,
     deadlines::Deadlines,
     server::{PeerId, RequestId},
 };
@@ -77,7 +77,7 @@ struct Fence {
     waiting: Vec<RequestId>,
     collect: Collect,
     attendance: Completeness,
-    deadline: Option<Time>,
+    deadline: Option<MonotonicTime>,
 }
 
 /// A fence whose local procs have all arrived.
@@ -97,7 +97,7 @@ pub(crate) struct FenceArrival {
     pub(crate) proc: Proc,
     pub(crate) request: RequestId,
     pub(crate) collect: Collect,
-    pub(crate) deadline: Option<Time>,
+    pub(crate) deadline: Option<MonotonicTime>,
 }
 
 /// A fence that is over everywhere.
@@ -327,7 +327,7 @@ impl Fences {
     }
 
     /// Those who wait in fences whose time is over; the fences are gone.
-    pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -341,7 +341,7 @@ impl Fences {
     }
 
     /// When the next fence's time is over.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
     }
 }

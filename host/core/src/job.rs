@@ -104,7 +104,7 @@ pub struct JobProgress {
 
 /// A job and its procs.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct TrackedJob {
     pub(crate) spec: JobSpec,
     pub(crate) info: Arc<JobInfo>,
     pub(crate) procs: BTreeMap<Rank, ProcPhase>,
@@ -112,13 +112,13 @@ pub(crate) struct Job {
     starts: BTreeMap<Rank, u32>,
 }
 
-impl Job {
-    pub(crate) fn new(spec: JobSpec) -> Job {
+impl TrackedJob {
+    pub(crate) fn new(spec: JobSpec) -> TrackedJob {
         let procs = spec
             .ranks()
             .map(|rank| (rank, ProcPhase::Expected))
             .collect();
-        Job {
+        TrackedJob {
             info: Arc::new(spec.job_info()),
             procs,
             starts: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! What procs have put for each other, and those who wait for it: direct modex on one node.
 use crate::{
-    Time,
+    MonotonicTime,
     deadlines::Deadlines,
     put_values::{PutValues, SoughtValue},
     server::{PeerId, PutRefusal, RequestId},
@@ -56,7 +56,7 @@ impl Committed {
 struct PendingGet {
     request: RequestId,
     sought: Option<SoughtValue>,
-    deadline: Time,
+    deadline: MonotonicTime,
 }
 
 /// All that was put, and the gets that wait for more.
@@ -236,7 +236,7 @@ impl Modex {
         proc: &Proc,
         sought: Option<SoughtValue>,
         request: RequestId,
-        deadline: Time,
+        deadline: MonotonicTime,
     ) {
         *self.held_by.entry(request.peer).or_default() += 1;
         self.deadlines.add(deadline);
@@ -277,7 +277,7 @@ impl Modex {
     }
 
     /// The gets whose time is over.
-    pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -311,7 +311,7 @@ impl Modex {
     }
 
     /// When the next held get's time is over.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
     }
 

@@ -1,5 +1,5 @@
 //! Whose handlers: one chain per owner, and the order of the owners.
-use crate::{audience, reach::UserScope};
+use crate::{audience, user_scope::UserScope};
 use peal_model::{Event, Nspace, Proc};
 use std::fmt;
 

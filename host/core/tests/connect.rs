@@ -6,10 +6,11 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     job::JobSpec,
     server::{
-        Action, Completeness, FenceContribution, PeerId, RequestId, ServerState, Settings, Upcall,
+        Action, Completeness, FenceContribution, PeerId, RequestId, ServerState, StateSettings,
+        Upcall,
     },
 };
 use peal_model::{
@@ -42,9 +43,9 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let mut server = ServerState::new(Settings {
+        let mut server = ServerState::new(StateSettings {
             loss_window: Duration::ZERO,
-            ..Settings::default()
+            ..StateSettings::default()
         });
         for job in JOBS {
             let nspace = Nspace::new(job).unwrap();
@@ -79,7 +80,7 @@ impl Stage {
             peer: self.peers[who],
             tag: self.tag,
         };
-        let actions = self.server.request(to, request, Time(0));
+        let actions = self.server.request(to, request, MonotonicTime(0));
         let willing = |action| match action {
             Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
                 self.server.host_registered(id, Ok(()))
@@ -180,7 +181,7 @@ impl Stage {
                 if !self.there.remove(&who) {
                     return;
                 }
-                let actions = self.server.disconnected(self.peers[who], Time(0));
+                let actions = self.server.disconnected(self.peers[who], MonotonicTime(0));
                 let told = actions.iter().filter_map(|action| match action {
                     Action::Deliver { peer, event } => {
                         let about = event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC);
@@ -233,9 +234,9 @@ proptest! {
 #[test]
 fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
     let mut stage = Stage::new();
-    stage.server = ServerState::new(Settings {
+    stage.server = ServerState::new(StateSettings {
         max_fences: 1,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let nspace = Nspace::new(JOBS[0]).unwrap();
     stage

@@ -7,7 +7,7 @@
 )]
 use peal_core::{
     defaults::{Defaults, HookDefault, RuleRequest, RuleSubject, decide},
-    reach::UserScope,
+    user_scope::UserScope,
 };
 use peal_model::{
     ConnectionKind, Hook, Nspace, Proc, Rank, Status, TargetProc, UserIdentity, Value, code,

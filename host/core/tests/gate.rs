@@ -6,14 +6,14 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     defaults::{Defaults, HookDefault},
     job::JobSpec,
     job_control::JobAction,
     policy::{DecidedBy, REASON, Verdict},
     server::{
         Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
-        RequestId, ServerState, Settings, Upcall,
+        RequestId, ServerState, StateSettings, Upcall,
     },
 };
 use peal_model::{
@@ -56,7 +56,7 @@ fn peer() -> (PeerInfo, Vec<Info>) {
 }
 
 impl Stage {
-    fn with(settings: Settings, policed: &[Hook]) -> Stage {
+    fn with(settings: StateSettings, policed: &[Hook]) -> Stage {
         let mut server = ServerState::new(settings);
         server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
         for (job, size, identity) in [("alice", 2, ALICE), ("bob", 1, BOB)] {
@@ -74,7 +74,7 @@ impl Stage {
     }
 
     fn policed(hooks: &[Hook]) -> Stage {
-        Stage::with(Settings::default(), hooks)
+        Stage::with(StateSettings::default(), hooks)
     }
 
     fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
@@ -85,7 +85,7 @@ impl Stage {
                 tag: self.tag,
             },
             request,
-            Time(0),
+            MonotonicTime(0),
         );
         self.with_willing_host(actions)
     }
@@ -467,10 +467,10 @@ fn requests_that_name_others_are_refused_row_by_row() {
         let mut defaults = Defaults::default();
         defaults.set(hook, HookDefault::Grant);
         let mut open = Stage::with(
-            Settings {
+            StateSettings {
                 defaults,
                 monitoring: Monitoring::Host,
-                ..Settings::default()
+                ..StateSettings::default()
             },
             &[],
         );
@@ -806,9 +806,9 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
 #[test]
 fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_stays() {
     let mut stage = Stage::with(
-        Settings {
+        StateSettings {
             max_decisions: 4,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[Hook::JobControl, Hook::Event],
     );
@@ -820,14 +820,14 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
         assert!(matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload));
     }
     // Who asked is gone meanwhile: what it raised is raised all the same, and nothing is left.
-    stage.server.disconnected(stage.alice[0], Time(0));
-    stage.server.disconnected(stage.alice[1], Time(0));
+    stage.server.disconnected(stage.alice[0], MonotonicTime(0));
+    stage.server.disconnected(stage.alice[1], MonotonicTime(0));
     assert!(!stage.server.decided(second, granted(Vec::new())).is_empty());
     stage.server.decided(first, denied(Status(-1)));
     assert_eq!(stage.server.counts().decisions_awaited, 0);
-    let small = Settings {
+    let small = StateSettings {
         max_decision_bytes: 1000,
-        ..Settings::default()
+        ..StateSettings::default()
     };
     let mut stage = Stage::with(small, &[Hook::Event]);
     let long = vec![Info::new(
@@ -901,9 +901,9 @@ fn connections_are_asked_about_where_there_are_policies() {
     let mut defaults = Defaults::default();
     defaults.set(Hook::Connection, HookDefault::Deny);
     let mut closed = Stage::with(
-        Settings {
+        StateSettings {
             defaults,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[],
     );

@@ -6,10 +6,10 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     job::JobSpec,
     policy::{DecidedBy, Verdict, reason},
-    server::{Action, DecisionId, PeerId, RequestId, ServerState, Settings},
+    server::{Action, DecisionId, PeerId, RequestId, ServerState, StateSettings},
 };
 use peal_model::{
     Event, GroupOperationKind, Hook, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank,
@@ -38,7 +38,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(settings: Settings, policed: &[Hook]) -> Stage {
+    fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
         let mut server = ServerState::new(settings);
         for (nspace, UserIdentity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
             let (nspace, hostname) = (Nspace::new(nspace).unwrap(), "node".to_owned());
@@ -55,7 +55,7 @@ impl Stage {
             ];
             let infos = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
             let request = Request::RegisterEvents { codes, infos };
-            server.request(RequestId { peer, tag: 1 }, request, Time(0));
+            server.request(RequestId { peer, tag: 1 }, request, MonotonicTime(0));
             // It has read what came with that.
             server.resume(peer);
         }
@@ -64,7 +64,7 @@ impl Stage {
     }
 
     fn policed() -> Stage {
-        Stage::new(Settings::default(), &[Hook::Group])
+        Stage::new(StateSettings::default(), &[Hook::Group])
     }
 
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
@@ -74,7 +74,7 @@ impl Stage {
                 tag: 7,
             },
             request,
-            Time(0),
+            MonotonicTime(0),
         )
     }
 
@@ -154,7 +154,7 @@ impl Stage {
 
     /// A group of both of Alice's procs, whatever policies there are.
     fn formed(policed: &[Hook]) -> Stage {
-        let mut stage = Stage::new(Settings::default(), &[]);
+        let mut stage = Stage::new(StateSettings::default(), &[]);
         let both = both();
         stage.construct(0, &both, Vec::new());
         assert_eq!(
@@ -320,7 +320,7 @@ fn who_waits_for_one_who_may_not_is_told_the_same_and_hears_why() {
 
 #[test]
 fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another_user() {
-    let mut stage = Stage::new(Settings::default(), &[]);
+    let mut stage = Stage::new(StateSettings::default(), &[]);
     assert!(stage.construct(0, &both(), Vec::new()).is_empty());
     let with_bob = [both().as_slice(), &[proc("bob", 0)]].concat();
     let actions = stage.construct(1, &with_bob, Vec::new());
@@ -334,7 +334,7 @@ fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another
     };
     let actions = stage
         .server
-        .request(RequestId { peer: bob, tag: 1 }, own, Time(0));
+        .request(RequestId { peer: bob, tag: 1 }, own, MonotonicTime(0));
     assert_eq!(
         answers(&actions),
         [code::PMIX_SUCCESS],
@@ -375,7 +375,9 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
         let tolerant = || vec![Info::new(key::PMIX_GROUP_FT_COLLECTIVE, Value::Bool(true))];
         let (first, one) = asked(&stage.construct(0, &both(), tolerant()));
         let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
-        stage.server.proc_ended(&proc("alice", 1), None, Time(1));
+        stage
+            .server
+            .proc_ended(&proc("alice", 1), None, MonotonicTime(1));
         // Whatever is decided of who is gone, it is formed without.
         let decided = if is_granted {
             stage.grant(second, &other)
@@ -392,9 +394,9 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
 #[test]
 fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
     let mut stage = Stage::new(
-        Settings {
+        StateSettings {
             max_decisions: 2,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[Hook::Group],
     );
@@ -479,7 +481,7 @@ fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
 
 #[test]
 fn an_invitation_is_an_event_first_and_then_about_a_group() {
-    let mut stage = Stage::new(Settings::default(), &[Hook::Event, Hook::Group]);
+    let mut stage = Stage::new(StateSettings::default(), &[Hook::Event, Hook::Group]);
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert!(matches!(request.matter, PolicySubject::Event { .. }));
     let (id, request) = asked(&stage.grant(id, &request));

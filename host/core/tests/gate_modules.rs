@@ -6,14 +6,14 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     defaults::HookDefault,
     job::JobSpec,
     job_control::JobAction,
     owner::Owner,
     policy::{DecidedBy, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, REASON, Verdict},
     registration::{ChainPlacement, Mode},
-    server::{Action, PeerId, RequestId, ServerState, Settings, Upcall},
+    server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
 };
 use peal_model::{
     Amendment, Hook, Info, KeyName, Nspace, PolicyOutcome, PolicyRequest, PolicySubject, Proc,
@@ -41,7 +41,7 @@ fn proc(job: &str) -> Proc {
 
 /// A server with a job of Alice's and one of Bob's.
 fn stage(policed: &[Hook]) -> ServerState {
-    let mut server = ServerState::new(Settings::default());
+    let mut server = ServerState::new(StateSettings::default());
     server.guard(SITE, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
         let (nspace, hostname) = (nspace(job), "node".to_owned());
@@ -90,7 +90,7 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
         Owner::Namespace(nspace("alice")),
     );
     let mut ask = |owner: &Owner, target: &str| {
-        server.control_for(owner, 7, vec![proc(target)], kill(), Time(0))
+        server.control_for(owner, 7, vec![proc(target)], kill(), MonotonicTime(0))
     };
     for (owner, name) in [
         (&site, "nobody"),
@@ -110,10 +110,10 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
         assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     }
     // Of nobody named means the own job, of which only a job has one.
-    let own = server.control_for(&job, 7, Vec::new(), kill(), Time(0));
+    let own = server.control_for(&job, 7, Vec::new(), kill(), MonotonicTime(0));
     assert_eq!(controlled(&own).unwrap().1, [proc("alice")]);
     for owner in [&site, &user] {
-        let nobody = server.control_for(owner, 7, Vec::new(), kill(), Time(0));
+        let nobody = server.control_for(owner, 7, Vec::new(), kill(), MonotonicTime(0));
         assert!(
             controlled(&nobody).is_none() && !nobody.is_empty(),
             "{nobody:?}"
@@ -122,7 +122,13 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
     // Tenants whose jobs are gone are nobody.
     assert!(
         server
-            .control_for(&Owner::User(3000), 7, vec![proc("alice")], kill(), Time(0))
+            .control_for(
+                &Owner::User(3000),
+                7,
+                vec![proc("alice")],
+                kill(),
+                MonotonicTime(0)
+            )
             .is_empty()
     );
     assert!(
@@ -132,7 +138,7 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
                 7,
                 vec![proc("alice")],
                 kill(),
-                Time(0)
+                MonotonicTime(0)
             )
             .is_empty()
     );
@@ -141,7 +147,7 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
 #[test]
 fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
     let mut server = stage(&[Hook::JobControl]);
-    let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), Time(0));
+    let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), MonotonicTime(0));
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
@@ -172,7 +178,7 @@ fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
         7,
         vec![proc("bob")],
         kill(),
-        Time(0),
+        MonotonicTime(0),
     );
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
@@ -276,7 +282,7 @@ fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
         error,
         directives: time(5),
     };
-    let actions = server.request(to, asked, Time(0));
+    let actions = server.request(to, asked, MonotonicTime(0));
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
@@ -307,7 +313,7 @@ fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let actions = server.request(to, log, Time(0));
+    let actions = server.request(to, log, MonotonicTime(0));
     let [Action::Decide { request, .. }] = &actions[..] else {
         panic!("{actions:?}")
     };

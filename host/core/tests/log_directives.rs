@@ -6,11 +6,11 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     log::{
         AvailableChannels, LogArrival, LogOrigin, LogSettings, Malformed, NextChannel,
-        book::{Aggregation, DuplicateFilter, DuplicateKey},
         directives::{Directives, MAX_PAIR_TEXT},
+        duplicates::{Aggregation, DuplicateFilter, DuplicateKey},
         route,
     },
 };
@@ -274,14 +274,16 @@ impl Stage {
         if let Some(told) = self.book.repeats(&likeness) {
             return told;
         }
-        let forgotten = self.book.logged(likeness, &asked, becomes, Time(now));
+        let forgotten = self
+            .book
+            .logged(likeness, &asked, becomes, MonotonicTime(now));
         self.write(forgotten.map(|told| told.request));
         self.write([asked]);
         becomes
     }
 
     fn close(&mut self, now: u64) {
-        while let Some(told) = self.book.close(Time(now)) {
+        while let Some(told) = self.book.close(MonotonicTime(now)) {
             self.write([told.request]);
         }
     }
@@ -312,7 +314,7 @@ fn duplicates_are_counted_and_their_number_is_logged_when_the_time_is_over() {
         "each is told what the first was told"
     );
     assert_eq!(stage.taken(), [TEXT, TEXT]);
-    assert_eq!(stage.book.deadline(), Some(Time(5000)));
+    assert_eq!(stage.book.deadline(), Some(MonotonicTime(5000)));
     stage.close(4999);
     assert!(stage.taken().is_empty());
     stage.close(5000);
@@ -415,7 +417,12 @@ fn their_number_is_dressed_as_they_are_and_not_mailed() {
     let mut book = DuplicateFilter::new(Aggregation::default());
     let likeness = likeness_of(&asked).unwrap();
     assert_eq!(
-        book.logged(likeness.clone(), &asked, code::PMIX_SUCCESS, Time(0)),
+        book.logged(
+            likeness.clone(),
+            &asked,
+            code::PMIX_SUCCESS,
+            MonotonicTime(0)
+        ),
         None
     );
     book.repeats(&likeness);
@@ -458,7 +465,7 @@ fn their_number_goes_where_they_could_have_gone_and_nowhere_else() {
             "what came from elsewhere is no duplicate"
         );
         assert_eq!(
-            book.logged(likeness(), &asked, code::PMIX_SUCCESS, Time(0)),
+            book.logged(likeness(), &asked, code::PMIX_SUCCESS, MonotonicTime(0)),
             None
         );
         book.repeats(&likeness());

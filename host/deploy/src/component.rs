@@ -1,8 +1,8 @@
 //! Components as files: reading them, and what of their settings they do not fit, before anything is compiled.
 use crate::{
     limits::{self, HeadCount},
+    placement_check::PlacementCheck,
     scope::{self, ResolvedScope},
-    seats::PlacementCheck,
     signature::{Signature, SignatureError, Signer},
     users::UserDirectory,
 };

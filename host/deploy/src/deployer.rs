@@ -1,14 +1,13 @@
 //! The modules of a running server, and how others take their place: all of them or none, between two requests.
 use crate::{
-    beginning::StartupModules,
-    component,
+    audit_entries, component,
+    error::DeployError,
     load::{Loader, QuarantineListener},
-    news::{self, ModuleEvent},
+    module_events::{self, ModuleEvent},
     overrides::{Overrides, changes, is_same},
-    recorded,
-    refused::DeployError,
     scope::ResolvedScope,
     set::ModuleSet,
+    startup::StartupModules,
     status::{ModuleTroubles, is_quarantined},
     user_modules::UserModuleSets,
     version::{DesiredModule, Versions, shared},
@@ -373,12 +372,13 @@ impl Deployer {
             changes = changes.len(),
             "the modules were changed"
         );
-        self.handle.notify(news::event(&ModuleEvent::Deployed {
-            version,
-            changes: &changes,
-        }));
+        self.handle
+            .notify(module_events::event(&ModuleEvent::Deployed {
+                version,
+                changes: &changes,
+            }));
         let deployed = Deployed { version, changes };
-        recorded::deployed(&self.loader, cause, &deployed).await;
+        audit_entries::deployed(&self.loader, cause, &deployed).await;
         Ok(deployed)
     }
 
@@ -413,8 +413,9 @@ impl Deployer {
     pub fn refuse(&self, refused: DeployError) -> DeployError {
         self.metrics.counters().module_deployments_refused.count();
         tracing::warn!(%refused, "the modules stay as they are");
-        recorded::refused(&self.loader, &refused);
-        self.handle.notify(news::event(&ModuleEvent::Refused));
+        audit_entries::refused(&self.loader, &refused);
+        self.handle
+            .notify(module_events::event(&ModuleEvent::Refused));
         refused
     }
 

@@ -24,23 +24,23 @@
 //! deployer.rs    the set of a running server, and how another takes its place
 //! ```
 
-mod beginning;
+mod audit_entries;
 mod compile_queue;
 mod compiler;
 mod component;
 mod deployer;
+mod error;
 mod limits;
 mod load;
-mod news;
+mod module_events;
 mod overrides;
+mod placement_check;
 mod pools;
-mod recorded;
-mod refused;
 mod scope;
-mod seats;
 mod set;
 mod signature;
 mod sinks;
+mod startup;
 mod status;
 mod terms;
 mod usage;
@@ -49,15 +49,15 @@ mod users;
 mod version;
 mod watch;
 
-pub use beginning::{StartedModules, StartupModules};
 pub use compiler::{CompileFailure, CompileLimits, ComponentCompiler};
 pub use component::{Component, ReadError, all, read, unfit_among};
 pub use deployer::{Deployer, ReloadTrigger};
+pub use error::DeployError;
 pub use load::{JobHandlers, Loader};
 pub use pools::{code_dir, engine, pools};
-pub use refused::DeployError;
 pub use signature::{Signature, SignatureConditions, SignatureError, Signer, signature_place};
 pub use sinks::{SinkCatalog, show_sinks};
+pub use startup::{StartedModules, StartupModules};
 pub use status::ModuleTroubles;
 pub use terms::{ImportStatus, InspectedComponent, InterfaceTerms, LoadContext, Terms, terms};
 pub use usage::UsageSource;

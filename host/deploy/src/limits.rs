@@ -3,8 +3,8 @@
 use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
 use peal_core::owner::Owner;
 use peal_sandbox::{
-    Access, Capability, Directories, Directory, FuelCount, Grants, Isolation, ModuleLimits, Tenant,
-    TenantLimits,
+    Capability, Directories, FileAccess, FuelCount, GrantedDirectory, Grants, Isolation,
+    ModuleLimits, Tenant, TenantLimits,
 };
 use std::{
     collections::BTreeMap,
@@ -114,12 +114,12 @@ pub(crate) fn files(
     entry: &ModuleEntry,
     mode: Mode,
     directories: &Directories,
-) -> Result<BTreeMap<String, Arc<Directory>>, Problem> {
+) -> Result<BTreeMap<String, Arc<GrantedDirectory>>, Problem> {
     let open = |files: &peal_config::DirectoryGrant| {
         let access = match (files.mode, mode) {
             // What a shadow writes could not be taken back.
-            (FilesMode::Read, _) | (_, Mode::Shadow) => Access::Read,
-            (FilesMode::ReadWrite, Mode::Active) => Access::ReadWrite {
+            (FilesMode::Read, _) | (_, Mode::Shadow) => FileAccess::Read,
+            (FilesMode::ReadWrite, Mode::Active) => FileAccess::ReadWrite {
                 quota: files.max_bytes,
             },
         };

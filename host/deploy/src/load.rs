@@ -1,11 +1,11 @@
 //! One module: its component compiled, started, and told its settings.
 use crate::{
+    audit_entries::Loading,
     compiler::{self, CompileFailure, ComponentCompiler},
     component::{self, Component, ReadError},
     limits::{self, Tenants},
-    news::{self, ModuleEvent},
+    module_events::{self, ModuleEvent},
     pools,
-    recorded::Loading,
     signature::{self, Signature},
     sinks::SinkCatalog,
     usage::{OwnUsage, UsageSource},
@@ -254,7 +254,7 @@ impl Loader {
             }
             if let Some(QuarantineListener { handle, metrics }) = server.get() {
                 metrics.counters().modules_quarantined.count();
-                handle.notify(news::event(&ModuleEvent::Quarantined(quarantined)));
+                handle.notify(module_events::event(&ModuleEvent::Quarantined(quarantined)));
             }
         })
     }

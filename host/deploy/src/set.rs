@@ -2,8 +2,8 @@
 use crate::{
     limits::HeadCount,
     load::{DeployedModule, JobHandlers, Loader},
+    placement_check::{self, PlacementCheck},
     scope::ResolvedScope,
-    seats::{self, PlacementCheck},
     version::DesiredModule,
 };
 use peal_config::{ModuleEntry, Problem, Problems};
@@ -186,13 +186,13 @@ fn seat_configured(
         format!("module {} cannot be registered: {error}", settings.name)
     };
     let (name, place) = (&settings.name, || settings.place.clone());
-    let mode = seats::mode(settings);
+    let mode = placement_check::mode(settings);
     let roles = Role::ALL
         .into_iter()
         .filter(|role| module.has_role(*role))
         .collect();
     if module.has_role(Role::EventHandler) {
-        let unused = seats::handler_keys(entry, &roles);
+        let unused = placement_check::handler_keys(entry, &roles);
         if let (Some(first), false) = (unused.first(), member.wishes.is_empty()) {
             let message = format!(
                 "module {name} registers its handlers itself: leave out {}",
@@ -200,10 +200,14 @@ fn seat_configured(
             );
             return Err(entry.problem(first, message));
         }
-        let registered = seat_handler(&mut hosted.chains, member, seats::registration(settings));
+        let registered = seat_handler(
+            &mut hosted.chains,
+            member,
+            placement_check::registration(settings),
+        );
         registered.map_err(cannot).map_err(wrong("module.place"))?;
     }
-    for hook in seats::hooks(&roles) {
+    for hook in placement_check::hooks(&roles) {
         let on_failure = match settings.on_failure {
             peal_config::OnFailure::Deny => OnFailure::Deny,
             peal_config::OnFailure::Pass => OnFailure::Pass,

@@ -8,7 +8,7 @@ use peal_server::{
     metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
 };
 use peal_sinks::{PeerReachability, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks};
-use peal_store::{JobEntry, JobEntryKind, LeftOutEntries, RecordLimit, Store, StoreError};
+use peal_store::{JobEntryKind, JobRecordEntry, LeftOutEntries, RecordLimit, Store, StoreError};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// All that there is to write to.
@@ -111,7 +111,7 @@ impl Sink for JobRecords {
             .trim_end()
             .to_owned();
         let rank = (*rank != rank::PMIX_RANK_WILDCARD).then_some(*rank);
-        let entry = JobEntry::now(JobEntryKind::Log, rank, body);
+        let entry = JobRecordEntry::now(JobEntryKind::Log, rank, body);
         let refused = |why: &dyn std::fmt::Display| tracing::info!(%nspace, %why, "a job's record takes no message");
         let added = self.0.add_job_entries(nspace, &[entry]).map_err(|error| {
             refused(&error);

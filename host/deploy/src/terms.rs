@@ -4,7 +4,9 @@ use crate::{
     component, limits,
     signature::{self, Signature, SignatureError},
 };
-use peal_config::{Config, ConfiguredScope, Module, ModuleEntry, ModuleOwner, Setting, Settings};
+use peal_config::{
+    Config, ConfiguredScope, Module, ModuleEntry, ModuleOwner, Setting, SettingsTable,
+};
 use peal_model::with_article;
 use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use std::{collections::BTreeMap, path::Path};
@@ -282,7 +284,11 @@ fn limits_of(
     }
 }
 
-fn limit<T: Settings>(setting: &Setting<T>, of: &T, section: &str) -> Option<(String, String)> {
+fn limit<T: SettingsTable>(
+    setting: &Setting<T>,
+    of: &T,
+    section: &str,
+) -> Option<(String, String)> {
     let name = setting.key.strip_prefix(section)?;
     let value = setting
         .value(of)

@@ -18,13 +18,13 @@
 //! heard.rs   events: what the client asked for, what is kept for it, what comes again
 //! ```
 
-mod asked;
-mod cut;
+mod client_events;
+mod frame_splitter;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-mod heard;
-mod joined;
-mod relay;
+mod interception;
+mod own_requests;
+mod proxy;
 
-pub use asked::{OwnRequestError, OwnRequestId};
-pub use relay::{ClientProxy, EventDisposition, ProxyEvent, ProxySide};
+pub use own_requests::{OwnRequestError, OwnRequestId};
+pub use proxy::{ClientProxy, EventDisposition, ProxyEvent, ProxySide};

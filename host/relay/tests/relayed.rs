@@ -5,7 +5,7 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
-use peal_core::Time;
+use peal_core::MonotonicTime;
 use peal_model::{
     CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value,
     code,
@@ -337,8 +337,8 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
     };
     let registered = stage.at(ProxySide::Server);
     assert_eq!(
-        stage.relay.tick(Time(1000)),
-        Some(Time(1100)),
+        stage.relay.tick(MonotonicTime(1000)),
+        Some(MonotonicTime(1100)),
         "the registration of handlers is waited for, too"
     );
     let log = Request::Log {
@@ -348,21 +348,24 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
     };
     let ask = stage.relay.ask(&log).unwrap();
     let asked = stage.at(ProxySide::Server);
-    assert_eq!(stage.relay.tick(Time(1050)), Some(Time(1100)));
+    assert_eq!(
+        stage.relay.tick(MonotonicTime(1050)),
+        Some(MonotonicTime(1100))
+    );
     stage.answers(registered[0].tag, code::PMIX_SUCCESS);
     assert_eq!(
-        stage.relay.tick(Time(1149)),
-        Some(Time(1150)),
+        stage.relay.tick(MonotonicTime(1149)),
+        Some(MonotonicTime(1150)),
         "what is answered is not late"
     );
     assert_eq!(late(&mut stage), []);
     assert_eq!(
-        stage.relay.tick(Time(1150)),
+        stage.relay.tick(MonotonicTime(1150)),
         None,
         "there is nothing more to wait for"
     );
     assert_eq!(late(&mut stage), [ask]);
-    assert_eq!(stage.relay.tick(Time(9000)), None);
+    assert_eq!(stage.relay.tick(MonotonicTime(9000)), None);
     assert_eq!(late(&mut stage), [], "it is told once");
     stage.answers(asked[0].tag, code::PMIX_SUCCESS);
     assert_eq!(
@@ -375,7 +378,7 @@ fn a_server_that_does_not_answer_is_told_of_once_and_may_answer_all_the_same() {
     );
     // What the client asks for is between the two.
     stage.asks(&log);
-    assert_eq!(stage.relay.tick(Time(9000)), None);
+    assert_eq!(stage.relay.tick(MonotonicTime(9000)), None);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use crate::limits::{
     CORE_INSTANCES_PER_PLACE, MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES, MEMORIES_PER_PLACE,
     TABLES_PER_PLACE,
 };
+use crate::memory_limiter::{Budget, BudgetExceeded, InstanceSlot};
 use crate::retire::Retirement;
-use crate::tally::{Budget, BudgetExceeded, InstanceSlot};
 use crate::{Digest, Inspection, LimitKind, ModuleLimits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Turns what the engine says about a call that ended badly into a failure with a reason.
 use crate::call::{CallFailure, FailureKind};
 use crate::exception::Exception;
+use crate::memory_limiter::BudgetExceeded;
 use crate::meter::CallAbort;
-use crate::tally::BudgetExceeded;
 use crate::text::plain;
 use crate::{LimitKind, ModuleLimits};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};

@@ -4,18 +4,18 @@ use crate::bindings::exports::peal::pmix::{
     log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
-use crate::blueprint::InstanceTemplate;
 use crate::call::CallFailure;
-use crate::data::CallSubject;
+use crate::call_data::CallSubject;
 use crate::failure::{Phase, explain, no_room};
-use crate::host::{CallOutput, InstanceState};
+use crate::idle_instances::Tenancy;
+use crate::instance_state::{CallOutput, InstanceState};
+use crate::instance_template::InstanceTemplate;
+use crate::memory_limiter::{InstanceSlot, MemoryLimiter};
 use crate::meter::ticks;
 use crate::record::{CallEnd, CallRecord, Returned};
+use crate::requested_registrations::{RegistrationLimitError, check_wishes, raise_wishes};
 use crate::roles::Exports;
-use crate::tally::{InstanceSlot, MemoryLimiter};
 use crate::text::{MAX_QUOTED, plain};
-use crate::warm::Tenancy;
-use crate::wish::{RegistrationLimitError, check_wishes, raise_wishes};
 use crate::{CallUsage, ChannelCall, EventCall, LimitKind, ModuleRegistration, PolicyCall, Role};
 use peal_model::{
     ConnectionKind, GroupOperationKind, Info, PolicyOutcome, PolicySubject, Provision, Status,
@@ -56,7 +56,7 @@ impl fmt::Display for StartFailure {
 }
 
 /// A call that came to its end.
-pub(crate) struct Called<R> {
+pub(crate) struct CompletedCall<R> {
     /// What the guest returned.
     pub(crate) answer: R,
     pub(crate) output: CallOutput,
@@ -177,7 +177,10 @@ impl Instance {
     }
 
     /// Hands it an event: what it returned, and what it pushed and raised.
-    pub(crate) fn handle(&mut self, call: &EventCall) -> Result<Called<Status>, CallFailure> {
+    pub(crate) fn handle(
+        &mut self,
+        call: &EventCall,
+    ) -> Result<CompletedCall<Status>, CallFailure> {
         let handler = filled(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
@@ -194,7 +197,10 @@ impl Instance {
     }
 
     /// Asks it about a request: what it says, and what it pushed and amended.
-    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<Called<Outcome>, CallFailure> {
+    pub(crate) fn decide(
+        &mut self,
+        call: &PolicyCall,
+    ) -> Result<CompletedCall<Outcome>, CallFailure> {
         let subject = CallSubject::Policy(call.clone());
         let request = &call.request;
         let (targets, infos, steps) = (
@@ -339,7 +345,7 @@ impl Instance {
     }
 
     /// Has it log a request: what it returned, and what it pushed.
-    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<Called<Status>, CallFailure> {
+    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<CompletedCall<Status>, CallFailure> {
         let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
             channel: call.channel.as_str().to_owned(),
@@ -415,7 +421,7 @@ impl Instance {
         phase: Phase,
         subject: CallSubject,
         guest: impl FnOnce(&mut Store<InstanceState>) -> wasmtime::Result<R>,
-    ) -> Result<Called<R>, CallFailure>
+    ) -> Result<CompletedCall<R>, CallFailure>
     where
         for<'a> &'a R: Into<Returned>,
     {
@@ -426,7 +432,7 @@ impl Instance {
         let answer = guest(&mut self.store);
         let (subject, output) = self.store.data_mut().end();
         let answer = match answer {
-            Ok(answer) => Ok(Called {
+            Ok(answer) => Ok(CompletedCall {
                 answer,
                 output,
                 usage: used(&mut self.store, self.fuel),

@@ -1,9 +1,9 @@
 //! Capability `logging`, and what components print by WASI: lines in the host's trace.
 use crate::LimitKind;
 use crate::bindings::peal::pmix::logging;
-use crate::host::InstanceState;
+use crate::host_calls::{HostCallRequest, Level};
+use crate::instance_state::InstanceState;
 use crate::meter::CallAbort;
-use crate::tape::{HostCallRequest, Level};
 use crate::text::plain;
 use peal_model::{Status, code};
 

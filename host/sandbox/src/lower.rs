@@ -1,7 +1,7 @@
 //! Values on their way to the guest: from the host's vocabulary to the contract's, where nested arrays lie flat beside the
 //! infos.
 use crate::bindings::{exports::peal::pmix::spawn_policy, peal::pmix::types as wit};
-use crate::data::{InfoList, OpaqueTable, ValuePath};
+use crate::call_data::{InfoList, OpaqueTable, ValuePath};
 use peal_model::{
     Application, ChainResult, DataArray, Info, InfoFlags, Proc, Range, UserIdentity, Value, number,
 };

@@ -1,10 +1,10 @@
 //! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
-use crate::blueprint::InstanceTemplate;
-use crate::host::CallOutput;
-use crate::instance::{Called, Instance, StartFailure};
+use crate::idle_instances::{IdleInstances, ModuleRetired, Tenancy};
+use crate::instance::{CompletedCall, Instance, StartFailure};
+use crate::instance_state::CallOutput;
+use crate::instance_template::InstanceTemplate;
 use crate::quarantine::Quarantine;
 use crate::record::{CallEnd, CallRecord};
-use crate::warm::{IdleInstances, ModuleRetired, Tenancy};
 use crate::{
     CallFailure, CallSubject, Digest, Engine, EventCall, FailureKind, Grants, HandlerResult,
     InitError, Inspection, LimitKind, LoadError, ModuleHealth, ModuleLimits, ModuleRegistration,
@@ -129,7 +129,7 @@ impl Module {
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let source = call.event.source.as_ref();
         match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
-            Ok(Called {
+            Ok(CompletedCall {
                 answer: status,
                 output,
                 usage,

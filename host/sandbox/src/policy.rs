@@ -1,7 +1,7 @@
 //! What goes into a call of a policy or a log channel and what comes out.
 use crate::bindings::peal::pmix::types::Outcome;
-use crate::host::CallOutput;
-use crate::instance::Called;
+use crate::instance::CompletedCall;
+use crate::instance_state::CallOutput;
 use crate::text::{MAX_QUOTED, plain};
 use crate::{CallFailure, CallSubject, CallUsage, Module, Role};
 use peal_model::{
@@ -86,7 +86,7 @@ impl Module {
             ))),
         };
         match decided {
-            Ok(Called {
+            Ok(CompletedCall {
                 answer: outcome,
                 output: CallOutput {
                     infos, amendment, ..
@@ -151,7 +151,7 @@ impl Module {
         match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| {
             instance.log(call)
         }) {
-            Ok(Called {
+            Ok(CompletedCall {
                 answer: status,
                 output,
                 usage,

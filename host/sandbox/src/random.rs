@@ -1,9 +1,9 @@
 //! Capability `random`: where random numbers come from.
 use crate::bindings::peal::pmix::random;
-use crate::host::InstanceState;
+use crate::host_calls::HostCallRequest;
+use crate::instance_state::InstanceState;
 use crate::meter::CallAbort;
 use crate::services::CapabilityResult;
-use crate::tape::HostCallRequest;
 use peal_model::{Status, code};
 use rustix::rand::{GetRandomFlags, getrandom};
 

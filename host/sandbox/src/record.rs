@@ -1,8 +1,8 @@
 //! What one call of an instance was: what it was about, what the guest asked of the host, and how it ended. A whole instance,
 //! from its start on, can be replayed from its records.
-use crate::data::CallSubject;
-use crate::host::CallOutput;
-use crate::tape::HostCall;
+use crate::call_data::CallSubject;
+use crate::host_calls::HostCall;
+use crate::instance_state::CallOutput;
 use crate::{CallFailure, CallUsage, ModuleRegistration};
 use peal_model::{PolicyOutcome, Status};
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
 //! Replay: an instance is called again as it was, from its start on, and is answered as it was. Nothing outside is reached: what
 //! is asked for that was not asked for then has stand-ins. Only the host's memory and the processor take part, so the same
 //! component does the same; another one shows what it would have done.
-use crate::blueprint::InstanceTemplate;
+use crate::host_calls::{HostCallAnswer, HostCallRequest};
+use crate::idle_instances::Tenancy;
 use crate::instance::Instance;
+use crate::instance_template::InstanceTemplate;
 use crate::record::{CallRecord, Recorder};
 use crate::services::{Services, StateStore};
-use crate::tape::{HostCallAnswer, HostCallRequest};
-use crate::warm::Tenancy;
 use crate::{
     CallSubject, CallUsage, Engine, Grants, LoadError, ModuleLimits, Random, TestHooks, inspect,
 };

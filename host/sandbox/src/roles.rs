@@ -4,7 +4,7 @@ use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler, event_policy, group_policy, job_control_policy, lifecycle,
     log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
-use crate::host::InstanceState;
+use crate::instance_state::InstanceState;
 use std::collections::BTreeSet;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};

@@ -1,11 +1,11 @@
 //! What the host lends a module so that it can do what it was granted, and how a guest reaches it: the sinks that an admin
 //! opened for it, its state.
 use crate::bindings::peal::pmix::{sink, state};
-use crate::data::CallSubject;
-use crate::host::InstanceState;
-use crate::stage::TestHooks;
-use crate::tape::{Answered, HostCallRequest};
-use crate::{Directory, LimitKind, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
+use crate::call_data::CallSubject;
+use crate::host_calls::{Answered, HostCallRequest};
+use crate::instance_state::InstanceState;
+use crate::test_hooks::TestHooks;
+use crate::{GrantedDirectory, LimitKind, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
 use peal_model::{LogRequest, Mail, Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -24,7 +24,7 @@ pub struct Services {
     /// The time and the trace, where they are not the process's own.
     pub stage: Option<Arc<dyn TestHooks>>,
     /// The directories that it may use, by the names that its admin gave them.
-    pub files: BTreeMap<String, Arc<Directory>>,
+    pub files: BTreeMap<String, Arc<GrantedDirectory>>,
     /// Where its random numbers come from; without it, from the system.
     pub random: Option<Arc<dyn Random>>,
     /// What it may know of the use of the machine; without it, `usage` refuses with `PMIX_ERR_NOT_SUPPORTED`.

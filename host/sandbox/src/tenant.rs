@@ -1,6 +1,6 @@
 //! What all modules of one owner may have together.
 use crate::LimitKind;
-use crate::tally::Budget;
+use crate::memory_limiter::Budget;
 use std::sync::Arc;
 
 /// How much that is.

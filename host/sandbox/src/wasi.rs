@@ -3,11 +3,11 @@
 //! error is also kept for the failure of the call. Waiting is over at
 //! once; the time of day is that of `clock`, and the other clock only counts how often it was looked at. Random numbers are
 //! those of `random`. So a guest observes nothing here that a replay could not give it again.
-use crate::host::InstanceState;
+use crate::host_calls::{HostCallRequest, Level};
+use crate::instance_state::InstanceState;
 use crate::interface::wasi_interface;
 use crate::limits::MAX_HANDLES;
 use crate::meter::CallAbort;
-use crate::tape::{HostCallRequest, Level};
 use crate::{Capability, Grants};
 use std::sync::Arc;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
@@ -46,7 +46,7 @@ enum StubBehavior {
     /// Says how much may be printed.
     MayPrint,
     /// Prints.
-    Print(Printed),
+    Print(PrintedText),
     /// Says that all who were asked about need not be waited for.
     AllReady,
     /// Says so of one.
@@ -71,7 +71,7 @@ enum StubBehavior {
 
 /// Where what is printed goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Printed {
+enum PrintedText {
     Traced,
     Dropped,
 }
@@ -84,9 +84,9 @@ pub(crate) fn link(
     grants: &Grants,
 ) -> wasmtime::Result<()> {
     let printed = if grants.allows(Capability::Logging) {
-        Printed::Traced
+        PrintedText::Traced
     } else {
-        Printed::Dropped
+        PrintedText::Dropped
     };
     for (name, import) in component.component_type().imports(engine) {
         let (Some(interface), ComponentItem::ComponentInstance(instance)) =
@@ -120,7 +120,7 @@ pub(crate) fn link(
     Ok(())
 }
 
-fn what(interface: &str, function: &str, printed: Printed) -> StubBehavior {
+fn what(interface: &str, function: &str, printed: PrintedText) -> StubBehavior {
     let method = |of: &str| {
         function
             .strip_prefix("[method]")
@@ -197,7 +197,7 @@ fn answer(
             if stream == STDERR {
                 host.last_words.print(&bytes);
             }
-            if printed == Printed::Traced {
+            if printed == PrintedText::Traced {
                 host.say(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
             }
             Val::Result(Ok(None))

@@ -8,7 +8,7 @@
 mod support;
 use peal_sandbox::{
     Capability, Digest, FailureKind, FormatError, Grants, LoadError, MAX_COMPONENT_BYTES, Module,
-    ModuleLimits, Role, Services, Tool, inspect,
+    ModuleLimits, ProducerTool, Role, Services, inspect,
 };
 use std::time::Duration;
 use support::{component, engine, handle, load, patient};
@@ -234,7 +234,7 @@ fn inspect_tells_without_running_anything() {
         [Role::EventHandler]
     );
     assert!(found.capabilities.is_empty() && found.unknown_imports.is_empty());
-    let tool = |name: &str, version: &str| Tool {
+    let tool = |name: &str, version: &str| ProducerTool {
         name: name.into(),
         version: version.into(),
     };

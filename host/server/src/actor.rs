@@ -4,28 +4,28 @@ use crate::{
     chains::{ChainEvent, Chains, TerminationReply},
     channels::{Channels, LogRequester},
     decisions::Decisions,
-    fabric::{ServerId, ServerTransport},
     handle::{Abnormal, ActorMessage, ServerHandle},
-    host::{HostEnvironment, ProcessLookup},
+    handler_requests::HandlerRequest,
+    heartbeats::{HeartbeatCell, HeartbeatTable},
+    host_environment::{HostEnvironment, ProcessLookup},
     hosted::Hosted,
     metrics::Metrics,
     monitor::MonitorWorker,
     notice::{Notice, Notices},
     outbox::{Full, Outbox, Outgoing},
     process_watch::ProcessWatch,
-    pulse::{HeartbeatCell, HeartbeatTable},
     spill::Spiller,
-    wanted::HandlerRequest,
+    transport::{ServerId, ServerTransport},
 };
 use peal_core::{
-    Time,
+    MonotonicTime,
     log::LogOrigin,
     policy::Verdict,
-    reach::UserScope,
     server::{
         Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, PeerId,
         RequestId, ServerState,
     },
+    user_scope::UserScope,
 };
 use peal_model::{
     ConnectionKind, Event, Hook, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
@@ -82,8 +82,8 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    pub(crate) fn now(&self) -> Time {
-        Time::default() + self.started.elapsed()
+    pub(crate) fn now(&self) -> MonotonicTime {
+        MonotonicTime::default() + self.started.elapsed()
     }
 
     /// A client asks for something.

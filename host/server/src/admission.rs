@@ -6,9 +6,9 @@ use crate::{
         ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim, VerifiedPeer,
     },
     metrics::Counters,
-    office::ActorStopped,
     outbox::Outbox,
     process_watch::{ConnectingProc, OpenConnection},
+    shared_actor::ActorStopped,
     user_shares::{ConnectionShare, ShareExceeded},
 };
 use peal_core::server::{ConnectionRefusal, PeerId};

@@ -1,18 +1,18 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
     admission::{self, AdmissionError, Admitted, ToolNames},
-    delivery::Delivery,
-    host::HostEnvironment,
+    client_writer::ClientWriter,
+    connection_reader::ConnectionReader,
+    connection_writer::Delivery,
+    fair_semaphore::FairSemaphore,
+    host_environment::HostEnvironment,
     identity::{Checker, IdentityMismatch, PeerLookup, PeerSearch, PeerSocket, ProcClaim},
-    line::ClientWriter,
     metrics::Metrics,
-    office::{ActorStopped, SharedActor},
     open_requests::OpenRequests,
     outbox::{MessageQueue, Outbox},
     packing::Packing,
     process_watch::{OpenConnection, ProcessWatch},
-    reading::ConnectionReader,
-    turns::FairSemaphore,
+    shared_actor::{ActorStopped, SharedActor},
     user_shares::{ConnectionShare, ShareExceeded, UserShares},
 };
 use peal_audit::{AdmissionDenial, AuditTrail};
@@ -234,7 +234,7 @@ pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<ConnectionC
 }
 
 /// A connection whose peer has been admitted.
-struct Session {
+struct ServedConnection {
     reader: OwnedReadHalf,
     /// The bytes that came behind the handshake.
     rest: Vec<u8>,
@@ -253,7 +253,7 @@ struct Session {
     _open: Option<OpenConnection>,
 }
 
-impl Session {
+impl ServedConnection {
     /// Reads and writes until the connection ends.
     async fn run(&mut self, lobby: &ConnectionContext) -> Result<(), ConnectionError> {
         let mut reading =
@@ -274,7 +274,10 @@ impl Session {
 
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
-async fn greet(connection: Box<NewConnection>, lobby: &ConnectionContext) -> Option<Box<Session>> {
+async fn greet(
+    connection: Box<NewConnection>,
+    lobby: &ConnectionContext,
+) -> Option<Box<ServedConnection>> {
     let ChargedConnection {
         mut stream,
         from,
@@ -322,7 +325,7 @@ async fn greet(connection: Box<NewConnection>, lobby: &ConnectionContext) -> Opt
     };
     let mut delivering = JoinSet::new();
     delivering.spawn(delivery.run(inbox, welcome.encode()));
-    Some(Box::new(Session {
+    Some(Box::new(ServedConnection {
         reader,
         rest,
         line,

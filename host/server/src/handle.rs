@@ -1,7 +1,7 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
 use crate::{
-    chains::TerminationReply, hosted::Hosted, notice::Wished, process_watch::TooManyProcesses,
-    wanted::HandlerRequest,
+    chains::TerminationReply, handler_requests::HandlerRequest, hosted::Hosted, notice::Wished,
+    process_watch::TooManyProcesses,
 };
 use peal_core::{
     defaults::Defaults,
@@ -12,11 +12,11 @@ use peal_core::{
     monitor::{FileStat, MonitorId},
     policy::Verdict,
     psets::PsetError,
-    reach::UserScope,
     server::{
         DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId, PeerId,
         RaisingOwner, RequestId, Seq, UsageFound,
     },
+    user_scope::UserScope,
 };
 use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Rank, Reply, Status, Text, code};
 use peal_wire::IofOutput;
@@ -443,7 +443,7 @@ impl ServerHandle {
 }
 
 /// The far ends of a server's queues.
-pub(crate) struct Inbox {
+pub(crate) struct ActorInbox {
     pub(crate) internal: mpsc::UnboundedReceiver<ActorMessage>,
     pub(crate) wanted: mpsc::Receiver<HandlerRequest>,
 }
@@ -455,7 +455,7 @@ pub(crate) struct Queues {
 }
 
 /// The queues of a server that is about to start.
-pub(crate) fn queues() -> (Queues, Inbox) {
+pub(crate) fn queues() -> (Queues, ActorInbox) {
     let (say, internal) = mpsc::unbounded_channel();
     let (want, wanted) = mpsc::channel(WANTED);
     (
@@ -463,6 +463,6 @@ pub(crate) fn queues() -> (Queues, Inbox) {
             handle: ServerHandle { internal: say },
             wanted: want,
         },
-        Inbox { internal, wanted },
+        ActorInbox { internal, wanted },
     )
 }

@@ -1,5 +1,5 @@
 //! Where what is for one client waits to be written.
-use crate::line::ClientWriter;
+use crate::client_writer::ClientWriter;
 use peal_model::{Event, Reply, Size};
 use peal_wire::IofOutput;
 use std::{
@@ -104,11 +104,11 @@ impl MessageQueue {
 
 /// The delivery's end of a client's line.
 #[derive(Debug)]
-pub(crate) struct Inbox {
+pub(crate) struct OutboxReceiver {
     line: Arc<ClientWriter>,
 }
 
-impl Inbox {
+impl OutboxReceiver {
     /// Waits for the next message; none when the actor has no more for this client.
     pub(crate) async fn recv(&self) -> Option<Outgoing> {
         loop {
@@ -129,7 +129,7 @@ impl Inbox {
     }
 }
 
-impl Drop for Inbox {
+impl Drop for OutboxReceiver {
     fn drop(&mut self) {
         self.line.queue.close();
     }
@@ -147,8 +147,11 @@ pub(crate) struct Full;
 
 impl Outbox {
     /// Both ends of a line.
-    pub(crate) fn of(line: &Arc<ClientWriter>) -> (Outbox, Inbox) {
-        (Outbox { line: line.clone() }, Inbox { line: line.clone() })
+    pub(crate) fn of(line: &Arc<ClientWriter>) -> (Outbox, OutboxReceiver) {
+        (
+            Outbox { line: line.clone() },
+            OutboxReceiver { line: line.clone() },
+        )
     }
 
     /// Queues what is for the client, if no more than so many bytes wait with it.

@@ -1,5 +1,5 @@
 //! What is for clients as the bytes that travel; an event that goes to many is packed once for all who speak alike.
-use crate::{connection::ConnectionError, line::ClientWriter, quiet::warn_once};
+use crate::{client_writer::ClientWriter, connection::ConnectionError, trace_limit::warn_once};
 use peal_model::{CommandCode, Event, Reply, code};
 use peal_wire::{Codec, Frame, IofOutput, Tag, WireError};
 use std::sync::{Arc, Mutex, PoisonError};

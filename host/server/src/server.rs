@@ -6,21 +6,21 @@ use crate::{
     channels::{ChannelSettings, Channels},
     connection::{ConnectionContext, ServePhase},
     decisions::Decisions,
-    fabric::{InProcessTransport, ServerId, ServerKind, ServerTransport},
+    fair_semaphore::FairSemaphore,
     handle::{self, Queues, ServerHandle},
-    host::HostEnvironment,
+    heartbeats::HeartbeatTable,
+    host_environment::HostEnvironment,
     hosted::Hosted,
     identity::{Checker, IdentityCheck, ProcessObserver},
     listening::{ConnectionListener, listen, report},
     metrics::{Counters, Metrics},
     monitor::MonitorWorker,
     notice::Notices,
-    office::SharedActor,
     process_watch::ProcessWatch,
-    pulse::HeartbeatTable,
     shadow::Shadows,
+    shared_actor::SharedActor,
     spill::{SpillSettings, Spiller},
-    turns::FairSemaphore,
+    transport::{InProcessTransport, ServerId, ServerKind, ServerTransport},
     user_shares::{ShareLimits, UserShares},
 };
 use peal_audit::AuditTrail;
@@ -52,7 +52,7 @@ const BACKLOG: u32 = 4096;
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Those of the state machine.
-    pub core: peal_core::server::Settings,
+    pub core: peal_core::server::StateSettings,
     /// Where events go that there is no room for in memory.
     pub spill: SpillSettings,
     /// Those of messages.
@@ -94,7 +94,7 @@ pub struct ServerSettings {
 impl Default for ServerSettings {
     fn default() -> Self {
         ServerSettings {
-            core: peal_core::server::Settings::default(),
+            core: peal_core::server::StateSettings::default(),
             spill: SpillSettings::default(),
             wire: DecodeLimits::default(),
             identity: IdentityCheck::default(),
@@ -126,7 +126,7 @@ pub enum ServerError {
 }
 
 /// What a server is made of.
-pub struct Parts {
+pub struct ServerParts {
     /// Its own name; the namespace should hold no dot (`libpmix` 4.2 cuts a URI at the first one).
     pub me: Proc,
     /// The host environment.
@@ -164,7 +164,10 @@ pub struct Server {
 
 impl Server {
     /// Starts listening on the loopback address.
-    pub async fn start(settings: ServerSettings, parts: Parts) -> Result<Server, ServerError> {
+    pub async fn start(
+        settings: ServerSettings,
+        parts: ServerParts,
+    ) -> Result<Server, ServerError> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
@@ -235,7 +238,7 @@ impl Server {
             max_tools_per_user: settings.core.max_tools_per_user,
             max_put_bytes_per_user: settings.core.max_put_bytes_per_user,
         };
-        let core = peal_core::server::Settings {
+        let core = peal_core::server::StateSettings {
             id,
             monitoring,
             hostname: crate::hostname(),

@@ -1,5 +1,5 @@
 //! From a request to the host's method and back to a reply.
-use crate::host::{HostEnvironment, Spawned, UpcallFuture};
+use crate::host_environment::{HostEnvironment, Spawned, UpcallFuture};
 use peal_core::job_control::Cleanup;
 use peal_model::{App, Info, Proc, Reply, Request, Status, Text, UserIdentity, code};
 

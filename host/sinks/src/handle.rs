@@ -1,6 +1,6 @@
 //! The sinks of a server, by name, and what is done with one of them.
 use crate::{
-    Durability, SinkError, SinkHealth, SinkKind, SinkSettings, SinkWriteError,
+    QueueDurability, SinkError, SinkHealth, SinkKind, SinkSettings, SinkWriteError,
     file::FileSink,
     health::SharedHealth,
     mail::MailRules,
@@ -205,7 +205,7 @@ fn prepare(
     } = sink;
     let gauge = Arc::new(SharedHealth::default());
     let outbox = |name: &str| -> Result<Option<SinkQueue>, SinkError> {
-        if durability == Durability::Memory {
+        if durability == QueueDurability::Memory {
             return Ok(None);
         }
         let outboxes = outboxes.ok_or_else(|| SinkError::NoStore {

@@ -22,18 +22,19 @@
 //! Everything here blocks, but [`SinkHandle::submit`] waits for no network: at most for the disk.
 
 mod error;
+mod external_access;
 mod file;
 mod handle;
 mod health;
 mod mail;
 mod queue;
-mod reach;
-mod refused;
 mod settings;
 mod syslog;
 mod worker;
+mod write_error;
 
 pub use error::SinkError;
+pub use external_access::ExternalAccess;
 pub use file::{FileSettings, FileSync};
 pub use handle::{SinkHandle, SinkMessage, Sinks};
 pub use health::{PeerReachability, SinkHealth};
@@ -41,7 +42,6 @@ pub use mail::{
     AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern,
     MalformedServer, SmtpServer,
 };
-pub use reach::ExternalAccess;
-pub use refused::SinkWriteError;
-pub use settings::{Durability, QueueBounds, Retry, SinkKind, SinkSettings};
+pub use settings::{QueueBounds, QueueDurability, Retry, SinkKind, SinkSettings};
 pub use syslog::{Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings};
+pub use write_error::SinkWriteError;

@@ -1,5 +1,7 @@
 //! What waits for a peer: bounded in messages and bytes, in memory, and in the store where it must not be forgotten.
-use crate::{Durability, QueueBounds, Retry, SinkHealth, SinkWriteError, health::SharedHealth};
+use crate::{
+    QueueBounds, QueueDurability, Retry, SinkHealth, SinkWriteError, health::SharedHealth,
+};
 use peal_store::SinkQueue;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -76,7 +78,7 @@ pub(crate) struct DeliveryQueue {
     name: String,
     bounds: QueueBounds,
     retry: Retry,
-    durability: Durability,
+    durability: QueueDurability,
     state: Mutex<QueueState>,
     /// Something has changed.
     changed: Condvar,
@@ -90,9 +92,9 @@ impl DeliveryQueue {
         outbox: Option<SinkQueue>,
     ) -> DeliveryQueue {
         let durability = if outbox.is_some() {
-            Durability::Store
+            QueueDurability::Store
         } else {
-            Durability::Memory
+            QueueDurability::Memory
         };
         let state = Mutex::new(QueueState {
             outbox,
@@ -252,7 +254,7 @@ impl DeliveryQueue {
             let wait = match state.until {
                 Some(until) => {
                     let left = until.saturating_duration_since(now);
-                    if at.is_none() || self.durability == Durability::Store || wait >= left {
+                    if at.is_none() || self.durability == QueueDurability::Store || wait >= left {
                         return WorkerStep::End;
                     }
                     wait
@@ -357,8 +359,8 @@ impl DeliveryQueue {
     pub(crate) fn done(&self, gauge: &SharedHealth) -> usize {
         let mut state = self.lock();
         let lost = match self.durability {
-            Durability::Memory => state.entries.len(),
-            Durability::Store => 0,
+            QueueDurability::Memory => state.entries.len(),
+            QueueDurability::Store => 0,
         };
         state.outbox = None;
         state.entries.clear();

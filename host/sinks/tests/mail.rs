@@ -13,9 +13,9 @@ mod support;
 use peal_model::{Mail, code};
 use peal_needs::needs;
 use peal_sinks::{
-    Addresses, Credentials, Durability, Encryption, MailSettings, PeerReachability, QueueBounds,
-    Retry, SinkHandle, SinkHealth, SinkKind, SinkMessage, SinkSettings, SinkWriteError, Sinks,
-    SmtpServer,
+    Addresses, Credentials, Encryption, MailSettings, PeerReachability, QueueBounds,
+    QueueDurability, Retry, SinkHandle, SinkHealth, SinkKind, SinkMessage, SinkSettings,
+    SinkWriteError, Sinks, SmtpServer,
 };
 use peal_store::{Store, StoreSettings};
 use std::{
@@ -57,7 +57,7 @@ fn plain(port: u16) -> MailSettings {
 
 fn sink(mail: MailSettings) -> SinkSettings {
     let memory = SinkSettings {
-        durability: Durability::Memory,
+        durability: QueueDurability::Memory,
         ..SinkSettings::new("mail", SinkKind::Mail(Box::new(mail)))
     };
     SinkSettings {
@@ -589,7 +589,7 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     if let Some(dir) = std::env::var_os("PEAL_KILLED_DIR").map(PathBuf::from) {
         let port = std::env::var("PEAL_KILLED_PORT").unwrap().parse().unwrap();
         let durable = SinkSettings {
-            durability: Durability::Store,
+            durability: QueueDurability::Store,
             ..sink(plain(port))
         };
         let (_sinks, sink) = open(durable, Some(&store(&dir)));
@@ -619,7 +619,7 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     assert_eq!(said.as_deref(), Some("queued"));
     let store = store(dir.path());
     let durable = SinkSettings {
-        durability: Durability::Store,
+        durability: QueueDurability::Store,
         ..sink(plain(server.port))
     };
     // One that starts while the other lives leaves to that what is its.
@@ -654,7 +654,7 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
         messages: 3,
         bytes: 1 << 20,
     };
-    for durability in [Durability::Memory, Durability::Store] {
+    for durability in [QueueDurability::Memory, QueueDurability::Store] {
         let settings = SinkSettings {
             durability,
             queue: bounds,
@@ -674,7 +674,7 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
         assert!(sinks.close(Duration::ZERO).len() <= 1);
         until("it ends", || sink.health().queued == 0);
         drop((sinks, sink));
-        if durability == Durability::Store {
+        if durability == QueueDurability::Store {
             // The next one begins with as many.
             let (_sinks, sink) = open(settings, Some(&store));
             until("they are taken over", || sink.health().queued == 3);
@@ -750,7 +750,7 @@ fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
     let store = Arc::new(Store::open(&dir.path().join("peal.db"), small).unwrap());
     let mut server = MailServer::plain();
     let durable = SinkSettings {
-        durability: Durability::Store,
+        durability: QueueDurability::Store,
         ..sink(plain(server.port))
     };
     let (_sinks, sink) = open(durable, Some(&store));

@@ -11,8 +11,8 @@ mod support;
 use peal_model::code;
 use peal_needs::needs;
 use peal_sinks::{
-    Address, Durability, PeerReachability, QueueBounds, Retry, SinkHandle, SinkKind, SinkMessage,
-    SinkSettings, SinkWriteError, Sinks, SyslogSettings, TlsIdentity, TlsSettings,
+    Address, PeerReachability, QueueBounds, QueueDurability, Retry, SinkHandle, SinkKind,
+    SinkMessage, SinkSettings, SinkWriteError, Sinks, SyslogSettings, TlsIdentity, TlsSettings,
 };
 use peal_store::{Store, StoreSettings};
 use std::{net::TcpListener, os::unix::net::UnixDatagram, sync::Arc, time::Duration};
@@ -413,7 +413,7 @@ fn what_is_in_the_store_is_delivered_by_the_next_one() {
     let store =
         Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
     let durable = SinkSettings {
-        durability: Durability::Store,
+        durability: QueueDurability::Store,
         ..sink("global", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp)))
     };
     let error = Sinks::open(vec![durable.clone()], None)

@@ -15,24 +15,27 @@ mod database;
 mod error;
 mod job_entries;
 mod jobs;
+mod journal_file;
 mod layout;
 mod modules;
 mod outbox;
-mod place;
+mod path_checks;
 mod record_room;
 mod spill;
 mod state;
-mod tail;
 mod trace_limit;
 mod trail;
 mod trail_use;
 mod writes;
 
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
-pub use database::Durability;
+pub use database::DatabaseDurability;
 pub use error::StoreError;
-pub use job_entries::{AddedEntries, JobEntry, JobEntryKind, LONGEST_JOB_ENTRY, LeftOutEntries};
+pub use job_entries::{
+    AddedEntries, JobEntryKind, JobRecordEntry, LONGEST_JOB_ENTRY, LeftOutEntries,
+};
 pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
+pub use journal_file::JournalFile;
 pub use modules::{
     ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
 };
@@ -40,7 +43,6 @@ pub use outbox::{OutboxBounds, OutboxMessage, SinkQueue, SinkQueues};
 pub use record_room::{RecordLimit, RecordLimits};
 pub use spill::{Spill, SpillError};
 pub use state::{ENTRY_BYTES, ModuleStateStore, StateScope};
-pub use tail::JournalFile;
 pub use trace_limit::TraceRateLimit;
 pub use trail::{Blob, Filter, Room, Seal, SealKind, Trail, TrailRow, TrailSettings};
 pub use trail_use::{DroppedRows, Outline, RowClass, UsedBytes};
@@ -86,7 +88,7 @@ impl Store {
             path,
             settings.max_bytes,
             &layout::STORE,
-            Durability::Process,
+            DatabaseDurability::Process,
         )?;
         Ok(Store {
             database,

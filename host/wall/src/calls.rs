@@ -92,14 +92,14 @@ const NAMESPACES: [libc::c_int; 7] = [
 ];
 
 /// What a call is refused for: its number alone, where there are no rules, or the arguments that one of them is about.
-type Refusals = BTreeMap<libc::c_long, Vec<SeccompRule>>;
+type SystemCallRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 /// Has the kernel refuse them to the calling thread, and all that it starts.
 pub(crate) fn refuse() -> Result<EnforcementLevel, WallError> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else {
         return Ok(EnforcementLevel::Missing);
     };
-    let mut refused: Refusals = numbers().map(|number| (number, Vec::new())).collect();
+    let mut refused: SystemCallRules = numbers().map(|number| (number, Vec::new())).collect();
     let other = |kind: &libc::c_int| condition(SeccompCmpOp::Ne, *kind as u64);
     let other = SOCKETS
         .iter()
@@ -121,7 +121,7 @@ pub(crate) fn refuse() -> Result<EnforcementLevel, WallError> {
         .map_err(Error::from)?;
     refused.insert(libc::SYS_clone, namespaces);
     // Its flags lie in memory, where a filter does not look. Who is told that there is no such call takes the older one.
-    let unknown = Refusals::from([(libc::SYS_clone3, Vec::new())]);
+    let unknown = SystemCallRules::from([(libc::SYS_clone3, Vec::new())]);
     if apply(unknown, libc::ENOSYS, arch)? == EnforcementLevel::Missing {
         return Ok(EnforcementLevel::Missing);
     }
@@ -150,7 +150,7 @@ fn condition(operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, Bac
 }
 
 fn apply(
-    refused: Refusals,
+    refused: SystemCallRules,
     errno: libc::c_int,
     arch: TargetArch,
 ) -> Result<EnforcementLevel, WallError> {

@@ -1,7 +1,7 @@
 //! How messages of one connection become bytes and bytes become messages.
 use crate::{
-    BufferType, DecodeLimits, Dialect, Hello, IofOutput, WireError, packed::CommandNumber, push,
-    reader::MessageReader, reply, request, writer::MessageWriter,
+    BufferType, DecodeLimits, Dialect, Hello, IofOutput, WireError, packed::CommandNumber,
+    reader::MessageReader, reply, request, unsolicited, writer::MessageWriter,
 };
 use peal_model::{CommandCode, Event, Nspace, Reply, Request, Status};
 
@@ -68,22 +68,22 @@ impl Codec {
     /// The payload of an event on its way to a client ([`crate::Tag::NOTIFY`]). A range that is not given
     /// ([`peal_model::Range::Undef`]) is left out.
     pub fn encode_event(&self, event: &Event) -> Result<Vec<u8>, WireError> {
-        self.encode(|w| push::put_event(w, event))
+        self.encode(|w| unsolicited::put_event(w, event))
     }
 
     /// The event in a payload.
     pub fn decode_event(&self, payload: &[u8]) -> Result<Event, WireError> {
-        push::event(&mut MessageReader::new(self, payload)?)
+        unsolicited::event(&mut MessageReader::new(self, payload)?)
     }
 
     /// The payload of forwarded output ([`crate::Tag::IOF`]).
     pub fn encode_output(&self, output: &IofOutput) -> Result<Vec<u8>, WireError> {
-        self.encode(|w| push::put_output(w, output))
+        self.encode(|w| unsolicited::put_output(w, output))
     }
 
     /// The forwarded output in a payload.
     pub fn decode_output(&self, payload: &[u8]) -> Result<IofOutput, WireError> {
-        push::output(&mut MessageReader::new(self, payload)?)
+        unsolicited::output(&mut MessageReader::new(self, payload)?)
     }
 
     pub(crate) fn encode<'a>(

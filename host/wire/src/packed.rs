@@ -176,7 +176,7 @@ pub(crate) struct AllocDirective(pub u8);
 pub(crate) struct ResourceBlockDirective(pub u8);
 
 /// Seconds since the epoch.
-pub(crate) struct Time(pub u64);
+pub(crate) struct PackedTime(pub u64);
 
 /// The text form of a set of processing units.
 pub(crate) struct Cpuset(pub Option<Text>);
@@ -187,7 +187,7 @@ packed! {
     u64 = dt::PMIX_SIZE, |r| r.unsigned("PMIX_SIZE"), |v, w| w.unsigned(*v);
     f32 = dt::PMIX_FLOAT, |r| decimal(r), |v, w| put_decimal(w, *v)?;
     f64 = dt::PMIX_DOUBLE, |r| decimal(r), |v, w| put_decimal(w, *v)?;
-    Time = dt::PMIX_TIME, |r| r.unsigned("PMIX_TIME").map(Time), |v, w| w.unsigned(v.0);
+    PackedTime = dt::PMIX_TIME, |r| r.unsigned("PMIX_TIME").map(PackedTime), |v, w| w.unsigned(v.0);
     Status = dt::PMIX_STATUS, |r| r.signed("status").map(Status), |v, w| w.signed(v.0);
     Rank = dt::PMIX_PROC_RANK, |r| r.unsigned("rank").map(Rank), |v, w| w.unsigned(v.0);
     CommandNumber = dt::PMIX_COMMAND, |r| r.byte("command").map(CommandNumber), |v, w| w.byte(v.0);

@@ -1,7 +1,7 @@
 //! Requests: a command and its arguments.
 use crate::{
     GroupDestruct, WireError, job_data,
-    packed::{AllocDirective, CommandNumber, Cpuset, ResourceBlockDirective, Time},
+    packed::{AllocDirective, CommandNumber, Cpuset, PackedTime, ResourceBlockDirective},
     reader::MessageReader,
     writer::MessageWriter,
 };
@@ -82,7 +82,7 @@ fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError
             queries: r.counted()?,
         },
         C::Log => {
-            let Time(timestamp) = r.one()?;
+            let PackedTime(timestamp) = r.one()?;
             Request::Log {
                 timestamp,
                 data: r.counted()?,
@@ -249,7 +249,7 @@ pub(crate) fn write(w: &mut MessageWriter<'_>, request: &Request) -> Result<(), 
             data,
             directives,
         } => {
-            w.one(&Time(*timestamp))?;
+            w.one(&PackedTime(*timestamp))?;
             w.counted(data)?;
             w.counted(directives)
         }

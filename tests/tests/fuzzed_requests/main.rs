@@ -67,13 +67,13 @@ fn count_panics() {
 
 /// Bounds that an attack soon meets.
 fn settings() -> ServerSettings {
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         event_cache_bytes: 1 << 20,
         max_event_bytes: 256 << 10,
         max_put_bytes: 1 << 20,
         max_held_gets: 64,
         max_registrations: 512,
-        ..peal_core::server::Settings::default()
+        ..peal_core::server::StateSettings::default()
     };
     ServerSettings {
         core,

@@ -10,7 +10,7 @@
 //! Numbers are little-endian; text and bytes follow their length; what may be missing follows a 0 or a 1.
 use crate::{
     Keys,
-    chain::{ChainHead, hash_of},
+    hash_chain::{ChainHead, hash_of},
 };
 use peal_store::TrailRow;
 use thiserror::Error;
@@ -119,7 +119,7 @@ pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<SealedFrame<'a>>,
     let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
         return Ok(None);
     };
-    let mut numbers = Reader(head);
+    let mut numbers = FrameReader(head);
     let (Some(length), Some(again)) = (numbers.u32(), numbers.u32()) else {
         return Ok(None);
     };
@@ -149,7 +149,7 @@ pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<SealedFrame<'a>>,
 impl SealedFrame<'_> {
     /// What is in it, whoever has written it.
     pub(crate) fn frame(&self) -> Result<JournalFrame, FrameError> {
-        let mut records = Reader(self.records);
+        let mut records = FrameReader(self.records);
         records.frame().ok_or(FrameError::Unreadable)
     }
 
@@ -183,9 +183,9 @@ impl Writer {
 }
 
 /// Reads no further than there is something, and makes room for nothing that is not there.
-struct Reader<'a>(&'a [u8]);
+struct FrameReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FrameReader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -240,10 +240,10 @@ impl<'a> Reader<'a> {
             seq,
             at: self.u64()?,
             kind: self.text()?,
-            module: self.maybe(Reader::text)?,
-            job: self.maybe(Reader::text)?,
+            module: self.maybe(FrameReader::text)?,
+            job: self.maybe(FrameReader::text)?,
             uid: self.maybe(|uid| uid.bytes()?.try_into().ok().map(u32::from_le_bytes))?,
-            outcome: self.maybe(Reader::text)?,
+            outcome: self.maybe(FrameReader::text)?,
             body: self.bytes()?.to_owned(),
             hash: [0; 32],
         })
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::FIRST;
+    use crate::hash_chain::FIRST;
     use proptest::{
         collection::vec,
         option,

@@ -6,13 +6,13 @@
 //! left there (`left.rs`). What cannot be moved shuts it: then decisions go into the database as everything else does, and fare as
 //! that does, until all of it is there. So it hides no trail that cannot be written.
 mod frame;
-mod left;
+mod recovery;
 
 pub use frame::FrameError;
-pub use left::RecoveredRecords;
-pub(crate) use left::{RecoveredJournal, boot, has_restarted, waiting};
+pub use recovery::RecoveredRecords;
+pub(crate) use recovery::{RecoveredJournal, boot, has_restarted, waiting};
 
-use crate::{AuditError, Keys, chain::ChainHead, queue::GATHER};
+use crate::{AuditError, Keys, hash_chain::ChainHead, queue::GATHER};
 use peal_store::{JournalFile, TrailRow, TrailSettings};
 use std::{path::Path, sync::Arc, time::Duration};
 

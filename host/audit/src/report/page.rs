@@ -1,7 +1,7 @@
 //! The page: one file of HTML that needs nothing else, in which a browser runs nothing and asks nobody for anything.
 use super::{
     ModuleSummary, TrailReport,
-    chart::{self, Parts},
+    chart::{self, ChartParts},
     html::Html,
     top::JOBS,
 };
@@ -143,7 +143,7 @@ fn one_module(html: &mut Html, module: &ModuleSummary) {
 
 fn decisions(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"decisions\">Decisions over time</h2>");
-    let rulings = Parts {
+    let rulings = ChartParts {
         id: "rulings",
         title: "Requests granted and denied over time",
         names: ["granted", "denied"],
@@ -239,7 +239,7 @@ fn failures(html: &mut Html, report: &TrailReport) {
     }
     html.end();
     html.raw("<h2 id=\"failures\">Calls that failed</h2>");
-    let calls = Parts {
+    let calls = ChartParts {
         id: "calls",
         title: "Calls of modules over time",
         names: ["returned", "failed"],

@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_audit::{
     AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
-    DecisionEntry, Destinations, ModuleFacts, RecordFailurePolicy, Retention, Secrets,
+    DecisionEntry, Destinations, ModuleFacts, RecordFailurePolicy, Secrets, TrailRetention,
 };
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{
@@ -18,7 +18,7 @@ use peal_model::{
 use peal_sandbox::{
     Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Module, ModuleLimits, Services,
 };
-use peal_store::Durability;
+use peal_store::DatabaseDurability;
 use std::{
     num::NonZeroU32,
     os::unix::fs::PermissionsExt,
@@ -44,9 +44,9 @@ impl Place {
             path: self.path("audit.db"),
             key: self.path("audit.key"),
             max_bytes: 1 << 30,
-            durability: Durability::Process,
+            durability: DatabaseDurability::Process,
             on_failure: RecordFailurePolicy::Deny,
-            retention: Retention::default(),
+            retention: TrailRetention::default(),
             queue: 1000,
             refusal_interval: Duration::from_secs(1),
             secrets: Secrets::default(),

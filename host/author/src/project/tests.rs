@@ -1,7 +1,7 @@
 //! Tests of what new projects are made of.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 use super::*;
-use crate::trial::Cases;
+use crate::module_test::Cases;
 use peal_sandbox::Capability;
 
 fn roles(roles: &[Role]) -> BTreeSet<Role> {

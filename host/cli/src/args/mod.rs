@@ -12,7 +12,7 @@ mod placement;
 mod run;
 mod signing;
 
-pub use attach::Attach;
+pub use attach::AttachArgs;
 pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
@@ -22,11 +22,11 @@ pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch,
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest,
-    New,
+    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleNameArgs, ModuleRollback,
+    ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
-pub use run::{App, Run, normalize_np};
+pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -43,7 +43,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: PealCommand,
 }
 
 const EXIT_STATUS: &str = "\
@@ -61,7 +61,7 @@ Environment:
 
 /// The verbs.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum PealCommand {
     /// Run a program as a job
     ///
     /// Starts N procs of PROGRAM under an embedded PMIx server and waits for them. Programs linked with libpmix, and so
@@ -76,7 +76,7 @@ pub enum Command {
     /// before PROGRAM does. What one completes (PMIX_EVENT_ACTION_COMPLETE) does not come to PROGRAM. Signals are passed on, and
     /// the exit status is that of PROGRAM.
     #[command(after_help = attach::ATTACH_EXAMPLES)]
-    Attach(Attach),
+    Attach(AttachArgs),
     /// Serve the jobs and tools of this node until told to stop
     ///
     /// Jobs are registered by `peal job register`; whoever registered one starts its procs. SIGTERM and SIGINT let those who
@@ -93,7 +93,7 @@ pub enum Command {
     Stats(QueryArgs),
     /// Let jobs that others start connect to a running server
     #[command(subcommand)]
-    Job(JobCommand),
+    Job(JobSubcommand),
     /// Raise events at a running server, and watch them
     #[command(subcommand)]
     Event(EventCommand),
@@ -250,7 +250,7 @@ pub struct ShutdownArgs {
 
 /// What can be done with jobs of a running server.
 #[derive(Subcommand)]
-pub enum JobCommand {
+pub enum JobSubcommand {
     /// Let the procs of a job connect, and print the environment by which each of them finds the server
     Register(JobRegisterArgs),
     /// Print the environment of a registered job again
@@ -261,7 +261,7 @@ pub enum JobCommand {
     /// named here is watched, shown by `peal ps` and reached by `peal ctl` before it has connected, and when it ends without having
     /// done so, nobody waits for it any longer. It must run as the user of the job.
     #[command(after_help = STARTED_EXAMPLES)]
-    Started(Started),
+    Started(JobStartedArgs),
     /// Forget a job that was registered; none of its procs may be connected
     Deregister(Deregister),
     /// Show the jobs and how far their procs are
@@ -342,7 +342,7 @@ Examples:
 
 /// `peal job started`.
 #[derive(ClapArgs)]
-pub struct Started {
+pub struct JobStartedArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,

@@ -47,11 +47,11 @@ pub enum ModuleCommand {
     /// whole, with the reasons, and the one that runs goes on.
     Reload(ServerArgs),
     /// Have a running server call a module no more, until it is enabled again
-    Disable(ModuleName),
+    Disable(ModuleNameArgs),
     /// Have a running server call a module again that was disabled
-    Enable(ModuleName),
+    Enable(ModuleNameArgs),
     /// Have a running server call a module again that it quarantined because it failed too often
-    Reset(ModuleName),
+    Reset(ModuleNameArgs),
     /// Show what a shadow would have done, and where that differs from what happened
     ///
     /// A shadow is a module whose [[module]] says mode = "shadow": it is called for live traffic, beside those that act, and what it
@@ -61,7 +61,7 @@ pub enum ModuleCommand {
     ///
     /// This holds for this component, also after a restart where there is a store; write mode = "active" into its [[module]] to
     /// have it there as well.
-    Promote(ModuleName),
+    Promote(ModuleNameArgs),
     /// Have a running server run the modules of an earlier version again
     ///
     /// Their components are those of then, whatever the files hold now. The files themselves are left alone: what changes there
@@ -83,7 +83,7 @@ pub enum ModuleCommand {
 
 /// `peal module disable`, `enable`, `reset` and `promote`.
 #[derive(ClapArgs)]
-pub struct ModuleName {
+pub struct ModuleNameArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -97,7 +97,7 @@ pub struct ModuleName {
 pub struct ModuleDiff {
     /// Which server is meant.
     #[command(flatten)]
-    pub named: ModuleName,
+    pub named: ModuleNameArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

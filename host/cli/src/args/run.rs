@@ -38,7 +38,7 @@ Examples:
 pub struct Run {
     /// The first application, and behind it the words of the others.
     #[command(flatten)]
-    pub first: App,
+    pub first: AppArgs,
     /// Where the configuration comes from.
     #[command(flatten)]
     pub config: ConfigArgs,
@@ -73,7 +73,7 @@ pub struct Run {
 
 /// What can be said of each application of a job.
 #[derive(ClapArgs, Clone)]
-pub struct App {
+pub struct AppArgs {
     /// How many procs (-np and --procs mean the same)
     #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
@@ -96,7 +96,7 @@ pub struct App {
 #[command(name = "peal run ... :", no_binary_name = true)]
 struct Another {
     #[command(flatten)]
-    app: App,
+    app: AppArgs,
 }
 
 impl Run {
@@ -104,13 +104,13 @@ impl Run {
     ///
     /// # Errors
     /// What is wrong with those behind the first, which the command line takes for arguments of its program.
-    pub fn apps(&self) -> Result<Vec<App>, clap::Error> {
+    pub fn apps(&self) -> Result<Vec<AppArgs>, clap::Error> {
         let mut parts = self.first.program.split(|word| word == ":");
         let program = parts.next().unwrap_or_default().to_vec();
         if program.is_empty() {
             return Err(missing("before the first `:`"));
         }
-        let first = App {
+        let first = AppArgs {
             program,
             ..self.first.clone()
         };
@@ -120,7 +120,7 @@ impl Run {
     }
 }
 
-fn another(words: &[OsString]) -> Result<App, clap::Error> {
+fn another(words: &[OsString]) -> Result<AppArgs, clap::Error> {
     if words.is_empty() {
         return Err(missing("behind `:`"));
     }
@@ -269,9 +269,9 @@ fn time(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn run(line: &str) -> Result<Vec<App>, clap::Error> {
+    fn run(line: &str) -> Result<Vec<AppArgs>, clap::Error> {
         let args = Args::try_parse_from(normalize_np(line.split(' ').map(OsString::from)))?;
-        let super::super::Command::Run(run) = args.command else {
+        let super::super::PealCommand::Run(run) = args.command else {
             panic!("{line}")
         };
         run.apps()

@@ -14,7 +14,7 @@ use std::{
 use tokio::process::{Child, Command};
 
 /// The program that runs.
-pub struct App {
+pub struct AttachedApp {
     child: Child,
     pid: Pid,
     signals: Interrupts,
@@ -28,12 +28,12 @@ pub enum NotStarted {
     Us(anyhow::Error),
 }
 
-impl App {
+impl AttachedApp {
     /// Starts it with these changes of our environment. It stays in our process group: whoever signals that, as launchers do, means it.
     pub fn start<'a>(
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
-    ) -> Result<App, NotStarted> {
+    ) -> Result<AttachedApp, NotStarted> {
         let signals = Interrupts::new()
             .context("cannot listen to signals")
             .map_err(NotStarted::Us)?;
@@ -56,7 +56,7 @@ impl App {
         let pid = pid
             .context("the program has no process")
             .map_err(NotStarted::Us)?;
-        Ok(App {
+        Ok(AttachedApp {
             child,
             pid,
             signals,

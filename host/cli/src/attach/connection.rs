@@ -1,6 +1,6 @@
 //! One connection of the program, and ours to the server for it.
 use super::handlers::AttachHandlers;
-use peal_core::Time;
+use peal_core::MonotonicTime;
 use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
 use peal_relay::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
 use peal_wire::{DecodeLimits, ServerUri, WireError};
@@ -142,7 +142,8 @@ impl Relayed {
 
     /// Tells the relay what time it is. Returns when to do that again.
     fn tick(&mut self) -> Option<Instant> {
-        let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let now =
+            MonotonicTime(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         self.relay
             .tick(now)
             .and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))

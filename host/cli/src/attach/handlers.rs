@@ -1,5 +1,5 @@
 //! The handlers, and where what they want beyond their answers goes: to the server, as what the program asks for.
-use super::{connection::ProxyCommand, surroundings::ForeignRuntime};
+use super::{connection::ProxyCommand, pmix_environment::ForeignRuntime};
 use peal_core::{audience, registration::EventCodes, server::EventBudget};
 use peal_model::{ChainResult, Event, Info, Nspace, Proc, Range, Rank, Request, Status, code};
 use peal_relay::EventDisposition;

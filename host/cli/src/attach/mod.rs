@@ -10,22 +10,22 @@
 mod app;
 mod connection;
 mod handlers;
-mod surroundings;
+mod pmix_environment;
 
 use crate::{
-    args::Attach,
+    args::AttachArgs,
     config,
     node::{self, PreparedServer, StandaloneHandlers},
     run, transcript,
 };
 use anyhow::{Context, Result};
-use app::App;
+use app::AttachedApp;
 use connection::Between;
 use handlers::AttachHandlers;
 use peal_deploy::JobHandlers;
 use peal_server::{Notices, holder_below};
+use pmix_environment::PmixEnvironment;
 use std::{process::ExitCode, sync::Arc, time::Duration};
-use surroundings::PmixEnvironment;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -36,7 +36,7 @@ use tokio::{
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Runs the program and passes its exit status on.
-pub fn attach(mut args: Attach) -> Result<ExitCode> {
+pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
     let surroundings = PmixEnvironment::read(std::env::vars_os())?;
     let resolved = config::load(std::mem::take(&mut args.config), None)?;
     let settings = config::server_settings(&resolved.config);
@@ -69,7 +69,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         let us = listener
             .local_addr()
             .context("cannot listen on 127.0.0.1")?;
-        let mut app = match App::start(&args.program, surroundings.instead(us)) {
+        let mut app = match AttachedApp::start(&args.program, surroundings.instead(us)) {
             Ok(app) => app,
             Err(why) => return app::not_started(why).map(Err),
         };
@@ -118,7 +118,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
 
 /// Relays what the program and whatever descends from it connects, until it has ended.
 async fn serve(
-    app: &mut App,
+    app: &mut AttachedApp,
     listener: TcpListener,
     between: Arc<Between>,
 ) -> std::io::Result<std::process::ExitStatus> {

@@ -7,7 +7,7 @@ mod verify;
 
 use crate::{
     args::{AuditCommand, AuditExport, AuditFilter, AuditSource},
-    config, recorded,
+    audit_trail, config,
 };
 use anyhow::{Context, Result, bail};
 use peal_audit::{AuditError, ExportError, TrailSource, export, shown_time};
@@ -45,7 +45,7 @@ fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
             "there is no audit trail by this configuration (audit.path); name one, or what was exported, with --from"
         );
     };
-    Ok((TrailSource::open(path)?, recorded::key_path(&config)))
+    Ok((TrailSource::open(path)?, audit_trail::key_path(&config)))
 }
 
 fn filter(filter: AuditFilter) -> Filter {

@@ -1,5 +1,5 @@
 //! Following requests that were accepted until they have ended.
-use super::{outcome::CtlResult, progress::Progress};
+use super::{progress::Progress, result::CtlResult};
 use anyhow::{Result, bail};
 use peal_client::{Client, ControlStatus};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! `peal ctl`: has a running server control procs, as a tool.
 mod follow;
-mod outcome;
 mod progress;
+mod result;
 mod status;
 
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     event, node, tool,
 };
 use anyhow::Result;
-use outcome::{CtlResult, CtlStatusWord};
 use peal_client::{Client, Control, ControlRequest, RequestSelector, Tool};
 use peal_model::{DataArray, Info, Proc, Value, key, rank};
 use progress::Progress;
+use result::{CtlResult, CtlStatusWord};
 use std::{process::ExitCode, time::Duration};
 
 /// How long a server may take that was not given another time.

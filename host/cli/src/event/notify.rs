@@ -1,6 +1,6 @@
 //! `peal event notify`: raises an event at a running server, as a tool.
 use super::{
-    print::{self, Form},
+    print::{self, EventFormat},
     tool_settings,
 };
 use crate::{args::EventNotify, tool, usage_error};
@@ -70,7 +70,11 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         .or_else(refused)?;
     tool.finalize().await?;
     let seen = WatchedEvent::of(&event);
-    let form = if json { Form::Json } else { Form::Plain };
+    let form = if json {
+        EventFormat::Json
+    } else {
+        EventFormat::Plain
+    };
     let line = print::whole(&seen, form)?;
     crate::output::stdout().write_all(line.as_bytes())?;
     Ok(ExitCode::SUCCESS)

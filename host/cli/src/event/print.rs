@@ -12,7 +12,7 @@ const LONGEST: usize = 200;
 
 /// How events are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum EventFormat {
     /// For people.
     Plain,
     /// For people, on a terminal.
@@ -22,11 +22,11 @@ pub enum Form {
 }
 
 /// An event as a line, with its end.
-pub fn whole(event: &WatchedEvent, form: Form) -> serde_json::Result<String> {
+pub fn whole(event: &WatchedEvent, form: EventFormat) -> serde_json::Result<String> {
     Ok(match form {
-        Form::Plain => line(event) + "\n",
-        Form::Colored => colored(event) + "\n",
-        Form::Json => return json(event),
+        EventFormat::Plain => line(event) + "\n",
+        EventFormat::Colored => colored(event) + "\n",
+        EventFormat::Json => return json(event),
     })
 }
 

@@ -1,6 +1,6 @@
 //! `peal event watch`: events as they happen, from the admin channel of a server or as one of its tools.
 use super::{
-    print::{self, Form},
+    print::{self, EventFormat},
     tool_settings,
 };
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     tool,
 };
 use anyhow::{Context, Result, bail};
-use peal_client::{Attach, Handler, HandlerOutcome, Tool, ToolSettings};
+use peal_client::{AttachTarget, Handler, HandlerOutcome, Tool, ToolSettings};
 use peal_model::{Event, Info, Range, Status, Value, code, counted, key};
 use peal_server::admin::{AdminReply, AdminRequest, Answers, WatchedEvent};
 use peal_wire::ServerUri;
@@ -52,9 +52,9 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
     } = args;
     let settings = tool_settings(server)?;
     let form = match json {
-        true => Form::Json,
-        false if io::stdout().is_terminal() => Form::Colored,
-        false => Form::Plain,
+        true => EventFormat::Json,
+        false if io::stdout().is_terminal() => EventFormat::Colored,
+        false => EventFormat::Plain,
     };
     let (tell, told) = mpsc::channel(WAITING);
     let answers = if tool {
@@ -124,12 +124,12 @@ fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answ
 fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) -> bool {
     let is_at = |uri: &ServerUri| status.uri == uri.to_string();
     match &settings.attach {
-        Attach::Pid(pid) => status.pid == *pid,
-        Attach::Nspace(nspace) => status
+        AttachTarget::Pid(pid) => status.pid == *pid,
+        AttachTarget::Nspace(nspace) => status
             .uri
             .parse()
             .is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
-        Attach::Uri(uri) => is_at(uri),
+        AttachTarget::Uri(uri) => is_at(uri),
         _ => settings
             .environment
             .as_ref()
@@ -194,7 +194,7 @@ fn is_own(event: &Event) -> bool {
 async fn print_all(
     mut told: mpsc::Receiver<WatchItem>,
     count: Option<u64>,
-    form: Form,
+    form: EventFormat,
 ) -> Result<()> {
     let mut out = tokio::io::stdout();
     let mut left = count;

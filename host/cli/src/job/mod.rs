@@ -1,13 +1,13 @@
 //! `peal job`: the jobs of a running server, and what is recorded of them.
 mod environment;
-mod keeper;
 mod record;
+mod recorder;
 
-pub use keeper::{Command, JobRecorder};
+pub use recorder::{JobRecorder, RecorderCommand};
 
 use crate::{
     admin,
-    args::{EnvironmentArgs, JobCommand, QueryArgs},
+    args::{EnvironmentArgs, JobSubcommand, QueryArgs},
     units, usage_error,
 };
 use anyhow::{Result, bail};
@@ -16,9 +16,9 @@ use peal_server::admin::{AdminReply, AdminRequest, NewJob};
 use std::{io::Write, process::ExitCode};
 
 /// Does what is asked.
-pub fn run(command: JobCommand) -> Result<ExitCode> {
+pub fn run(command: JobSubcommand) -> Result<ExitCode> {
     match command {
-        JobCommand::Register(args) => {
+        JobSubcommand::Register(args) => {
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
                 return Err(usage_error(rank_message(args.procs)));
             }
@@ -38,7 +38,7 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
             let (reply, _) = admin::ask(args.at, &AdminRequest::Register(job))?;
             print(reply, &args.print)
         }
-        JobCommand::Environment(args) => {
+        JobSubcommand::Environment(args) => {
             let (reply, _) = admin::ask(
                 args.at,
                 &AdminRequest::Environment {
@@ -47,7 +47,7 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
             )?;
             print(reply, &args.print)
         }
-        JobCommand::Started(args) => {
+        JobSubcommand::Started(args) => {
             let call = AdminRequest::Started {
                 nspace: args.nspace.to_string(),
                 rank: args.rank,
@@ -59,7 +59,7 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
                 reply => admin::unexpected(&reply),
             }
         }
-        JobCommand::Deregister(args) => {
+        JobSubcommand::Deregister(args) => {
             let (reply, _) = admin::ask(
                 args.at,
                 &AdminRequest::Deregister {
@@ -71,8 +71,8 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
                 reply => admin::unexpected(&reply),
             }
         }
-        JobCommand::List(args) => list(args),
-        JobCommand::Record(args) => record::record(args),
+        JobSubcommand::List(args) => list(args),
+        JobSubcommand::Record(args) => record::record(args),
     }
 }
 

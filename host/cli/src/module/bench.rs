@@ -1,5 +1,5 @@
 //! `peal module bench`.
-use super::tried::Tried;
+use super::candidate::Tried;
 use crate::{
     args::ModuleBench,
     table::{Side, table},
@@ -8,7 +8,7 @@ use crate::{
 use anyhow::Result;
 use peal_author::{
     bench::{self, BenchEngines, BenchResult, BenchedComponent, Effort},
-    trial::CaseFile,
+    module_test::CaseFile,
 };
 use peal_config::{FuelCount, Sandbox};
 use peal_sandbox::{Engine, EngineSettings, ModuleLimits};

@@ -1,7 +1,7 @@
 //! `peal module list`, `disable`, `enable`, `reset` and `rollback`: the modules of a running server.
 use crate::{
     admin,
-    args::{ModuleName, ModuleRollback, QueryArgs},
+    args::{ModuleNameArgs, ModuleRollback, QueryArgs},
     table::{Side, table},
     units,
 };
@@ -37,7 +37,7 @@ pub fn list(ask: QueryArgs) -> Result<ExitCode> {
 }
 
 /// Changes something about one module.
-pub fn change(args: ModuleName, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
+pub fn change(args: ModuleNameArgs, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
     let name = args.name.clone();
     let deployed = ask(args.at, call(args.name))?;
     tell(&deployed, &format!("module {name:?} is as it was"))

@@ -4,7 +4,7 @@ use crate::{args::Inspect, config};
 use anyhow::Result;
 use peal_config::{Keyword, ModuleOwner, Modules, TrustedKey};
 use peal_deploy::{InspectedComponent, Signature, SignatureError, Signer, Terms};
-use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, Tool};
+use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, ProducerTool};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, io::Write, process::ExitCode};
 
@@ -248,7 +248,7 @@ fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
     }
 }
 
-fn tools(tools: &BTreeSet<Tool>) -> String {
+fn tools(tools: &BTreeSet<ProducerTool>) -> String {
     list(tools.iter().map(|tool| {
         format!("{} {}", tool.name, tool.version)
             .trim_end()

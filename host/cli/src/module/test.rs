@@ -1,8 +1,8 @@
 //! `peal module test`.
-use super::tried::Tried;
+use super::candidate::Tried;
 use crate::{args::ModuleTest, plain, wait_message::WaitMessage};
 use anyhow::{Context, Result, bail};
-use peal_author::trial::{self, Candidate, CaseDifference, CaseFile, CaseReport};
+use peal_author::module_test::{self, Candidate, CaseDifference, CaseFile, CaseReport};
 use peal_config::Sandbox;
 use peal_model::counted;
 use peal_sandbox::ModuleLimits;
@@ -52,7 +52,8 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
                 path.display()
             ));
         }
-        let reports = trial::run(&of, &file.cases).with_context(|| path.display().to_string())?;
+        let reports =
+            module_test::run(&of, &file.cases).with_context(|| path.display().to_string())?;
         if let Some(to) = &args.write {
             fs::write(to, file.rewritten(&reports)).with_context(|| to.display().to_string())?;
         }

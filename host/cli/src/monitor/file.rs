@@ -2,7 +2,7 @@
 use super::{Listening, refused};
 use crate::{
     args::MonitorFile,
-    event::print::{self, Form},
+    event::print::{self, EventFormat},
 };
 use anyhow::{Context, Result};
 use peal_client::{FileSign, MonitorRequest};
@@ -34,9 +34,9 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
     // The server has another working directory.
     let path = std::path::absolute(&path).with_context(|| format!("{path:?} means no file"))?;
     let form = match json {
-        true => Form::Json,
-        false if io::stdout().is_terminal() => Form::Colored,
-        false => Form::Plain,
+        true => EventFormat::Json,
+        false if io::stdout().is_terminal() => EventFormat::Colored,
+        false => EventFormat::Plain,
     };
     // Heard of before anything is watched: an alert may come at once.
     let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;

@@ -1,7 +1,7 @@
 //! `peal monitor usage`: what procs and the node use of resources.
 use super::{
     Listening, refused,
-    usage::{self, Usage, members},
+    usage::{self, MeasuredUsage, members},
     written,
 };
 use crate::{
@@ -85,14 +85,14 @@ fn is_of_procs(info: &Info) -> bool {
     whole.iter().any(|key| info.key == *key) || members(info).is_none()
 }
 
-fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
+fn procs(usages: &BTreeMap<Proc, MeasuredUsage>) -> String {
     if usages.is_empty() {
         return String::new();
     }
     let shown = |amount: Option<f64>, unit: fn(f64) -> String| {
         amount.map_or_else(|| UNKNOWN.to_owned(), unit)
     };
-    let row = |(proc, usage): (&Proc, &Usage)| {
+    let row = |(proc, usage): (&Proc, &MeasuredUsage)| {
         let count = |count: Option<u64>| {
             count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string())
         };

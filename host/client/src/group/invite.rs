@@ -1,13 +1,14 @@
 //! Inviting others to a group (`PMIx_Group_invite`): on events alone, which one who leads sends and gathers.
 use super::{
-    AbsenceDecision, Group, NotFormed, contribution, events,
+    AbsenceDecision, Group, NotFormed, contribution,
+    ended::EndedInvitation,
+    event_waiter::EventWaiter,
+    events,
     invitation::{AbsenceRule, Deciding, Invitation, Todo},
-    over::EndedInvitation,
-    seat::EventWaiter,
 };
 use crate::{
     Call, Client, ClientError, control::signed, observers::Observer, queue::QueuedItem,
-    session::Session,
+    session::ClientSession,
 };
 use peal_model::{
     CommandCode, Event, Info, Infos, KeyName, Proc, Range, Rank, Request, Status, Value, code, key,
@@ -379,7 +380,7 @@ fn not_formed(group: &str, why: NotFormed) -> ClientError {
 
 /// An invitation that is called off unless it ends well.
 struct Leading<'a> {
-    session: &'a Arc<Session>,
+    session: &'a Arc<ClientSession>,
     group: &'a str,
     led: &'a Led,
     members: Option<&'a [Proc]>,

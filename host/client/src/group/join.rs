@@ -1,9 +1,9 @@
 //! Answering an invitation to a group (`PMIx_Group_join`), and waiting for what becomes of it.
 use super::{
     Group, Invited, NotFormed, contribution,
+    event_waiter::EventWaiter,
     events::{is_formed, may_be_about, with_provided},
     invite::PATIENCE,
-    seat::EventWaiter,
 };
 use crate::{Client, ClientError, observers::Observer, queue::QueuedItem};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};

@@ -3,7 +3,7 @@
 mod targets;
 mod written;
 
-pub use targets::{Targets, targets};
+pub use targets::{TargetKeywords, targets};
 pub use written::{hex, info_text, proc_text, range_text, status_text, value_text};
 
 use crate::nearest::nearest;

@@ -1,7 +1,7 @@
 //! What the tests of the configuration share: a directory with files, and loading them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is test code")]
-use peal_config::{ConfigSources, Origin, Resolved, SettingOverride};
+use peal_config::{ConfigSources, ProblemOrigin, Resolved, SettingOverride};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -107,9 +107,9 @@ pub fn with_option(text: &str) -> ConfigSources {
 }
 
 /// Line and column of an origin in a file.
-pub fn line(origin: &Origin) -> (usize, usize) {
+pub fn line(origin: &ProblemOrigin) -> (usize, usize) {
     match origin {
-        Origin::File(position) => (position.line, position.column),
+        ProblemOrigin::File(position) => (position.line, position.column),
         other => panic!("{other}"),
     }
 }

@@ -4,7 +4,7 @@ use super::{
     Formed, GroupFailure, GroupRefusal, Members, Participation,
     directory::{JobDirectory, ProcLocation, ProcSelection, is_wildcard},
 };
-use crate::Time;
+use crate::MonotonicTime;
 use peal_model::{JobInfo, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,8 +56,8 @@ pub(super) struct PendingConstruct {
     wishes: ConstructDirectives,
     order: Option<Vec<Proc>>,
     leader: Option<Proc>,
-    asked: Option<(FailureArbiter, Time)>,
-    pub(super) deadline: Time,
+    asked: Option<(FailureArbiter, MonotonicTime)>,
+    pub(super) deadline: MonotonicTime,
     failure: Option<GroupFailure>,
     /// Procs that ended before the group was formed, each with the participants that have heard of it.
     lost: BTreeMap<Proc, BTreeSet<Proc>>,
@@ -68,7 +68,7 @@ pub(super) struct PendingConstruct {
 }
 
 impl PendingConstruct {
-    pub(super) fn new(deadline: Time) -> PendingConstruct {
+    pub(super) fn new(deadline: MonotonicTime) -> PendingConstruct {
         PendingConstruct {
             method: None,
             joined: BTreeMap::new(),
@@ -382,7 +382,7 @@ impl PendingConstruct {
     }
 
     /// When there is something to be done about it at the latest.
-    pub(super) fn due(&self) -> Time {
+    pub(super) fn due(&self) -> MonotonicTime {
         self.asked
             .iter()
             .map(|(_, until)| *until)
@@ -392,7 +392,7 @@ impl PendingConstruct {
     }
 
     /// What has become of it, if it has come to an end.
-    pub(super) fn settled(&self, now: Time) -> Option<Result<Formed, GroupFailure>> {
+    pub(super) fn settled(&self, now: MonotonicTime) -> Option<Result<Formed, GroupFailure>> {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
         }

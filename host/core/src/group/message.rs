@@ -1,6 +1,6 @@
 //! What servers tell each other of groups.
 use super::{ConstructRequest, ConstructRole, GroupKey, GroupRefusal, Members, ServerId};
-use crate::Time;
+use crate::MonotonicTime;
 use peal_model::{
     Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, UserIdentity, Value, code, key,
 };
@@ -175,14 +175,14 @@ pub struct Contribution {
     /// What each brings.
     pub parts: Vec<Participation>,
     /// When it is over for them.
-    pub deadline: Option<Time>,
+    pub deadline: Option<MonotonicTime>,
     /// How much of that is left: no two servers have the same clock.
     pub left: Option<Duration>,
 }
 
 impl Contribution {
     /// As it is now.
-    pub(super) fn with_time_left(self, now: Time) -> Contribution {
+    pub(super) fn with_time_left(self, now: MonotonicTime) -> Contribution {
         let left = self
             .deadline
             .map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));

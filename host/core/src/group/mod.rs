@@ -8,26 +8,26 @@
 //! Messages from one server to another must arrive in their order, and [`Groups::server_left`] only behind the last message of the one
 //! that is gone.
 
-mod board;
+mod apply;
 mod call;
-mod coming;
-mod deciding;
+mod coordinator;
+mod coordinator_state;
 mod directory;
-mod earliest;
+mod established;
 mod forming;
 mod key;
-mod lobby;
+mod lifecycle;
+mod local_collectives;
+mod loss_watches;
 mod members;
 mod message;
-mod read;
+mod next_deadline;
+mod parse;
 mod refusal;
-mod roll;
+mod remaining;
 mod sent;
 mod shared;
-mod standing;
 mod takeover;
-mod told;
-mod watch;
 
 pub use call::{ConstructDirectives, ConstructRequest, ConstructRole, GroupCall};
 pub use key::{GroupKey, GroupName};
@@ -37,23 +37,23 @@ pub use message::{
     FailureResponse, Formed, GroupDecision, GroupFailure, GroupMessage, GroupOperation,
     GroupTransition, JobSummary, Participation, TakeoverReport,
 };
-pub use read::{GroupError, ParsedConstruct, name, read, timeout};
+pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
 pub use refusal::GroupRefusal;
 
-use crate::{Time, server::RequestId};
-use board::CoordinatorState;
+use crate::{MonotonicTime, server::RequestId};
+use coordinator_state::CoordinatorState;
 use directory::{JobDirectory, ProcLocation};
-use earliest::Earliest;
-use lobby::LocalCollectives;
+use established::LocalGroup;
+use local_collectives::LocalCollectives;
+use loss_watches::LossWatches;
+use next_deadline::Earliest;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Status};
-use standing::LocalGroup;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 use takeover::Takeover;
-use watch::Watches;
 
 /// A server's number in its fabric. Whoever joins later has a higher one, and none is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -151,7 +151,7 @@ pub struct Groups {
     me: ServerId,
     settings: GroupSettings,
     /// The last time that is known.
-    clock: Time,
+    clock: MonotonicTime,
     /// Who is there, with us.
     servers: BTreeSet<ServerId>,
     directory: JobDirectory,
@@ -159,7 +159,7 @@ pub struct Groups {
     /// The groups with members here.
     known: BTreeMap<GroupKey, LocalGroup>,
     /// What was told last, for a coordinator that does not know.
-    past: BTreeMap<DecisionSeq, (Time, GroupDecision)>,
+    past: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
     /// The last thing that was told.
     seen: DecisionSeq,
     board: CoordinatorState,
@@ -167,11 +167,11 @@ pub struct Groups {
     /// What came for a coordinator that we are not yet.
     early: Vec<(ServerId, CoordinatorRequest)>,
     /// What we tell ourselves, and when.
-    own: VecDeque<(GroupMessage, Time)>,
-    watches: Watches,
+    own: VecDeque<(GroupMessage, MonotonicTime)>,
+    watches: LossWatches,
     steps: Vec<GroupAction>,
     /// When there is something to do next: asked for far more often than it changes.
-    due: Option<Time>,
+    due: Option<MonotonicTime>,
 }
 
 impl Groups {
@@ -180,7 +180,7 @@ impl Groups {
         Groups {
             me,
             settings,
-            clock: Time::default(),
+            clock: MonotonicTime::default(),
             servers: [me].into(),
             directory: JobDirectory::default(),
             lobby: LocalCollectives::default(),
@@ -191,14 +191,14 @@ impl Groups {
             takeover: None,
             early: Vec::new(),
             own: VecDeque::new(),
-            watches: Watches::default(),
+            watches: LossWatches::default(),
             steps: Vec::new(),
             due: None,
         }
     }
 
     /// A proc of this server calls construct or destruct.
-    pub fn call(&mut self, call: GroupCall, now: Time) -> Vec<GroupAction> {
+    pub fn call(&mut self, call: GroupCall, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = self.clock.max(now);
         let GroupCall {
             to,
@@ -250,7 +250,7 @@ impl Groups {
         to: RequestId,
         key: &GroupKey,
         proc: &Proc,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<GroupAction> {
         let answer = if self.is_in(key, proc) {
             GroupCallResult::Done
@@ -267,7 +267,7 @@ impl Groups {
         key: &GroupKey,
         proc: &Proc,
         notified: NamedProcs,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<GroupAction> {
         if self.is_in(key, proc) {
             self.up(
@@ -287,7 +287,7 @@ impl Groups {
     }
 
     /// A proc leaves in order: who is connected with it does not hear of its end.
-    pub fn disconnect(&mut self, proc: &Proc, now: Time) -> Vec<GroupAction> {
+    pub fn disconnect(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         let connected = self
             .known
             .iter()
@@ -311,7 +311,7 @@ impl Groups {
         &mut self,
         key: &GroupKey,
         announced: AnnouncedGroup,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<GroupAction> {
         let named = announced
             .members
@@ -346,7 +346,7 @@ impl Groups {
         key: &GroupKey,
         by: &Proc,
         saying: FailureResponse,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<GroupAction> {
         self.up(
             CoordinatorRequest::Say {
@@ -364,7 +364,7 @@ impl Groups {
         &mut self,
         from: ServerId,
         message: GroupMessage,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<GroupAction> {
         self.clock = now;
         if self.servers.contains(&from) {
@@ -374,7 +374,7 @@ impl Groups {
     }
 
     /// Time has passed.
-    pub fn tick(&mut self, now: Time) -> Vec<GroupAction> {
+    pub fn tick(&mut self, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
@@ -397,7 +397,7 @@ impl Groups {
     }
 
     /// When [`Groups::tick`] has something to do next.
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<MonotonicTime> {
         self.due
     }
 
@@ -441,7 +441,7 @@ impl Groups {
         &mut self,
         key: &GroupKey,
         part: &Participation,
-        now: Time,
+        now: MonotonicTime,
     ) -> Result<(), GroupFailure> {
         let operation = GroupOperation::of(part.construct.as_deref());
         // Policies may have taken so long that it has ended meanwhile.
@@ -495,7 +495,7 @@ impl Groups {
     }
 
     /// Hands what is complete here to the coordinator.
-    fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: Time) {
+    fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: MonotonicTime) {
         for contribution in ready {
             self.up(
                 CoordinatorRequest::Brings(contribution.with_time_left(now)),
@@ -505,12 +505,12 @@ impl Groups {
     }
 
     /// The same for all groups.
-    fn pass_all_on(&mut self, now: Time) {
+    fn pass_all_on(&mut self, now: MonotonicTime) {
         let ready = self.lobby.all_ready();
         self.pass_on(ready, now);
     }
 
-    fn up(&mut self, upward: CoordinatorRequest, now: Time) {
+    fn up(&mut self, upward: CoordinatorRequest, now: MonotonicTime) {
         match self.coordinator() {
             me if me == self.me => self.coordinate(me, upward, now),
             other => self.send(other, GroupMessage::Upward(upward)),
@@ -558,5 +558,5 @@ impl Groups {
 struct CoordinatorContext<'a> {
     directory: &'a JobDirectory,
     settings: &'a GroupSettings,
-    now: Time,
+    now: MonotonicTime,
 }

@@ -2,7 +2,7 @@
 use super::{
     ConstructRequest, ConstructRole, GroupFailure, GroupKey, GroupTransition, Participation,
 };
-use crate::{Time, policy::REASON};
+use crate::{MonotonicTime, policy::REASON};
 use peal_model::{Info, Proc, Status, Value, key};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -114,11 +114,11 @@ impl ConstructRequest {
 
 /// When procs of each user were refused of late.
 #[derive(Debug, Default)]
-pub(super) struct RecentRefusals(BTreeMap<u32, VecDeque<Time>>);
+pub(super) struct RecentRefusals(BTreeMap<u32, VecDeque<MonotonicTime>>);
 
 impl RecentRefusals {
     /// Counts one more, unless there are too many.
-    pub(super) fn one_more(&mut self, uid: u32, now: Time) -> bool {
+    pub(super) fn one_more(&mut self, uid: u32, now: MonotonicTime) -> bool {
         let times = self.0.entry(uid).or_default();
         let has_room = times.len() < TOLD;
         if has_room {
@@ -128,7 +128,7 @@ impl RecentRefusals {
     }
 
     /// What is longer ago does not count.
-    pub(super) fn forget(&mut self, memory: Duration, now: Time) {
+    pub(super) fn forget(&mut self, memory: Duration, now: MonotonicTime) {
         self.0.retain(|_, times| {
             times.retain(|at| *at + memory > now);
             !times.is_empty()

@@ -1,5 +1,5 @@
 //! What members of a group may know of each other, also of those that are at other servers.
-use super::{Groups, standing::LocalGroup};
+use super::{Groups, established::LocalGroup};
 use peal_model::{Info, JobInfo, Nspace, Proc, UserIdentity};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! A coordinator dies: the next one learns what everybody was told and waits for, and goes on from there.
 use super::{
     DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ServerId,
-    TakeoverReport, board::CoordinatorState, standing::EstablishedGroup,
+    TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
 };
-use crate::Time;
+use crate::MonotonicTime;
 use peal_model::Proc;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(super) struct Takeover {
 
 impl Groups {
     /// A server says what it knows. We may not know yet that we are to coordinate.
-    pub(super) fn reported(&mut self, from: ServerId, report: TakeoverReport, now: Time) {
+    pub(super) fn reported(&mut self, from: ServerId, report: TakeoverReport, now: MonotonicTime) {
         self.takeover
             .get_or_insert_default()
             .reports
@@ -24,7 +24,7 @@ impl Groups {
     }
 
     /// The coordinator is gone: the next one learns what we know.
-    pub(super) fn report(&mut self, now: Time) {
+    pub(super) fn report(&mut self, now: MonotonicTime) {
         let jobs = self.directory.of(self.me).map(|(nspace, facts)| {
             let ended = self.directory.ended_of(&nspace);
             (nspace, (facts, ended))
@@ -54,7 +54,7 @@ impl Groups {
     }
 
     /// Goes on from where the last coordinator was, once everybody who is left has said what they know.
-    pub(super) fn take_over(&mut self, now: Time) {
+    pub(super) fn take_over(&mut self, now: MonotonicTime) {
         let all = self.coordinator() == self.me
             && self.takeover.as_ref().is_some_and(|takeover| {
                 self.servers
@@ -99,7 +99,7 @@ impl Groups {
         &mut self,
         reports: &BTreeMap<ServerId, TakeoverReport>,
         past: &BTreeMap<DecisionSeq, GroupDecision>,
-        now: Time,
+        now: MonotonicTime,
     ) {
         for (server, report) in reports {
             let concerned: BTreeSet<&GroupKey> = report

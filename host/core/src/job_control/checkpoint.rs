@@ -1,6 +1,6 @@
 //! A checkpoint on its way: which procs are to make it, how each is told, and who has not said yet that it is made.
 use super::{CheckpointMethod, NotDone};
-use crate::Time;
+use crate::MonotonicTime;
 use peal_model::{Proc, Status, code};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ pub(crate) struct Checkpoint {
     /// What it is called.
     pub(crate) name: String,
     /// When whoever has not made it has failed.
-    pub(crate) deadline: Time,
+    pub(crate) deadline: MonotonicTime,
     /// Who has not, and the methods that are left should the one in use not be possible.
     waiting: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
     failed: Vec<NotDone>,
@@ -29,7 +29,7 @@ impl Checkpoint {
         name: String,
         procs: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
         has_ended: impl Fn(&Proc) -> bool,
-        deadline: Time,
+        deadline: MonotonicTime,
     ) -> (Checkpoint, Vec<Trigger>) {
         let mut checkpoint = Checkpoint {
             name,
@@ -110,7 +110,7 @@ impl Checkpoint {
     }
 
     /// Time is over for those who have not made it by now.
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) {
         if now >= self.deadline {
             let late = std::mem::take(&mut self.waiting).into_keys();
             let reason = "it did not say in time that it had made it";

@@ -2,7 +2,7 @@
 use super::{
     Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
 };
-use crate::{Time, policy, server::RequestId};
+use crate::{MonotonicTime, policy, server::RequestId};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -198,7 +198,7 @@ impl LedgerEntry {
     }
 
     /// Time has passed.
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) {
         let Some(checkpoint) = self.checkpoint_mut() else {
             return;
         };
@@ -210,7 +210,7 @@ impl LedgerEntry {
     }
 
     /// When it has something to do next.
-    fn deadline(&self) -> Option<Time> {
+    fn deadline(&self) -> Option<MonotonicTime> {
         self.checkpoint().map(|checkpoint| checkpoint.deadline)
     }
 
@@ -264,7 +264,7 @@ impl Cancellation {
 pub(crate) struct JobControlLedger {
     entries: BTreeMap<ControlId, LedgerEntry>,
     /// Those that have not ended and wait until some time.
-    timed: BTreeSet<(Time, ControlId)>,
+    timed: BTreeSet<(MonotonicTime, ControlId)>,
     open: usize,
     next: u64,
     max: usize,
@@ -395,7 +395,7 @@ impl JobControlLedger {
     }
 
     /// Those whose time is over.
-    pub(crate) fn late(&self, now: Time) -> Vec<ControlId> {
+    pub(crate) fn late(&self, now: MonotonicTime) -> Vec<ControlId> {
         self.timed
             .iter()
             .take_while(|(at, _)| *at <= now)
@@ -404,7 +404,7 @@ impl JobControlLedger {
     }
 
     /// When the next one's time is over.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.timed.first().map(|(at, _)| *at)
     }
 

@@ -4,24 +4,24 @@
 //! those who name none. Whatever does not name a channel is payload, for every channel that is tried; what is for one channel
 //! no other sees. What a request asks of the host itself is in [`directives`], duplicates are in [`book`], and who may write what
 //! no module does is in [`writer`].
-pub mod book;
 pub mod directives;
+pub mod duplicates;
 pub mod queue;
-mod writer;
+mod routing;
 
-pub use writer::{AvailableChannels, GatewayAvailability, LogArrival, LogDestination, LogOrigin};
+pub use routing::{AvailableChannels, GatewayAvailability, LogArrival, LogDestination, LogOrigin};
 
-use book::{Aggregation, DuplicateKey};
 use directives::{Directives, MAX_PAIR_TEXT, Pair};
+use duplicates::{Aggregation, DuplicateKey};
 use peal_model::{
     ChainResult, IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Value, code, key,
 };
+use routing::Attempt;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 use thiserror::Error;
-use writer::Attempt;
 
 /// Whether a request fails if a channel does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! One watch: what it waits for, and what follows when its time comes.
-use super::{FileChanges, FileStat, Usage, silence};
-use crate::{Time, server::RequestId};
+use super::{FileChanges, FileStat, UsageRequest, heartbeat_deadline};
+use crate::{MonotonicTime, server::RequestId};
 use peal_model::{Event, Proc};
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ pub(super) struct MonitorEntry {
     pub(super) id: Option<String>,
     pub(super) kind: MonitorKind,
     /// When it is looked at next, if that is settled.
-    pub(super) due: Option<Time>,
+    pub(super) due: Option<MonotonicTime>,
 }
 
 /// What is watched.
@@ -31,13 +31,13 @@ pub(super) struct Beats {
     pub(super) drops: u32,
     pub(super) alert: Arc<Event>,
     /// When it began: before that nobody was asked to beat.
-    pub(super) since: Time,
+    pub(super) since: MonotonicTime,
 }
 
 impl Beats {
     /// When its proc counts as silent if it does not beat any more.
-    pub(super) fn deadline(&self, last: Option<Time>) -> Time {
-        silence::until(
+    pub(super) fn deadline(&self, last: Option<MonotonicTime>) -> MonotonicTime {
+        heartbeat_deadline::until(
             last.unwrap_or_default().max(self.since),
             self.time,
             self.drops,
@@ -46,9 +46,9 @@ impl Beats {
 
     /// Whether whoever looks now, and wanted to look `at` a time, was away for so long that nothing can be told. If so, until
     /// when it is put off.
-    pub(super) fn put_off(&self, at: Time, now: Time) -> Option<Time> {
-        let half = silence::half(self.time);
-        (now.0.saturating_sub(at.0) > half).then_some(Time(now.0.saturating_add(half)))
+    pub(super) fn put_off(&self, at: MonotonicTime, now: MonotonicTime) -> Option<MonotonicTime> {
+        let half = heartbeat_deadline::half(self.time);
+        (now.0.saturating_sub(at.0) > half).then_some(MonotonicTime(now.0.saturating_add(half)))
     }
 }
 
@@ -157,7 +157,7 @@ pub(super) enum Going {
 /// What is used, told at a rate.
 #[derive(Debug)]
 pub(super) struct Rate {
-    pub(super) usage: Arc<Usage>,
+    pub(super) usage: Arc<UsageRequest>,
     pub(super) rate: Option<Duration>,
     pub(super) update: Arc<Event>,
     /// Whom the first sample answers, until it has.
@@ -175,8 +175,8 @@ pub(super) enum SampleState {
 
 /// The first time after `now` that comes a whole number of steps after `due`: whoever is late skips what it has missed, and
 /// does not drift.
-pub(super) fn next(due: Time, step: Duration, now: Time) -> Time {
+pub(super) fn next(due: MonotonicTime, step: Duration, now: MonotonicTime) -> MonotonicTime {
     let step = u64::try_from(step.as_millis()).unwrap_or(u64::MAX).max(1);
     let steps = now.0.saturating_sub(due.0) / step + 1;
-    Time(due.0.saturating_add(step.saturating_mul(steps)))
+    MonotonicTime(due.0.saturating_add(step.saturating_mul(steps)))
 }

@@ -1,18 +1,18 @@
 //! Monitoring: what a request to be watched asks for, and the book of all that is watched.
-mod book;
 mod entry;
+mod heartbeat_deadline;
 mod read;
-mod silence;
+mod table;
 #[cfg(test)]
 mod tests;
 mod usage;
 
-pub use book::MonitorId;
-pub(crate) use book::{
+pub use read::read;
+pub use table::MonitorId;
+pub(crate) use table::{
     EndedMonitor, MonitorAction, MonitorLimits, MonitorTable, NewMonitor, SampleUse,
 };
-pub use read::read;
-pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, Usage, UsageOf};
+pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageOf, UsageRequest};
 
 use crate::targets::UnknownTarget;
 use peal_model::{Event, Info, Key, Proc, Status, Value, code, key};
@@ -107,7 +107,7 @@ pub struct Sampling {
     /// What the requester calls it (`PMIX_MONITOR_ID`).
     pub id: Option<String>,
     /// What is asked for.
-    pub usage: Arc<Usage>,
+    pub usage: Arc<UsageRequest>,
     /// How long after one sample the next is due (`PMIX_MONITOR_RESOURCE_RATE`); none: there is but one.
     pub rate: Option<Duration>,
     /// What is raised with each sample but the first, which is the answer.

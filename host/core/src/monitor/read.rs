@@ -1,7 +1,7 @@
 //! Reading a request whole, before anything happens.
 use super::{
     FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, MonitorSpec, Sampling,
-    Usage, UsageOf, named,
+    UsageOf, UsageRequest, named,
 };
 use crate::targets;
 use peal_model::{
@@ -118,7 +118,7 @@ pub fn read(
     let kind = USAGES.into_iter().find(|usage| is(*usage));
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
     fits(kind, directives)?;
-    let usage = Usage {
+    let usage = UsageRequest {
         of: whose(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
         nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,

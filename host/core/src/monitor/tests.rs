@@ -1,7 +1,7 @@
 //! The book and its timers, compared with models that know of no timers: they look at what happened when all is over.
 use super::*;
 use crate::{
-    Time,
+    MonotonicTime,
     server::{PeerId, RequestId},
 };
 use peal_model::{Nspace, Range, Rank};
@@ -65,15 +65,15 @@ fn filing(check: u64, drops: u32, traces: FileChanges) -> NewMonitor {
 }
 
 /// The last beats of procs that the book has not been told yet.
-type Noted = BTreeMap<Proc, Time>;
+type Noted = BTreeMap<Proc, MonotonicTime>;
 
 /// Who is told to be silent at which time, from one time to another; nobody looks late. What was noted is told as late as it may be.
 fn run(
     book: &mut MonitorTable,
     noted: &mut Noted,
-    start: Time,
-    end: Time,
-    told: &mut Vec<(Proc, Time)>,
+    start: MonotonicTime,
+    end: MonotonicTime,
+    told: &mut Vec<(Proc, MonotonicTime)>,
 ) {
     while let Some(at) = book.deadline().filter(|at| *at <= end) {
         let at = at.max(start);
@@ -139,14 +139,26 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
         }
     }
     let (mut told, mut noted) = (Vec::new(), Noted::new());
-    assert_eq!(book.tick(Time(0)), []);
+    assert_eq!(book.tick(MonotonicTime(0)), []);
     for (at, ranks) in beats.range(..DAY) {
-        run(&mut book, &mut noted, Time(0), Time(at - 1), &mut told);
+        run(
+            &mut book,
+            &mut noted,
+            MonotonicTime(0),
+            MonotonicTime(at - 1),
+            &mut told,
+        );
         ranks
             .iter()
-            .for_each(|rank| book.beat(&procs[*rank as usize], Time(*at)));
+            .for_each(|rank| book.beat(&procs[*rank as usize], MonotonicTime(*at)));
     }
-    run(&mut book, &mut noted, Time(0), Time(DAY - 1), &mut told);
+    run(
+        &mut book,
+        &mut noted,
+        MonotonicTime(0),
+        MonotonicTime(DAY - 1),
+        &mut told,
+    );
     let mut told: Vec<(u64, u32)> = told
         .into_iter()
         .map(|(proc, at)| (at.0, proc.rank.0))
@@ -222,15 +234,15 @@ proptest! {
                         let silence = seconds * 500 * (2 * u64::from(drops) + 3);
                         lives.push(Life { rank, id, from: now, to: None, silence });
                     }
-                    run(&mut book, &mut noted, Time(now), Time(now), &mut told);
+                    run(&mut book, &mut noted, MonotonicTime(now), MonotonicTime(now), &mut told);
                 }
                 Step::Beat { rank, noted: late } => {
                     beats.push((rank, now));
                     // A clone may tell at once what comes after one that was noted.
                     if late && !book.is_silent(&proc(rank)) {
-                        noted.insert(proc(rank), Time(now));
+                        noted.insert(proc(rank), MonotonicTime(now));
                     } else {
-                        book.beat(&proc(rank), Time(now));
+                        book.beat(&proc(rank), MonotonicTime(now));
                     }
                 }
                 Step::Cancel { rank, id } => {
@@ -243,7 +255,7 @@ proptest! {
                     book.end_proc(&proc(rank));
                 }
                 Step::Wait(time) => {
-                    run(&mut book, &mut noted, Time(now), Time(now + time), &mut told);
+                    run(&mut book, &mut noted, MonotonicTime(now), MonotonicTime(now + time), &mut told);
                     now += time;
                 }
             }
@@ -257,7 +269,7 @@ proptest! {
                 let at = sign + life.silence;
                 // At the very moment the book has told before anything else happens.
                 if next.is_none_or(|next| at <= *next) && at <= end {
-                    expected.push((proc(life.rank), Time(at)));
+                    expected.push((proc(life.rank), MonotonicTime(at)));
                 }
             }
         }
@@ -275,12 +287,12 @@ proptest! {
         let watch = book.begin(&proc(0), UID, filing(3, drops, traces)).unwrap();
         let mut seen = FileStat { size: 1, accessed: 1, modified: 1 };
         prop_assert_eq!(book.opened(watch, Some(seen)), Some(TO));
-        prop_assert_eq!(book.tick(Time(0)), []);
+        prop_assert_eq!(book.tick(MonotonicTime(0)), []);
         let (mut told, mut at) = (Vec::new(), 0);
         for (look, lives) in news.iter().enumerate() {
             at += 3000;
-            prop_assert_eq!(book.deadline(), Some(Time(at)), "no drift");
-            prop_assert_eq!(book.tick(Time(at)), [MonitorAction::Look(watch)]);
+            prop_assert_eq!(book.deadline(), Some(MonotonicTime(at)), "no drift");
+            prop_assert_eq!(book.tick(MonotonicTime(at)), [MonitorAction::Look(watch)]);
             seen.modified += i128::from(*lives);
             // What was not asked for makes no difference.
             (seen.size, seen.accessed) = (seen.size + 1, seen.accessed + 1);
@@ -296,16 +308,16 @@ proptest! {
 fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
     let mut book = MonitorTable::new(LIMITS);
     book.begin(&proc(0), UID, beating(None, 10, 0)).unwrap();
-    assert_eq!(book.tick(Time(0)), []);
-    assert_eq!(book.deadline(), Some(Time(15_000)));
+    assert_eq!(book.tick(MonotonicTime(0)), []);
+    assert_eq!(book.deadline(), Some(MonotonicTime(15_000)));
     // What was sent in the meantime has not been read yet.
-    assert_eq!(book.tick(Time(60_000)), []);
-    assert_eq!(book.deadline(), Some(Time(65_000)));
+    assert_eq!(book.tick(MonotonicTime(60_000)), []);
+    assert_eq!(book.deadline(), Some(MonotonicTime(65_000)));
     let alert = MonitorAction::Alert {
         requester: proc(0),
         alert: event(),
     };
-    assert_eq!(book.tick(Time(65_100)), [alert]);
+    assert_eq!(book.tick(MonotonicTime(65_100)), [alert]);
     assert_eq!(book.deadline(), None);
 }
 
@@ -325,18 +337,22 @@ fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go
     let mut book = MonitorTable::new(LIMITS);
     let watch = book.begin(&proc(0), UID, filing(1, 1, traces)).unwrap();
     book.opened(watch, size(5)).unwrap();
-    book.tick(Time(0));
-    let looks = |book: &mut MonitorTable, at| book.tick(Time(at)).len();
+    book.tick(MonotonicTime(0));
+    let looks = |book: &mut MonitorTable, at| book.tick(MonotonicTime(at)).len();
     assert_eq!(looks(&mut book, 1000), 1, "somebody goes");
-    assert_eq!(book.tick(Time(2000)), [], "and is waited for: one miss");
     assert_eq!(
-        book.tick(Time(3000)),
+        book.tick(MonotonicTime(2000)),
+        [],
+        "and is waited for: one miss"
+    );
+    assert_eq!(
+        book.tick(MonotonicTime(3000)),
         [MonitorAction::Alert {
             requester: proc(0),
             alert: event()
         }]
     );
-    assert_eq!(book.tick(Time(4000)), [], "once");
+    assert_eq!(book.tick(MonotonicTime(4000)), [], "once");
     assert!(book.looked(watch, size(5)).is_none());
     for (at, seen, told) in [
         (5000, size(6), false),
@@ -352,7 +368,7 @@ fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go
     }
     // Whoever comes late goes on in step.
     assert_eq!(looks(&mut book, 14_300), 1);
-    assert_eq!(book.deadline(), Some(Time(15_000)));
+    assert_eq!(book.deadline(), Some(MonotonicTime(15_000)));
 }
 
 #[test]
@@ -410,7 +426,7 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
         1
     );
     assert_eq!(
-        (ended.len(), book.len(), book.tick(Time(5000))),
+        (ended.len(), book.len(), book.tick(MonotonicTime(5000))),
         (6, 0, Vec::new())
     );
     begin(&mut book, 0, 1, file()).unwrap();
@@ -418,7 +434,7 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
 
 #[test]
 fn samples_come_at_their_rate_and_never_two_at_once() {
-    let usage = Arc::new(Usage {
+    let usage = Arc::new(UsageRequest {
         of: UsageOf::Node,
         fields: BTreeSet::new(),
         nodes: BTreeSet::new(),
@@ -452,7 +468,7 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
         book.measured(watch, Ok(())),
         Some(SampleUse::Answer(TO))
     ));
-    assert_eq!(book.tick(Time(1000)), []);
+    assert_eq!(book.tick(MonotonicTime(1000)), []);
     let due = || {
         [MonitorAction::Measure {
             watch,
@@ -460,11 +476,15 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
             requester: proc(0),
         }]
     };
-    assert_eq!(book.tick(Time(3000)), due());
-    assert_eq!(book.tick(Time(5000)), [], "the one before is not there yet");
+    assert_eq!(book.tick(MonotonicTime(3000)), due());
+    assert_eq!(
+        book.tick(MonotonicTime(5000)),
+        [],
+        "the one before is not there yet"
+    );
     assert!(matches!(
         book.measured(watch, Err(())),
         Some(SampleUse::Update { .. })
     ));
-    assert_eq!(book.tick(Time(7000)), due());
+    assert_eq!(book.tick(MonotonicTime(7000)), due());
 }

@@ -1,12 +1,12 @@
 //! What procs published for others to look up, and the lookups that wait for it. Each user has a shelf, which is nobody else's.
-mod extent;
 mod request;
-mod shelf;
+mod scope;
+mod user_publications;
 
 use peal_model::{Info, Nspace, Pdata, Proc, Status, Text, code};
 use request::{Lookup, Publication, keys_of};
-use shelf::UserPublications;
 use std::{collections::BTreeMap, time::Duration};
+use user_publications::UserPublications;
 
 /// How much one user may have published, and waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

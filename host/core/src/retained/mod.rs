@@ -6,26 +6,27 @@
 #[cfg(test)]
 mod check;
 mod code_counts;
+mod index;
 mod intervals;
-mod needs;
 mod readers;
+mod ref_counts;
 mod ring;
 mod seq;
 mod spill_owner;
-mod tally;
 
 use crate::{
     class::{Class, EventSummary},
-    reach::UserScope,
     server::PeerId,
     user_bytes::UserBytes,
+    user_scope::UserScope,
 };
 use code_counts::CodeCounts;
+use index::{Set, UserIndexes, in_tree};
 use intervals::Intervals;
-use needs::{Set, UserIndexes, in_tree};
 use peal_model::{Event, Nspace, Proc, Rank, Size, Status};
 use readers::LaggingPeer;
 pub(crate) use readers::{DeliveryReason, NextRetained, Waits};
+use ref_counts::RefCounts;
 use ring::{Ring, RingEntry};
 pub use seq::Seq;
 use spill_owner::SpillOwner;
@@ -34,7 +35,6 @@ use std::{
     mem,
     sync::Arc,
 };
-use tally::RefCounts;
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! Connections that are catching up: where each is, what it waits for, and what is held for it.
 use super::{Retained, RetainedEvent, Seq, Set};
-use crate::{class::EventSummary, reach::UserScope, server::PeerId};
+use crate::{class::EventSummary, server::PeerId, user_scope::UserScope};
 use peal_model::{Event, Proc};
 use std::{mem, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! The ring of recent events of the environment, for those who register late: who was told, and what was ejected.
 use super::{Seq, code_counts::CodeCounts};
-use crate::{reach::UserScope, server::PeerId};
+use crate::{server::PeerId, user_scope::UserScope};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For how many codes ejected events are counted apart.

@@ -8,8 +8,8 @@ use super::{
 use crate::{
     group::{GroupMessage, ServerId},
     job_control::{Cleanup, ControlId, JobControl, JobControlOperation},
-    monitor::{MonitorId, Usage},
-    reach::UserScope,
+    monitor::{MonitorId, UsageRequest},
+    user_scope::UserScope,
 };
 use peal_model::{
     Event, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
@@ -159,7 +159,7 @@ pub enum Action {
         /// The watch.
         watch: MonitorId,
         /// What is asked for.
-        usage: Arc<Usage>,
+        usage: Arc<UsageRequest>,
         /// As whom the requester runs.
         identity: UserIdentity,
     },

@@ -5,7 +5,7 @@ use super::{
 use crate::{
     fence::{Collect, CompletedFence, FenceArrival},
     group::{ConstructRequest, ConstructRole, GroupCall, GroupKey, GroupName},
-    reach::UserScope,
+    user_scope::UserScope,
 };
 use peal_model::{
     Event, Info, JobInfo, NamedProcs, Proc, Range, Reply, Status, TargetProc, Value, code, key,

@@ -4,9 +4,9 @@ use super::{
     ServerState, connecting::UNCONNECTABLE, reply,
 };
 use crate::{
-    Time, directives,
+    MonotonicTime, directives,
     fence::{FenceArrival, Participants},
-    job::{self, Job, ProcPhase},
+    job::{self, ProcPhase, TrackedJob},
     modex::PutShare,
     put_values::SoughtValue,
 };
@@ -78,7 +78,7 @@ impl ServerState {
         source: Proc,
         procs: Vec<Proc>,
         infos: &[Info],
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let procs: NamedProcs = if procs.is_empty() {
             vec![Proc::all(source.nspace.clone())].into()
@@ -248,7 +248,7 @@ impl ServerState {
         source: &Proc,
         (proc, key): (Proc, Option<Text>),
         infos: &[Info],
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let key = match key
             .as_ref()
@@ -343,7 +343,7 @@ impl ServerState {
     }
 }
 
-fn ranks_of(job: &Job, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
+fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
     let all = || {
         job.procs
             .iter()

@@ -2,17 +2,17 @@
 use super::{
     Action, ConnectedPeer, ConnectionState, EventBudget, HostRegistrationId, PeerId, RequestId,
     ServerState, Upcall,
-    demand::{ClientRegistration, DemandChange, Granted},
-    feeding::missing,
+    catch_up::missing,
+    host_registrations::{ClientRegistration, DemandChange, Granted},
     reply,
 };
 use crate::{
-    Time,
+    MonotonicTime,
     audience::{self, BY_SERVER, EventTargets},
     class::{Class, ClassFilter, EventSummary},
-    job::{Job, ProcPhase},
-    reach::UserScope,
+    job::{ProcPhase, TrackedJob},
     retained::EventRecipients,
+    user_scope::UserScope,
 };
 use peal_model::{
     Event, Info, Infos, KeyName, Proc, Range, Size, Status, UserIdentity, Value, code, key, rank,
@@ -33,7 +33,7 @@ const MAX_FILTER: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RaiseRequest {
     /// A client, which awaits an answer.
-    Client(RequestId, Time),
+    Client(RequestId, MonotonicTime),
     /// A tenant's hosted handler, with what it was allowed by the event before it.
     Handler(EventBudget),
 }
@@ -245,7 +245,7 @@ impl ServerState {
         &mut self,
         to: RequestId,
         mut event: Event,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         self.name_members(&mut event);
         match self.check(&mut event) {
@@ -479,7 +479,7 @@ impl ServerState {
             .filter_map(|id| self.peers.get(id))
             .map(|peer| &peer.proc)
             .collect();
-        let reached = |job: &&Job| {
+        let reached = |job: &&TrackedJob| {
             reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace)
         };
         let mut targets = self.named_tools(event, aim, told);

@@ -1,18 +1,18 @@
 //! Groups of the procs of this server: from requests and events to what is decided of them, and back.
 use super::{
     Action, RequestId, ServerState,
-    grouping::{is_formed, named_in},
+    group_policy::{is_formed, named_in},
     reply,
 };
 use crate::{
-    Time,
+    MonotonicTime,
     audience::{self, EventTargets},
     group::{
         self, AnnouncedGroup, FailureResponse, Formed, GroupAction, GroupCall, GroupCallResult,
         GroupError, GroupKey, GroupMessage, GroupName, GroupRefusal, Groups, ServerId,
     },
     policy,
-    reach::UserScope,
+    user_scope::UserScope,
 };
 use peal_model::{
     Commit, DataArray, Event, GroupResult, Info, InfoFlags, Infos, JobInfo, KeyName, Kval,
@@ -64,7 +64,7 @@ impl ServerState {
     }
 
     /// Another server is gone; all that it sent has come.
-    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Action> {
+    pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
         self.with_groups(|groups| groups.server_left(server, now))
     }
 
@@ -73,7 +73,7 @@ impl ServerState {
         &mut self,
         from: ServerId,
         message: GroupMessage,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         self.with_groups(|groups| groups.received(from, message, now))
     }
@@ -84,7 +84,7 @@ impl ServerState {
         to: RequestId,
         source: Proc,
         request: Request,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         match self.group_call(to, source, request, None, now) {
             Ok(steps) => self.stepped(steps),
@@ -98,7 +98,7 @@ impl ServerState {
         to: RequestId,
         request: Request,
         refusal: GroupRefusal,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let status = refusal.status;
         match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
@@ -114,7 +114,7 @@ impl ServerState {
         proc: Proc,
         request: Request,
         refusal: Option<GroupRefusal>,
-        now: Time,
+        now: MonotonicTime,
     ) -> Result<Vec<GroupAction>, GroupError> {
         let key = |server: &ServerState, name| {
             Ok(GroupKey {
@@ -186,7 +186,7 @@ impl ServerState {
     }
 
     /// An event that procs raise to form a group by themselves, or to say what becomes of one in which somebody failed.
-    pub(super) fn group_event(&mut self, event: &Event, now: Time) -> Vec<Action> {
+    pub(super) fn group_event(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
         let (Some(source), Some(Value::String(Some(name)))) =
             (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
         else {

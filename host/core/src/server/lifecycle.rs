@@ -4,12 +4,12 @@ use super::{
     Upcall, reply,
 };
 use crate::{
-    Time,
+    MonotonicTime,
     audience::PeerRegistrations,
     fence::{Fences, LocallyComplete},
     group::Groups,
     job::ProcPhase,
-    reach::UserScope,
+    user_scope::UserScope,
 };
 use peal_model::{
     Event, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, UserIdentity, Value, code,
@@ -134,7 +134,12 @@ impl ServerState {
         }
     }
 
-    pub(super) fn finalize(&mut self, to: RequestId, source: Proc, now: Time) -> Vec<Action> {
+    pub(super) fn finalize(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
         if self
             .peers
@@ -156,7 +161,7 @@ impl ServerState {
 
     /// A connection is closed. Its registrations, held gets and reference counts go with it; a proc that had not left in
     /// order becomes an event.
-    pub fn disconnected(&mut self, peer: PeerId, now: Time) -> Vec<Action> {
+    pub fn disconnected(&mut self, peer: PeerId, now: MonotonicTime) -> Vec<Action> {
         let Some(gone) = self.peers.remove(&peer) else {
             return Vec::new();
         };
@@ -189,7 +194,7 @@ impl ServerState {
         &mut self,
         proc: &Proc,
         abnormal: Option<(Status, Vec<Info>)>,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let life = self
             .jobs
@@ -242,7 +247,7 @@ impl ServerState {
         &mut self,
         proc: &Proc,
         checkpoint: Option<&str>,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let Some(job) = self.jobs.get_mut(&proc.nspace) else {
             return Vec::new();
@@ -298,7 +303,7 @@ impl ServerState {
     }
 
     /// A connected proc is gone without having left in order.
-    fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
+    fn lost(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         let mut actions = self.departed(proc, now);
         actions.extend(self.tell_of_loss(proc));
         actions.push(Action::Upcall(Upcall::ClientLost(proc.clone())));
@@ -344,7 +349,7 @@ impl ServerState {
     }
 
     /// A proc has left. What was kept for it is freed, and what waits for it goes on without it, but fences where it may initialize again.
-    fn departed(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
+    fn departed(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.retained.free_proc(proc);
         self.monitors.end_proc(proc);
         let mut unanswered = self.modex.give_up(proc);

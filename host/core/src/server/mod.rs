@@ -4,24 +4,24 @@
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
 mod action;
+mod catch_up;
 mod connecting;
 mod control;
 mod data;
-mod demand;
 mod denial;
 mod events;
-mod feeding;
-mod gate;
-mod grouping;
+mod group_policy;
 mod groups;
+mod host_registrations;
 mod lifecycle;
 mod logging;
 mod losses;
+mod module_requests;
 mod monitoring;
-mod named;
-mod owned;
+mod policy_gate;
 mod psets;
 mod refusal;
+mod request_targets;
 mod resolving;
 mod settings;
 mod spawning;
@@ -31,14 +31,14 @@ mod tools;
 mod weight;
 
 use crate::{
-    Time,
+    MonotonicTime,
     assemblage::Assemblages,
     audience::PeerRegistrations,
     defaults::{Defaults, HookDefault},
     directives,
     fence::{Fences, LocallyComplete},
     group::{Groups, JobSummary},
-    job::{Job, JobProgress, JobSpec},
+    job::{JobProgress, JobSpec, TrackedJob},
     job_control::{Declared, JobControlLedger},
     modex::Modex,
     monitor::{self, MonitorTable},
@@ -46,29 +46,29 @@ use crate::{
     retained::{Retained, RetentionLimits},
 };
 pub use crate::{
-    allowance::EventBudget,
+    event_budget::EventBudget,
     fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
     job::ProcPhase,
     retained::Seq,
 };
 pub use action::{Action, FileLook, Upcall};
-pub use demand::HostRegistrationId;
-use demand::HostRegistrations;
+pub use catch_up::EVENTS_MISSED;
 pub use denial::Denial;
 pub use events::RaisingOwner;
-pub use feeding::EVENTS_MISSED;
-use gate::Gate;
-pub use gate::{AdmissionCheck, DecisionId};
 pub use groups::GroupStatus;
+pub use host_registrations::HostRegistrationId;
+use host_registrations::HostRegistrations;
 use losses::Losses;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
 use peal_model::{
     Event, Hook, Nspace, Proc, Reply, Request, Status, UnixGroup, UserIdentity, code,
 };
+use policy_gate::Gate;
+pub use policy_gate::{AdmissionCheck, DecisionId};
 pub use refusal::{ConnectionRefusal, PutRefusal};
-pub use settings::Settings;
+pub use settings::StateSettings;
 use std::{collections::BTreeMap, sync::Arc};
-use tools::Tools;
+use tools::ToolTable;
 
 /// A connection of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -138,9 +138,9 @@ enum ConnectionState {
 /// The state of a server.
 #[derive(Debug)]
 pub struct ServerState {
-    settings: Settings,
-    jobs: BTreeMap<Nspace, Job>,
-    tools: Tools,
+    settings: StateSettings,
+    jobs: BTreeMap<Nspace, TrackedJob>,
+    tools: ToolTable,
     peers: BTreeMap<PeerId, ConnectedPeer>,
     modex: Modex,
     fences: Fences,
@@ -161,7 +161,7 @@ pub struct ServerState {
 
 impl ServerState {
     /// A server without jobs.
-    pub fn new(settings: Settings) -> ServerState {
+    pub fn new(settings: StateSettings) -> ServerState {
         let limits = RetentionLimits {
             ring: settings.event_cache,
             ring_bytes: settings.event_cache_bytes,
@@ -185,7 +185,7 @@ impl ServerState {
             declared: Declared::default(),
             settings,
             jobs: BTreeMap::new(),
-            tools: Tools::default(),
+            tools: ToolTable::default(),
             peers: BTreeMap::new(),
             gate: Gate::default(),
             demand: HostRegistrations::default(),
@@ -207,7 +207,7 @@ impl ServerState {
                 owner: spec.identity,
             },
         );
-        self.jobs.insert(nspace.clone(), Job::new(spec));
+        self.jobs.insert(nspace.clone(), TrackedJob::new(spec));
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.settled(actions)
     }
@@ -293,7 +293,7 @@ impl ServerState {
 
     /// The jobs and how far their procs are, in the order of their names.
     pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
-        self.jobs.values().map(Job::census)
+        self.jobs.values().map(TrackedJob::census)
     }
 
     /// Counters.
@@ -320,7 +320,7 @@ impl ServerState {
     }
 
     /// Takes a request of a client.
-    pub fn request(&mut self, to: RequestId, request: Request, now: Time) -> Vec<Action> {
+    pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
         let Some(peer) = self.peers.get(&to.peer) else {
             return Vec::new();
         };
@@ -377,7 +377,7 @@ impl ServerState {
             } => self.log(to, source, timestamp, data, directives),
             request => {
                 let request = self.naming_members(&source, request);
-                match named::by(&request, &source) {
+                match request_targets::by(&request, &source) {
                     Some(named) => self.submit(to, source, named, request, now),
                     None => vec![Action::Upcall(Upcall::Request {
                         to,
@@ -402,7 +402,7 @@ impl ServerState {
 
     /// Time has passed: what was held too long is answered with a time-out, losses are told of, and so is who is
     /// silent.
-    pub fn tick(&mut self, now: Time) -> Vec<Action> {
+    pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
         let late = self
             .modex
             .expire(now)
@@ -417,7 +417,7 @@ impl ServerState {
     }
 
     /// When [`Server::tick`] has something to do next.
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<MonotonicTime> {
         let held = [
             self.modex.deadline(),
             self.fences.deadline(),

@@ -1,14 +1,14 @@
 //! Monitoring: procs that want to be watched, and what is told when they show no sign of life.
 use super::{Action, ConnectionState, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
 use crate::{
-    Time,
+    MonotonicTime,
     audience::BY_SERVER,
     monitor::{
         self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
         MonitorId, NewMonitor, SampleUse,
     },
     policy,
-    reach::UserScope,
+    user_scope::UserScope,
 };
 use peal_model::{
     Event, Info, Nspace, Proc, Range, Reply, Request, Status, UserIdentity, Value, code,
@@ -138,7 +138,7 @@ impl ServerState {
 
     /// A client showed at a time that it lives. That may be told late, but before a [`Server::tick`] that looks at its proc's
     /// heartbeats ([`Server::beats_due`]), and at once if that counts as silent ([`Server::is_silent`]).
-    pub fn beat(&mut self, peer: PeerId, at: Time) {
+    pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
         if let Some(peer) = self
             .peers
             .get(&peer)
@@ -149,7 +149,7 @@ impl ServerState {
     }
 
     /// Whose heartbeats [`Server::tick`] looks at if this is the time; some perhaps twice.
-    pub fn beats_due(&self, now: Time) -> impl Iterator<Item = &Proc> {
+    pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
         self.monitors.beats_due(now)
     }
 
@@ -218,7 +218,7 @@ impl ServerState {
     }
 
     /// What the time brings.
-    pub(super) fn watch_over(&mut self, now: Time) -> Vec<Action> {
+    pub(super) fn watch_over(&mut self, now: MonotonicTime) -> Vec<Action> {
         let due = self.monitors.tick(now);
         due.into_iter().flat_map(|due| self.is_due(due)).collect()
     }

@@ -2,7 +2,7 @@
 use super::{Action, ServerState};
 use crate::{
     psets::{Pset, PsetError},
-    reach::UserScope,
+    user_scope::UserScope,
 };
 use peal_model::{
     Event, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, UserIdentity, Value,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Limits and times; all of them settings.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct StateSettings {
     /// The server's number among those of its fabric.
     pub id: ServerId,
     /// The node's name.
@@ -80,9 +80,9 @@ pub struct Settings {
     pub max_monitored_files: usize,
 }
 
-impl Default for Settings {
+impl Default for StateSettings {
     fn default() -> Self {
-        Settings {
+        StateSettings {
             id: ServerId::default(),
             hostname: "localhost".to_owned(),
             groups: group::GroupSettings::default(),

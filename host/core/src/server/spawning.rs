@@ -2,7 +2,7 @@
 use super::{
     Action, RequestId, ServerState, Upcall,
     denial::{DenialRecipient, DenialReply},
-    gate::GatedOperation,
+    policy_gate::GatedOperation,
 };
 use peal_model::{App, Application, Hook, Info, PolicyRequest, PolicySubject, Proc, Request, key};
 

@@ -9,7 +9,7 @@ const RESERVED_PART: usize = 8;
 
 /// The tools that are connected.
 #[derive(Debug, Default)]
-pub(super) struct Tools(BTreeMap<Proc, ConnectedTool>);
+pub(super) struct ToolTable(BTreeMap<Proc, ConnectedTool>);
 
 #[derive(Debug)]
 struct ConnectedTool {
@@ -17,7 +17,7 @@ struct ConnectedTool {
     identity: UserIdentity,
 }
 
-impl Tools {
+impl ToolTable {
     /// As whom a tool runs, by its namespace.
     pub(super) fn identity(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.0
@@ -166,8 +166,8 @@ impl ServerState {
 mod tests {
     use super::*;
     use crate::{
-        Time,
-        server::{Action, AdmissionCheck, RequestId, Settings},
+        MonotonicTime,
+        server::{Action, AdmissionCheck, RequestId, StateSettings},
     };
     use peal_model::{
         Commit, ConnectionKind, JobEntry, KeyName, Kval, PeerInfo, Rank, Reply, Request, Scope,
@@ -193,9 +193,9 @@ mod tests {
 
     /// A server with a job of two procs; at most three tools.
     fn server() -> ServerState {
-        let mut server = ServerState::new(Settings {
+        let mut server = ServerState::new(StateSettings {
             max_tools: 3,
-            ..Settings::default()
+            ..StateSettings::default()
         });
         let UserIdentity { uid, gid } = OWNER;
         server.add_job(JobSpec::new(
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn ask(server: &mut ServerState, peer: PeerId, request: Request) -> Reply {
-        let actions = server.request(RequestId { peer, tag: 1 }, request, Time(0));
+        let actions = server.request(RequestId { peer, tag: 1 }, request, MonotonicTime(0));
         let [Action::Reply { reply, .. }, ..] = actions.as_slice() else {
             panic!("{actions:?}")
         };
@@ -260,7 +260,7 @@ mod tests {
             code::PMIX_SUCCESS
         );
         server.admit_tool(&tool, OWNER).unwrap();
-        assert_eq!(server.disconnected(peer, Time(0)), []);
+        assert_eq!(server.disconnected(peer, MonotonicTime(0)), []);
         assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
     }
 
@@ -281,7 +281,7 @@ mod tests {
         );
         assert_eq!(server.identity(&proc("next", 0)), Some(OWNER));
         server.admit(&proc("next", 0), OWNER).unwrap();
-        assert_eq!(server.disconnected(peer, Time(0)), []);
+        assert_eq!(server.disconnected(peer, MonotonicTime(0)), []);
         assert_eq!(
             server.life(&proc("next", 0)),
             Some(crate::job::ProcPhase::Connected(1))
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
         assert!(server.modex.has(&tool, None));
         assert_eq!(
-            server.disconnected(peer, Time(0)),
+            server.disconnected(peer, MonotonicTime(0)),
             [Action::Upcall(Upcall::ToolLeft(tool.clone()))]
         );
         assert!(!server.modex.has(&tool, None));

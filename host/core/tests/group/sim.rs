@@ -1,7 +1,7 @@
 //! Servers with their groups in one thread: links that keep the order of messages, deaths, and a clock that goes on when nothing moves.
 use super::random::Random;
 use peal_core::{
-    Time,
+    MonotonicTime,
     group::{
         AnnouncedGroup, ConstructRequest, DecisionSeq, FailureResponse, GroupAction, GroupCall,
         GroupCallResult, GroupKey, GroupMessage, GroupName, GroupRefusal, GroupSettings, Groups,
@@ -156,11 +156,15 @@ impl Sim {
         sim
     }
 
-    fn step(&mut self, at: ServerId, what: impl FnOnce(&mut Groups, Time) -> Vec<GroupAction>) {
+    fn step(
+        &mut self,
+        at: ServerId,
+        what: impl FnOnce(&mut Groups, MonotonicTime) -> Vec<GroupAction>,
+    ) {
         let Some(groups) = self.servers.get_mut(&at) else {
             return;
         };
-        let steps = what(groups, Time(self.now));
+        let steps = what(groups, MonotonicTime(self.now));
         for step in steps {
             match step {
                 GroupAction::Send { to, message } => {

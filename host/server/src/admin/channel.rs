@@ -1,7 +1,7 @@
 //! The admin channel's connections: who calls, one request, its replies. Bounded in number, size and time.
 use super::{
-    access::{Access, Caller},
-    desk::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
+    access::{AdminAccess, Caller},
+    dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
     protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REQUEST, PROTOCOL, ServerPhase},
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
@@ -50,7 +50,7 @@ impl AdminChannel {
     ) -> Result<(AdminChannel, mpsc::Receiver<ProcessCommand>), SocketError> {
         let socket = claim.listen(parts.group.as_ref())?;
         let (send, orders) = mpsc::channel(ORDERS);
-        let access = Access::new(parts.group.clone());
+        let access = AdminAccess::new(parts.group.clone());
         let desk = Arc::new(AdminDispatcher::new(parts, send));
         let listener = tokio::spawn(listen(socket, desk.clone(), Arc::new(access)));
         Ok((AdminChannel { desk, listener }, orders))
@@ -74,7 +74,7 @@ impl AdminChannel {
     }
 }
 
-async fn listen(socket: AdminSocket, desk: Arc<AdminDispatcher>, access: Arc<Access>) {
+async fn listen(socket: AdminSocket, desk: Arc<AdminDispatcher>, access: Arc<AdminAccess>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = desk.phase.subscribe();
@@ -117,7 +117,7 @@ async fn serve(
     stream: UnixStream,
     seat: OwnedSemaphorePermit,
     desk: &AdminDispatcher,
-    access: Arc<Access>,
+    access: Arc<AdminAccess>,
     refusals: &TraceRateLimit,
 ) {
     let caller = match stream.peer_cred() {
@@ -173,9 +173,9 @@ async fn serve(
         AfterReply::Events(watcher) => {
             let followed = tokio::select! {
                 followed = follow(*watcher, &mut writer, &mut phase) => followed,
-                () = gone(&mut reader) => Followed::NotToTheEnd,
+                () = gone(&mut reader) => WatchEnd::NotToTheEnd,
             };
-            if let Followed::NotToTheEnd = followed {
+            if let WatchEnd::NotToTheEnd = followed {
                 return;
             }
         }
@@ -184,7 +184,7 @@ async fn serve(
 }
 
 /// How far a watcher could be told of events.
-enum Followed {
+enum WatchEnd {
     /// To the end of the server.
     ToTheEnd,
     /// Until he had gone, or did not read what he was told last.
@@ -197,7 +197,7 @@ async fn follow(
     mut watcher: Watcher,
     writer: &mut (impl AsyncWriteExt + Unpin),
     phase: &mut watch::Receiver<ServerPhase>,
-) -> Followed {
+) -> WatchEnd {
     loop {
         let batch = tokio::select! {
             // All that has happened before the end comes before it.
@@ -206,7 +206,7 @@ async fn follow(
             () = ended(phase) => None,
         };
         let Some(batch) = batch else {
-            return Followed::ToTheEnd;
+            return WatchEnd::ToTheEnd;
         };
         let lines = watcher.lines(batch).await;
         let mut patience = phase.clone();
@@ -216,9 +216,9 @@ async fn follow(
         };
         tokio::select! {
             written = writer.write_all(&lines) => if written.is_err() {
-                return Followed::NotToTheEnd;
+                return WatchEnd::NotToTheEnd;
             },
-            () = patience => return Followed::NotToTheEnd,
+            () = patience => return WatchEnd::NotToTheEnd,
         }
     }
 }

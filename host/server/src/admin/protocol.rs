@@ -5,7 +5,7 @@
 use super::{
     chain::Chain,
     modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
-    seen::WatchedEvent,
+    watched_event::WatchedEvent,
 };
 use crate::metrics::Snapshot;
 use peal_model::counted;

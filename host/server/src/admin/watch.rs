@@ -2,7 +2,7 @@
 //! and holds nobody up.
 use super::{
     protocol::{AdminReply, MAX_REPLY},
-    seen::WatchedEvent,
+    watched_event::WatchedEvent,
 };
 use crate::notice::{Listener, ListenerItem, Notice, Notices};
 use peal_model::Status;

@@ -1,7 +1,8 @@
 //! The chains of a set of modules, before a server runs them.
 use super::{
-    ChainView, HostedHandler, change,
-    seats::{ChainModule, ChainModules},
+    ChainView, HostedHandler,
+    chain_modules::{ChainModule, ChainModules},
+    change,
 };
 use peal_core::{
     owner::Owner,

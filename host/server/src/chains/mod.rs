@@ -4,25 +4,25 @@
 //! owner that cannot keep up misses events, which are counted and traced; it never holds up the others. A whole chain
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
-mod alone;
+mod chain_modules;
 mod change;
 mod hosted;
 mod queue;
-mod seats;
+mod standalone;
 mod view;
 mod worker;
 
-pub use alone::{ChainCompletion, StandaloneChain};
 pub use hosted::HostedChains;
+pub use standalone::{ChainCompletion, StandaloneChain};
 pub use view::{ChainView, RegisteredHandler};
 
 use crate::{
+    handler_requests::HandlerRequest,
     metrics::Metrics,
     notice::{ChainResults, Notice, Notices, ReachedJobs, Wished},
     shadow::Shadows,
-    wanted::HandlerRequest,
 };
-use peal_core::{owner::Owner, reach::UserScope, server::EventBudget};
+use peal_core::{owner::Owner, server::EventBudget, user_scope::UserScope};
 use peal_model::{Event, Nspace, UserIdentity};
 use peal_sandbox::{GuestPool, Module};
 use queue::Route;
@@ -37,7 +37,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
 };
-use worker::Worker;
+use worker::ChainWorker;
 
 /// What is registered: a module, and by which tag it knows this registration of its own.
 #[derive(Clone, Debug)]
@@ -134,7 +134,7 @@ impl EventInFlight {
 }
 
 /// What the workers and the server share.
-struct Shared {
+struct SharedChain {
     notices: Notices,
     metrics: Arc<Metrics>,
     shadows: Shadows,
@@ -146,7 +146,7 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-impl Shared {
+impl SharedChain {
     /// The last chain is behind an event.
     fn passed(&self, passing: EventInFlight) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
@@ -182,7 +182,7 @@ pub(crate) struct Chains {
     pools: GuestPools,
     wanted: mpsc::Sender<HandlerRequest>,
     settings: ChainSettings,
-    shared: Arc<Shared>,
+    shared: Arc<SharedChain>,
     view: ChainView,
 }
 
@@ -202,7 +202,7 @@ impl Chains {
             AtomicU64::new(0),
             AtomicBool::new(false),
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedChain {
             notices,
             metrics,
             shadows,
@@ -245,7 +245,7 @@ impl Chains {
             } else {
                 &self.pools.tenants
             };
-            let worker = Worker::new(
+            let worker = ChainWorker::new(
                 owner.clone(),
                 pool.clone(),
                 self.wanted.clone(),

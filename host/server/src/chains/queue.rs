@@ -1,6 +1,6 @@
 //! The way of an event from owner to owner, through queues that are bounded in number and in bytes. Owners come and go while
 //! events are on their way.
-use super::{ChainSettings, EventInFlight, Shared, seats::ChainModule};
+use super::{ChainSettings, EventInFlight, SharedChain, chain_modules::ChainModule};
 use peal_core::owner::Owner;
 use std::{
     collections::BTreeMap,
@@ -80,7 +80,12 @@ impl Route {
     }
 
     /// Hands an event to the first owner, or to the first one after another, that has room for it. One that has none misses it.
-    pub(super) fn pass(&self, after: Option<&Owner>, mut passing: EventInFlight, shared: &Shared) {
+    pub(super) fn pass(
+        &self,
+        after: Option<&Owner>,
+        mut passing: EventInFlight,
+        shared: &SharedChain,
+    ) {
         let stops = self.read();
         for (owner, stop) in stops.range((
             after.map_or(Bound::Unbounded, Bound::Excluded),

@@ -1,6 +1,6 @@
 //! What is registered in the hosted chains, for whoever asks: each worker publishes its registrations whenever they change, so
 //! that nobody who looks at them holds up an event.
-use super::seats::ChainModules;
+use super::chain_modules::ChainModules;
 use peal_core::{
     owner::Owner,
     registration::{Registration, RegistrationId},

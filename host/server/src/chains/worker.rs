@@ -1,15 +1,16 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    ChainEvent, ChainView, EventInFlight, HostedHandler, Shared, TerminationReply, change,
+    ChainEvent, ChainView, EventInFlight, HostedHandler, SharedChain, TerminationReply,
+    chain_modules::{ChainModule, ChainModules, RegistrationConflict},
+    change,
     queue::{ChainQueue, ChainWork, Route},
-    seats::{ChainModule, ChainModules, RegistrationConflict},
 };
 use crate::{
     guest_thread::on_guest_thread,
     handle::Raised,
+    handler_requests::HandlerRequest,
     metrics::{RoleMeters, Stopwatch},
     notice::{ChainResults, Wished},
-    wanted::HandlerRequest,
 };
 use peal_core::{
     chain::{ChainEnd, ChainRun, HandlerOutcome, NextHandler, PendingHandler},
@@ -25,30 +26,30 @@ use peal_sandbox::{
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
 
-pub(super) struct Worker {
+pub(super) struct ChainWorker {
     owner: Owner,
     seated: ChainModules,
     meters: Arc<RoleMeters>,
     pool: Arc<GuestPool>,
     wanted: mpsc::Sender<HandlerRequest>,
     route: Route,
-    shared: Arc<Shared>,
+    shared: Arc<SharedChain>,
     view: ChainView,
 }
 
-impl Worker {
+impl ChainWorker {
     pub(super) fn new(
         owner: Owner,
         pool: Arc<GuestPool>,
         wanted: mpsc::Sender<HandlerRequest>,
         route: Route,
-        shared: Arc<Shared>,
+        shared: Arc<SharedChain>,
         view: ChainView,
-    ) -> Worker {
+    ) -> ChainWorker {
         let meters = shared
             .metrics
             .modules(&owner, Role::EventHandler.name(), std::iter::empty());
-        Worker {
+        ChainWorker {
             owner,
             seated: ChainModules::default(),
             meters,
@@ -261,7 +262,7 @@ impl Worker {
     }
 }
 
-struct Walked {
+struct ChainRunEnd {
     finished: Arc<ChainEnd>,
     raised: Vec<Notification>,
     /// How modules want their registrations changed.
@@ -279,8 +280,8 @@ fn walk(
     mut run: ChainRun<HostedHandler>,
     (number, identity): (u64, Option<UserIdentity>),
     meters: &RoleMeters,
-    shared: &Shared,
-) -> Walked {
+    shared: &SharedChain,
+) -> ChainRunEnd {
     let (mut raised, mut changes, mut shadows) = (Vec::new(), Vec::new(), Vec::new());
     let (mut controls, mut reports) = (Vec::new(), Vec::new());
     let mut watch = Stopwatch::start();
@@ -288,7 +289,7 @@ fn walk(
         let call = match run.advance() {
             NextHandler::Call(call) => call,
             NextHandler::Done(finished) => {
-                return Walked {
+                return ChainRunEnd {
                     finished: Arc::new(finished),
                     raised,
                     changes,

@@ -8,17 +8,17 @@ mod worker;
 mod writing;
 
 use crate::{
-    fabric::{ServerId, ServerTransport},
+    fair_semaphore::FairSemaphore,
     handle::ServerHandle,
-    host::HostEnvironment,
+    host_environment::HostEnvironment,
     metrics::{Metrics, RoleMeters},
-    turns::FairSemaphore,
+    transport::{ServerId, ServerTransport},
 };
-use backlog::{Backlog, RefusedRequest};
+use backlog::{ChannelBacklog, RefusedRequest};
 use peal_core::{
     log::{
         AvailableChannels, LogArrival, LogOrigin, LogRun, LogSettings,
-        book::{DuplicateFilter, DuplicateKey},
+        duplicates::{DuplicateFilter, DuplicateKey},
         queue::QueueLimits,
     },
     order::Registrations,
@@ -38,7 +38,7 @@ use tokio::{
     sync::{Semaphore, oneshot, watch},
     task::JoinHandle,
 };
-use worker::Worker;
+use worker::ChannelWorker;
 use writing::{ChannelWriter, LogResult};
 
 /// Limits, times and order of log channels; all of them settings.
@@ -268,7 +268,7 @@ impl ChannelModules {
 /// The running channels.
 pub(crate) struct Channels {
     writers: watch::Sender<Arc<ChannelModules>>,
-    backlog: Arc<Backlog>,
+    backlog: Arc<ChannelBacklog>,
     worker: JoinHandle<()>,
     writer: Arc<ChannelWriter>,
 }
@@ -285,7 +285,7 @@ impl Channels {
         metrics: &Arc<Metrics>,
     ) -> Channels {
         let (writers, seated) = watch::channel(ChannelModules::new(&hosted, metrics));
-        let backlog = Backlog::new(settings.queue);
+        let backlog = ChannelBacklog::new(settings.queue);
         let book = DuplicateFilter::new(settings.log.aggregation);
         let writer = Arc::new(ChannelWriter {
             writers: seated,
@@ -297,7 +297,7 @@ impl Channels {
             turns: FairSemaphore::new(Semaphore::MAX_PERMITS, 1),
         });
         let started = Instant::now();
-        let worker = Worker {
+        let worker = ChannelWorker {
             backlog: backlog.clone(),
             writer: writer.clone(),
             handle: handle.clone(),

@@ -1,13 +1,13 @@
 //! The worker that has log requests written as they may begin, unless the like of them was logged lately.
 use super::{
     LogAnswer, LogRequester, Logging, Subject,
-    backlog::{Backlog, NextRequest, RequestPlace},
+    backlog::{ChannelBacklog, NextRequest, RequestPlace},
     writing::{ChannelWriter, LogResult},
 };
 use crate::{deadline::until, guest_thread::on_guest_thread, handle::ServerHandle};
 use peal_core::{
-    Time,
-    log::book::{DuplicateFilter, DuplicateKey, DuplicateSummary},
+    MonotonicTime,
+    log::duplicates::{DuplicateFilter, DuplicateKey, DuplicateSummary},
 };
 use peal_model::LogRequest;
 use std::{
@@ -16,8 +16,8 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-pub(super) struct Worker {
-    pub(super) backlog: Arc<Backlog>,
+pub(super) struct ChannelWorker {
+    pub(super) backlog: Arc<ChannelBacklog>,
     pub(super) writer: Arc<ChannelWriter>,
     pub(super) handle: ServerHandle,
     /// What was logged lately.
@@ -37,7 +37,7 @@ struct Written {
 /// How many requests begin before others have their turn at the runtime.
 const AT_ONCE: usize = 32;
 
-impl Worker {
+impl ChannelWorker {
     pub(super) async fn run(mut self) {
         let mut under_way = JoinSet::new();
         loop {
@@ -86,8 +86,8 @@ impl Worker {
         }
     }
 
-    fn now(&self) -> Time {
-        Time::default() + self.started.elapsed()
+    fn now(&self) -> MonotonicTime {
+        MonotonicTime::default() + self.started.elapsed()
     }
 
     /// Begins with those that may, but not too many, and returns what is next.

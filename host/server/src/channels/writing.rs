@@ -1,11 +1,11 @@
 //! The way of one request through its channels.
 use super::{ChannelModules, ChannelSettings};
 use crate::{
-    fabric::{ServerId, ServerTransport},
+    fair_semaphore::FairSemaphore,
     guest_thread::on_guest_thread,
-    host::HostEnvironment,
+    host_environment::HostEnvironment,
     metrics::{Metrics, Stopwatch},
-    turns::FairSemaphore,
+    transport::{ServerId, ServerTransport},
 };
 use peal_core::log::{
     self, LogArrival, LogDestination, LogOrigin, LogRun, Logged, Malformed, NextChannel,

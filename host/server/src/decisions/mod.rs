@@ -31,7 +31,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
-use worker::Worker;
+use worker::PolicyWorker;
 
 /// The least time between two lines on denials.
 const BETWEEN_DENIALS: Duration = Duration::from_millis(100);
@@ -197,7 +197,7 @@ impl Decisions {
                 self.audit.clone(),
             );
             self.workers.spawn(
-                Worker {
+                PolicyWorker {
                     panel: seated,
                     pool,
                     handle,

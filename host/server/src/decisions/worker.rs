@@ -18,7 +18,7 @@ use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::{mpsc, watch};
 
-pub(super) struct Worker {
+pub(super) struct PolicyWorker {
     pub(super) panel: watch::Receiver<Arc<HookPolicies>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) handle: ServerHandle,
@@ -27,7 +27,7 @@ pub(super) struct Worker {
     pub(super) audit: Option<AuditTrail>,
 }
 
-impl Worker {
+impl PolicyWorker {
     pub(super) async fn run(self, mut asked: mpsc::Receiver<DecisionRequest>) {
         while let Some(DecisionRequest {
             id,
@@ -119,16 +119,16 @@ fn conclude(
 }
 
 /// What came of a request.
-struct Walked {
+struct PolicyRunEnd {
     verdict: Verdict,
     /// Those that looked on, where they stand.
     shadows: Vec<PolicyFork>,
 }
 
-impl Walked {
+impl PolicyRunEnd {
     /// Has those that looked on say what they would have said.
     fn shown(self, shadows: &Shadows) -> Verdict {
-        let Walked {
+        let PolicyRunEnd {
             verdict,
             shadows: forks,
         } = self;
@@ -156,13 +156,15 @@ fn walk(
     mut run: PolicyRun<HostedPolicy>,
     metrics: &Metrics,
     meters: &RoleMeters,
-) -> Walked {
+) -> PolicyRunEnd {
     let mut shadows: Vec<PolicyFork> = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
         let pending = match run.advance() {
             NextPolicy::Ask(pending) => pending,
-            NextPolicy::Done(ConcludedRun { verdict, .. }) => return Walked { verdict, shadows },
+            NextPolicy::Done(ConcludedRun { verdict, .. }) => {
+                return PolicyRunEnd { verdict, shadows };
+            }
         };
         if pending.policy().mode == Mode::Shadow {
             shadows.push(PolicyFork {

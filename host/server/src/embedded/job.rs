@@ -1,24 +1,24 @@
 //! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
 use super::{
     JobCommand,
-    cell::JobCgroup,
+    cgroup::JobCgroup,
     cleanup::Cleanups,
     control::RankControl,
-    controlling::Deed,
-    end::{JobExit, ProcExit, intention},
-    ending::{ScanResult, Terminations},
+    exit::{JobExit, ProcExit, intention},
     input::Inputs,
-    kin::JobRegistry,
-    launch::{JobRequest, LaunchError},
+    job_control::Deed,
+    job_registry::JobRegistry,
+    job_request::{JobRequest, LaunchError},
     output::Writers,
+    output_sink::Outputs,
+    proc_start::{self, StartedProcess},
+    process_tree::{Tree, Trees},
     pulls::Pulls,
     query::JobTable,
+    reaper::{self, ChildReaper},
     reporting::Reported,
     running::Children,
-    sink::Outputs,
-    starting::{self, Started},
-    stray::{self, ChildReaper},
-    tree::{Tree, Trees},
+    termination::{ScanResult, Terminations},
 };
 use crate::{
     handle::ServerHandle,
@@ -80,7 +80,7 @@ pub(crate) struct RunningJobTask {
     pub(super) trees: Trees,
     pub(super) cell: Option<Arc<JobCgroup>>,
     /// Those that are to be put into their control groups.
-    pub(super) started: Vec<Started>,
+    pub(super) started: Vec<StartedProcess>,
     pub(super) waits: JoinSet<(Rank, ProcExit)>,
     pub(super) output: JoinSet<()>,
     /// Who writes to their inputs; given up with the job.
@@ -141,7 +141,7 @@ impl RunningJobTask {
         };
         RunningJobTask {
             server,
-            cell: starting::kept(&request),
+            cell: proc_start::kept(&request),
             spec: request.spec(identity),
             request,
             family,
@@ -474,7 +474,7 @@ impl RunningJobTask {
     pub(super) fn signal_all(&self, signal: Signal) {
         self.running
             .values()
-            .for_each(|leader| stray::signal_group(*leader, signal));
+            .for_each(|leader| reaper::signal_group(*leader, signal));
     }
 
     pub(super) fn proc(&self, rank: Rank) -> Proc {

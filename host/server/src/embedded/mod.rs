@@ -2,70 +2,70 @@
 //! abnormal ends as events, and ends the job as configured.
 
 mod backlog;
-pub(crate) mod cell;
+pub(crate) mod cgroup;
 mod cleanup;
-mod clearing;
 mod control;
-mod controlling;
-mod end;
-mod ending;
 mod environment;
+mod exit;
 mod input;
 mod job;
-mod kin;
-mod launch;
-mod launching;
+mod job_control;
+mod job_listing;
+mod job_registry;
+mod job_request;
+mod job_teardown;
+mod launcher;
 mod lines;
-mod listed;
 mod log_text;
 mod memory;
 mod output;
+mod output_sink;
+mod proc_start;
 mod process;
+mod process_tree;
 mod publishing;
 mod pulls;
 mod query;
+mod reaper;
 mod registered;
 mod reporting;
 mod running;
-mod sink;
 mod spawn;
-mod starting;
-mod stray;
 mod supported;
-mod tree;
-mod used;
+mod termination;
+mod usage_query;
 
 pub use cleanup::CleanupSettings;
-pub use end::{JobExit, ProcExit};
-pub use environment::{Setting, environment};
+pub use environment::{EnvironmentSetting, environment};
+pub use exit::{JobExit, ProcExit};
 pub use input::Inputs;
-pub use launch::{
+pub use job_request::{
     AppRequest, ControlGroups, JobOptions, JobRequest, LaunchError, OnAbort, RestartOf, StdinTarget,
 };
 pub use lines::Tagging;
 pub use output::{JobOutput, OutputFiles};
+pub use output_sink::Stream;
 pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
-pub use sink::Stream;
 
 use self::{
     cleanup::{Cleanups, Registered},
     control::RankControl,
-    kin::JobRegistry,
+    job_registry::JobRegistry,
+    output_sink::{JobSink, Outputs},
     publishing::Publishing,
     pulls::Pulls,
     query::JobTable,
-    sink::{JobSink, Outputs},
-    stray::ChildReaper,
+    reaper::ChildReaper,
 };
 use crate::{
     handle::ServerHandle,
-    host::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture},
+    host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture},
     notice::Notices,
 };
 use peal_core::{
     job::{JobSpec, ProcPhase},
-    job_control::{self, Cleanup, JobAction, JobControl},
+    job_control::{Cleanup, JobAction, JobControl, NotDone},
     owner::Owner,
     published::{self, DataRequester},
     supported::Supported,
@@ -477,7 +477,7 @@ impl HostEnvironment for EmbeddedHostEnvironment {
         &self,
         _requester: Option<Proc>,
         control: JobControl,
-    ) -> UpcallFuture<'_, Vec<job_control::NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         let action = control.action.clone();
         if let JobAction::Signal(number) = action
             && control::signal_of(&action).is_none()

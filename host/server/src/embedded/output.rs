@@ -1,9 +1,9 @@
 //! Where what procs write goes: to the output of `peal` itself, whole lines at a time, and into files.
 use super::{
-    launch::LaunchError,
-    lines::{End, LONGEST_LINE, Lines, Tagger, Tagging},
+    job_request::LaunchError,
+    lines::{End, LONGEST_LINE, LineSplitter, Tagger, Tagging},
+    output_sink::{Display, Outputs, Stream, StreamCopies},
     pulls::Pulled,
-    sink::{Display, Outputs, Stream, StreamCopies},
 };
 use peal_model::{IofChannel, Proc, Rank};
 use std::{
@@ -212,7 +212,7 @@ async fn copy<W: AsyncWrite + Unpin>(
     mut to: Box<Outlet<W>>,
     mut writers: watch::Receiver<Writers>,
 ) {
-    let (mut lines, mut room) = (Lines::default(), LEAST_READ);
+    let (mut lines, mut room) = (LineSplitter::default(), LEAST_READ);
     loop {
         lines.waiting.reserve(room);
         let read = tokio::select! {

@@ -20,7 +20,7 @@ pub(crate) struct Id {
 
 /// What the system says of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Process {
+pub(crate) struct RunningProcess {
     pub(crate) id: Id,
     pub(crate) parent: u32,
     pub(crate) group: u32,
@@ -39,21 +39,21 @@ enum RunState {
     Ended,
 }
 
-impl Process {
+impl RunningProcess {
     /// All that there are.
-    pub(crate) fn all() -> Vec<Process> {
+    pub(crate) fn all() -> Vec<RunningProcess> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter_map(Process::of).collect()
+        pids.filter_map(RunningProcess::of).collect()
     }
 
     /// The one of that number, if there is one.
-    pub(crate) fn of(pid: u32) -> Option<Process> {
-        Process::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    pub(crate) fn of(pid: u32) -> Option<RunningProcess> {
+        RunningProcess::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Reads `/proc/PID/stat`. Its second field is a name in parentheses, which may hold anything, parentheses too.
-    fn read(stat: &str) -> Option<Process> {
+    fn read(stat: &str) -> Option<RunningProcess> {
         let (pid, rest) = stat.split_once(" (")?;
         let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
@@ -67,7 +67,7 @@ impl Process {
             pid: pid.parse().ok()?,
             began: fields.get(19)?.parse().ok()?,
         };
-        Some(Process {
+        Some(RunningProcess {
             id,
             parent: number(1)?,
             group: number(2)?,
@@ -83,7 +83,7 @@ impl Process {
 
     /// Whether it has not ended by now.
     pub(crate) fn is_there(&self) -> bool {
-        Process::of(self.id.pid).is_some_and(|now| now.id == self.id && now.lives())
+        RunningProcess::of(self.id.pid).is_some_and(|now| now.id == self.id && now.lives())
     }
 
     /// Whether it is stopped, with all of its threads.
@@ -92,8 +92,9 @@ impl Process {
             .into_iter()
             .flatten()
             .flatten();
-        let of_thread =
-            |path: std::path::PathBuf| Process::read(&fs::read_to_string(path.join("stat")).ok()?);
+        let of_thread = |path: std::path::PathBuf| {
+            RunningProcess::read(&fs::read_to_string(path.join("stat")).ok()?)
+        };
         let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
         self.state == RunState::Stopped && threads.all(|thread| thread.state != RunState::Lives)
     }
@@ -104,7 +105,7 @@ impl Process {
             return Ok(());
         };
         let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|process| {
-            match Process::of(self.id.pid) {
+            match RunningProcess::of(self.id.pid) {
                 // From here on the number cannot become another's unseen.
                 Some(found) if found.id == self.id => pidfd_send_signal(process, signal),
                 _ => Ok(()),
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_name_forges_nothing_and_who_has_threads_left_has_not_ended() {
-        let process = Process::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
+        let process = RunningProcess::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
         assert_eq!(
             (
                 process.id.pid,
@@ -165,12 +166,16 @@ mod tests {
             (42, 7, 40, 41)
         );
         assert_eq!((process.id.began, process.state), (987, RunState::Lives));
-        let state = |letter, threads| Process::read(&stat("x", letter, threads)).unwrap().state;
+        let state = |letter, threads| {
+            RunningProcess::read(&stat("x", letter, threads))
+                .unwrap()
+                .state
+        };
         assert_eq!(
             [state("Z", 1), state("Z", 3), state("T", 1)],
             [RunState::Ended, RunState::Lives, RunState::Stopped]
         );
-        assert_eq!(Process::read("42 (x"), None);
+        assert_eq!(RunningProcess::read("42 (x"), None);
     }
 
     #[test]
@@ -179,8 +184,8 @@ mod tests {
             .arg("1000")
             .spawn()
             .unwrap();
-        let process = Process::of(child.id()).unwrap();
-        let earlier = Process {
+        let process = RunningProcess::of(child.id()).unwrap();
+        let earlier = RunningProcess {
             id: Id {
                 began: process.id.began - 1,
                 ..process.id
@@ -189,7 +194,7 @@ mod tests {
         };
         earlier.signal(Signal::KILL).unwrap();
         assert!(
-            Process::of(child.id()).unwrap().lives(),
+            RunningProcess::of(child.id()).unwrap().lives(),
             "it has the number of one that was there before"
         );
         process.signal(Signal::KILL).unwrap();

@@ -1,5 +1,5 @@
 //! What procs publish and look up in the embedded host: the state machine, and those who wait for it to answer.
-use crate::host::UpcallFuture;
+use crate::host_environment::UpcallFuture;
 use peal_core::published::{
     DataRequester, FinishedLookup, LookupResult, PublishLimits, Published, WaitId,
 };

@@ -1,5 +1,5 @@
 //! Who wants the output of procs (`PMIx_IOF_pull`), and its way to them.
-use super::{EmbeddedHostEnvironment, backlog::Backlog};
+use super::{EmbeddedHostEnvironment, backlog::OutputBacklog};
 use crate::handle::ServerHandle;
 use peal_model::{
     Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key,
@@ -80,7 +80,7 @@ impl Pull {
 struct Inner {
     pulls: BTreeMap<u64, Pull>,
     last: u64,
-    backlog: Backlog,
+    backlog: OutputBacklog,
 }
 
 impl Inner {

@@ -1,13 +1,13 @@
 //! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
 use super::{
     JobCommand,
-    launch::JobRequest,
-    listed::{JobListing, Origin},
+    job_listing::{JobListing, JobOrigin},
+    job_request::JobRequest,
     memory,
     process::Id,
+    reaper::ChildReaper,
     registered::RegisteredProcs,
-    stray::ChildReaper,
-    used,
+    usage_query,
 };
 use crate::usage::{self, Fields};
 use peal_core::{job::JobSpec, owner::Owner};
@@ -37,7 +37,7 @@ impl JobTable {
             gid: getegid().as_raw(),
         };
         let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
-        let origin = Origin::Launched {
+        let origin = JobOrigin::Launched {
             apps: request.apps.clone(),
             commands,
         };
@@ -50,7 +50,7 @@ impl JobTable {
     /// Lists a job that somebody else starts, until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
         let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
-        let origin = Origin::Adopted(RegisteredProcs::default());
+        let origin = JobOrigin::Adopted(RegisteredProcs::default());
         let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
         self.jobs().insert(nspace, Arc::new(listed));
     }
@@ -136,9 +136,9 @@ impl JobTable {
                 },
             };
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-                if used::is_asked(asked) {
+                if usage_query::is_asked(asked) {
                     let running = named.map(|job| job.running(family)).unwrap_or_default();
-                    found.extend(used::about(asked, &query.qualifiers, &running)?);
+                    found.extend(usage_query::about(asked, &query.qualifiers, &running)?);
                 } else if asked == key::PMIX_QUERY_MEMORY_USAGE.0 {
                     let all = named.map_or(&jobs[..], std::slice::from_ref);
                     let running: Vec<_> = all.iter().flat_map(|job| job.running(family)).collect();

@@ -1,5 +1,5 @@
 //! What whoever starts a job has of it: word of its end, and what its procs read.
-use super::{end::JobExit, input::Inputs};
+use super::{exit::JobExit, input::Inputs};
 use std::sync::Arc;
 use tokio::{signal::unix, task::JoinHandle};
 

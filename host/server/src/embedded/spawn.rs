@@ -1,8 +1,8 @@
 //! From what a proc wants spawned (`PMIx_Spawn`) to a job to be started.
 use super::{
-    end::{JobExit, ProcExit},
-    environment::Setting,
-    launch::{AppRequest, JobRequest, LaunchError, StdinTarget, app_of},
+    environment::EnvironmentSetting,
+    exit::{JobExit, ProcExit},
+    job_request::{AppRequest, JobRequest, LaunchError, StdinTarget, app_of},
     lines::Tagging,
     output::{JobOutput, OutputFiles},
     reporting::{Reported, Reporting},
@@ -180,25 +180,25 @@ fn os(text: &Text) -> OsString {
     OsStr::from_bytes(text.as_bytes()).to_owned()
 }
 
-fn assignment(line: &[u8]) -> Option<Setting> {
+fn assignment(line: &[u8]) -> Option<EnvironmentSetting> {
     let at = line.iter().position(|byte| *byte == b'=')?;
     let (name, value) = line.split_at_checked(at)?;
     let value = value.get(1..)?;
     (!name.is_empty()).then(|| {
-        Setting::Set(
+        EnvironmentSetting::Set(
             OsStr::from_bytes(name).into(),
             OsStr::from_bytes(value).into(),
         )
     })
 }
 
-fn setting(info: &Info) -> Option<Setting> {
+fn setting(info: &Info) -> Option<EnvironmentSetting> {
     if info.key == key::PMIX_UNSET_ENVAR {
         return info
             .value
             .as_str()
             .filter(|name| is_name(name))
-            .map(|name| Setting::Unset(name.into()));
+            .map(|name| EnvironmentSetting::Unset(name.into()));
     }
     let Value::Envar(envar) = &info.value else {
         return None;
@@ -213,13 +213,13 @@ fn setting(info: &Info) -> Option<Setting> {
     let separator = char::from(envar.separator);
     let is = |key: KeyName| info.key == key;
     if is(key::PMIX_SET_ENVAR) {
-        Some(Setting::Set(name, value))
+        Some(EnvironmentSetting::Set(name, value))
     } else if is(key::PMIX_ADD_ENVAR) {
-        Some(Setting::Add(name, value))
+        Some(EnvironmentSetting::Add(name, value))
     } else if is(key::PMIX_PREPEND_ENVAR) {
-        Some(Setting::Prepend(name, value, separator))
+        Some(EnvironmentSetting::Prepend(name, value, separator))
     } else if is(key::PMIX_APPEND_ENVAR) {
-        Some(Setting::Append(name, value, separator))
+        Some(EnvironmentSetting::Append(name, value, separator))
     } else {
         None
     }

@@ -1,7 +1,7 @@
 //! Live claims on procs whose processes the host does not know: the first one is believed, and what descends from its
 //! process are its clones.
 use super::{
-    IdentityMismatch, PeerSocket, ProcessObserver, observer::SearchStart, process::Process,
+    IdentityMismatch, PeerSocket, ProcessObserver, observer::SearchStart, process::ObservedProcess,
     socket::Sockets,
 };
 use peal_model::Proc;
@@ -21,7 +21,7 @@ pub(super) struct Claims(Mutex<HashMap<Claimed, Claimants>>);
 #[derive(Debug, Default)]
 struct Claimants {
     /// Whose descendants the claimants are; looked for only when there is a second one.
-    first: Option<Process>,
+    first: Option<ObservedProcess>,
     live: Vec<PeerSocket>,
 }
 
@@ -74,7 +74,11 @@ impl Claims {
     }
 
     /// Joins nobody; or else says whom there is to be compared with.
-    fn join(&self, claimed: &Claimed, end: PeerSocket) -> Option<(Option<Process>, PeerSocket)> {
+    fn join(
+        &self,
+        claimed: &Claimed,
+        end: PeerSocket,
+    ) -> Option<(Option<ObservedProcess>, PeerSocket)> {
         let mut all = self.all();
         let claimants = all.entry(claimed.clone()).or_default();
         match claimants.live.first() {

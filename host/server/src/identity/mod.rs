@@ -11,10 +11,10 @@ pub use self::observer::{ProcessObserver, observe};
 use self::{claims::Claims, groups::GroupNames, observer::SearchStart, socket::Sockets};
 pub(crate) use self::{
     claims::ProcClaim,
-    process::{Process, user},
+    process::{ObservedProcess, user},
     socket::{PeerLookup, PeerSearch, PeerSocket, unread, untaken},
 };
-use crate::host::{HostEnvironment, ProcessLookup};
+use crate::host_environment::{HostEnvironment, ProcessLookup};
 use peal_model::{Proc, UnixGroup, UserIdentity};
 use std::{io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 use thiserror::Error;

@@ -1,5 +1,5 @@
 //! Who looks which process holds a socket: this process, or one beside it where the kernel lets this one look into no other.
-use super::process::{self, Process};
+use super::process::{self, ObservedProcess};
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -34,14 +34,16 @@ struct SocketQuery {
 
 impl SocketQuery {
     /// The holder that was started first, of those that are found.
-    fn answer(self) -> Option<Process> {
+    fn answer(self) -> Option<ObservedProcess> {
         let SocketQuery { search, inode } = self;
         match search {
-            SearchStart::Below(root) => process::holder_below(root, inode).and_then(Process::of),
+            SearchStart::Below(root) => {
+                process::holder_below(root, inode).and_then(ObservedProcess::of)
+            }
             SearchStart::Of(uid) => process::holders(uid, inode).into_iter().next(),
             SearchStart::Latest(uid) => process::latest_holder(uid, inode),
             SearchStart::In(pid) => process::holds(pid, inode)
-                .then(|| Process::of(pid))
+                .then(|| ObservedProcess::of(pid))
                 .flatten(),
         }
     }
@@ -71,7 +73,7 @@ impl ProcessObserver {
     }
 
     /// The process that holds a socket; none if there is none, or it may not be looked at.
-    pub(super) fn holder(&self, search: SearchStart, inode: u64) -> Option<Process> {
+    pub(super) fn holder(&self, search: SearchStart, inode: u64) -> Option<ObservedProcess> {
         let question = SocketQuery { search, inode };
         let ObserverMode::Beside(line) = &self.0 else {
             return question.answer();
@@ -88,7 +90,10 @@ impl ProcessObserver {
     }
 }
 
-fn ask(line: &mut BufReader<UnixStream>, question: SocketQuery) -> io::Result<Option<Process>> {
+fn ask(
+    line: &mut BufReader<UnixStream>,
+    question: SocketQuery,
+) -> io::Result<Option<ObservedProcess>> {
     write_message(line.get_mut(), &question)?;
     read_message(line)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }

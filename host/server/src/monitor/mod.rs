@@ -4,13 +4,13 @@ mod files;
 pub(crate) use files::MonitoredFiles;
 
 use crate::{
+    fair_semaphore::FairSemaphore,
     handle::{ActorMessage, ServerHandle},
-    host::HostEnvironment,
-    turns::FairSemaphore,
+    host_environment::HostEnvironment,
     usage,
 };
 use peal_core::{
-    monitor::{MonitorId, Usage},
+    monitor::{MonitorId, UsageRequest},
     server::FileLook,
 };
 use peal_model::{UserIdentity, code};
@@ -63,7 +63,12 @@ impl MonitorWorker {
     }
 
     /// Looks up what is used.
-    pub(crate) fn measure(&self, watch: MonitorId, asked: Arc<Usage>, identity: UserIdentity) {
+    pub(crate) fn measure(
+        &self,
+        watch: MonitorId,
+        asked: Arc<UsageRequest>,
+        identity: UserIdentity,
+    ) {
         let (handle, host) = (self.handle.clone(), self.host.clone());
         self.work(identity, move || {
             let found = usage::measure(&asked, identity, &*host);

@@ -1,5 +1,5 @@
 //! The jobs that an event may reach, as its raiser may.
-use peal_core::reach::UserScope;
+use peal_core::user_scope::UserScope;
 use peal_model::{Nspace, Proc, Rank, UserIdentity};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,12 +2,11 @@
 //! changes nothing. They run behind, on a thread of their own that yields to all others; what that thread has no time for is missed
 //! and counted.
 
-mod book;
+mod reports;
 
 use crate::{
     admin::ShadowReport, chains::HostedHandler, decisions::HostedPolicy, metrics::Metrics,
 };
-use book::{ShadowCall, ShadowReports};
 use peal_core::{
     chain::{ChainEnd, PendingHandler},
     owner::Owner,
@@ -15,6 +14,7 @@ use peal_core::{
 };
 use peal_model::{Event, PolicyOutcome, PolicyRequest, PolicySubject, UserIdentity, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
+use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// The shadows of a server.

@@ -3,9 +3,9 @@ mod node;
 mod process;
 mod tree;
 
-use crate::host::{HostEnvironment, ProcessLookup};
+use crate::host_environment::{HostEnvironment, ProcessLookup};
 use peal_core::{
-    monitor::{Usage, UsageOf},
+    monitor::{UsageOf, UsageRequest},
     server::UsageFound,
 };
 use peal_model::{DataArray, Info, Key, KeyName, Proc, UserIdentity, Value, code};
@@ -25,7 +25,7 @@ const LONGEST: u64 = 1 << 20;
 
 /// Looks up what somebody wants to know, as far as it is theirs to know. Blocks.
 pub(crate) fn measure(
-    asked: &Usage,
+    asked: &UsageRequest,
     identity: UserIdentity,
     host: &dyn HostEnvironment,
 ) -> UsageFound {
@@ -201,8 +201,8 @@ mod tests {
         }
     }
 
-    fn asked(of: UsageOf, fields: &[KeyName]) -> Usage {
-        Usage {
+    fn asked(of: UsageOf, fields: &[KeyName]) -> UsageRequest {
+        UsageRequest {
             of,
             fields: fields.iter().map(|key| (*key).into()).collect(),
             nodes: BTreeSet::new(),
@@ -343,7 +343,7 @@ mod tests {
             me(),
             &Nobody
         )));
-        let elsewhere = Usage {
+        let elsewhere = UsageRequest {
             nodes: ["elsewhere".to_owned()].into(),
             ..asked(UsageOf::Node, &[])
         };

@@ -2,7 +2,7 @@
 //! found here, while its requester waits.
 use super::{
     MailSettings, SmtpServer,
-    submit::{MailEnvelope, Target},
+    submit::{MailEnvelope, SubmitTarget},
 };
 use crate::{SinkError, SinkWriteError, queue::QueuedMessage};
 use lettre::{
@@ -115,7 +115,11 @@ impl MailRules {
     }
 
     /// Where it goes: to the sink's own server, whichever that is when it is sent, or to another one.
-    fn target(&self, host: Option<String>, port: Option<u16>) -> Result<Target, SinkWriteError> {
+    fn target(
+        &self,
+        host: Option<String>,
+        port: Option<u16>,
+    ) -> Result<SubmitTarget, SinkWriteError> {
         let own = &self.settings.server;
         let wanted = SmtpServer {
             host: host.unwrap_or_else(|| own.host.clone()),

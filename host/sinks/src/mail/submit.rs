@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Where a mail goes: to this server, or to the sink's own where none is said.
-pub(super) type Target = Option<SmtpServer>;
+pub(super) type SubmitTarget = Option<SmtpServer>;
 
 /// What is to be known to send a mail.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct MailEnvelope {
-    pub(super) target: Target,
+    pub(super) target: SubmitTarget,
     #[serde(with = "as_text")]
     pub(super) sender: Address,
     /// Those who have not got it yet.

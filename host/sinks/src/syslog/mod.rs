@@ -1,6 +1,6 @@
 //! Syslog: complete messages are looked through, framed and handed over to a server.
 mod address;
-mod link;
+mod connection;
 mod tls;
 
 pub use address::{Address, HostPort, MalformedAddress};
@@ -12,7 +12,7 @@ use crate::{
     queue::QueuedMessage,
     worker::{DeliveryResult, Rest, SinkTransport},
 };
-use link::{Dial, SyslogConnection};
+use connection::{Dial, SyslogConnection};
 use rustix::io::Errno;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl SyslogSettings {
             return Err(setting("max_message", "0".to_owned(), "one at least"));
         }
         let dial = Dial::new(name, self)?;
-        Ok(Box::new(Syslog { dial, link: None }))
+        Ok(Box::new(SyslogSink { dial, link: None }))
     }
 }
 
@@ -125,12 +125,12 @@ fn forges(character: char) -> bool {
 }
 
 /// Delivers to one server.
-struct Syslog {
+struct SyslogSink {
     dial: Dial,
     link: Option<SyslogConnection>,
 }
 
-impl Syslog {
+impl SyslogSink {
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
         // Who has gone since the last message says so, to those who ask: what is written to him is lost without an error.
         if let Some(mut link) = self.link.take()
@@ -143,7 +143,7 @@ impl Syslog {
                 }
                 // Who does not read this connection does not read another one, in which the system would have room for more that
                 // nobody reads.
-                Err(error) if link::is_nothing_yet(&error) => return Err(error),
+                Err(error) if connection::is_nothing_yet(&error) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -154,7 +154,7 @@ impl Syslog {
     }
 }
 
-impl SinkTransport for Syslog {
+impl SinkTransport for SyslogSink {
     fn peer(&self, _: &str) -> String {
         self.dial.address().to_string()
     }

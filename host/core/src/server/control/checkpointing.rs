@@ -1,7 +1,7 @@
 //! Checkpoints and preemptions: procs are told, and waited for.
 use super::ControlContext;
 use crate::{
-    Time,
+    MonotonicTime,
     job::ProcPhase,
     job_control::{
         self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, JobAction, JobControl,
@@ -184,7 +184,7 @@ impl ServerState {
     }
 
     /// Time has passed.
-    pub(in crate::server) fn expire_controls(&mut self, now: Time) -> Vec<Action> {
+    pub(in crate::server) fn expire_controls(&mut self, now: MonotonicTime) -> Vec<Action> {
         let late = self.ledger.late(now);
         self.each_checkpoint(late, |entry| entry.expire(now))
     }

@@ -6,7 +6,7 @@ mod provisioning;
 
 use super::{Action, RequestId, ServerState, Upcall};
 use crate::{
-    Time,
+    MonotonicTime,
     job_control::{
         self, ControlId, Declaration, JobAction, JobControl, JobControlEnd, JobControlError,
         JobControlOperation, LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestStage,
@@ -27,7 +27,7 @@ pub(super) struct ControlRequester {
     pub(super) requester: Option<Proc>,
     pub(super) identity: Option<UserIdentity>,
     /// When they asked.
-    pub(super) at: Time,
+    pub(super) at: MonotonicTime,
 }
 
 impl ServerState {

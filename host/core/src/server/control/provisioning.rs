@@ -8,7 +8,7 @@ use crate::{
     server::{
         Action, ServerState,
         denial::{DenialRecipient, DenialReply},
-        gate::GatedOperation,
+        policy_gate::GatedOperation,
     },
 };
 use peal_model::{Hook, Info, PolicyRequest, PolicySubject, Provision, Status};

@@ -44,7 +44,7 @@ impl Proxy {
             peer: self.stage.peers[rank],
             tag: self.stage.tag,
         };
-        let actions = self.stage.server.request(to, request, Time(0));
+        let actions = self.stage.server.request(to, request, MonotonicTime(0));
         self.take(actions);
         to
     }
@@ -101,7 +101,7 @@ impl Proxy {
         let actions = self
             .stage
             .server
-            .disconnected(self.stage.peers[rank], Time(0));
+            .disconnected(self.stage.peers[rank], MonotonicTime(0));
         self.take(actions);
     }
 }

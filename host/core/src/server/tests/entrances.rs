@@ -1,6 +1,6 @@
 //! Connections that wait for policies.
 use super::*;
-use crate::server::{AdmissionCheck, gate::DecisionId};
+use crate::server::{AdmissionCheck, policy_gate::DecisionId};
 use peal_model::{ConnectionKind, PeerInfo};
 
 fn knock(server: &mut ServerState, uid: u32) -> AdmissionCheck {
@@ -29,9 +29,9 @@ fn asked(entrance: AdmissionCheck) -> Option<DecisionId> {
 
 #[test]
 fn connections_of_one_user_leave_room_for_those_of_others() {
-    let mut server = ServerState::new(Settings {
+    let mut server = ServerState::new(StateSettings {
         max_decisions: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     server.guard(WHO, [Hook::Connection]);
     let first = asked(knock(&mut server, 7)).unwrap();

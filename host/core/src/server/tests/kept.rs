@@ -19,7 +19,7 @@ struct Heard {
 }
 
 impl Late {
-    fn with(settings: Settings) -> Late {
+    fn with(settings: StateSettings) -> Late {
         let mut server = ServerState::new(settings);
         server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
         let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
@@ -28,7 +28,7 @@ impl Late {
                 server,
                 peers,
                 tag: 100,
-                now: Time(0),
+                now: MonotonicTime(0),
             },
         }
     }
@@ -89,7 +89,7 @@ impl Late {
 }
 
 fn late() -> Late {
-    Late::with(Settings::default())
+    Late::with(StateSettings::default())
 }
 
 #[test]
@@ -163,10 +163,10 @@ fn of_the_environment_the_newest_are_told_and_how_many_were_missed() {
 
 #[test]
 fn who_reads_slowly_gets_everything_in_order() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_cache: 3,
         event_batch: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.connect();
     late.stage.register(1, &[]);
@@ -263,7 +263,7 @@ fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
 #[test]
 fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
     let ends: [fn(&mut ServerState) -> Vec<Action>; 3] = [
-        |server| server.proc_ended(&proc(1), None, Time(0)),
+        |server| server.proc_ended(&proc(1), None, MonotonicTime(0)),
         |server| server.remove_job(&nspace()),
         |server| {
             let spec = JobSpec::new(nspace(), 2, "node", WHO);
@@ -271,9 +271,9 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
         },
     ];
     for end in ends {
-        let mut late = Late::with(Settings {
+        let mut late = Late::with(StateSettings {
             event_memory: 5000,
-            ..Settings::default()
+            ..StateSettings::default()
         });
         late.job_events(0..100);
         let ServerCounts {
@@ -303,10 +303,10 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
 
 #[test]
 fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_batch: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
         .job_events(0..6)
@@ -359,10 +359,10 @@ fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
 
 #[test]
 fn spilled_events_of_one_user_have_a_share() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_user_spill: 4000,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
         .job_events(0..100)
@@ -392,10 +392,10 @@ fn spilled_events_of_one_user_have_a_share() {
 
 #[test]
 fn a_connection_that_goes_takes_along_what_was_held_for_it() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_cache: 1,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
     let peer = late.stage.server.admit_tool(&tool, WHO).unwrap();
@@ -414,7 +414,7 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
         late.stage.server.resume(peer)[..],
         [Action::Recall { .. }]
     ));
-    let gone = late.stage.server.disconnected(peer, Time(0));
+    let gone = late.stage.server.disconnected(peer, MonotonicTime(0));
     let [
         Action::Upcall(Upcall::DeregisterEvents(_)),
         Action::Upcall(Upcall::ToolLeft(_)),
@@ -446,10 +446,10 @@ fn what_a_registration_does_not_want_costs_no_turn_of_others() {
 
 #[test]
 fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_index_bytes: 2 << 20,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.job_events(0..10_000);
     let bytes = late.counts().events_owed_bytes;
@@ -471,9 +471,9 @@ fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
 
 #[test]
 fn lost_job_events_are_told_with_the_next_one() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_index_bytes: 20_000,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.job_events(0..1000);
     let lost = late.counts().events_lost;
@@ -498,10 +498,10 @@ fn lost_job_events_are_told_with_the_next_one() {
 
 #[test]
 fn job_events_lost_to_a_slow_reader_are_told_to_it() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_index_bytes: 20_000,
         event_batch: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.connect();
     late.stage.register(1, &[NEWS]);
@@ -524,9 +524,9 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
 
 #[test]
 fn live_event_tells_of_job_events_lost_before() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.connect();
     late.stage.register(1, &[NEWS]);
@@ -557,10 +557,10 @@ fn live_event_tells_of_job_events_lost_before() {
 #[test]
 fn what_one_user_leaves_lying_takes_no_room_from_others() {
     let index = 100_000;
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_index_bytes: index,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.job_events(0..5000);
     let (mine, lost) = (late.counts().events_kept, late.counts().events_lost);

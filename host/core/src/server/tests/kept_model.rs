@@ -114,13 +114,13 @@ fn is_for(event: &Event, proc: &Proc) -> bool {
 
 impl World {
     fn new() -> World {
-        let settings = Settings {
+        let settings = StateSettings {
             event_cache: RING,
             event_memory: MEMORY,
             event_batch: BATCH,
             event_batch_bytes: 2000,
             max_clones: 2,
-            ..Settings::default()
+            ..StateSettings::default()
         };
         let server = ServerState::new(settings);
         let mut world = World {
@@ -171,7 +171,7 @@ impl World {
             tag: self.tag,
         };
         let registers = matches!(request, Request::RegisterEvents { .. });
-        let actions = self.server.request(to, request, Time(0));
+        let actions = self.server.request(to, request, MonotonicTime(0));
         let actions = with_willing_host(&mut self.server, actions);
         if registers {
             let acknowledged = matches!(actions.first(), Some(Action::Reply { to: answered, .. }) if *answered == to);
@@ -497,21 +497,21 @@ impl World {
                     peer: gone.id,
                     tag: 99,
                 };
-                let actions = self.server.request(to, Request::Finalize, Time(0));
+                let actions = self.server.request(to, Request::Finalize, MonotonicTime(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
-                let actions = self.server.disconnected(gone.id, Time(0));
+                let actions = self.server.disconnected(gone.id, MonotonicTime(0));
                 self.carry_out(actions);
             }
             (10, Some(client)) => {
                 let gone = self.clients.remove(client);
-                let actions = self.server.disconnected(gone.id, Time(0));
+                let actions = self.server.disconnected(gone.id, MonotonicTime(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
             }
             (11, _) if b < 30 => {
                 let (proc, _) = some_proc(a);
-                let actions = self.server.proc_ended(&proc, None, Time(0));
+                let actions = self.server.proc_ended(&proc, None, MonotonicTime(0));
                 self.forget_if_gone(&proc);
                 self.carry_out(actions);
             }
@@ -579,13 +579,13 @@ impl World {
     /// Everybody goes: nothing is left.
     fn end(mut self) {
         for client in std::mem::take(&mut self.clients) {
-            let actions = self.server.disconnected(client.id, Time(0));
+            let actions = self.server.disconnected(client.id, MonotonicTime(0));
             self.forget_if_gone(&client.proc);
             self.carry_out(actions);
         }
         for index in 0..6 {
             let (proc, _) = some_proc(index);
-            let actions = self.server.proc_ended(&proc, None, Time(0));
+            let actions = self.server.proc_ended(&proc, None, MonotonicTime(0));
             self.carry_out(actions);
         }
         let counts = self.server.counts();

@@ -93,7 +93,7 @@ fn event_whose_targets_all_are_unknown_is_not_found() {
 #[test]
 fn event_for_ended_procs_or_other_servers_is_not_refused() {
     let mut stage = two_jobs(WHO);
-    stage.server.proc_ended(&proc(1), None, Time(0));
+    stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
     let ended = stage.notify(0, NEWS, Range::Custom, custom(&[proc(1)]));
     assert_eq!(
         status(&ended),

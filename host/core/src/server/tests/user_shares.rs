@@ -89,24 +89,24 @@ fn values_go_when_all_procs_of_job_have_ended() {
     (0..2).for_each(|rank| drop(put(&mut stage, rank, 600)));
     let before = stage.server.counts().put_bytes;
     // The first is lost. The second may still ask for what it has put, also when it finalizes and comes back.
-    stage.server.disconnected(stage.peers[0], Time(0));
+    stage.server.disconnected(stage.peers[0], MonotonicTime(0));
     stage.ask(1, Request::Finalize);
-    stage.server.disconnected(stage.peers[1], Time(0));
+    stage.server.disconnected(stage.peers[1], MonotonicTime(0));
     assert_eq!(stage.server.counts().put_bytes, before);
     stage.peers[1] = stage.server.admit(&proc(1), WHO).unwrap().0;
     assert!(value(&stage.get(1, proc(0), A, &[]).1, A).is_some());
     stage.ask(1, Request::Finalize);
-    stage.server.proc_ended(&proc(1), None, Time(0));
+    stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
     assert_eq!(stage.server.counts().put_bytes, 0);
 }
 
 #[test]
 fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
     const SERVER: UserIdentity = UserIdentity { uid: 500, gid: 500 };
-    let settings = Settings {
+    let settings = StateSettings {
         max_tools: 16,
         max_tools_per_user: 8,
-        ..Settings::default()
+        ..StateSettings::default()
     };
     let mut server = ServerState::new(settings);
     server.guard(SERVER, []);
@@ -137,6 +137,6 @@ fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
         attach(&mut server, 0),
         Err(ConnectionRefusal::TooManyTools { max: 16 })
     );
-    server.disconnected(first, Time(0));
+    server.disconnected(first, MonotonicTime(0));
     assert!(attach(&mut server, 0).is_ok());
 }

@@ -51,11 +51,11 @@ pub(crate) struct Registered {
 #[derive(Debug, Default)]
 pub(crate) struct Cleanups {
     settings: CleanupSettings,
-    known: Mutex<Known>,
+    known: Mutex<CleanupDirectory>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CleanupDirectory {
     /// The jobs that there are, and which of their procs have ended.
     jobs: BTreeMap<Nspace, BTreeSet<Rank>>,
     registered: Vec<Registered>,
@@ -203,13 +203,13 @@ impl Cleanups {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CleanupDirectory> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl CleanupDirectory {
     /// What nobody is left for, once these have ended.
     fn due(&mut self, ended: impl Fn(&Proc) -> bool) -> Vec<Registered> {
         self.registered
