@@ -74,7 +74,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
         mut problems,
     } = sources(args, []).check();
     if problems.is_empty() {
-        let components = peal_deploy::all(&resolved.modules, &resolved.config);
+        let components = peal_modules::all(&resolved.modules, &resolved.config);
         problems.extend(
             components
                 .err()
@@ -82,7 +82,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
                 .unwrap_or_default(),
         );
     } else {
-        problems.extend(peal_deploy::unfit_among(
+        problems.extend(peal_modules::unfit_among(
             &resolved.modules,
             &resolved.config,
         ));

@@ -6,9 +6,9 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Config, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin, WallMode};
+use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel};
 use peal_server::{ProcessObserver, Serves};
 use peal_sinks::ExternalAccess;
-use peal_wall::{ActiveConfinement, Confinement, EnforcementLevel};
 use std::{
     collections::BTreeSet,
     fs::DirBuilder,
@@ -171,7 +171,7 @@ fn writable(config: &Config) -> Vec<PathBuf> {
             .clone()
             .unwrap_or_else(std::env::temp_dir),
     );
-    if let Some(code) = peal_deploy::code_dir(&config.sandbox) {
+    if let Some(code) = peal_modules::code_dir(&config.sandbox) {
         // Whoever opens it looks at it closely, and says what is wrong with it.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(&code);
         write.push(code);

@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use peal_audit::AuditTrail;
 use peal_config::{Config, Problems, Resolved, WallMode};
 use peal_core::owner::Owner;
-use peal_deploy::{
+use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
+use peal_modules::{
     Deployer, JobHandlers, Loader, SinkCatalog, StartedModules, StartupModules, UsageSource,
 };
-use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
 use peal_server::{
     GuestPools, HandlerRequest, InProcessTransport, Notices, ProcessObserver, Server, ServerParts,
     StandaloneChain,
@@ -86,7 +86,7 @@ impl Ground {
         raise_file_limit();
         let (store, audit) = (store(config)?, audit_trail::open(resolved)?);
         let pools =
-            peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
+            peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
         let (keeper, notices) = match &store {
             Some(store) => {
                 let (keeper, notices) = JobRecorder::start(notices, store.clone(), command)?;
@@ -137,7 +137,7 @@ impl PreparedServer {
         job: &JobHandlers,
         command: RecorderCommand,
     ) -> Result<PreparedServer> {
-        let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
+        let wanted = peal_modules::all(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
         let loading =
@@ -165,7 +165,7 @@ impl PreparedServer {
     ) -> Result<PreparedServer> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
-            Ok(()) => peal_deploy::all(&resolved.modules, &resolved.config),
+            Ok(()) => peal_modules::all(&resolved.modules, &resolved.config),
             Err(problems) => Err(problems.clone()),
         };
         if resolved.config.store.path.is_none() {
@@ -307,7 +307,7 @@ impl LocalServer {
         if let Some(store) = &store {
             server.metrics().show_store(store.clone());
         }
-        peal_deploy::show_sinks(&server.metrics(), sinks.clone());
+        peal_modules::show_sinks(&server.metrics(), sinks.clone());
         let deployer = beginning.at(&server);
         Ok(LocalServer {
             server,

@@ -32,7 +32,7 @@ pub fn start() -> Result<ProcessObserver> {
 
 /// Is that process.
 pub fn observe() -> Result<ExitCode> {
-    peal_wall::refuse_calls().context("cannot refuse system calls")?;
+    peal_confinement::refuse_calls().context("cannot refuse system calls")?;
     let asked = io::stdin()
         .as_fd()
         .try_clone_to_owned()

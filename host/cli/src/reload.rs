@@ -10,13 +10,13 @@ use anyhow::Result;
 use peal_config::{
     Config, Policy, Problems, Resolved, Setting, SettingOverride, SettingsTable, Sink,
 };
-use peal_deploy::{DeployError, Deployer, ReloadTrigger};
+use peal_confinement::ActiveConfinement;
+use peal_modules::{DeployError, Deployer, ReloadTrigger};
 use peal_server::{
     Metrics, ServerHandle,
     admin::{AdminReply, AdminRequest, ReloadReport},
     metrics::MetricsEndpoint,
 };
-use peal_wall::ActiveConfinement;
 use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 /// The configuration of a running server, and what of it can change.
@@ -153,7 +153,7 @@ impl Reloading {
 
     /// Where users install modules.
     pub fn user_files(&self) -> Vec<PathBuf> {
-        peal_deploy::watched(self.current.deploy.user_dir.as_deref())
+        peal_modules::watched(self.current.deploy.user_dir.as_deref())
     }
 }
 

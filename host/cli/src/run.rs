@@ -8,8 +8,8 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use peal_config::{Config, OnAbort, RestartScope, SettingOverride};
-use peal_deploy::JobHandlers;
 use peal_model::{Nspace, Proc, Text};
+use peal_modules::JobHandlers;
 use peal_server::{
     Listener, ListenerItem, Notices, Rendezvous, Serves,
     embedded::{

@@ -11,7 +11,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail};
 use peal_config::{Problems, SettingOverride};
-use peal_deploy::{ReloadTrigger, Watch};
+use peal_modules::{ReloadTrigger, Watch};
 use peal_server::{
     Notices, Rendezvous, Server, Serves,
     admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},

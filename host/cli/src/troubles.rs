@@ -1,7 +1,7 @@
 //! What is wrong with a server that serves all the same, as `peal status` tells it.
 use peal_audit::AuditTrail;
-use peal_deploy::ModuleTroubles;
 use peal_model::counted;
+use peal_modules::ModuleTroubles;
 use peal_server::admin::{Trouble, TroubleKind};
 use peal_store::Store;
 use std::{

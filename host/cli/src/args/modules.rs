@@ -9,9 +9,9 @@ use clap::{
     Args as ClapArgs, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use peal_author::project;
 use peal_build::Language;
 use peal_config::{Keyword, ModuleOwner};
+use peal_devtools::project;
 use peal_sandbox::Role;
 use std::{path::PathBuf, time::Duration};
 

@@ -2,7 +2,7 @@
 use super::handlers::AttachHandlers;
 use peal_core::MonotonicTime;
 use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
-use peal_relay::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
+use peal_proxy::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
 use peal_wire::{DecodeLimits, ServerUri, WireError};
 use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 use tokio::{

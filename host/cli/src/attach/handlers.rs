@@ -2,7 +2,7 @@
 use super::{connection::ProxyCommand, pmix_environment::ForeignRuntime};
 use peal_core::{audience, registration::EventCodes, server::EventBudget};
 use peal_model::{ChainResult, Event, Info, Nspace, Proc, Range, Rank, Request, Status, code};
-use peal_relay::EventDisposition;
+use peal_proxy::EventDisposition;
 use peal_sandbox::{DeferredControl, DeferredLog};
 use peal_server::{HandlerRequest, Raised, StandaloneChain};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -22,7 +22,7 @@ use anyhow::{Context, Result};
 use app::AttachedApp;
 use connection::Between;
 use handlers::AttachHandlers;
-use peal_deploy::JobHandlers;
+use peal_modules::JobHandlers;
 use peal_server::{Notices, holder_below};
 use pmix_environment::PmixEnvironment;
 use std::{process::ExitCode, sync::Arc, time::Duration};

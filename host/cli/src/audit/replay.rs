@@ -45,7 +45,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         to,
         ..filter(args.filter)
     };
-    let engine = peal_deploy::engine(&Sandbox {
+    let engine = peal_modules::engine(&Sandbox {
         fuel: FuelCount::Always,
         ..sandbox
     })?;

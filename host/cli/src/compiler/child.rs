@@ -2,8 +2,8 @@
 use super::{CompileReply, MAX_LINE, line};
 use crate::args::CompileArgs;
 use anyhow::{Context, Result};
+use peal_confinement::Confinement;
 use peal_sandbox::MAX_COMPONENT_BYTES;
-use peal_wall::Confinement;
 use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
 use std::{
     collections::BTreeSet,

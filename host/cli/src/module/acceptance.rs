@@ -1,7 +1,7 @@
 //! What a policy file says of components, and which of its rules one breaks: for `peal module inspect --policy`.
 use anyhow::{Context, Result};
 use peal_config::TrustedKey;
-use peal_deploy::{Signature, SignatureError};
+use peal_modules::{Signature, SignatureError};
 use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};

@@ -6,11 +6,11 @@ use crate::{
     wait_message::WaitMessage,
 };
 use anyhow::Result;
-use peal_author::{
+use peal_config::{FuelCount, Sandbox};
+use peal_devtools::{
     bench::{self, BenchEngines, BenchResult, BenchedComponent, Effort},
     module_test::CaseFile,
 };
-use peal_config::{FuelCount, Sandbox};
 use peal_sandbox::{Engine, EngineSettings, ModuleLimits};
 use std::{
     io::{self, Write},
@@ -42,7 +42,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
         limits,
     };
     let timing = Engine::new(&EngineSettings::default())?;
-    let counting = peal_deploy::engine(&Sandbox {
+    let counting = peal_modules::engine(&Sandbox {
         fuel: FuelCount::Always,
         ..Sandbox::default()
     })?;

@@ -32,7 +32,7 @@ impl Tried {
         } else {
             at.parent().unwrap_or(Path::new(""))
         };
-        let bytes = peal_deploy::read(&file)?;
+        let bytes = peal_modules::read(&file)?;
         Ok(Tried {
             file,
             bytes,

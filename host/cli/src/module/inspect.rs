@@ -3,7 +3,7 @@ use super::acceptance::{AcceptanceRules, Broken};
 use crate::{args::Inspect, config};
 use anyhow::Result;
 use peal_config::{Keyword, ModuleOwner, Modules, TrustedKey};
-use peal_deploy::{InspectedComponent, Signature, SignatureError, Signer, Terms};
+use peal_modules::{InspectedComponent, Signature, SignatureError, Signer, Terms};
 use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, ProducerTool};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, io::Write, process::ExitCode};
@@ -34,7 +34,7 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
         .as_deref()
         .map(AcceptanceRules::read)
         .transpose()?;
-    let bytes = peal_deploy::read(&args.file)?;
+    let bytes = peal_modules::read(&args.file)?;
     let found = match peal_sandbox::inspect(&bytes) {
         Ok(found) => found,
         Err(error) => {
@@ -52,7 +52,7 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
     let owner = args.scope.as_deref().and_then(ModuleOwner::from_name);
     let (terms, rules) = match config::load(args.config.clone(), None) {
         Ok(site) => (
-            peal_deploy::terms(sample, owner, &site.modules, &site.config),
+            peal_modules::terms(sample, owner, &site.modules, &site.config),
             site.config.modules,
         ),
         Err(problems) => {
@@ -294,7 +294,7 @@ fn terms_text(terms: &Terms) -> Vec<String> {
         format!("  refused      {}", list(names(&terms.refused))),
         format!("  limits       {}", list(limits)),
     ];
-    let interface = |of: &peal_deploy::InterfaceTerms| {
+    let interface = |of: &peal_modules::InterfaceTerms| {
         format!("  {:<12} {}: {}", of.verdict.name(), of.interface, of.rule)
     };
     lines.extend(terms.interfaces.iter().map(interface));

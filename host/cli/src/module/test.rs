@@ -2,8 +2,8 @@
 use super::candidate::Tried;
 use crate::{args::ModuleTest, plain, wait_message::WaitMessage};
 use anyhow::{Context, Result, bail};
-use peal_author::module_test::{self, Candidate, CaseDifference, CaseFile, CaseReport};
 use peal_config::Sandbox;
+use peal_devtools::module_test::{self, Candidate, CaseDifference, CaseFile, CaseReport};
 use peal_model::counted;
 use peal_sandbox::ModuleLimits;
 use std::{
@@ -27,7 +27,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         [] => vec!["stdout".to_owned(), "stderr".to_owned()],
         named => named.to_vec(),
     };
-    let engine = peal_deploy::engine(&Sandbox::default())?;
+    let engine = peal_modules::engine(&Sandbox::default())?;
     let limits = ModuleLimits {
         call_time: args.call_time,
         ..ModuleLimits::default()

@@ -2,7 +2,7 @@
 use crate::{args::Verify, config};
 use anyhow::{Context, Result, bail};
 use peal_config::{Keyword, ModuleOwner, TrustedKey};
-use peal_deploy::{Signature, SignatureError, Signer};
+use peal_modules::{Signature, SignatureError, Signer};
 use std::{fs, io::Write, process::ExitCode};
 
 /// Nobody who is trusted has signed it.
@@ -17,7 +17,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
         Ok(keys) => keys,
         Err(error) => return unreadable(&error),
     };
-    let bytes = match peal_deploy::read(&args.file) {
+    let bytes = match peal_modules::read(&args.file) {
         Ok(bytes) => bytes,
         Err(error) => return unreadable(&error.into()),
     };

@@ -5,7 +5,7 @@
     clippy::print_stdout,
     reason = "a test may fail, and this one prints its own results"
 )]
-use peal_wall::{Confinement, EnforcementLevel};
+use peal_confinement::{Confinement, EnforcementLevel};
 use rustix::{
     mount::{MountFlags, mount},
     net::{AddressFamily, SocketFlags, SocketType, netlink, socket, socket_with},

@@ -10,7 +10,7 @@ use peal_model::{
     CommandCode, Event, Info, KeyName, Nspace, Proc, Range, Rank, Reply, Request, Status, Value,
     code,
 };
-use peal_relay::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
+use peal_proxy::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
 use peal_wire::{
     BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Encoding, Frame, FrameDecoder,
     GDS_HASH, Hello, PeerKind, Tag, Welcome,
@@ -498,7 +498,7 @@ proptest! {
 
     #[test]
     fn without_handlers_every_byte_passes(data in proptest::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert_eq!(peal_relay::fuzz::streams(&data), Ok(()));
+        prop_assert_eq!(peal_proxy::fuzz::streams(&data), Ok(()));
     }
 
     #[test]
@@ -514,6 +514,6 @@ proptest! {
         all.push((welcome.len() * 2 + 1) as u8);
         all.extend(welcome);
         all.extend(data);
-        prop_assert_eq!(peal_relay::fuzz::streams(&all), Ok(()));
+        prop_assert_eq!(peal_proxy::fuzz::streams(&all), Ok(()));
     }
 }

@@ -1,5 +1,5 @@
-//! The recorded connections of `data/wire-vectors` as what `peal_relay::fuzz::streams` reads.
-use peal_relay::{ProxySide, fuzz};
+//! The recorded connections of `data/wire-vectors` as what `peal_proxy::fuzz::streams` reads.
+use peal_proxy::{ProxySide, fuzz};
 use std::{fs, path::Path};
 
 /// The name of each and its streams, in the pieces in which they came.

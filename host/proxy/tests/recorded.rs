@@ -7,7 +7,7 @@
 )]
 mod recording;
 
-use peal_relay::fuzz;
+use peal_proxy::fuzz;
 
 #[test]
 fn recorded_connections_pass_whole() {
@@ -25,7 +25,7 @@ fn they_are_cut_as_they_came() {
         .into_iter()
         .find(|(name, _)| name == "client-basic")
         .unwrap();
-    let mut relay = peal_relay::ClientProxy::new(
+    let mut relay = peal_proxy::ClientProxy::new(
         peal_wire::DecodeLimits::default(),
         std::time::Duration::from_secs(1),
     );
@@ -36,15 +36,15 @@ fn they_are_cut_as_they_came() {
         rest = behind;
         relay.feed(
             if length & 1 == 0 {
-                peal_relay::ProxySide::Client
+                peal_proxy::ProxySide::Client
             } else {
-                peal_relay::ProxySide::Server
+                peal_proxy::ProxySide::Server
             },
             piece,
         );
         welcomed |= matches!(
             relay.happening(),
-            Some(peal_relay::ProxyEvent::Welcomed(Some(_)))
+            Some(peal_proxy::ProxyEvent::Welcomed(Some(_)))
         );
     }
     assert!(welcomed);
