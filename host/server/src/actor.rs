@@ -542,8 +542,10 @@ impl Actor {
             .source
             .as_ref()
             .and_then(|source| self.state.identity(source));
+        let number = self.chains.number();
         self.chains.submit(ChainEvent {
-            number: self.chains.number(),
+            number,
+            span: ChainEvent::span(number, &event),
             event,
             reach,
             allowance,

@@ -239,6 +239,8 @@ impl<'a> ConnectionReader<'a> {
             Err(error) => return self.unfit(to, frame, error),
         };
         let command = request.command();
+        let span = tracing::info_span!("request", ?command, tag = to.tag);
+        let _entered = span.enter();
         // The one request without an answer.
         if command != CommandCode::DeregisterEvents {
             self.open(to, command)?;

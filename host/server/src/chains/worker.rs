@@ -25,6 +25,7 @@ use peal_sandbox::{
 };
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 pub(super) struct ChainWorker {
     owner: Owner,
@@ -65,7 +66,10 @@ impl ChainWorker {
         while let Some(work) = queue.next().await {
             match work {
                 ChainWork::Reseat(seats) => self.reseat(&seats),
-                ChainWork::Event(passing) => self.event(passing, &queue).await,
+                ChainWork::Event(passing) => {
+                    let span = tracing::info_span!(parent: &passing.entered.span, "chain", owner = %self.owner);
+                    self.event(passing, &queue).instrument(span).await;
+                }
             }
         }
         let ChainModules { modules, .. } = self.seated;
