@@ -183,7 +183,7 @@ fn watching(place: &Place) -> (Daemon, PathBuf) {
     let drop_ins = place.path("modules.d");
     fs::create_dir(&drop_ins).unwrap();
     place.configure(&format!(
-        "[deploy]\nsettle_ms = 20\n[store]\npath = {:?}\n",
+        "[deploy]\ndebounce_ms = 20\n[store]\npath = {:?}\n",
         place.path("store.db")
     ));
     (place.start(), drop_ins)

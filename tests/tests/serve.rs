@@ -416,7 +416,10 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let (outbox, filter) = ("[server]\noutbox = 10\n", "[trace]\nfilter = \"info\"\n");
+    let (outbox, filter) = (
+        "[server]\nmax_outbox_messages = 10\n",
+        "[trace]\nfilter = \"info\"\n",
+    );
     let metrics = format!("[metrics]\nlisten = \"{address}\"\n");
     place.configure(&format!(
         "{outbox}{filter}{metrics}[policy.connection]\ndefault = \"deny\"\n"
@@ -433,7 +436,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         (&lines[..3], &lines[3..]),
         (
             &changed[..],
-            &["server.outbox will change at the next start"][..]
+            &["server.max_outbox_messages will change at the next start"][..]
         )
     );
     let denied = finish(
@@ -482,7 +485,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
     for wanted in [
         "the configuration is not taken, the old one holds:",
         "none.wasm",
-        "changed: policy.connection.default, metrics.listen; at the next start: server.outbox\n",
+        "changed: policy.connection.default, metrics.listen; at the next start: server.max_outbox_messages\n",
         // From when the filter held, administrators' calls are traced.
         "an administrator calls",
     ] {

@@ -91,7 +91,7 @@ fn obey(command: Command) -> anyhow::Result<ExitCode> {
         Command::Module(command) => module::run(command),
         Command::Audit(command) => audit::run(command),
         Command::Config(command) => config_command::run(command),
-        Command::Observe => observer::observe(),
+        Command::ProcessObserver => observer::observe(),
         Command::Compiler(args) => compiler::work(args),
         Command::Compile(args) => compiler::compile(args),
         Command::Completions { shell } => completions(shell),

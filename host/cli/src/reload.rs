@@ -114,9 +114,9 @@ impl Reloading {
             self.current.metrics = wanted.metrics;
         }
         self.server.set_defaults(config::defaults(&wanted.policy));
-        let max_pending = self.current.policy.max_pending;
+        let max_pending_decisions = self.current.policy.max_pending_decisions;
         self.current.policy = Policy {
-            max_pending,
+            max_pending_decisions,
             ..wanted.policy
         };
         self.current.modules = wanted.modules;
@@ -152,7 +152,7 @@ impl Reloading {
 
     /// Where users install modules.
     pub fn user_files(&self) -> Vec<PathBuf> {
-        peal_deploy::watched(self.current.deploy.user_dir.as_deref())
+        peal_deploy::watched(self.current.deploy.user_modules_dir.as_deref())
     }
 }
 

@@ -124,7 +124,7 @@ fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<
         input: args.stdin.0,
         reporting: Reporting {
             of: wanted.map(|(reported, _)| *reported).collect(),
-            to: args.log_to.clone(),
+            to: args.log_channels.clone(),
         },
     })
 }
@@ -169,7 +169,7 @@ fn keeping(config: &Config) -> Keeping {
             peal_config::ControlGroups::Off => ControlGroups::Off,
         },
         max_spawned: config.run.max_spawned_jobs,
-        kept_output: config.run.kept_output,
+        output_backlog_bytes: config.run.output_backlog_bytes,
     }
 }
 

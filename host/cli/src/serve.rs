@@ -100,7 +100,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             sinks,
             troubles,
         };
-        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.settle));
+        let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.debounce));
         let mut watches = Watches { files: watch(), users: watch() };
         watches.follow(&reloading);
         crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));

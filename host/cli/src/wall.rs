@@ -4,7 +4,7 @@ use crate::{
     observer, recorded,
 };
 use anyhow::{Context, Result, bail};
-use peal_config::{Config, FilesMode, Module, ModuleEntry, Origin, Problem, WallMode};
+use peal_config::{Config, ConfinementMode, FilesMode, Module, ModuleEntry, Origin, Problem};
 use peal_server::{Observer, Serves};
 use peal_sinks::Reach;
 use peal_wall::{Raised, Standing, Wall};
@@ -36,7 +36,7 @@ pub fn raise(
     socket: &Path,
 ) -> Result<(Option<Raised>, Observer)> {
     let config = &readable.resolved.config;
-    if config.wall.mode == WallMode::Off {
+    if config.confinement.mode == ConfinementMode::Off {
         return Ok((None, Observer::default()));
     }
     let observer = observer::start()?;
@@ -44,11 +44,11 @@ pub fn raise(
         .raise()
         .context("cannot raise the wall")?;
     let (files, calls) = (raised.files, raised.calls);
-    match (config.wall.mode, files, calls) {
+    match (config.confinement.mode, files, calls) {
         (_, Standing::Whole, Standing::Whole) => {}
-        (WallMode::Require, ..) => {
+        (ConfinementMode::Require, ..) => {
             bail!(
-                "this kernel cannot keep the wall that `wall.mode = \"require\"` asks for: files are confined {}, system calls \
+                "this kernel cannot keep the wall that `confinement.mode = \"require\"` asks for: files are confined {}, system calls \
                  {}; \"try\" takes what there is",
                 extent(files),
                 extent(calls)
@@ -76,8 +76,8 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Wall {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
     let shut: Vec<PathBuf> = config
-        .wall
-        .shut
+        .confinement
+        .inaccessible_paths
         .iter()
         .filter_map(|path| path.canonicalize().ok())
         .collect();
@@ -91,7 +91,7 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Wall {
             directory(path)
         }
     }));
-    read.extend(config.deploy.user_dir.clone());
+    read.extend(config.deploy.user_modules_dir.clone());
     for module in &readable.resolved.modules {
         for (path, mode) in reached(&module.settings) {
             let into = if mode == FilesMode::ReadWrite {
@@ -118,12 +118,12 @@ fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Wall {
     } = Reach::of(&sinks);
     read.extend(of_sinks);
     write.extend(by_sinks);
-    read.extend(config.wall.read.iter().cloned());
-    write.extend(config.wall.write.iter().cloned());
+    read.extend(config.confinement.read_only_paths.iter().cloned());
+    write.extend(config.confinement.read_write_paths.iter().cloned());
     Wall {
         read,
         write,
-        remove: config.wall.clean.iter().cloned().collect(),
+        remove: config.confinement.cleanup_roots.iter().cloned().collect(),
         connect,
     }
 }

@@ -49,16 +49,16 @@ pub use nearest::nearest;
 pub use problem::{Origin, Position, Problem, Problems};
 pub use saved::{recalled, saved};
 pub use settings::{
-    Admin, Audit, Brought, Config, Control, Deploy, Events, Identity, Log, Metrics, Modules,
-    Policy, Run, Sandbox, Server, Store, Tenant, Tools, Trace, Wall,
+    Admin, Audit, Config, Confinement, Deploy, Events, Identity, JobControl, JobSupplied, Log,
+    Metrics, Modules, Policy, Run, Sandbox, Server, Store, Tenant, Tools, Trace,
 };
 pub use shares::SystemResources;
 pub use signing::{KeyError, KeyId, TrustedKey};
 pub use sink::Sink;
 pub use table::{Setting, Settings};
 pub use values::{
-    AuditFailure, ControlGroups, Durability, EventLevels, Files, FilesMode, FuelCount,
-    IdentityCheck, Isolation, Mode, ModuleOwner, OnAbort, OnFailure, OrderedChannel, PolicyDefault,
-    Requirement, Restart, Scope, SinkName, Syslog, User, WallMode, Word,
+    AuditFailure, ConfinementMode, ControlGroups, Durability, EventLevels, Files, FilesMode,
+    FuelCount, IdentityCheck, Isolation, Mode, ModuleOwner, OnAbort, OnFailure, OrderedChannel,
+    PolicyDefault, Requirement, Restart, Scope, SinkName, Syslog, User, Word,
 };
 pub use view::{Shown, View};

@@ -132,6 +132,6 @@ impl Kind<u32> for Permissions {
     }
 
     fn wanted(&self) -> String {
-        "who may read and write it in octal digits, as in \"640\"".to_owned()
+        "permissions in octal digits, as in \"640\"".to_owned()
     }
 }

@@ -259,15 +259,15 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "place = \"middle\"",
-            "4:9: module.place is \"middle\"; it should be \"first\", \"last\",",
+            "4:9: module.placement is \"middle\"; it should be \"first\", \"last\",",
         ),
         (
             "place = { before = \"a\", after = \"b\" }",
-            "4:9: module.place is a table; it should be",
+            "4:9: module.placement is a table; it should be",
         ),
         (
             "place = { beside = \"a\" }",
-            "4:9: module.place is a table; it should be",
+            "4:9: module.placement is a table; it should be",
         ),
         (
             "grants = [\"logging\", \"netwrk\"]",
@@ -326,8 +326,8 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             "4:8: module.mode is \"dark\"; it should be \"active\" or \"shadow\"",
         ),
         (
-            "limits.memory = 10",
-            "4:17: module.limits.memory is 10; it should be a whole number from 65536 to",
+            "limits.memory_bytes = 10",
+            "4:17: module.limits.memory_bytes is 10; it should be a whole number from 65536 to",
         ),
         (
             "config = { a = [1] }",
@@ -353,8 +353,8 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             &format!("3:6: {one_of}; this one has sink.syslog.address"),
         ),
         (
-            "file.path = \"f\"\nmail.hello = \"h\"",
-            "4:6: sink.mail.hello says nothing of a sink that has sink.file.path",
+            "file.path = \"f\"\nmail.helo_name = \"h\"",
+            "4:6: sink.mail.helo_name says nothing of a sink that has sink.file.path",
         ),
         (
             "file.path = \"f\"\nfile.mode = \"755\"",
@@ -390,11 +390,11 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "retry_first_ms = 9000\nretry_longest_ms = 10\nfile.path = \"f\"",
-            "3:1: sink.retry_first_ms is more than",
+            "3:1: sink.first_retry_delay_ms is more than",
         ),
         (
             "keep = \"disk\"",
-            "3:8: sink.keep is \"disk\"; it should be \"memory\" or \"store\"",
+            "3:8: sink.durability is \"disk\"; it should be \"memory\" or \"store\"",
         ),
     ] {
         assert!(
@@ -404,8 +404,8 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         );
     }
     let all = load(
-        "[[sink]]\nname = \"s\"\nmail.server = \"m:25\"\nmail.user = \"u\"\nmail.encryption = \"none\"\nfile.keep = 1\n\
-         retry_first_ms = 9000\nretry_longest_ms = 10",
+        "[[sink]]\nname = \"s\"\nmail.server = \"m:25\"\nmail.user = \"u\"\nmail.encryption = \"none\"\nfile.max_rotated_files = 1\n\
+         first_retry_delay_ms = 9000\nmax_retry_delay_ms = 10",
     )
     .unwrap_err();
     let kinds = [
@@ -466,19 +466,18 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
 
 #[test]
 fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
-    let told = problem("[log]\nmax_queued = 10\nmax_user_queued = 11\n");
+    let told = problem("[log]\nmax_queue_requests = 10\nmax_queue_requests_per_user = 11\n");
     assert_eq!(
         told,
-        "peal.toml:3:1: log.max_user_queued is 11; it should be at most 10: log.max_queued is 10"
+        "peal.toml:3:1: log.max_queue_requests_per_user is 11; it should be at most 10: log.max_queue_requests is 10"
     );
-    let records =
-        "[store]\nmax_bytes = 1048576\nmax_record_bytes = 65536\nmax_user_record_bytes = 65537\n";
+    let records = "[store]\nmax_bytes = 1048576\nmax_record_bytes = 65536\nmax_record_bytes_per_user = 65537\n";
     assert_eq!(
         problem(records),
-        "peal.toml:4:1: store.max_user_record_bytes is 65537; it should be at most 65536: store.max_record_bytes is 65536"
+        "peal.toml:4:1: store.max_record_bytes_per_user is 65537; it should be at most 65536: store.max_record_bytes is 65536"
     );
     assert!(
-        load("[store]\nmax_bytes = 1048576\n[log]\nmax_queued = 1\n").is_ok(),
+        load("[store]\nmax_bytes = 1048576\n[log]\nmax_queue_requests = 1\n").is_ok(),
         "shares follow from the whole"
     );
 }
@@ -486,7 +485,7 @@ fn share_above_the_whole_is_refused_with_the_most_it_may_be() {
 #[test]
 fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
     let site = support::Site::new(
-        "[server]\noutbx = 1\nmax_clones = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n",
+        "[server]\noutbx = 1\nmax_connections_per_proc = 0\n\n[[module]]\npath = \"p\"\nplaec = \"first\"\n",
     );
     site.drop_in("m.toml", "name = \"m\"\npath = \"p\"\nsha256 = 3\n");
     let mut sources = site.sources();
@@ -507,7 +506,7 @@ fn what_is_no_toml_is_refused_where_it_goes_wrong() {
         told.len() >= 2 && told[0].starts_with("peal.toml:2:"),
         "{told:#?}"
     );
-    let twice = problem("[server]\noutbox = 1\noutbox = 2\n");
+    let twice = problem("[server]\nmax_outbox_messages = 1\nmax_outbox_messages = 2\n");
     assert!(twice.starts_with("peal.toml:3:1: duplicate key"), "{twice}");
     let deep = problem(&format!(
         "a = {}{}\n",

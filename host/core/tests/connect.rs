@@ -41,7 +41,7 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let mut server = Server::new(Settings {
-            loss_window: Duration::ZERO,
+            connection_loss_window: Duration::ZERO,
             ..Settings::default()
         });
         for job in JOBS {

@@ -275,7 +275,7 @@ enum Need {
 
 const NEEDS: [(&str, Need); 10] = [
     ("module.codes", Need::Role(Role::EventHandler)),
-    ("module.levels", Need::Role(Role::EventHandler)),
+    ("module.event_classes", Need::Role(Role::EventHandler)),
     ("module.affected", Need::Role(Role::EventHandler)),
     ("module.oneshot", Need::Role(Role::EventHandler)),
     ("module.on_failure", Need::Policy),
@@ -283,7 +283,7 @@ const NEEDS: [(&str, Need); 10] = [
     ("module.config", Need::Role(Role::Lifecycle)),
     ("module.sinks", Need::Grant(Capability::Sink)),
     ("module.files", Need::Grant(Capability::Files)),
-    ("module.state_quota", Need::Grant(Capability::State)),
+    ("module.max_state_bytes", Need::Grant(Capability::State)),
 ];
 
 impl Need {

@@ -179,7 +179,7 @@ impl Unwelcome {
         counters.connections_refused.count();
         match self {
             Unwelcome::Impostor(_) | Unwelcome::Refused(Refusal::WrongUser { .. }) => {
-                counters.impostors.count()
+                counters.connections_identity_mismatch.count()
             }
             Unwelcome::Share(_) => counters.connections_over_share.count(),
             Unwelcome::Refused(

@@ -246,7 +246,7 @@ impl<'a> Reading<'a> {
     fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), Fault> {
         let counters = self.lobby.metrics.counters();
         match error {
-            WireError::UnknownCommand { .. } => counters.requests_unknown.count(),
+            WireError::UnknownCommand { .. } => counters.requests_unsupported.count(),
             _ => counters.messages_malformed.count(),
         }
         warn_once!(self.garbled, peer = ?self.peer, %error, "a request is not understood");
@@ -267,7 +267,13 @@ impl<'a> Reading<'a> {
 
     fn open(&self, to: RequestId, command: CommandCode) -> Result<(), Fault> {
         let opened = self.line.open.open(to.tag, command);
-        opened.inspect_err(|_| self.lobby.metrics.counters().clients_too_greedy.count())
+        opened.inspect_err(|_| {
+            self.lobby
+                .metrics
+                .counters()
+                .clients_disconnected_request_limit
+                .count()
+        })
     }
 }
 

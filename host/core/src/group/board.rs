@@ -207,7 +207,10 @@ impl Board {
         at: &Scene<'_>,
     ) {
         if self.is_full(key, at) {
-            let reason = format_args!("there are {} groups, more are not allowed", at.settings.max);
+            let reason = format_args!(
+                "there are {} groups, more are not allowed",
+                at.settings.max_per_user
+            );
             let failure = Failure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
             return self.refuse(from, key, parts, failure);
         }
@@ -235,7 +238,7 @@ impl Board {
                 .filter(|other| other.uid == key.uid)
                 .count()
         };
-        !self.seats.contains_key(key) && own() >= at.settings.max
+        !self.seats.contains_key(key) && own() >= at.settings.max_per_user
     }
 
     fn destruct(&mut self, from: ServerId, key: &GroupKey, parts: Vec<Part>, deadline: Time) {

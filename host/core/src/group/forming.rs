@@ -289,7 +289,7 @@ impl Forming {
         let told = match (&self.leader, &self.asked) {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((Asked::Anybody, at.now + at.settings.decision));
+                self.asked = Some((Asked::Anybody, at.now + at.settings.decision_timeout));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_FAILED,
@@ -304,7 +304,10 @@ impl Forming {
             }
             (Some(leader), _) => {
                 let leader = leader.clone();
-                self.asked = Some((Asked::Leader(leader.clone()), at.now + at.settings.decision));
+                self.asked = Some((
+                    Asked::Leader(leader.clone()),
+                    at.now + at.settings.decision_timeout,
+                ));
                 self.raise(vec![leader], code::PMIX_GROUP_MEMBER_FAILED, proc)
             }
         };

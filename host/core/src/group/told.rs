@@ -54,7 +54,7 @@ impl Groups {
             self.past.insert(*instance, (now, outcome.clone()));
         }
         let before = |part: &Part| part.after < *instance;
-        let until = now + self.settings.memory;
+        let until = now + self.settings.result_retention;
         match what {
             What::Formed(formed) => {
                 self.lobby.nobody_is_late(key, Operation::Construct);

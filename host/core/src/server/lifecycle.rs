@@ -21,7 +21,7 @@ impl Server {
         proc: &Proc,
         claimed: Identity,
     ) -> Result<(PeerId, Vec<Action>), Refusal> {
-        let max = self.settings.max_clones;
+        let max = self.settings.max_connections_per_proc;
         let job = self
             .jobs
             .get_mut(&proc.nspace)

@@ -168,8 +168,8 @@ impl Server {
             index: settings.event_index_bytes,
         };
         let monitors = Book::new(monitor::Limits {
-            each: settings.max_monitors,
-            all: settings.max_all_monitors,
+            each: settings.max_monitors_per_proc,
+            all: settings.max_monitors_total,
             files: settings.max_monitored_files,
         });
         Server {

@@ -37,7 +37,7 @@ impl Stage {
             max_put_bytes: 1000,
             event_cache: 3,
             max_event_bytes: 1000,
-            loss_window: Duration::ZERO,
+            connection_loss_window: Duration::ZERO,
             ..Settings::default()
         });
         server.add_job(JobSpec::new(nspace(), size, "node", WHO));
@@ -216,7 +216,7 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 #[test]
 fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
     let mut server = Server::new(Settings {
-        max_clones: 2,
+        max_connections_per_proc: 2,
         ..Settings::default()
     });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));

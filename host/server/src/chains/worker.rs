@@ -141,7 +141,7 @@ impl Worker {
         if !changes_nothing && queue.is_open() {
             self.view.publish(&self.owner, &self.seated);
         }
-        self.shared.metrics.counters().chains_run.count();
+        self.shared.metrics.counters().chain_runs.count();
         for pending in walked.shadows {
             let (finished, shadows) = (walked.finished.clone(), &self.shared.shadows);
             shadows.handle(&self.owner, pending, source, finished);
@@ -165,7 +165,7 @@ impl Worker {
                     .shared
                     .metrics
                     .counters()
-                    .raised_events_refused
+                    .handler_events_refused
                     .add(walked.raised.len()),
             }
         }
@@ -200,7 +200,7 @@ impl Worker {
             self.shared
                 .metrics
                 .counters()
-                .raised_events_refused
+                .handler_events_refused
                 .add(raised.len() - share.number);
             tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
         }
