@@ -107,7 +107,7 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
     );
     // Each of these belongs to another kind of module, and would do nothing.
     let misplaced = refused(&module(
-        "grants = [\"logging\"]\non_failure = \"pass\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\nstate_quota = 1\n",
+        "grants = [\"logging\"]\non_failure = \"pass\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\nmax_state_bytes = 1\n",
     ));
     for (line, words) in [
         (5, "cannot use module.on_failure: it exports no policy"),
@@ -130,7 +130,7 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
         );
     }
     let place = refused(&module(
-        "grants = [\"logging\"]\nplace = { before = \"nobody\" }",
+        "grants = [\"logging\"]\nplacement = { before = \"nobody\" }",
     ));
     assert!(
         place.starts_with("peal: peal.toml:5:1: ")
@@ -151,9 +151,13 @@ fn what_the_next_start_would_refuse_is_told_all_at_once() {
         module(
             "a",
             "report",
-            "grants = [\"logging\", \"state\"]\nplace = \"first\"",
+            "grants = [\"logging\", \"state\"]\nplacement = \"first\"",
         ),
-        module("b", "report", "place = \"first\"\ngrants = [\"logging\"]"),
+        module(
+            "b",
+            "report",
+            "placement = \"first\"\ngrants = [\"logging\"]",
+        ),
         module("c", "stdio", "grants = [\"sink\"]"),
         module("d", "stdio", "grants = [\"sink\"]\nchannels = [\"stdout\"]"),
         module(
@@ -161,7 +165,7 @@ fn what_the_next_start_would_refuse_is_told_all_at_once() {
             "stdio",
             "grants = [\"sink\"]\nchannels = [\"stderr\", \"stdout\"]",
         ),
-        module("f", "same-user", "place = { after = \"a\" }"),
+        module("f", "same-user", "placement = { after = \"a\" }"),
     ]
     .concat();
     let told = refused(&text);
@@ -216,7 +220,7 @@ fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_
     fs::write(dir.path().join("m.wasm"), registers_itself()).unwrap();
     check(&file).expect_status(0);
     run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(0);
-    let refused = start("codes = [-1]\nplace = \"last\"\n")
+    let refused = start("codes = [-1]\nplacement = \"last\"\n")
         .expect_status(125)
         .stderr;
     let says = "peal.toml:5:1: module m registers its handlers itself: leave out module.codes, module.placement\n";
@@ -233,7 +237,10 @@ fn retention_that_cannot_be_is_refused_with_what_would_be_right() {
             "peal.toml:2:20: audit.decision_percent is 0; it should be a whole number from 1 to 90",
         ),
         ("decision_percent = 100", "a whole number from 1 to 90"),
-        ("user_decision_percent = 0", "a whole number from 1 to 90"),
+        (
+            "max_decision_percent_per_user = 0",
+            "a whole number from 1 to 90",
+        ),
         ("decision_days = 0", "a whole number from 1 to 36500"),
         (
             "refusal_interval_ms = 0",
@@ -248,7 +255,7 @@ fn retention_that_cannot_be_is_refused_with_what_would_be_right() {
             "peal.toml:2:1: audit.max_decision_percent_per_user is 25, and audit.decision_percent 10",
         ),
         (
-            "user_decision_percent = 60",
+            "max_decision_percent_per_user = 60",
             "the share of one user is 50 at most",
         ),
     ] {
@@ -274,7 +281,7 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
     let sink = "[[sink]]\nname = \"s\"\n";
     let text = format!(
         "[server]\nmax_outbox_messages = 0\n[admin]\ngroup = \"no-such-group\"\n[audit]\npath = \"audit.db\"\n{sink}{}",
-        module("place = { after = \"other\" }")
+        module("placement = { after = \"other\" }")
     );
     let (dir, file) = site(&text);
     fs::create_dir(dir.path().join("modules.d")).unwrap();
@@ -427,10 +434,13 @@ fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
     let text = show(&[]);
     for (value, origin) in [
         ("ring_size = 9", format!("{}:2:1", file.display())),
-        ("outbox = 20", "PEAL_SERVER_MAX_OUTBOX_MESSAGES".to_owned()),
+        (
+            "max_outbox_messages = 20",
+            "PEAL_SERVER_MAX_OUTBOX_MESSAGES".to_owned(),
+        ),
         ("path = \"/srv/peal.db\"", "PEAL_STORE_PATH".to_owned()),
         (
-            "max_clones = 30",
+            "max_connections_per_proc = 30",
             "--set server.max_connections_per_proc".to_owned(),
         ),
         ("on_abort = \"terminate\"", "built-in".to_owned()),
@@ -464,12 +474,12 @@ fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
         row("server.max_connections_per_proc")["origin"]["option"],
         "--set server.max_connections_per_proc"
     );
-    let wrong = run(peal(["config", "show"]).env("PEAL_SERVER_OUTBX", "20"))
+    let wrong = run(peal(["config", "show"]).env("PEAL_SERVER_MAX_OUTBX_MESSAGES", "20"))
         .expect_status(125)
         .stderr;
     assert_eq!(
         wrong,
-        "peal: PEAL_SERVER_OUTBX: unknown setting; did you mean `PEAL_SERVER_MAX_OUTBOX_MESSAGES`?\n"
+        "peal: PEAL_SERVER_MAX_OUTBX_MESSAGES: unknown setting; did you mean `PEAL_SERVER_MAX_OUTBOX_MESSAGES`?\n"
     );
 }
 

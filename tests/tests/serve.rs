@@ -291,7 +291,10 @@ fn whatever_is_wrong_is_told_before_anything_is_served() {
     .unwrap();
     std::fs::write(place.path("text.wasm"), "this is no component").unwrap();
     for (config, wanted) in [
-        ("[server]\noutbx = 1\n", "did you mean `outbox`?"),
+        (
+            "[server]\nmax_outbx_messages = 1\n",
+            "did you mean `max_outbox_messages`?",
+        ),
         (
             "[admin]\ngroup = \"no-such-group\"\n",
             "admin.group: there is no group \"no-such-group\" here",

@@ -189,20 +189,20 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "log.order = \"email:maybe\"",
-            "1:13: log.order is \"email:maybe\"; it should be names of channels with commas between them",
+            "1:13: log.order is \"email:maybe\"; it should be names of log channels separated by commas",
         ),
         (
             "log.order = \"email,Email\"",
-            "1:13: log.order is \"email,Email\"; it should be names of channels",
+            "1:13: log.order is \"email,Email\"; it should be names of log channels",
         ),
         ("log.order = \"email,,syslog\"", "1:13: log.order is"),
         (
             "metrics.listen = \"0.0.0.0:9464\"",
-            "1:18: metrics.listen is \"0.0.0.0:9464\"; it should be an address of this machine's own",
+            "1:18: metrics.listen is \"0.0.0.0:9464\"; it should be a loopback address",
         ),
         (
             "metrics.listen = \"localhost\"",
-            "1:18: metrics.listen is \"localhost\"; it should be an address",
+            "1:18: metrics.listen is \"localhost\"; it should be a loopback address",
         ),
         (
             "store.path = \"\"",
@@ -210,7 +210,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "admin.group = \"a b\"",
-            "1:15: admin.group is \"a b\"; it should be the name of a group",
+            "1:15: admin.group is \"a b\"; it should be the name of a Unix group",
         ),
         (
             "tools.enable = [true]",
@@ -258,16 +258,16 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             "4:9: module.codes is -3001; it should be an array; each element a status",
         ),
         (
-            "place = \"middle\"",
-            "4:9: module.placement is \"middle\"; it should be \"first\", \"last\",",
+            "placement = \"middle\"",
+            "4:13: module.placement is \"middle\"; it should be \"first\", \"last\",",
         ),
         (
-            "place = { before = \"a\", after = \"b\" }",
-            "4:9: module.placement is a table; it should be",
+            "placement = { before = \"a\", after = \"b\" }",
+            "4:13: module.placement is a table; it should be",
         ),
         (
-            "place = { beside = \"a\" }",
-            "4:9: module.placement is a table; it should be",
+            "placement = { beside = \"a\" }",
+            "4:13: module.placement is a table; it should be",
         ),
         (
             "grants = [\"logging\", \"netwrk\"]",
@@ -327,7 +327,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "limits.memory_bytes = 10",
-            "4:17: module.limits.memory_bytes is 10; it should be a whole number from 65536 to",
+            "4:23: module.limits.memory_bytes is 10; it should be a whole number from 65536 to",
         ),
         (
             "config = { a = [1] }",
@@ -358,7 +358,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         ),
         (
             "file.path = \"f\"\nfile.mode = \"755\"",
-            "4:13: sink.file.mode is \"755\"; it should be who may read and write",
+            "4:13: sink.file.mode is \"755\"; it should be permissions in octal digits",
         ),
         (
             "syslog.address = \"log:514\"",
@@ -389,12 +389,12 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
             "3:25: sink.mail.allowed_senders: \"x\" stands for no address",
         ),
         (
-            "retry_first_ms = 9000\nretry_longest_ms = 10\nfile.path = \"f\"",
+            "first_retry_delay_ms = 9000\nmax_retry_delay_ms = 10\nfile.path = \"f\"",
             "3:1: sink.first_retry_delay_ms is more than",
         ),
         (
-            "keep = \"disk\"",
-            "3:8: sink.durability is \"disk\"; it should be \"memory\" or \"store\"",
+            "durability = \"disk\"",
+            "3:14: sink.durability is \"disk\"; it should be \"memory\" or \"store\"",
         ),
     ] {
         assert!(
@@ -501,7 +501,9 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
 
 #[test]
 fn what_is_no_toml_is_refused_where_it_goes_wrong() {
-    let told = load("[run]\non_abort = \n[server\noutbox = 1\noutbox = 2\n").unwrap_err();
+    let told =
+        load("[run]\non_abort = \n[server\nmax_outbox_messages = 1\nmax_outbox_messages = 2\n")
+            .unwrap_err();
     assert!(
         told.len() >= 2 && told[0].starts_with("peal.toml:2:"),
         "{told:#?}"
