@@ -1,16 +1,16 @@
 //! The table of settings of modules: what each is, what it may reach, and its limits.
 use crate::{
     file_kinds::FilesGrant,
-    kinds::{FilePath, Millis, Number, Required, Switch, Unset, Words},
+    kinds::{FilePath, KeywordKind, Millis, Number, Required, Switch, Unset},
     module_kinds::{
-        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName,
-        Sha256,
+        CapabilityKind, Channel, List, ModuleNameKind, ModuleScope, OwnSettings, Placement,
+        ProcName, Sha256, StatusCodeKind,
     },
     sink_kinds::NameOfSink,
     table::settings,
-    values::{EventLevels, Files, Isolation, Mode, OnFailure, Scope, SinkName},
+    values::{ConfiguredScope, DirectoryGrant, EventLevels, Isolation, Mode, OnFailure, SinkName},
 };
-use peal_core::registration::Place;
+use peal_core::registration::ChainPlacement;
 use peal_model::{Info, Key, Proc, Status};
 use std::{path::PathBuf, time::Duration};
 
@@ -25,7 +25,7 @@ settings! {
     /// A component that the site deploys.
     "module" Module {
         /// Unique name of the module. Its results appear under this name.
-        name "module.name": String = String::new(), Required(ModuleName), "\"same-user\"";
+        name "module.name": String = String::new(), Required(ModuleNameKind), "\"same-user\"";
         /// File of the component.
         path "module.path": PathBuf = PathBuf::new(), Required(FilePath), "\"same-user.wasm\"";
         /// Required SHA-256 digest of the file.
@@ -33,40 +33,40 @@ settings! {
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
         /// Owner of the module: the site, a user or the jobs of a namespace. A handler of a user or
         /// job receives events that concern their procs, in a separate chain after the site's.
-        scope "module.scope": Scope = Scope::Site, ModuleScope, "\"namespace:solver\"";
+        scope "module.scope": ConfiguredScope = ConfiguredScope::Site, ModuleScope, "\"namespace:solver\"";
         /// Whether the module acts, or is a shadow module whose outcome is ignored. `peal module
         /// diff` shows differing outcomes.
-        mode "module.mode": Mode = Mode::Active, Words, "\"shadow\"";
+        mode "module.mode": Mode = Mode::Active, KeywordKind, "\"shadow\"";
         /// Codes of the events that the handler receives. An empty array means all.
-        codes "module.codes": Vec<Status> = Vec::new(), List(Code), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
+        codes "module.codes": Vec<Status> = Vec::new(), List(StatusCodeKind), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
         /// Classes of the events that the handler receives: job-specific events, environment
         /// events, or both.
-        event_classes "module.event_classes": EventLevels = EventLevels::Job, Words, "\"both\"";
+        event_classes "module.event_classes": EventLevels = EventLevels::Job, KeywordKind, "\"both\"";
         /// Affected procs that select events: the handler receives only events that affect one of
         /// them or name no affected proc. An empty array selects all events.
         affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";
         /// Placement of the module in its chain.
-        placement "module.placement": Place = Place::Append, Placement, "{ after = \"other\" }";
+        placement "module.placement": ChainPlacement = ChainPlacement::Append, Placement, "{ after = \"other\" }";
         /// Whether the handler is called only once.
         oneshot "module.oneshot": bool = false, Switch, "true";
         /// Outcome that replaces a failed call of a policy.
-        on_failure "module.on_failure": OnFailure = OnFailure::Deny, Words, "\"pass\"";
+        on_failure "module.on_failure": OnFailure = OnFailure::Deny, KeywordKind, "\"pass\"";
         /// Log channels that the module implements.
         channels "module.channels": Vec<Key> = Vec::new(), List(Channel), "[\"stdout\", \"site.log.board\"]";
         /// Capabilities that the module may import.
-        grants "module.grants": Vec<String> = Vec::new(), List(Capability), "[\"logging\"]";
+        grants "module.grants": Vec<String> = Vec::new(), List(CapabilityKind), "[\"logging\"]";
         /// Sinks to which the module may write with the capability `sink`: the output of the job
         /// that logs, its record in the store, and sinks opened by a [[sink]].
         sinks "module.sinks": Vec<SinkName> = Vec::new(), List(NameOfSink), "[\"stderr\"]";
         /// Directories that the module may use with the capability `files`: name in the module,
         /// path, access mode, and for write access the maximum size of all files in bytes. Each
         /// file counts 4096 bytes at least.
-        files "module.files": Vec<Files> = Vec::new(), List(FilesGrant),
+        files "module.files": Vec<DirectoryGrant> = Vec::new(), List(FilesGrant),
             "[{ name = \"spool\", path = \"/var/spool/peal\", mode = \"read-write\", max_bytes = 1048576 }]";
         /// Calls that share the memory of an instance: all calls, the calls caused by procs of one
         /// job, or none.
         isolation "module.isolation": Option<Isolation> = None,
-            Unset("\"module\" for modules of the site, \"namespace\" for others", Words), "\"call\"";
+            Unset("\"module\" for modules of the site, \"namespace\" for others", KeywordKind), "\"call\"";
         /// Maximum size of the module's state (capability `state`), in bytes.
         max_state_bytes "module.max_state_bytes": u64 = MIB as u64, Number(0, TIB), "65536";
         /// Settings of the module, passed to its `init`.

@@ -4,15 +4,15 @@
 use crate::{
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
-        ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Switch, TraceFilter, Unset,
-        Words,
+        ChannelOrder, FilePath, KeywordKind, Loopback, Millis, Number, Switch, TraceFilter,
+        UnixGroupName, Unset,
     },
-    module_kinds::{Capability, InfoKey, List},
-    signing::{PublicKey, TrustedKey},
+    module_kinds::{CapabilityKind, InfoKey, List},
+    signing::{SignerPublicKey, TrustedKey},
     table::settings,
     values::{
-        AuditFailure, ConfinementMode, ControlGroups, Durability, FuelCount, IdentityCheck,
-        ModuleOwner, OnAbort, OrderedChannel, PolicyDefault, Restart, Syslog,
+        AuditFailure, CheckpointSyslog, ConfinementMode, ControlGroups, Durability, FuelCount,
+        IdentityCheck, ModuleOwner, OnAbort, OrderedChannel, PolicyDefault, RestartScope,
     },
 };
 use std::{
@@ -37,7 +37,7 @@ settings! {
     "run" run: Run {
         /// Consequence of an abnormal end of a proc when no handler of its event decides: terminate
         /// the job, or let the other procs continue.
-        on_abort "run.on_abort": OnAbort = OnAbort::Terminate, Words, "\"continue\"";
+        on_abort "run.on_abort": OnAbort = OnAbort::Terminate, KeywordKind, "\"continue\"";
         /// Time that handlers of an abnormal termination have to request or prevent termination of
         /// the job, in milliseconds.
         action_timeout "run.action_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
@@ -47,10 +47,10 @@ settings! {
         /// Time between the request to terminate and the kill of a proc, in milliseconds.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
         /// Procs that a restart starts again: only the named ones, or all procs of their job.
-        restart "run.restart": Restart = Restart::Ranks, Words, "\"job\"";
+        restart "run.restart": RestartScope = RestartScope::Ranks, KeywordKind, "\"job\"";
         /// Use of a control group (cgroup v2) for each proc. A frozen control group pauses the
         /// proc; without one, signals pause it.
-        control_groups "run.control_groups": ControlGroups = ControlGroups::Try, Words, "\"off\"";
+        control_groups "run.control_groups": ControlGroups = ControlGroups::Try, KeywordKind, "\"off\"";
         /// Maximum number of spawned jobs (PMIx_Spawn, MPI_Comm_spawn) that exist at the same time.
         max_spawned_jobs "run.max_spawned_jobs": usize = 64, Number(0, 65_535), "8";
         /// Latest output of each stream of a proc that is kept for later pulls (PMIx_IOF_pull), in
@@ -183,34 +183,34 @@ settings! {
     "identity" identity: Identity {
         /// Processes that may act as a proc: only the process started for it and its descendants,
         /// or any process of its user.
-        check "identity.check": IdentityCheck = IdentityCheck::Process, Words, "\"user\"";
+        check "identity.check": IdentityCheck = IdentityCheck::Process, KeywordKind, "\"user\"";
     }
 
     /// Default decisions, which apply when all policies of a hook pass or a hook has none.
     "policy" policy: Policy {
         /// Default decision about connections.
-        connection "policy.connection.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        connection "policy.connection.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about raised events.
-        event "policy.event.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"grant\"";
+        event "policy.event.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"grant\"";
         /// Default decision about job control requests.
-        job_control "policy.job_control.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        job_control "policy.job_control.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about monitor requests.
-        monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about requests for nodes. With "built-in", only a policy can provide
         /// nodes.
-        provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about log requests.
-        log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about the construction of groups.
-        group "policy.group.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        group "policy.group.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about spawn requests.
-        spawn "policy.spawn.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        spawn "policy.spawn.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about publish requests.
-        publish "policy.publish.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        publish "policy.publish.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about lookups of published data.
-        lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Default decision about queries about the jobs of other users.
-        query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Maximum number of requests and connections that wait for policies. One user has half of
         /// them at most. More are denied.
         max_pending_decisions "policy.max_pending_decisions": usize = 1024, Number(1, MILLION), "64";
@@ -306,7 +306,7 @@ settings! {
             Unset("/run/peal/admin.sock for root, else $XDG_RUNTIME_DIR/peal/admin.sock", FilePath), "\"/run/peal/my.sock\"";
         /// Unix group whose members may administer the server, in addition to root and the server's
         /// user.
-        group "admin.group": Option<String> = None, Unset("none", GroupName), "\"wheel\"";
+        group "admin.group": Option<String> = None, Unset("none", UnixGroupName), "\"wheel\"";
         /// Maximum number of registered jobs.
         max_jobs "admin.max_jobs": usize = 4096, Number(0, MILLION), "64";
     }
@@ -342,19 +342,19 @@ settings! {
     "modules" modules: Modules {
         /// Owners whose modules need a signature by a trusted key. Unsigned modules of these owners
         /// are refused.
-        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(Words), "[\"site\", \"job-supplied\"]";
+        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(KeywordKind), "[\"site\", \"job-supplied\"]";
         /// Public keys trusted for the modules of all owners: the second line of a `.pub` file of
         /// `peal module keygen` or minisign.
-        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Additional public keys trusted for modules of users.
-        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Additional public keys trusted for modules that the site assigns to jobs by name.
-        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Additional public keys trusted for job-supplied modules.
-        job_supplied_keys "modules.job_supplied_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        job_supplied_keys "modules.job_supplied_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
     }
 
@@ -386,13 +386,13 @@ settings! {
         path "audit.path": Option<PathBuf> = None, Unset("no audit trail", FilePath), "\"/var/lib/peal/audit.db\"";
         /// Behaviour when a decision cannot be recorded, for example on a full disk: deny requests
         /// that policies grant, or continue without a record. Required with audit.path.
-        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("none; required with audit.path", Words), "\"deny\"";
+        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("none; required with audit.path", KeywordKind), "\"deny\"";
         /// Private key that seals the trail. The server creates a missing key. The public key is
         /// written beside it.
         key "audit.key": Option<PathBuf> = None, Unset("name of the database with the suffix .key", FilePath), "\"/etc/peal/audit.key\"";
         /// Failure that a written record survives: the end of the process, or of the machine. With
         /// "machine" each group of records waits for the disk.
-        durability "audit.durability": Durability = Durability::Process, Words, "\"machine\"";
+        durability "audit.durability": Durability = Durability::Process, KeywordKind, "\"machine\"";
         /// Maximum size of the database, in bytes. The oldest records are removed first.
         max_bytes "audit.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "10737418240";
         /// Maximum age of records, in days. Records are removed earlier if the database is full.
@@ -422,7 +422,7 @@ settings! {
         /// File to which trail checkpoints are appended, preferably on the disk of another machine.
         checkpoint_file "audit.checkpoint_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/mnt/log/peal.checkpoints\"";
         /// Whether trail checkpoints are also sent to the system log.
-        checkpoint_syslog "audit.checkpoint_syslog": Syslog = Syslog::No, Words, "\"yes\"";
+        checkpoint_syslog "audit.checkpoint_syslog": CheckpointSyslog = CheckpointSyslog::No, KeywordKind, "\"yes\"";
         /// Number of records between two trail checkpoints.
         checkpoint_records "audit.checkpoint_records": u64 = 1000, Number(1, 1000 * MILLION), "100";
         /// Maximum time between a record and the next trail checkpoint, in milliseconds.
@@ -436,7 +436,7 @@ settings! {
     "confinement" confinement: Confinement {
         /// Use of confinement: none, as far as the kernel supports it, or required for the start of
         /// the server.
-        mode "confinement.mode": ConfinementMode = ConfinementMode::Try, Words, "\"require\"";
+        mode "confinement.mode": ConfinementMode = ConfinementMode::Try, KeywordKind, "\"require\"";
         /// Directories in which the server can read only paths named in the configuration or in
         /// `confinement.read_only_paths`.
         inaccessible_paths "confinement.inaccessible_paths": Vec<PathBuf> = ["/etc", "/home", "/root"].map(PathBuf::from).into(), List(FilePath), "[\"/etc\", \"/home\", \"/srv\"]";
@@ -463,7 +463,7 @@ settings! {
         max_instances "sandbox.max_instances": u32 = 1000, Number(1, 100_000), "64";
         /// Modules whose fuel is counted: those with a fuel limit, or all. Counting slows a module
         /// down.
-        fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, Words, "\"always\"";
+        fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, KeywordKind, "\"always\"";
     }
 
     /// Limits of all modules of one user or one job together: configured modules with such a scope,
@@ -481,7 +481,7 @@ settings! {
         max_state_bytes "tenant.max_state_bytes": u64 = 16 * MIB as u64, Number(0, TIB), "1048576";
         /// Capabilities that may be granted. Job-supplied modules are granted all of these except
         /// state, sinks and files.
-        grants "tenant.grants": Vec<String> = tenant_grants(), List(Capability), "[\"logging\"]";
+        grants "tenant.grants": Vec<String> = tenant_grants(), List(CapabilityKind), "[\"logging\"]";
     }
 
     /// Limits of one job-supplied module.

@@ -1,16 +1,17 @@
 //! The table of settings of sinks, which are ways out of the process, and what they come to.
 use crate::{
     document::SinkEntry,
-    kinds::{FilePath, Millis, Number, Required, Unset, Words},
+    kinds::{FilePath, KeywordKind, Millis, Number, Required, Unset},
     module_kinds::List,
     problem::Problems,
-    sink_kinds::{Line, NewSink, Parsed, Permissions},
-    table::{Listed, settings},
-    values::{Encryption, FileSync, Keep},
+    sink_kinds::{NewSink, Parsed, Permissions, TextLineKind},
+    table::{NamedTable, settings},
+    values::{Encryption, FileSync, SinkDurability},
 };
 use peal_sinks::{
-    Address, AddressPattern, Addresses, Credentials, Durability, FileSettings, MailSettings,
-    QueueBounds, Retry, Server, SinkKind, SinkSettings, SyslogSettings, TlsIdentity, TlsSettings,
+    Address, AddressPattern, Addresses, Credentials, FileSettings, MailSettings, QueueBounds,
+    QueueDurability, Retry, SinkKind, SinkSettings, SmtpServer, SyslogSettings, TlsIdentity,
+    TlsSettings,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -35,8 +36,8 @@ settings! {
         name "sink.name": String = String::new(), Required(NewSink), "\"central\"";
         /// Place of accepted messages that are not delivered yet: memory, or the store, where they
         /// survive the end of the process. A file sink writes immediately.
-        durability "sink.durability": Option<Keep> = None,
-            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this node", Words), "\"memory\"";
+        durability "sink.durability": Option<SinkDurability> = None,
+            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this node", KeywordKind), "\"memory\"";
         /// Maximum number of messages in the queue. More are refused.
         max_queue_messages "sink.max_queue_messages": usize = 10_000, Number(1, MILLION), "1000";
         /// Maximum size of the messages in the queue, in bytes.
@@ -71,25 +72,25 @@ settings! {
     /// Mail, submitted to a mail server.
     "sink.mail" mail: Mail {
         /// Server to which mail is submitted.
-        server "sink.mail.server": Option<Server> = None, Unset("not a mail sink", Parsed(HOST_PORT)),
+        server "sink.mail.server": Option<SmtpServer> = None, Unset("not a mail sink", Parsed(HOST_PORT)),
             "\"mail.example.org:587\"";
         /// Encryption of the connection to the server.
-        encryption "sink.mail.encryption": Encryption = Encryption::StartTls, Words, "\"tls\"";
+        encryption "sink.mail.encryption": Encryption = Encryption::StartTls, KeywordKind, "\"tls\"";
         /// File with the certificates of trusted authorities, in PEM.
         ca "sink.mail.ca": Option<PathBuf> = None, Unset("the authorities of the system", FilePath), "\"/etc/peal/mail-ca.pem\"";
         /// User name for the server. It is sent only to this server and only over an encrypted
         /// connection.
-        user "sink.mail.user": Option<String> = None, Unset("none", Line("a name")), "\"peal\"";
+        user "sink.mail.user": Option<String> = None, Unset("none", TextLineKind("a name")), "\"peal\"";
         /// File with the password on its first line. Only its owner may have read permission.
         password_file "sink.mail.password_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/mail-password\"";
         /// Sender of mail, unless the requester names an allowed other one: an address, or a name
         /// and an address.
-        sender "sink.mail.sender": Option<String> = None, Unset("none; required for a mail sink", Line("an address, as in \"Peal <peal@example.org>\"")),
+        sender "sink.mail.sender": Option<String> = None, Unset("none; required for a mail sink", TextLineKind("an address, as in \"Peal <peal@example.org>\"")),
             "\"Peal <peal@example.org>\"";
         /// Senders that a requester may name.
         allowed_senders "sink.mail.allowed_senders": Vec<AddressPattern> = Vec::new(), List(Parsed(PATTERN)), "[\"@example.org\"]";
         /// Servers that a requester may choose.
-        allowed_servers "sink.mail.allowed_servers": Vec<Server> = Vec::new(), List(Parsed(HOST_PORT)), "[\"backup.example.org:587\"]";
+        allowed_servers "sink.mail.allowed_servers": Vec<SmtpServer> = Vec::new(), List(Parsed(HOST_PORT)), "[\"backup.example.org:587\"]";
         /// Addresses that may receive mail.
         allowed_recipients "sink.mail.allowed_recipients": Option<Vec<AddressPattern>> = None,
             Unset("all addresses", List(Parsed(PATTERN))), "[\"@example.org\", \"ops@example.com\"]";
@@ -98,7 +99,7 @@ settings! {
         /// Maximum size of a mail as sent, in bytes.
         max_message_bytes "sink.mail.max_message_bytes": usize = MIB, Number(4096, 1 << 30), "65536";
         /// Host name in the HELO or EHLO command.
-        helo_name "sink.mail.helo_name": Option<String> = None, Unset("name of this node", Line("a host name")), "\"node1.example.org\"";
+        helo_name "sink.mail.helo_name": Option<String> = None, Unset("name of this node", TextLineKind("a host name")), "\"node1.example.org\"";
         /// Timeout of a connection attempt or a reply, in milliseconds.
         timeout "sink.mail.timeout_ms": Duration = Duration::from_secs(30), Millis(10, HOUR), "10000";
         /// Timeout of the reply to a complete message, in milliseconds. RFC 5321 recommends ten
@@ -120,11 +121,11 @@ settings! {
         max_message_bytes "sink.file.max_message_bytes": usize = MIB, Number(80, 1 << 30), "65536";
         /// Time at which a message reaches the disk: when the system writes it, or before the
         /// requester receives a reply.
-        sync "sink.file.sync": FileSync = FileSync::Never, Words, "\"each\"";
+        sync "sink.file.sync": FileSync = FileSync::Never, KeywordKind, "\"each\"";
     }
 }
 
-impl Listed for Sink {
+impl NamedTable for Sink {
     const HEAD: &'static str = "sink";
     const MOST: usize = 64;
 
@@ -152,11 +153,11 @@ impl SinkEntry {
             SinkKind::Syslog(syslog) => !matches!(syslog.address, Address::Unix(_)),
             SinkKind::File(_) => false,
         };
-        let durability = match durability {
-            Some(Keep::Store) => Durability::Store,
-            Some(Keep::Memory) => Durability::Memory,
-            None if is_far => Durability::Store,
-            None => Durability::Memory,
+        let durability = match keep {
+            Some(SinkDurability::Store) => QueueDurability::Store,
+            Some(SinkDurability::Memory) => QueueDurability::Memory,
+            None if is_far => QueueDurability::Store,
+            None => QueueDurability::Memory,
         };
         Ok(SinkSettings {
             name,
@@ -281,7 +282,7 @@ impl SinkEntry {
         })
     }
 
-    fn mail(&self, server: &Server) -> Result<MailSettings, Problems> {
+    fn mail(&self, server: &SmtpServer) -> Result<MailSettings, Problems> {
         let Mail {
             encryption,
             ca,

@@ -1,7 +1,7 @@
 //! What is wrong is refused with its file, line and column and with what would be right, all of it at once.
 mod support;
 
-use peal_config::{C_NAMES, Config, Module, Setting, Settings, Sink, docs};
+use peal_config::{C_NAMES, Config, Module, Setting, SettingsTable, Sink, docs};
 use std::collections::BTreeSet;
 use support::{load, problem, with_option, with_variable};
 
@@ -413,7 +413,7 @@ fn a_wrong_value_is_refused_with_what_would_be_right() {
         "a user needs a password",
         "encryption is needed",
         "says nothing of a sink",
-        "retry_longest_ms",
+        "max_retry_delay_ms",
     ];
     let is_told = |kind: &&str| all.iter().any(|problem| problem.contains(kind));
     assert!(
@@ -494,7 +494,7 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
         .push(("PEAL_RUN_ON_ABORT".into(), "explode".into()));
     sources
         .given
-        .push(peal_config::Given::set("log.onec=true").unwrap());
+        .push(peal_config::SettingOverride::set("log.onec=true").unwrap());
     let problems = sources.load().unwrap_err().0;
     assert_eq!(problems.len(), 7, "{problems:#?}");
 }

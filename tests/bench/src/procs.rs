@@ -2,11 +2,11 @@
 use crate::{
     arrivals::{Arrivals, now},
     flood,
-    siege::{self, Harm},
     times::Times,
+    under_load::{self, Harm},
 };
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Levels, Outcome};
+use peal_client::{ClassFilter, Client, Handler, HandlerOutcome};
 use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
 use std::{io::Read, path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
@@ -48,9 +48,9 @@ enum Mode {
     /// Rank 0 to rank 1, many at once
     Flood,
     /// Rank 0 to rank 1, one event after the other, first alone and then while rank 2 raises as many as it can
-    Siege,
+    UnderFlood,
     /// The same while rank 2 raises events that a hosted handler is cut off at
-    Bombs,
+    UnderLimitHits,
     /// All procs
     Fence,
     /// Connects and waits
@@ -78,9 +78,9 @@ pub fn number_in(infos: &[Info], key: KeyName) -> Option<u64> {
 
 /// A handler that takes no action but does this, which must not block, as in the C library.
 pub fn quick(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
-    Handler::quick(move |call| {
+    Handler::non_blocking(move |call| {
         action(&call.event().infos);
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     })
 }
 
@@ -97,8 +97,10 @@ impl Proc {
                 Mode::Fan => self.fan(&client, arrivals).await?,
                 Mode::Pingpong => self.pingpong(&client).await?,
                 Mode::Flood => flood::run(self, &client).await?,
-                Mode::Siege => siege::run(self, &client, arrivals, Harm::Flood).await?,
-                Mode::Bombs => siege::run(self, &client, arrivals, Harm::Bombs).await?,
+                Mode::UnderFlood => under_load::run(self, &client, arrivals, Harm::Flood).await?,
+                Mode::UnderLimitHits => {
+                    under_load::run(self, &client, arrivals, Harm::LimitHits).await?
+                }
                 Mode::Fence => self.fence(&client, &arrivals).await?,
                 Mode::Idle => {
                     arrivals.arrive(now(), size(&client)?)?;
@@ -117,7 +119,7 @@ impl Proc {
             // What cannot be written is missed by rank 0, which then waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
             client
-                .register(&[NEWS], &Levels::Both.directives(), arrive)
+                .register(&[NEWS], &ClassFilter::Both.directives(), arrive)
                 .await?;
         }
         client.fence(&[], &[]).await?;
@@ -143,7 +145,7 @@ impl Proc {
         client
             .register(
                 &[if answers { NEWS } else { ANSWER }],
-                &Levels::Both.directives(),
+                &ClassFilter::Both.directives(),
                 heard,
             )
             .await?;

@@ -13,7 +13,7 @@ The events that servers send differ: see docs/foreign-servers.md.";
 
 /// `peal attach`.
 #[derive(ClapArgs)]
-pub struct Attach {
+pub struct AttachArgs {
     /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,

@@ -2,7 +2,7 @@
 use super::ToolArgs;
 use clap::{Args as ClapArgs, Subcommand};
 use peal_client::{CheckpointMethod, Preemption};
-use peal_config::words::{self, Targets};
+use peal_config::words::{self, TargetKeywords};
 use peal_model::{Info, Status};
 use rustix::process::Signal;
 use std::time::Duration;
@@ -95,7 +95,7 @@ pub struct CtlAsk {
 pub struct CtlAct {
     /// Target of the request: a job, a proc or several procs
     #[arg(value_name = "TARGET", required = true, value_parser = words::targets)]
-    pub targets: Vec<Targets>,
+    pub targets: Vec<TargetKeywords>,
     /// Name the request ID, for status queries and cancellation
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,

@@ -12,7 +12,7 @@ mod placement;
 mod run;
 mod signing;
 
-pub use attach::Attach;
+pub use attach::AttachArgs;
 pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
@@ -22,16 +22,16 @@ pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch,
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest,
-    New,
+    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleNameArgs, ModuleRollback,
+    ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
-pub use run::{App, Run, spelled};
+pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use number::{MAX_PID, whole};
-use peal_config::{Given, words};
+use peal_config::{SettingOverride, words};
 use peal_model::Nspace;
 use peal_sandbox::CodeTarget;
 use peal_server::admin::MAX_JOB_SIZE;
@@ -43,7 +43,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// Command to execute.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: PealCommand,
 }
 
 const EXIT_STATUS: &str = "\
@@ -64,7 +64,7 @@ Environment:
 
 /// Commands of `peal`.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum PealCommand {
     /// Run a program as a job
     ///
     /// Starts N procs of PROGRAM under an embedded PMIx server and waits for their end. Programs linked with libpmix,
@@ -79,24 +79,24 @@ pub enum Command {
     /// that a handler completes (PMIX_EVENT_ACTION_COMPLETE) does not reach PROGRAM. Signals are forwarded to PROGRAM, and the
     /// exit status is that of PROGRAM.
     #[command(after_help = attach::ATTACH_EXAMPLES)]
-    Attach(Attach),
-    /// Serve the jobs and tools of this node until stopped
+    Attach(AttachArgs),
+    /// Serve the jobs and tools of this node until told to stop
     ///
     /// `peal job register` registers a job; an external launcher starts its procs. SIGTERM and SIGINT drain the server: it
     /// exits when its clients have disconnected. A second signal stops it immediately. SIGHUP reloads the configuration.
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Show the state of a running server
     ///
     /// The output includes problems: failed writes to the audit trail or the store, an invalid configuration that was not
     /// applied, quarantined modules, and invalid modules of users. Exit status: 0 without problems, 1 with problems, 125 if no
     /// server answers.
-    Status(Ask),
+    Status(QueryArgs),
     /// Show the metrics of a running server
-    Stats(Ask),
+    Stats(QueryArgs),
     /// Register externally started jobs with a running server
     #[command(subcommand)]
-    Job(JobCommand),
+    Job(JobSubcommand),
     /// Raise and watch events of a running server
     #[command(subcommand)]
     Event(EventCommand),
@@ -125,9 +125,9 @@ pub enum Command {
     #[command(subcommand)]
     Chain(ChainCommand),
     /// Drain a running server: refuse new jobs and connections, exit after the last connection
-    Drain(End),
+    Drain(ShutdownArgs),
     /// Stop a running server immediately
-    Stop(End),
+    Stop(ShutdownArgs),
     /// Reload the configuration of a running server
     Reload(ServerArgs),
     /// Create, test, sign and manage modules
@@ -169,11 +169,12 @@ pub struct ConfigArgs {
     pub config: Option<PathBuf>,
     /// Override a setting, as in --set events.ring_size=2048. Takes precedence over files and environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
-    pub set: Vec<Given>,
+    pub set: Vec<SettingOverride>,
 }
 
-fn given(text: &str) -> Result<Given, String> {
-    Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
+fn given(text: &str) -> Result<SettingOverride, String> {
+    SettingOverride::set(text)
+        .ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
 }
 
 /// `peal compiler`.
@@ -210,7 +211,7 @@ fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {
 
 /// `peal serve`.
 #[derive(ClapArgs)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Socket and configuration of the server.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -229,7 +230,7 @@ pub struct ServerArgs {
 
 /// `peal status`, `peal stats`, `peal job list`.
 #[derive(ClapArgs)]
-pub struct Ask {
+pub struct QueryArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -240,7 +241,7 @@ pub struct Ask {
 
 /// `peal drain` and `peal stop`.
 #[derive(ClapArgs)]
-pub struct End {
+pub struct ShutdownArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -251,9 +252,9 @@ pub struct End {
 
 /// `peal job`.
 #[derive(Subcommand)]
-pub enum JobCommand {
+pub enum JobSubcommand {
     /// Register a job and print the environment with which its procs find the server
-    Register(Register),
+    Register(JobRegisterArgs),
     /// Print the environment of a registered job
     Environment(JobEnvironment),
     /// Report the process that was started as a proc of a registered job
@@ -262,12 +263,12 @@ pub enum JobCommand {
     /// shows it and `peal ctl` reaches it before it connects. If it ends before it connects, other procs stop waiting for it.
     /// The process must run as the user of the job.
     #[command(after_help = STARTED_EXAMPLES)]
-    Started(Started),
+    Started(JobStartedArgs),
     /// Deregister a job that has no connected procs
     Deregister(Deregister),
     /// List the jobs and the states of their procs
-    List(Ask),
-    /// Show the record of a job in chronological order
+    List(QueryArgs),
+    /// Show what is recorded of a job, in the order of time
     ///
     /// The record contains the start and end of the job and its procs, the events that affected it, job control requests, and
     /// messages logged to the channel job_record. The store (store.path) keeps it after the end of job and server. Of several
@@ -291,7 +292,7 @@ pub struct JobRecordArgs {
 
 /// `peal job register`.
 #[derive(ClapArgs)]
-pub struct Register {
+pub struct JobRegisterArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -309,7 +310,7 @@ pub struct Register {
     pub gid: Option<u32>,
     /// Output format.
     #[command(flatten)]
-    pub print: Print,
+    pub print: EnvironmentArgs,
 }
 
 /// `peal job environment`.
@@ -323,12 +324,12 @@ pub struct JobEnvironment {
     pub nspace: Nspace,
     /// Output format.
     #[command(flatten)]
-    pub print: Print,
+    pub print: EnvironmentArgs,
 }
 
 /// Output format of the environment of a job.
 #[derive(ClapArgs)]
-pub struct Print {
+pub struct EnvironmentArgs {
     /// Print only the environment of RANK, as lines for `env`
     #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
     pub rank: Option<u32>,
@@ -343,7 +344,7 @@ Examples:
 
 /// `peal job started`.
 #[derive(ClapArgs)]
-pub struct Started {
+pub struct JobStartedArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -374,11 +375,11 @@ pub struct Deregister {
 pub enum ConfigCommand {
     /// Print all errors in the configuration and its modules
     ///
-    /// Reads the file, modules.d beside it, the environment and --set like the other commands, and checks the components without
-    /// compiling or running them. Exit status: 0 without errors, 1 with errors.
-    Check(Check),
+    /// Reads the file and modules.d beside it, the environment and --set as the other verbs do, and looks at the components
+    /// without compiling or running them. Ends with 0 if all is well and with 1 if not.
+    Check(ConfigCheckArgs),
     /// Print every setting with its value and origin
-    Show(Show),
+    Show(ConfigShowArgs),
     /// Print a commented configuration file with every key
     Example,
     /// Print tables of all keys, and of the settings that correspond to OpenPMIx names, in Markdown
@@ -387,7 +388,7 @@ pub enum ConfigCommand {
 
 /// `peal config check`.
 #[derive(ClapArgs)]
-pub struct Check {
+pub struct ConfigCheckArgs {
     /// Configuration file; default: as for other commands
     #[arg(value_name = "FILE", conflicts_with = "config", value_hint = clap::ValueHint::FilePath)]
     pub file: Option<PathBuf>,
@@ -401,7 +402,7 @@ pub struct Check {
 
 /// `peal config show`.
 #[derive(ClapArgs)]
-pub struct Show {
+pub struct ConfigShowArgs {
     /// Source of the configuration.
     #[command(flatten)]
     pub config: ConfigArgs,

@@ -1,6 +1,6 @@
 //! Command line of `peal module`.
 use super::{
-    Ask, ConfigArgs, ServerArgs,
+    ConfigArgs, QueryArgs, ServerArgs,
     control::time,
     number::whole,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
@@ -9,9 +9,9 @@ use clap::{
     Args as ClapArgs, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use peal_author::project;
 use peal_build::Language;
-use peal_config::{ModuleOwner, Word};
+use peal_config::{Keyword, ModuleOwner};
+use peal_devtools::project;
 use peal_sandbox::Role;
 use std::{path::PathBuf, time::Duration};
 
@@ -40,28 +40,28 @@ pub enum ModuleCommand {
     #[command(after_help = VERIFY_HELP)]
     Verify(Verify),
     /// List the modules of a running server, their states, and the set versions for a rollback
-    List(Ask),
-    /// Reload the configuration and the modules of a running server
+    List(QueryArgs),
+    /// Have a running server read its configuration and its modules again
     ///
     /// The server also reloads changed files by itself, unless deploy.watch is false. It refuses a module set with any error,
     /// prints the reasons, and keeps the active set.
     Reload(ServerArgs),
     /// Disable a module of a running server until it is enabled
-    Disable(ModuleName),
+    Disable(ModuleNameArgs),
     /// Enable a disabled module of a running server
-    Enable(ModuleName),
+    Enable(ModuleNameArgs),
     /// Release a module of a running server from quarantine
-    Reset(ModuleName),
-    /// Show differences between the outcomes of a shadow module and of the active modules
+    Reset(ModuleNameArgs),
+    /// Show what a shadow would have done, and where that differs from what happened
     ///
     /// A shadow module has mode = "shadow" in its [[module]]. The server calls it on live traffic and ignores its outcome.
     Diff(ModuleDiff),
     /// Activate a shadow module of a running server
     ///
-    /// This applies to the current component. With a store it survives a restart. Set mode = "active" in its [[module]] to make it
-    /// permanent.
-    Promote(ModuleName),
-    /// Return a running server to an earlier version of its module set
+    /// This holds for this component, also after a restart where there is a store; write mode = "active" into its [[module]] to
+    /// have it there as well.
+    Promote(ModuleNameArgs),
+    /// Have a running server run the modules of an earlier version again
     ///
     /// The set contains the components of that version. The command does not change the files; the next change of a file,
     /// `peal reload` or a restart loads them again.
@@ -81,7 +81,7 @@ pub enum ModuleCommand {
 
 /// `peal module disable`, `enable`, `reset` and `promote`.
 #[derive(ClapArgs)]
-pub struct ModuleName {
+pub struct ModuleNameArgs {
     /// Selection of the server.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -95,7 +95,7 @@ pub struct ModuleName {
 pub struct ModuleDiff {
     /// Selection of the server.
     #[command(flatten)]
-    pub named: ModuleName,
+    pub named: ModuleNameArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,7 +1,7 @@
 //! Command lines of `peal ps` and `peal monitor`.
 use super::{ToolArgs, control::time, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
-use peal_config::words::{self, Targets};
+use peal_config::words::{self, TargetKeywords};
 use peal_model::Nspace;
 use std::{path::PathBuf, time::Duration};
 
@@ -77,7 +77,7 @@ pub struct MonitorUsage {
     pub server: ToolArgs,
     /// Job or procs, as for peal ctl: solver, solver:0 or solver:0-3,7
     #[arg(value_name = "TARGET", value_parser = words::targets)]
-    pub targets: Vec<Targets>,
+    pub targets: Vec<TargetKeywords>,
     /// Show the usage of the node
     #[arg(long)]
     pub node: bool,
