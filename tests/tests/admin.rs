@@ -417,21 +417,23 @@ fn people_scripts_and_prometheus_see_the_same_numbers() {
     };
     assert_eq!(
         (
-            value("peal_connections_total"),
+            value("peal_connections_accepted_total"),
             value("peal_jobs"),
             value("peal_admin_calls_total")
         ),
         (2.0, 1.0, 4.0)
     );
     assert_eq!(value("peal_connections_refused_total"), 0.0);
-    assert!(value("peal_resident_memory_bytes") > 1e6 && value("peal_start_time_seconds") > 1.7e9);
+    assert!(
+        value("process_resident_memory_bytes") > 1e6 && value("process_start_time_seconds") > 1.7e9
+    );
     assert!(
         value("peal_store_writes_total") >= 4.0 && value("peal_store_writes_failed_total") == 0.0
     );
     let labels = "{module=\"say \\\"hi\\\"\",owner=\"site\",role=\"event-handler\"}";
     assert!(value(&format!("peal_module_calls_total{labels}")) >= 1.0);
     assert_eq!(value(&format!("peal_module_failures_total{labels}")), 0.0);
-    assert!(value(&format!("peal_module_seconds_total{labels}")) > 0.0);
+    assert!(value(&format!("peal_module_call_seconds_total{labels}")) > 0.0);
     // JSON has the same families under the same names.
     let families = stats["families"].as_array().unwrap();
     for family in families {
@@ -455,7 +457,7 @@ fn people_scripts_and_prometheus_see_the_same_numbers() {
     }
     let connections = families
         .iter()
-        .find(|family| family["name"] == "peal_connections")
+        .find(|family| family["name"] == "peal_connections_accepted")
         .unwrap();
     assert_eq!(connections["samples"][0]["value"], 2);
     let printed = daemon.tell(&["stats"]);

@@ -112,7 +112,7 @@ async fn decides_for_a_running_server(project: &Path, name: &str) {
     let place = Place::new();
     let drop_ins = place.path("modules.d");
     fs::create_dir(&drop_ins).unwrap();
-    place.configure("[deploy]\nsettle_ms = 20\n");
+    place.configure("[deploy]\ndebounce_ms = 20\n");
     let daemon = place.start();
     daemon.tell(&["job", "register", "job", "-n", "1"]);
     let client = daemon.client("job", 0).await;

@@ -18,7 +18,7 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
         -9001,
         "PEAL_ERR_HANDLER_MEMORY",
         "memory",
-        "(limits.memory)",
+        "(limits.memory_bytes)",
     ),
     (
         -9002,
@@ -36,7 +36,7 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
         -9004,
         "PEAL_ERR_HANDLER_OUTPUT",
         "output",
-        "(limits.output)",
+        "(limits.output_bytes)",
     ),
     (
         -9005,
@@ -60,7 +60,7 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
         -9008,
         "PEAL_ERR_HANDLER_MEMORY",
         "memory",
-        "(limits.memory)",
+        "(limits.memory_bytes)",
     ),
 ];
 
@@ -99,7 +99,7 @@ async fn each_bomb_is_cut_off_by_its_limit_which_is_named_and_others_go_on() {
     let place = Place::new();
     configure(
         &place,
-        "limits = { call_time_ms = 200, host_calls = 2000, memory = 33554432, log_lines = 200, failures = 0 }\n",
+        "limits = { call_time_ms = 200, host_calls = 2000, memory_bytes = 33554432, log_lines_per_second = 200, failures = 0 }\n",
     );
     let daemon = place.start();
     let (mine, other) = (proc(&daemon, "mine").await, proc(&daemon, "other").await);

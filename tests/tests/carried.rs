@@ -57,8 +57,8 @@ name = "local-syslog"
 syslog.address = "unix:{local}"
 [[sink]]
 name = "global-syslog"
-retry_first_ms = 20
-retry_longest_ms = 100
+first_retry_delay_ms = 20
+max_retry_delay_ms = 100
 [sink.syslog]
 address = "tls://127.0.0.1:{tls}"
 ca = {ca:?}
@@ -66,8 +66,8 @@ certificate = {certificate:?}
 key = {key:?}
 [[sink]]
 name = "mail"
-retry_first_ms = 20
-retry_longest_ms = 100
+first_retry_delay_ms = 20
+max_retry_delay_ms = 100
 [sink.mail]
 server = "127.0.0.1:{port}"
 ca = {ca:?}
@@ -168,13 +168,13 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
     let pid = daemon.pid();
     let evil = "one\n<13>1 - forged - - - two\x1b[31m\r\n.\nSubject: three";
     let to = [
-        "--to",
+        "--channel",
         "local_syslog",
-        "--to",
+        "--channel",
         "global_syslog",
-        "--to",
+        "--channel",
         "email",
-        "--to",
+        "--channel",
         "site.log.board",
     ];
     let mail = [
@@ -242,7 +242,7 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
 
     // What a requester may choose the admin says; what makes no sense is refused, and said.
     let subject = [
-        "--to",
+        "--channel",
         "email",
         "--mail-to",
         "a@peers.test",
@@ -253,7 +253,7 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
     for (args, status, says) in [
         (
             &[
-                "--to",
+                "--channel",
                 "email",
                 "--mail-to",
                 "a@b",
@@ -266,17 +266,23 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
         ),
         (&subject, 1, "PMIX_ERROR"),
         (
-            &["--to", "email", "--to", "site.log.board", "to nobody"],
+            &[
+                "--channel",
+                "email",
+                "--channel",
+                "site.log.board",
+                "to nobody",
+            ],
             1,
             "PMIX_ERR_PARTIAL_SUCCESS",
         ),
         (
             &[
-                "--to",
+                "--channel",
                 "email",
                 "--required",
                 "email",
-                "--to",
+                "--channel",
                 "site.log.board",
                 "to nobody",
             ],
@@ -284,18 +290,22 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
             "PMIX_ERROR",
         ),
         (
-            &["--to", "job_record", "who is no proc has no record"],
+            &["--channel", "job_record", "who is no proc has no record"],
             1,
             "PMIX_ERROR",
         ),
-        (&["--to", "board", "x"], 2, "there is no channel \"board\""),
         (
-            &["--to", "stderr", "--subject", "s", "x"],
+            &["--channel", "board", "x"],
+            2,
+            "there is no channel \"board\"",
+        ),
+        (
+            &["--channel", "stderr", "--subject", "s", "x"],
             2,
             "are for mail",
         ),
         (
-            &["--to", "site.log.board", "--priority", "loud", "x"],
+            &["--channel", "site.log.board", "--priority", "loud", "x"],
             2,
             "there is no priority \"loud\"",
         ),
@@ -309,9 +319,9 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
             pid,
             &[
                 "--json",
-                "--to",
+                "--channel",
                 "email",
-                "--to",
+                "--channel",
                 "site.log.board",
                 "to nobody",
             ],
@@ -330,7 +340,14 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
     );
     site.log(
         pid,
-        &["--to", "global_syslog", "--to", "email", "--once", "once"],
+        &[
+            "--channel",
+            "global_syslog",
+            "--channel",
+            "email",
+            "--once",
+            "once",
+        ],
     )
     .expect_status(0);
     until("the last one is there", || {
@@ -341,7 +358,7 @@ fn a_message_of_the_command_line_reaches_each_channel_that_it_names_and_forges_n
     let config = fs::read_to_string(site.place.path("peal.toml")).unwrap();
     assert!(!daemon.tell(&["reload"]).contains("sink"));
     site.place
-        .configure(&config.replacen("file.path", "file.keep = 9\nfile.path", 1));
+        .configure(&config.replacen("file.path", "file.max_rotated_files = 9\nfile.path", 1));
     assert!(
         daemon.tell(&["reload"]).contains("[[sink]]"),
         "only the next start takes it"
@@ -363,7 +380,7 @@ fn mail_and_global_syslog_that_wait_when_the_server_is_killed_arrive_once() {
     for number in 0..5 {
         let (text, subject) = (format!("message {number}"), format!("subject {number}"));
         let mail = [
-            "--to",
+            "--channel",
             "email",
             "--mail-to",
             "ops@peers.test",
@@ -374,7 +391,13 @@ fn mail_and_global_syslog_that_wait_when_the_server_is_killed_arrive_once() {
             pid,
             &[
                 &mail[..],
-                &["--to", "global_syslog", "--to", "site.log.board", &text],
+                &[
+                    "--channel",
+                    "global_syslog",
+                    "--channel",
+                    "site.log.board",
+                    &text,
+                ],
             ]
             .concat(),
         )
@@ -393,9 +416,9 @@ fn mail_and_global_syslog_that_wait_when_the_server_is_killed_arrive_once() {
     site.log(
         daemon.pid(),
         &[
-            "--to",
+            "--channel",
             "global_syslog",
-            "--to",
+            "--channel",
             "email",
             "--mail-to",
             "a@peers.test",
@@ -676,13 +699,13 @@ fn a_launcher_logs_of_its_job_what_it_is_asked_to() {
             .args(args)
             .args(["--", "sh", "-c", script]))
     };
-    let to_board = ["--log-to", "site.log.board"];
+    let to_board = ["--log-channel", "site.log.board"];
     let kinds = [
         "--log",
         "job",
         "--log",
         "failures",
-        "--log-to",
+        "--log-channel",
         "job_record",
         "--events",
     ];
@@ -727,7 +750,8 @@ fn a_launcher_logs_of_its_job_what_it_is_asked_to() {
     );
     assert_eq!(site.board().len(), 5);
     // Whoever is to get mail the site says.
-    let done = run_with(&["--log", "completion", "--log-to", "email"], "true").expect_status(0);
+    let done =
+        run_with(&["--log", "completion", "--log-channel", "email"], "true").expect_status(0);
     assert!(
         done.stderr.contains("was not, or not everywhere"),
         "nobody is to get it: {}",
@@ -747,7 +771,7 @@ async fn who_logs_to_a_record_that_is_full_is_told_and_nobody_else_suffers() {
     let config = fs::read_to_string(site.place.path("peal.toml")).unwrap();
     site.place.configure(&config.replacen(
         "[store]\n",
-        "[store]\nmax_bytes = 1048576\nmax_job_record_bytes = 262144\n",
+        "[store]\nmax_bytes = 1048576\nmax_record_bytes_per_job = 262144\n",
         1,
     ));
     let daemon = site.place.start();

@@ -10,10 +10,10 @@ const AFFECTED: &str = "PMIX_EVENT_AFFECTED_PROC=other:0";
 
 const MODULES: [&str; 6] = [
     "name = \"plain\"",
-    "name = \"narrow\"\ncodes = [\"PMIX_ERR_PROC_ABORTED\"]\nplace = \"first-in-category\"",
+    "name = \"narrow\"\ncodes = [\"PMIX_ERR_PROC_ABORTED\"]\nplacement = \"first-in-category\"",
     "name = \"wide\"\ncodes = [-3001, \"PMIX_ERR_PROC_ABORTED\"]\noneshot = true",
-    "name = \"beside\"\nplace = { before = \"plain\" }",
-    "name = \"opens\"\nplace = \"first\"",
+    "name = \"beside\"\nplacement = { before = \"plain\" }",
+    "name = \"opens\"\nplacement = \"first\"",
     "name = \"theirs\"\nscope = \"namespace:solver\"",
 ];
 

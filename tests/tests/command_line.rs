@@ -88,7 +88,7 @@ fn inspect_tells_what_a_module_does_and_asks_for() {
     let config = dir.path().join("peal.toml");
     std::fs::write(
         &config,
-        format!("[[module]]\nname = \"mine\"\npath = {report:?}\nlimits.output = 77\n"),
+        format!("[[module]]\nname = \"mine\"\npath = {report:?}\nlimits.output_bytes = 77\n"),
     )
     .unwrap();
     let configured = run(peal(["module", "inspect", "--config"])

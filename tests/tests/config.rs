@@ -37,7 +37,7 @@ fn a_run_under_a_wrong_configuration_is_refused_with_file_line_column_and_what_w
         unknown,
         "peal: peal.toml:2:1: unknown key \"run.on_abrot\"; did you mean `on_abort`?\n"
     );
-    let several = refused("[run]\non_abort = \"explode\"\n[server]\noutbox = 0\n");
+    let several = refused("[run]\non_abort = \"explode\"\n[server]\nmax_outbox_messages = 0\n");
     let lines: Vec<&str> = several.lines().collect();
     assert_eq!(
         lines[0],
@@ -45,7 +45,7 @@ fn a_run_under_a_wrong_configuration_is_refused_with_file_line_column_and_what_w
     );
     assert_eq!(
         lines[1],
-        "peal: peal.toml:4:10: server.outbox is 0; it should be a whole number from 1 to 1000000"
+        "peal: peal.toml:4:10: server.max_outbox_messages is 0; it should be a whole number from 1 to 1000000"
     );
     let absent = run(&mut peal([
         "run",
@@ -62,7 +62,14 @@ fn a_run_under_a_wrong_configuration_is_refused_with_file_line_column_and_what_w
         "{}",
         absent.stderr
     );
-    run(&mut peal(["run", "--set", "server.outbox", "--", "true"])).expect_status(2);
+    run(&mut peal([
+        "run",
+        "--set",
+        "server.max_outbox_messages",
+        "--",
+        "true",
+    ]))
+    .expect_status(2);
 }
 
 #[test]
@@ -100,7 +107,7 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
     );
     // Each of these belongs to another kind of module, and would do nothing.
     let misplaced = refused(&module(
-        "grants = [\"logging\"]\non_failure = \"pass\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\nstate_quota = 1\n",
+        "grants = [\"logging\"]\non_failure = \"pass\"\nchannels = [\"stdout\"]\nsinks = [\"stdout\"]\nmax_state_bytes = 1\n",
     ));
     for (line, words) in [
         (5, "cannot use module.on_failure: it exports no policy"),
@@ -114,7 +121,7 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
         ),
         (
             8,
-            "cannot use module.state_quota: \"state\" is not among its grants",
+            "cannot use module.max_state_bytes: \"state\" is not among its grants",
         ),
     ] {
         assert!(
@@ -123,7 +130,7 @@ fn what_a_component_is_must_fit_what_its_settings_say() {
         );
     }
     let place = refused(&module(
-        "grants = [\"logging\"]\nplace = { before = \"nobody\" }",
+        "grants = [\"logging\"]\nplacement = { before = \"nobody\" }",
     ));
     assert!(
         place.starts_with("peal: peal.toml:5:1: ")
@@ -144,9 +151,13 @@ fn what_the_next_start_would_refuse_is_told_all_at_once() {
         module(
             "a",
             "report",
-            "grants = [\"logging\", \"state\"]\nplace = \"first\"",
+            "grants = [\"logging\", \"state\"]\nplacement = \"first\"",
         ),
-        module("b", "report", "place = \"first\"\ngrants = [\"logging\"]"),
+        module(
+            "b",
+            "report",
+            "placement = \"first\"\ngrants = [\"logging\"]",
+        ),
         module("c", "stdio", "grants = [\"sink\"]"),
         module("d", "stdio", "grants = [\"sink\"]\nchannels = [\"stdout\"]"),
         module(
@@ -154,7 +165,7 @@ fn what_the_next_start_would_refuse_is_told_all_at_once() {
             "stdio",
             "grants = [\"sink\"]\nchannels = [\"stderr\", \"stdout\"]",
         ),
-        module("f", "same-user", "place = { after = \"a\" }"),
+        module("f", "same-user", "placement = { after = \"a\" }"),
     ]
     .concat();
     let told = refused(&text);
@@ -204,15 +215,15 @@ fn what_the_file_says_of_handlers_that_a_module_registers_itself_is_not_dropped_
     );
     let (dir, file) = site(&format!(
         "[[module]]\nname = \"m\"\npath = \"m.wasm\"\ngrants = [\"logging\"]\nconfig = {{ \"site.any\" = true }}\n\
-         {beside}place = {{ after = \"managed\" }}\n"
+         {beside}placement = {{ after = \"managed\" }}\n"
     ));
     fs::write(dir.path().join("m.wasm"), registers_itself()).unwrap();
     check(&file).expect_status(0);
     run(peal(["run", "--config"]).arg(&file).args(["--", "true"])).expect_status(0);
-    let refused = start("codes = [-1]\nplace = \"last\"\n")
+    let refused = start("codes = [-1]\nplacement = \"last\"\n")
         .expect_status(125)
         .stderr;
-    let says = "peal.toml:5:1: module m registers its handlers itself: leave out module.codes, module.place\n";
+    let says = "peal.toml:5:1: module m registers its handlers itself: leave out module.codes, module.placement\n";
     assert!(refused.ends_with(says), "{refused}");
     let refused = start("oneshot = true\n").expect_status(125).stderr;
     assert!(refused.contains("leave out module.oneshot"), "{refused}");
@@ -226,7 +237,10 @@ fn retention_that_cannot_be_is_refused_with_what_would_be_right() {
             "peal.toml:2:20: audit.decision_percent is 0; it should be a whole number from 1 to 90",
         ),
         ("decision_percent = 100", "a whole number from 1 to 90"),
-        ("user_decision_percent = 0", "a whole number from 1 to 90"),
+        (
+            "max_decision_percent_per_user = 0",
+            "a whole number from 1 to 90",
+        ),
         ("decision_days = 0", "a whole number from 1 to 36500"),
         (
             "refusal_interval_ms = 0",
@@ -238,10 +252,10 @@ fn retention_that_cannot_be_is_refused_with_what_would_be_right() {
         ),
         (
             "decision_percent = 10",
-            "peal.toml:2:1: audit.user_decision_percent is 25, and audit.decision_percent 10",
+            "peal.toml:2:1: audit.max_decision_percent_per_user is 25, and audit.decision_percent 10",
         ),
         (
-            "user_decision_percent = 60",
+            "max_decision_percent_per_user = 60",
             "the share of one user is 50 at most",
         ),
     ] {
@@ -266,8 +280,8 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
     };
     let sink = "[[sink]]\nname = \"s\"\n";
     let text = format!(
-        "[server]\noutbox = 0\n[admin]\ngroup = \"no-such-group\"\n[audit]\npath = \"audit.db\"\n{sink}{}",
-        module("place = { after = \"other\" }")
+        "[server]\nmax_outbox_messages = 0\n[admin]\ngroup = \"no-such-group\"\n[audit]\npath = \"audit.db\"\n{sink}{}",
+        module("placement = { after = \"other\" }")
     );
     let (dir, file) = site(&text);
     fs::create_dir(dir.path().join("modules.d")).unwrap();
@@ -287,7 +301,7 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
         .stderr
         .replace(&format!("{}/", dir.path().display()), "");
     for wanted in [
-        "peal.toml:2:10: server.outbox is 0",
+        "peal.toml:2:10: server.max_outbox_messages is 0",
         "peal.toml:4:1: admin.group: there is no group \"no-such-group\"",
         "peal.toml:6:1: audit.on_failure has to be said",
         "peal.toml:8:1: a sink has one of",
@@ -319,7 +333,7 @@ fn config_check_tells_mistakes_of_all_kinds_at_once() {
         first["message"]
             .as_str()
             .unwrap()
-            .starts_with("server.outbox is 0"),
+            .starts_with("server.max_outbox_messages is 0"),
         "{first}"
     );
     let (_dir, right) = site("");
@@ -403,24 +417,32 @@ fn a_right_configuration_is_told_to_be_so() {
 
 #[test]
 fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
-    let (_dir, file) = site("[events]\nring_size = 9\n[server]\noutbox = 10\nmax_clones = 11\n");
+    let (_dir, file) = site(
+        "[events]\nring_size = 9\n[server]\nmax_outbox_messages = 10\nmax_connections_per_proc = 11\n",
+    );
     let show = |more: &[&str]| {
         let mut command = peal(["config", "show", "--config"]);
         command
             .arg(&file)
             .args(more)
-            .env("PEAL_SERVER_OUTBOX", "20")
+            .env("PEAL_SERVER_MAX_OUTBOX_MESSAGES", "20")
             .env("PEAL_STORE_PATH", "/srv/peal.db");
-        run(command.args(["--set", "server.max_clones=30"]))
+        run(command.args(["--set", "server.max_connections_per_proc=30"]))
             .expect_status(0)
             .stdout
     };
     let text = show(&[]);
     for (value, origin) in [
         ("ring_size = 9", format!("{}:2:1", file.display())),
-        ("outbox = 20", "PEAL_SERVER_OUTBOX".to_owned()),
+        (
+            "max_outbox_messages = 20",
+            "PEAL_SERVER_MAX_OUTBOX_MESSAGES".to_owned(),
+        ),
         ("path = \"/srv/peal.db\"", "PEAL_STORE_PATH".to_owned()),
-        ("max_clones = 30", "--set server.max_clones".to_owned()),
+        (
+            "max_connections_per_proc = 30",
+            "--set server.max_connections_per_proc".to_owned(),
+        ),
         ("on_abort = \"terminate\"", "built-in".to_owned()),
         ("# threads: one per core", "built-in".to_owned()),
     ] {
@@ -442,22 +464,22 @@ fn what_holds_is_shown_with_the_layer_that_it_comes_from() {
             .unwrap()
             .clone()
     };
-    assert_eq!(row("server.outbox")["value"], 20);
+    assert_eq!(row("server.max_outbox_messages")["value"], 20);
     assert_eq!(
-        row("server.outbox")["origin"]["variable"],
-        "PEAL_SERVER_OUTBOX"
+        row("server.max_outbox_messages")["origin"]["variable"],
+        "PEAL_SERVER_MAX_OUTBOX_MESSAGES"
     );
     assert_eq!(row("events.ring_size")["origin"]["line"], 2);
     assert_eq!(
-        row("server.max_clones")["origin"]["option"],
-        "--set server.max_clones"
+        row("server.max_connections_per_proc")["origin"]["option"],
+        "--set server.max_connections_per_proc"
     );
-    let wrong = run(peal(["config", "show"]).env("PEAL_SERVER_OUTBX", "20"))
+    let wrong = run(peal(["config", "show"]).env("PEAL_SERVER_MAX_OUTBX_MESSAGES", "20"))
         .expect_status(125)
         .stderr;
     assert_eq!(
         wrong,
-        "peal: PEAL_SERVER_OUTBX: unknown setting; did you mean `PEAL_SERVER_OUTBOX`?\n"
+        "peal: PEAL_SERVER_MAX_OUTBX_MESSAGES: unknown setting; did you mean `PEAL_SERVER_MAX_OUTBOX_MESSAGES`?\n"
     );
 }
 

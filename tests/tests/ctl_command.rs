@@ -141,7 +141,7 @@ fn who_is_not_there_is_named_and_nothing_happens_to_the_others() {
 fn what_the_site_does_not_allow_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
-    std::fs::write(&config, "[policy]\njob-control.default = \"deny\"\n").unwrap();
+    std::fs::write(&config, "[policy]\njob_control.default = \"deny\"\n").unwrap();
     let job = Running::asleep(1, &["--config", config.to_str().unwrap()]);
     let refused = job.ask(&["ctl", "kill", &job.nspace()]).expect_status(1);
     let says = "peal: kill is refused: the site's default for job-control is to deny (PMIX_ERR_NO_PERMISSIONS (-23))\n";
@@ -288,7 +288,7 @@ fn bad_input_says_what_would_be_right() {
                 "a",
                 "--event",
                 "-106",
-                "--by-signal",
+                "--signal",
                 "USR2",
             ],
             "cannot be used with",
@@ -340,7 +340,7 @@ fn help_teaches() {
         .expect_status(0)
         .stdout;
     assert!(
-        script.contains("ctl__subcmd__preempt") && script.contains("--by-signal"),
+        script.contains("ctl__subcmd__preempt") && script.contains("--signal"),
         "completions lack it"
     );
     let pause = run(&mut peal(["ctl", "pause", "--help"]))

@@ -75,7 +75,7 @@ fn a_checkpoint_that_somebody_does_not_make_in_time_has_failed() {
             "checkpoint",
             "n.1",
             &job.nspace(),
-            "--within",
+            "--completion-timeout",
             "1s",
             "--wait",
             "--id",
@@ -109,7 +109,16 @@ fn what_goes_on_can_be_cancelled_by_name_or_all_at_once() {
     let name = job.nspace();
     for id in ["a", "b", "c"] {
         let told = job
-            .ask(&["ctl", "checkpoint", id, &name, "--id", id, "--within", "1h"])
+            .ask(&[
+                "ctl",
+                "checkpoint",
+                id,
+                &name,
+                "--id",
+                id,
+                "--completion-timeout",
+                "1h",
+            ])
             .expect_status(0);
         assert_eq!(told.stdout, format!("{id} accepted\n"));
     }

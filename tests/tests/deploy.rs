@@ -186,7 +186,7 @@ fn watching(place: &Place) -> (Daemon, PathBuf) {
     let drop_ins = place.path("modules.d");
     fs::create_dir(&drop_ins).unwrap();
     place.configure(&format!(
-        "[deploy]\nsettle_ms = 20\n[store]\npath = {:?}\n",
+        "[deploy]\ndebounce_ms = 20\n[store]\npath = {:?}\n",
         place.path("store.db")
     ));
     (place.start(), drop_ins)
@@ -461,7 +461,7 @@ async fn a_handler_that_stays_keeps_what_it_is_registered_for() {
     // Its own settings are others: it begins anew.
     put(
         &drop_ins.join("a.toml"),
-        module("complete", "oneshot = true\nplace = \"first\""),
+        module("complete", "oneshot = true\nplacement = \"first\""),
     );
     let again = async {
         while handlers().len() < 2 {
@@ -484,11 +484,11 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
     );
     put(
         &drop_ins.join("b.toml"),
-        module("complete", "mode = \"shadow\"\nlevels = \"both\""),
+        module("complete", "mode = \"shadow\"\nevent_classes = \"both\""),
     );
     put(
         &drop_ins.join("c.toml"),
-        module("report", "grants = [\"logging\"]\nlevels = \"both\""),
+        module("report", "grants = [\"logging\"]\nevent_classes = \"both\""),
     );
     runs(&place, &["discreet", "complete", "report"]);
     daemon.tell(&["job", "register", "job", "-n", "3"]);
@@ -622,7 +622,7 @@ fn a_shadow_is_in_nobodys_place_until_it_is_promoted() {
             "[[module]]\n{}",
             module(
                 name,
-                &format!("place = \"first\"\nmode = \"{mode}\"\ngrants = [\"logging\"]")
+                &format!("placement = \"first\"\nmode = \"{mode}\"\ngrants = [\"logging\"]")
             )
         )
     };

@@ -215,7 +215,7 @@ fn a_tool_hears_events_without_answers_and_says_when_its_server_is_lost() {
         &daemon,
         &[
             "watch",
-            "--tool",
+            "--as-tool",
             "--json",
             "--pid",
             &daemon.pid().to_string(),
@@ -278,7 +278,7 @@ fn at_a_run_one_watches_as_a_tool_and_is_told_so_once() {
 #[test]
 fn whoever_watches_ends_in_order_by_a_signal_and_when_nobody_reads() {
     let (place, daemon) = site();
-    for way in [&["watch"][..], &["watch", "--tool"]] {
+    for way in [&["watch"][..], &["watch", "--as-tool"]] {
         let watch = Watch::start(event(&place, &daemon, way));
         watch.sees(|| drop(raise(&place, &daemon, &["-3001"]).expect_status(0)));
         watch.signal(Signal::INT);
@@ -388,7 +388,7 @@ fn what_is_refused_is_said_with_the_reason() {
     for args in [
         &["notify", "-3001"][..],
         &["watch"],
-        &["watch", "--tool"],
+        &["watch", "--as-tool"],
         &["watch", "--socket", "/no/such.sock"],
     ] {
         let nobody = run(&mut event(&place, &daemon, args)).expect_status(125);

@@ -53,7 +53,7 @@ fn late(settings: &[&str], range: &str, count: u32, expected: u32, pipe: Option<
 #[test]
 fn who_registers_late_is_told_every_event_about_its_job_in_order() {
     // Much more than the memory for them, too.
-    for settings in [&[][..], &["events.memory_limit=10000"]] {
+    for settings in [&[][..], &["events.max_memory_bytes=10000"]] {
         let heard = late(settings, "namespace", 2000, 2000, None);
         assert_eq!(
             heard,

@@ -164,7 +164,7 @@ fn the_site_comes_before_the_job_and_its_completion_ends_its_own_chain_only() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("peal.toml");
     let text = format!(
-        "[[module]]\nname = \"after\"\npath = {report:?}\ngrants = [\"logging\"]\nplace = {{ after = \"ends\" }}\n\
+        "[[module]]\nname = \"after\"\npath = {report:?}\ngrants = [\"logging\"]\nplacement = {{ after = \"ends\" }}\n\
          [[module]]\nname = \"never\"\npath = {report:?}\ngrants = [\"logging\"]\ncodes = [-3999]\n",
         report = guest("report")
     );

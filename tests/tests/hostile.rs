@@ -283,7 +283,7 @@ async fn what_is_no_request_is_answered_with_a_status_and_the_connection_goes_on
         assert_eq!(peer.status(tag).await, error.status(), "{payload:?}");
         tag += 1;
     }
-    let unknown = siege.count(|counters| &counters.requests_unknown);
+    let unknown = siege.count(|counters| &counters.requests_unsupported);
     assert_eq!(siege.malformed() + unknown, 299);
     assert!(siege.malformed() > 100 && unknown > 50, "{unknown} unknown");
 
@@ -296,7 +296,7 @@ async fn what_is_no_request_is_answered_with_a_status_and_the_connection_goes_on
         "PMIX_ERR_NOT_SUPPORTED"
     );
     assert_eq!(
-        siege.count(|counters| &counters.requests_unknown),
+        siege.count(|counters| &counters.requests_unsupported),
         unknown + 1
     );
 
@@ -347,7 +347,7 @@ async fn requests_beyond_all_measure_are_answered_with_a_status() {
         max_put_bytes: 1000,
         max_event_bytes: 1000,
         max_registrations: 10,
-        max_held_gets: 10,
+        max_pending_gets: 10,
         ..peal_core::server::StateSettings::default()
     };
     let mut siege = Siege::begin(ServerSettings {
@@ -436,10 +436,16 @@ async fn a_client_with_too_many_open_requests_is_cut_off() {
         peer.request(tag, &get).await;
     }
     siege.is_withstood().await;
-    assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 0);
+    assert_eq!(
+        siege.count(|counters| &counters.clients_disconnected_request_limit),
+        0
+    );
     peer.request(109, &get).await;
     assert_eq!(peer.next().await, None);
-    assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 1);
+    assert_eq!(
+        siege.count(|counters| &counters.clients_disconnected_request_limit),
+        1
+    );
     siege.is_withstood().await;
 }
 
@@ -468,7 +474,10 @@ async fn a_client_that_floods_and_reads_nothing_is_read_no_further_and_later_tol
             code::PMIX_SUCCESS
         );
     }
-    assert_eq!(siege.count(|counters| &counters.clients_too_greedy), 0);
+    assert_eq!(
+        siege.count(|counters| &counters.clients_disconnected_request_limit),
+        0
+    );
 }
 
 /// The bytes of a text that is too large for many of them to lie in the system's buffers.
@@ -520,11 +529,11 @@ async fn deaf(node: &Node, rank: u32) -> Peer {
 async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when_it_does() {
     const MANY: u32 = 200;
     let few = ServerSettings {
-        outbox: 8,
+        max_outbox_messages: 8,
         ..Siege::settings()
     };
     let mut small = ServerSettings {
-        outbox_bytes: 1024 * 1024,
+        max_outbox_bytes: 1024 * 1024,
         ..Siege::settings()
     };
     small.core.event_memory = 4 << 20;
@@ -537,7 +546,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when
             assert_eq!(next(&mut siege.heard).await.code, FLOOD);
         }
         let gauge = |name: fn(&Counters) -> &Gauge| name(siege.node.server.counters()).get();
-        assert!(gauge(|counters| &counters.events_kept) > 0);
+        assert!(gauge(|counters| &counters.events_retained) > 0);
         assert_eq!(gauge(|counters| &counters.events_spilled) > 0, spills);
         for number in 0..MANY {
             let frame = deaf.next().await.unwrap();
@@ -552,7 +561,10 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when
         assert_eq!(next(&mut siege.heard).await.code, FLOOD);
         assert_eq!(gauge(|counters| &counters.events_spilled), 0);
         assert_eq!(siege.count(|counters| &counters.events_lost), 0);
-        assert_eq!(siege.count(|counters| &counters.clients_too_slow), 0);
+        assert_eq!(
+            siege.count(|counters| &counters.clients_disconnected_slow),
+            0
+        );
         siege.is_withstood().await;
     }
 }
@@ -561,7 +573,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_is_told_everything_when
 async fn batch_behind_the_last_one_waits_until_that_is_written() {
     const MIB: usize = 1 << 20;
     let mut settings = ServerSettings {
-        outbox_bytes: 16 * MIB,
+        max_outbox_bytes: 16 * MIB,
         ..Siege::settings()
     };
     settings.core.event_batch_bytes = 16 * MIB;
@@ -583,14 +595,17 @@ async fn batch_behind_the_last_one_waits_until_that_is_written() {
         let event = deaf.codec.decode_event(&frame.payload).unwrap();
         assert_eq!(event.infos.value_of(NUMBER), Some(&Value::Uint32(number)));
     }
-    assert_eq!(siege.count(|counters| &counters.clients_too_slow), 0);
+    assert_eq!(
+        siege.count(|counters| &counters.clients_disconnected_slow),
+        0
+    );
     siege.is_withstood().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_asks_and_does_not_read_is_cut_off() {
     let siege = Siege::begin(ServerSettings {
-        outbox_bytes: 1024 * 1024,
+        max_outbox_bytes: 1024 * 1024,
         ..Siege::settings()
     })
     .await;
@@ -621,7 +636,10 @@ async fn a_client_that_asks_and_does_not_read_is_cut_off() {
         got += 1;
     }
     assert!(got < 200, "{got}");
-    assert_eq!(siege.count(|counters| &counters.clients_too_slow), 1);
+    assert_eq!(
+        siege.count(|counters| &counters.clients_disconnected_slow),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -178,7 +178,10 @@ impl Claimant {
 
 fn counts(node: &Node) -> (u64, u64) {
     let counters: &Counters = node.server.counters();
-    (counters.impostors.get(), counters.connections_refused.get())
+    (
+        counters.connections_identity_mismatch.get(),
+        counters.connections_refused.get(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]

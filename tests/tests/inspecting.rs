@@ -87,7 +87,7 @@ fn each_interface_is_told_with_its_functions_and_by_which_rule_it_is_there() {
     let brought = &told["terms"][0];
     assert_eq!(
         (&brought["scope"], &brought["module"], &brought["loads"]),
-        (&json!("brought"), &Value::Null, &json!(true))
+        (&json!("job-supplied"), &Value::Null, &json!(true))
     );
     let terms = |told: &Value, interface: &str| -> (String, String) {
         let all = told["terms"][0]["interfaces"].as_array().unwrap();
@@ -152,7 +152,7 @@ fn each_interface_is_told_with_its_functions_and_by_which_rule_it_is_there() {
         site["terms"][0]["loads"] == true && site["terms"][0]["limits"]["failures"] == "10",
         "{site}"
     );
-    let (brought, _) = inspect(&["--scope", "brought"], &guest("quota"));
+    let (brought, _) = inspect(&["--scope", "job-supplied"], &guest("quota"));
     assert!(
         brought["terms"][0]["problems"][0]
             .as_str()
@@ -306,7 +306,9 @@ fn who_signed_it_is_told_and_whether_that_counts() {
     let site = put(
         &dir,
         "peal.toml",
-        format!("[modules]\nrequire_signature = [\"user\", \"brought\"]\nuser_keys = [{key:?}]\n"),
+        format!(
+            "[modules]\nrequire_signature = [\"user\", \"job-supplied\"]\nuser_keys = [{key:?}]\n"
+        ),
     );
     let site = ["--config", site.to_str().unwrap()];
     let (valid, _) = inspect(&site, &component);
@@ -321,7 +323,7 @@ fn who_signed_it_is_told_and_whether_that_counts() {
     );
     let problem = valid["terms"][0]["problems"][0].as_str().unwrap();
     assert!(
-        problem.starts_with("must be signed (modules.require_signature has \"brought\")"),
+        problem.starts_with("must be signed (modules.require_signature has \"job-supplied\")"),
         "{problem}"
     );
     let (user, _) = inspect(&[site[0], site[1], "--scope", "user"], &component);

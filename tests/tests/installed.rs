@@ -29,7 +29,7 @@ fn installing(place: &Place) -> (Daemon, PathBuf) {
     fs::set_permissions(&own, Permissions::from_mode(0o755)).unwrap();
     give(&own);
     place.configure(&format!(
-        "[deploy]\nsettle_ms = 20\nuser_dir = {below:?}\n[tenant]\nmodules = 2\n"
+        "[deploy]\ndebounce_ms = 20\nuser_modules_dir = {below:?}\n[tenant]\nmax_modules = 2\n"
     ));
     (place.start(), own)
 }
@@ -146,7 +146,7 @@ async fn what_a_user_installs_is_theirs_and_keeps_within_what_tenants_may_have()
         "{status}"
     );
 
-    // No more than tenant.modules.
+    // No more than tenant.max_modules.
     put(&own.join("zz.toml"), other(""));
     shows(&place, "there are two", |list| list.modules.len() == 2);
     put(
@@ -157,7 +157,7 @@ async fn what_a_user_installs_is_theirs_and_keeps_within_what_tenants_may_have()
         list.refused.iter().any(|refused| {
             refused
                 .why
-                .contains("has 2 modules, as many as there may be (tenant.modules)")
+                .contains("has 2 modules, as many as there may be (tenant.max_modules)")
         })
     });
     fs::remove_file(own.join("zzz.toml")).unwrap();

@@ -264,7 +264,7 @@ async fn a_policy_that_traps_counts_as_its_on_failure() {
     let counters = node.server.counters();
     assert_eq!(
         (
-            counters.policies_failed.get(),
+            counters.policy_failures.get(),
             counters.requests_denied.get()
         ),
         (1, 1)
@@ -290,7 +290,7 @@ async fn a_policy_that_traps_counts_as_its_on_failure() {
     assert_eq!(
         (
             host.0.lock().unwrap().len(),
-            node.server.counters().policies_failed.get()
+            node.server.counters().policy_failures.get()
         ),
         (1, 2)
     );
@@ -510,7 +510,7 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
     );
     drop(peer);
     soon("the decision is forgotten", async {
-        while node.server.counters().decisions_awaited.get() > 0 {
+        while node.server.counters().decisions_pending.get() > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -558,7 +558,7 @@ async fn where_policies_only_look_on_nobody_waits_for_them_or_is_denied_because_
         "by the default"
     );
     let counters = node.server.counters();
-    let seen = || counters.shadow_calls.get() + counters.shadow_calls_missed.get();
+    let seen = || counters.shadow_calls.get() + counters.shadow_calls_skipped.get();
     soon("the shadow is shown each of them", async {
         while seen() < 101 {
             tokio::task::yield_now().await;

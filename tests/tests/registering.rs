@@ -462,7 +462,7 @@ impl HostEnvironment for Silent {
 async fn host_that_never_answers_delays_a_registration_so_long() {
     let host = Arc::new(Silent::default());
     let settings = ServerSettings {
-        host_timeout: Duration::from_millis(50),
+        host_environment_timeout: Duration::from_millis(50),
         ..ServerSettings::default()
     };
     let node = Node::under(host.clone(), settings, &InProcessTransport::new(), "job", 2).await;

@@ -111,7 +111,7 @@ fn a_handler_of_a_user_has_a_chain_between_those_of_the_site_and_of_the_job() {
     let (uid, report) = (rustix::process::geteuid().as_raw(), guest("report"));
     let module = |name: &str, scope: &str| {
         format!(
-            "[[module]]\nname = {name:?}\npath = {report:?}\ngrants = [\"logging\"]\nscope = {scope:?}\nplace = \"first\"\n"
+            "[[module]]\nname = {name:?}\npath = {report:?}\ngrants = [\"logging\"]\nscope = {scope:?}\nplacement = \"first\"\n"
         )
     };
     let text = [

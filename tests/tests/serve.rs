@@ -291,7 +291,10 @@ fn whatever_is_wrong_is_told_before_anything_is_served() {
     .unwrap();
     std::fs::write(place.path("text.wasm"), "this is no component").unwrap();
     for (config, wanted) in [
-        ("[server]\noutbx = 1\n", "did you mean `outbox`?"),
+        (
+            "[server]\nmax_outbx_messages = 1\n",
+            "did you mean `max_outbox_messages`?",
+        ),
         (
             "[admin]\ngroup = \"no-such-group\"\n",
             "admin.group: there is no group \"no-such-group\" here",
@@ -416,7 +419,10 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let (outbox, filter) = ("[server]\noutbox = 10\n", "[trace]\nfilter = \"info\"\n");
+    let (outbox, filter) = (
+        "[server]\nmax_outbox_messages = 10\n",
+        "[trace]\nfilter = \"info\"\n",
+    );
     let metrics = format!("[metrics]\nlisten = \"{address}\"\n");
     place.configure(&format!(
         "{outbox}{filter}{metrics}[policy.connection]\ndefault = \"deny\"\n"
@@ -433,7 +439,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
         (&lines[..3], &lines[3..]),
         (
             &changed[..],
-            &["server.outbox will change at the next start"][..]
+            &["server.max_outbox_messages will change at the next start"][..]
         )
     );
     let denied = finish(
@@ -482,7 +488,7 @@ fn a_configuration_that_is_read_again_holds_as_far_as_it_can() {
     for wanted in [
         "the configuration is not taken, the old one holds:",
         "none.wasm",
-        "changed: policy.connection.default, metrics.listen; at the next start: server.outbox\n",
+        "changed: policy.connection.default, metrics.listen; at the next start: server.max_outbox_messages\n",
         // From when the filter held, administrators' calls are traced.
         "an administrator calls",
     ] {

@@ -373,7 +373,7 @@ async fn users_may_be_asked_for_signatures_or_not_and_by_keys_of_their_own() {
     );
     let configure = |owners: &str| {
         place.configure(&format!(
-            "[deploy]\nwatch = false\nuser_dir = {below:?}\n[modules]\nrequire_signature = {owners}\ntrusted_keys = [{site:?}]\n\
+            "[deploy]\nwatch = false\nuser_modules_dir = {below:?}\n[modules]\nrequire_signature = {owners}\ntrusted_keys = [{site:?}]\n\
              user_keys = [{user:?}]\n"
         ));
     };
@@ -450,22 +450,26 @@ fn a_handler_that_a_job_brings_is_signed_where_that_is_wanted() {
         command
             .args([
                 "--set",
-                &format!("modules.brought_keys=[{key:?}]"),
+                &format!("modules.job_supplied_keys=[{key:?}]"),
                 "--handler",
             ])
             .arg(&component);
         run(command.args(["--", "echo", "ran"]))
     };
     brought("[\"site\", \"user\", \"namespace\"]").expect_status(0);
-    let refused = brought("[\"brought\"]").expect_status(125);
+    let refused = brought("[\"job-supplied\"]").expect_status(125);
     assert!(refused.stdout.is_empty(), "{refused:?}");
-    let says = "it must be signed (modules.require_signature has \"brought\"): it is not signed";
+    let says =
+        "it must be signed (modules.require_signature has \"job-supplied\"): it is not signed";
     assert!(refused.stderr.contains(says), "{refused:?}");
     sign(&place, "jobs", &component);
-    assert_eq!(brought("[\"brought\"]").expect_status(0).stdout, "ran\n");
+    assert_eq!(
+        brought("[\"job-supplied\"]").expect_status(0).stdout,
+        "ran\n"
+    );
     flip(&component);
     assert!(
-        brought("[\"brought\"]")
+        brought("[\"job-supplied\"]")
             .expect_status(125)
             .stderr
             .contains("is of other bytes")

@@ -406,7 +406,7 @@ fn what_was_written_before_comes_first_unless_the_site_keeps_nothing() {
         let script = "trap 'echo told' USR1; echo ready; while :; do sleep 1000 & wait; done";
         let running = Running::start(
             1,
-            &["--set", &format!("run.kept_output_bytes={setting}")],
+            &["--set", &format!("run.output_backlog_bytes={setting}")],
             script,
         );
         let mut pulling = puller(&running, &program, &[&lines.len().to_string()])

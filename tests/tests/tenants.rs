@@ -25,17 +25,17 @@ fn a_user_has_so_many_modules_and_what_all_users_may_be_granted() {
         )
     };
     let text = format!(
-        "tenant.modules = 2\n{}{}{}",
+        "tenant.max_modules = 2\n{}{}{}",
         of_user("a", ""),
         of_user("b", ""),
         of_user("c", "")
     );
     let told = said(&place, &text);
     assert!(
-        told.contains("user 0 has 2 modules, as many as there may be (tenant.modules)"),
+        told.contains("user 0 has 2 modules, as many as there may be (tenant.max_modules)"),
         "{told}"
     );
-    assert_eq!(told.matches("tenant.modules").count(), 1, "{told}");
+    assert_eq!(told.matches("tenant.max_modules").count(), 1, "{told}");
     let told = said(&place, &of_user("a", "grants = [\"sink\"]"));
     assert!(
         told.contains("cannot be granted \"sink\"") && told.contains("tenant.grants"),
@@ -112,7 +112,7 @@ fn what_a_job_brings_may_use_what_is_said_of_such() {
         }
         run(command.arg("--").arg(program("peal-example")))
     };
-    let done = told(&["brought.call_time_ms=37"]).expect_status(0);
+    let done = told(&["job_supplied.call_time_ms=37"]).expect_status(0);
     assert!(
         done.stderr.contains("PEAL_ERR_HANDLER_TIMEOUT"),
         "{}",
@@ -124,20 +124,20 @@ fn what_a_job_brings_may_use_what_is_said_of_such() {
         "{}",
         done.stderr
     );
-    let done = told(&["brought.fuel=10000"]).expect_status(0);
+    let done = told(&["job_supplied.fuel=10000"]).expect_status(0);
     assert!(
         done.stderr.contains("PEAL_ERR_HANDLER_FUEL"),
         "{}",
         done.stderr
     );
-    let done = told(&["brought.memory=65536"]).expect_status(125);
+    let done = told(&["job_supplied.memory_bytes=65536"]).expect_status(125);
     assert!(
         done.stderr.contains("of the 65536 there may be")
-            && done.stderr.contains("(limits.memory)"),
+            && done.stderr.contains("(limits.memory_bytes)"),
         "{}",
         done.stderr
     );
-    let done = told(&["tenant.modules=0"]).expect_status(125);
+    let done = told(&["tenant.max_modules=0"]).expect_status(125);
     assert!(
         done.stderr
             .contains("has 0 modules, as many as there may be"),

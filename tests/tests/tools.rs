@@ -407,7 +407,7 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
             ..greeting(|_| PeerKind::Tool(user, ToolIdentifier::Wanted))
         })
     };
-    let impostors = || node.server.counters().impostors.get();
+    let impostors = || node.server.counters().connections_identity_mismatch.get();
     let answer = async |bytes: Vec<u8>| {
         let done = tokio::task::spawn_blocking(move || answer_to(65_534, port, &bytes))
             .await

@@ -47,8 +47,8 @@ fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads
     fs::copy(guest("discreet"), known.path().join("known.wasm")).unwrap();
     // Not the system's directory for temporary files, below which all of this lies.
     let base = format!(
-        "[deploy]\nwatch = false\n[events]\nspill_dir = {:?}\n[tools]\nsystem_dir = {:?}\n[wall]\nmode = \"require\"\n\
-         shut = [{:?}]\n",
+        "[deploy]\nwatch = false\n[events]\nspill_dir = {:?}\n[tools]\nsystem_dir = {:?}\n[confinement]\nmode = \"require\"\n\
+         inaccessible_paths = [{:?}]\n",
         place.path("."),
         place.path("."),
         elsewhere.path()
@@ -71,7 +71,7 @@ fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads
         "{refused}"
     );
     assert!(
-        refused.contains("in wall.read if more will come there"),
+        refused.contains("in confinement.read_only_paths if more will come there"),
         "{refused}"
     );
     let lent = format!(
@@ -84,7 +84,7 @@ fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads
     ));
     let refused = reload(&place).expect_status(125).stderr;
     assert!(
-        refused.contains("in wall.write if more will come there"),
+        refused.contains("in confinement.read_write_paths if more will come there"),
         "{refused}"
     );
     place.configure(&format!(
@@ -108,7 +108,7 @@ fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads
 #[test]
 fn a_site_may_do_without() {
     let place = Place::new();
-    place.configure("[wall]\nmode = \"off\"\n");
+    place.configure("[confinement]\nmode = \"off\"\n");
     let daemon = place.start();
     assert!(
         threads(&daemon)

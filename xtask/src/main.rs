@@ -1,4 +1,4 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `needs`, `deny`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `test-servers`, `needs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod binaries;
@@ -14,9 +14,9 @@ mod kernel;
 mod lint;
 mod mpi;
 mod needs;
-mod peers;
 mod soak;
 mod test;
+mod test_servers;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -108,7 +108,7 @@ fn run(chore: Task) -> Result<()> {
         Task::Soak(soak) => soak.run(root),
         Task::Bench(bench) => bench.run(root),
         Task::Guests => guests::build(root).map(drop),
-        Task::TestServers => peers::get(root).and_then(|_| needs::record(root)),
+        Task::TestServers => test_servers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),
         Task::Codegen { check: true } => codegen::check(root),

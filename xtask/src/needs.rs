@@ -1,6 +1,6 @@
 //! Looks for the things that some tests need and not every machine has. A test that needs one says so, as `#[needs(libpmix)]`; its
 //! attribute (`tests/needs`) reads what is recorded here, and where the thing is missing the test is ignored with the reason.
-use crate::{kernel, mpi::Release, peers};
+use crate::{kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -43,7 +43,7 @@ pub fn record(root: &Path) -> Result<()> {
 }
 
 fn find(root: &Path) -> Result<Vec<Need>> {
-    let (programs, peers) = (root.join("target/c"), peers::directory(root));
+    let (programs, peers) = (root.join("target/c"), test_servers::directory(root));
     let component = |name: &str| {
         root.join("target/guests")
             .join(name)
@@ -121,12 +121,12 @@ fn find(root: &Path) -> Result<Vec<Need>> {
         ),
         need(
             "rsyslog",
-            "needs rsyslog (`cargo xtask peers`)",
+            "needs rsyslog (`cargo xtask test-servers`)",
             peers.join("rsyslog/usr/sbin/rsyslogd").exists(),
         ),
         need(
             "smtp",
-            "needs aiosmtpd (`cargo xtask peers`)",
+            "needs aiosmtpd (`cargo xtask test-servers`)",
             peers.join("smtp/bin/python3").exists(),
         ),
         need(

@@ -2,7 +2,7 @@
 use crate::{
     c_programs,
     command::{cargo, run, run_quietly},
-    needs, peers,
+    needs, test_servers,
 };
 use anyhow::{Context, Result};
 use std::{path::Path, time::SystemTime};
@@ -127,7 +127,7 @@ impl Soak {
         println!("\n== Open MPI: 100 starts in a row, and the tests of mpi4py");
         let mut mpi = cargo(root);
         mpi.env("PEAL_MPI_WHOLE", "1")
-            .env("PEAL_PEERS", peers::get(root)?);
+            .env("PEAL_PEERS", test_servers::get(root)?);
         run(mpi.args([
             "test",
             "--package",

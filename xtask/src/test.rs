@@ -4,7 +4,7 @@ use crate::{
     command::{self, cargo, step},
     graphs, guests,
     ignored::Ignored,
-    needs, peers,
+    needs, test_servers,
 };
 use anyhow::{Result, ensure};
 use std::{path::Path, process::Command, time::Instant};
@@ -22,7 +22,7 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
         provide("libpmix-bin", &["pattrs"]);
         Ok(())
     })?;
-    let peers = step("peers", || peers::get(root))?;
+    let peers = step("test-servers", || test_servers::get(root))?;
     let mut variables = vec![
         ("PEAL_GUESTS", components.into_os_string()),
         ("PEAL_PEERS", peers.into_os_string()),

@@ -142,7 +142,7 @@ fn memory_is_limited_over_all_instances_of_a_module() {
         "{failure}"
     );
     assert!(
-        failure.reason.contains("limits.memory_total") && failure.reason.contains("1310720"),
+        failure.reason.contains("limits.total_memory_bytes") && failure.reason.contains("1310720"),
         "{failure}"
     );
     let hits: Vec<LimitKind> = handle_of(&module, "a", -6).usage.hits.iter().collect();
@@ -197,7 +197,7 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
         (FailureKind::Unavailable, Some(LimitKind::TenantInstances)),
         "{failure}"
     );
-    let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.instances)";
+    let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.max_instances)";
     assert_eq!(failure.reason, wanted);
     assert_eq!(handle(&one, -6).status, Status(1));
     let result = handle(&two, -3);

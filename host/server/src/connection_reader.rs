@@ -254,7 +254,7 @@ impl<'a> ConnectionReader<'a> {
     fn unfit(&self, to: RequestId, frame: &Frame, error: WireError) -> Result<(), ConnectionError> {
         let counters = self.lobby.metrics.counters();
         match error {
-            WireError::UnknownCommand { .. } => counters.requests_unknown.count(),
+            WireError::UnknownCommand { .. } => counters.requests_unsupported.count(),
             _ => counters.messages_malformed.count(),
         }
         warn_once!(self.garbled, peer = ?self.peer, %error, "a request is not understood");
@@ -275,7 +275,13 @@ impl<'a> ConnectionReader<'a> {
 
     fn open(&self, to: RequestId, command: CommandCode) -> Result<(), ConnectionError> {
         let opened = self.line.open.open(to.tag, command);
-        opened.inspect_err(|_| self.lobby.metrics.counters().clients_too_greedy.count())
+        opened.inspect_err(|_| {
+            self.lobby
+                .metrics
+                .counters()
+                .clients_disconnected_request_limit
+                .count()
+        })
     }
 }
 

@@ -428,7 +428,11 @@ mod tests {
             .unwrap()
             .limit;
         assert_eq!(limit, RecordLimit::JobEntries);
-        assert!(limit.to_string().contains("store.max_job_entries"));
+        assert!(
+            limit
+                .to_string()
+                .contains("store.max_record_entries_per_job")
+        );
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn installing(place: &Place, settings: &str) -> (Daemon, PathBuf) {
     chown(&own, Some(ATTACKER), None).unwrap();
     let cache = place.path("cache");
     place.configure(&format!(
-        "[deploy]\nsettle_ms = 20\nuser_dir = {below:?}\n{settings}\n[sandbox]\ncache_dir = {cache:?}\n"
+        "[deploy]\ndebounce_ms = 20\nuser_modules_dir = {below:?}\n{settings}\n[sandbox]\ncache_dir = {cache:?}\n"
     ));
     (place.start(), own)
 }

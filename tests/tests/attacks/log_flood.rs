@@ -97,7 +97,7 @@ fn flooded_slow_channel_delays_no_other_channel_and_no_other_user() {
         refusals
             .iter()
             .all(|line| line.starts_with("PMIX_ERR_OUT_OF_RESOURCE ")
-                && line.ends_with(" log.max_user_queued")),
+                && line.ends_with(" log.max_queue_requests_per_user")),
         "{refusals:?}"
     );
     assert_eq!(

@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 fn unfinished_messages_take_share_of_memory_for_a_time() {
     let place = Place::new();
     // The share is twice that.
-    place.configure("[server]\nmax_message = 16777216\nframe_timeout_ms = 20000\n");
+    place.configure("[server]\nmax_message_bytes = 16777216\nframe_timeout_ms = 20000\n");
     let daemon = place.start();
     let address = address(&daemon);
     let (before, memory_before) = (connected(VICTIM, &address, 100), memory(&daemon));
@@ -41,7 +41,7 @@ fn unfinished_messages_take_share_of_memory_for_a_time() {
 fn long_messages_beyond_share_wait_and_are_all_answered() {
     let place = Place::new();
     // The share is twice that, a fourth of what the tools send at once.
-    place.configure("[server]\nmax_message = 16777216\n");
+    place.configure("[server]\nmax_message_bytes = 16777216\n");
     let daemon = place.start();
     let address = address(&daemon);
     let mut tools = attack_beside(

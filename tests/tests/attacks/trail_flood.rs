@@ -33,7 +33,7 @@ pub(super) fn server(place: &Place, max_bytes: u64, policy: bool) -> Daemon {
     };
     // Refusals are to be many: their pace is bounded by default.
     place.configure(&format!(
-        "[server]\nrefusal_delay_ms = 0\n[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\nmax_bytes = {max_bytes}\n{module}"
+        "[server]\nmax_refusal_delay_ms = 0\n[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\nmax_bytes = {max_bytes}\n{module}"
     ));
     place.start()
 }

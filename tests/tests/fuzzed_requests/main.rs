@@ -71,7 +71,7 @@ fn settings() -> ServerSettings {
         event_cache_bytes: 1 << 20,
         max_event_bytes: 256 << 10,
         max_put_bytes: 1 << 20,
-        max_held_gets: 64,
+        max_pending_gets: 64,
         max_registrations: 512,
         ..peal_core::server::StateSettings::default()
     };

@@ -149,7 +149,7 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
     }
     for release in plan.left_out() {
         println!(
-            "without {}, which is not here (`cargo xtask peers` gets it)",
+            "without {}, which is not here (`cargo xtask test-servers` gets it)",
             release.name()
         );
     }

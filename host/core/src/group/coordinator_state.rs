@@ -245,7 +245,7 @@ impl CoordinatorState {
                 .filter(|other| other.uid == key.uid)
                 .count()
         };
-        !self.seats.contains_key(key) && own() >= at.settings.max
+        !self.seats.contains_key(key) && own() >= at.settings.max_per_user
     }
 
     fn destruct(

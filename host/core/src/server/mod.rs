@@ -171,7 +171,7 @@ impl ServerState {
         };
         let monitors = MonitorTable::new(monitor::MonitorLimits {
             each: settings.max_monitors,
-            all: settings.max_all_monitors,
+            all: settings.max_monitors_total,
             files: settings.max_monitored_files,
         });
         ServerState {

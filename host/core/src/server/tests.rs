@@ -216,7 +216,7 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 #[test]
 fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
     let mut server = ServerState::new(StateSettings {
-        max_clones: 2,
+        max_connections_per_proc: 2,
         ..StateSettings::default()
     });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));

@@ -135,7 +135,7 @@ impl Cleanups {
             .fold(0, usize::saturating_add);
         if paths > self.settings.max_paths {
             let max = self.settings.max_paths;
-            tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.cleanup_paths");
+            tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.max_cleanup_paths");
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         if let Some(why) = others()
@@ -170,7 +170,7 @@ impl Cleanups {
                 .any(|dir| path.starts_with(dir) && *path != dir)
         }) {
             Some(path) => {
-                tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see wall.clean");
+                tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see confinement.cleanup_roots");
                 Err(code::PMIX_ERR_NO_PERMISSIONS)
             }
             None => Ok(()),

@@ -103,7 +103,7 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
     let signature = Signature::parse(SIGNATURE);
     let of = |owner| lacking(&rules, (owner, None), SIGNED, &signature);
     assert_eq!(
-        (of(ModuleOwner::User), of(ModuleOwner::Brought)),
+        (of(ModuleOwner::User), of(ModuleOwner::JobSupplied)),
         (None, None)
     );
     assert_eq!(
@@ -120,10 +120,16 @@ fn who_must_be_signed_is_told_by_the_rules_of_its_owner() {
         "{told}"
     );
     let keyless = Modules {
-        require_signature: vec![ModuleOwner::Brought],
+        require_signature: vec![ModuleOwner::JobSupplied],
         ..Modules::default()
     };
-    let told = lacking(&keyless, (ModuleOwner::Brought, None), SIGNED, &signature).unwrap();
+    let told = lacking(
+        &keyless,
+        (ModuleOwner::JobSupplied, None),
+        SIGNED,
+        &signature,
+    )
+    .unwrap();
     assert!(
         told.ends_with("; no key is trusted yet: modules.trusted_keys"),
         "{told}"

@@ -151,7 +151,7 @@ impl ChainWorker {
         if !changes_nothing && queue.is_open() {
             self.view.publish(&self.owner, &self.seated);
         }
-        self.shared.metrics.counters().chains_run.count();
+        self.shared.metrics.counters().chain_runs.count();
         for pending in walked.shadows {
             let (finished, shadows) = (walked.finished.clone(), &self.shared.shadows);
             shadows.handle(&self.owner, pending, source, finished);
@@ -175,7 +175,7 @@ impl ChainWorker {
                     .shared
                     .metrics
                     .counters()
-                    .raised_events_refused
+                    .handler_events_refused
                     .add(walked.raised.len()),
             }
         }
@@ -215,7 +215,7 @@ impl ChainWorker {
             self.shared
                 .metrics
                 .counters()
-                .raised_events_refused
+                .handler_events_refused
                 .add(raised.len() - share.number);
             tracing::warn!(owner = %self.owner, refused = raised.len() - share.number, "handlers raise too many events");
         }

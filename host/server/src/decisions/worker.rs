@@ -203,7 +203,7 @@ fn walk(
         // What is not shared any more need not be copied to be added to.
         drop(call);
         let outcome = outcome.map_err(|failure| {
-            metrics.counters().policies_failed.count();
+            metrics.counters().policy_failures.count();
             PolicyFailure {
                 status: failure.kind.status(),
                 reason: failure.reason,

@@ -15,7 +15,7 @@ const LIMITS: ShareLimits = ShareLimits {
     max_handshakes_per_user: 2,
     max_partial_frame_bytes_per_user: 8 * FRAME_UNIT,
     frame_timeout: Duration::from_secs(1),
-    refusal_delay: Duration::from_secs(1),
+    max_refusal_delay: Duration::from_secs(1),
     max_message_turns_per_user: 1,
     max_tools_per_user: 3,
     max_put_bytes_per_user: 1000,
@@ -143,15 +143,15 @@ fn whoever_is_refused_again_and_again_waits() {
         user.note_refused_handshake(now);
         root.note_refused_handshake(now);
     }
-    assert_eq!(user.handshake_delay(now), LIMITS.refusal_delay);
+    assert_eq!(user.handshake_delay(now), LIMITS.max_refusal_delay);
     let delays = [&user, &root].map(|share| share.refused_requests_delay(1_000_000, now));
-    assert_eq!(delays, [LIMITS.refusal_delay, Duration::ZERO]);
+    assert_eq!(delays, [LIMITS.max_refusal_delay, Duration::ZERO]);
     // It is not forgotten with the last connection.
     drop(user);
     let again = shares.connect(1000).unwrap();
     assert_eq!(
         (again.handshake_delay(now), root.handshake_delay(now)),
-        (LIMITS.refusal_delay, Duration::ZERO)
+        (LIMITS.max_refusal_delay, Duration::ZERO)
     );
 }
 

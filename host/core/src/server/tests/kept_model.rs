@@ -119,7 +119,7 @@ impl World {
             event_memory: MEMORY,
             event_batch: BATCH,
             event_batch_bytes: 2000,
-            max_clones: 2,
+            max_connections_per_proc: 2,
             ..StateSettings::default()
         };
         let server = ServerState::new(settings);

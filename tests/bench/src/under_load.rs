@@ -30,7 +30,7 @@ pub enum Harm {
     /// Raises as many events as it can.
     Flood,
     /// Raises events that a hosted handler is cut off at.
-    Bombs,
+    LimitHits,
 }
 
 /// How many events of the flood may be unacknowledged.
@@ -67,7 +67,7 @@ pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals, harm: Ha
         }
         Rank(2) => match harm {
             Harm::Flood => flood(client, &over).await?,
-            Harm::Bombs => bombs(client, &over).await?,
+            Harm::LimitHits => hit_limits(client, &over).await?,
         },
         _ => {}
     }
@@ -108,13 +108,13 @@ async fn flood(client: &Arc<Client>, over: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-async fn bombs(client: &Client, over: &AtomicBool) -> Result<()> {
+async fn hit_limits(client: &Client, over: &AtomicBool) -> Result<()> {
     let mut number = 0;
     while !over.load(Ordering::Relaxed) {
         client.notify(BOMB, Range::Local, infos(number)).await?;
         number += 1;
         tokio::time::sleep(BOMB_EVERY).await;
     }
-    println!("bombs {number}");
+    println!("limit-hits {number}");
     Ok(())
 }
