@@ -266,7 +266,7 @@ fn a_terminal_that_takes_nothing_keeps_nothing_from_the_record() {
         .arg(std::env::current_exe().unwrap());
     command.args([
         "--exact",
-        "raises_events_where_it_is_a_proc",
+        "command_line::raises_events_where_it_is_a_proc",
         "--ignored",
         "--nocapture",
     ]);

@@ -37,8 +37,9 @@ fn public_types(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(move |line| {
         let item = line.trim_start().strip_prefix("pub ")?;
         let rest = kinds.iter().find_map(|kind| item.strip_prefix(kind))?;
-        rest.split(|next: char| !(next.is_alphanumeric() || next == '_'))
-            .next()
+        let name = rest.split(|next: char| !(next.is_alphanumeric() || next == '_'));
+        // A macro has a variable in the place of a name.
+        name.into_iter().next().filter(|name| !name.is_empty())
     })
 }
 
