@@ -26,7 +26,7 @@ fn of_the_system() -> (Place, Daemon) {
 
 fn places(directory: &Path) -> Places {
     Places {
-        host: peal_server::hostname(),
+        host: peal_system::hostname(),
         directory: directory.to_owned(),
     }
 }
@@ -135,7 +135,7 @@ async fn lone_client_has_own_data_and_other_calls_fail_at_once() {
         me.to_string(),
         format!(
             "singleton.{}.{}:0",
-            peal_server::hostname(),
+            peal_system::hostname(),
             std::process::id()
         )
     );
