@@ -4,7 +4,7 @@ use crate::{kernel, mpi::Release, test_servers};
 use anyhow::{Context, Result};
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -50,6 +50,9 @@ fn find(root: &Path) -> Result<Vec<Need>> {
             .with_extension("wasm")
             .exists()
     };
+    // Components of another checkout count as well: tests find them by the same variable.
+    let guests =
+        std::env::var_os("PEAL_GUESTS").map_or_else(|| root.join("target/guests"), PathBuf::from);
     let need = |name, reason, is_here| Need {
         name,
         reason,
@@ -59,6 +62,11 @@ fn find(root: &Path) -> Result<Vec<Need>> {
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
     let library = peers.join("ompi5/lib/openmpi/libpmix.so.2");
     Ok(vec![
+        need(
+            "prepared",
+            "needs the programs and components of this workspace (`cargo xtask prepare`)",
+            root.join("target/debug/peal").exists() && guests.join("echo.wasm").exists(),
+        ),
         need("root", "needs root", is_root),
         need("no_root", "needs a user other than root", !is_root),
         need(

@@ -395,7 +395,7 @@ mod tests {
 
     /// The rooms below have defaults of their own, for whoever uses them without a configuration.
     #[test]
-    fn the_table_of_settings_has_the_defaults_of_the_rooms_that_it_configures() {
+    fn settings_table_has_defaults_of_configured_crates() {
         let server = server_settings(&Config::default());
         assert_eq!(
             format!("{server:#?}"),

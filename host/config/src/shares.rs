@@ -270,7 +270,7 @@ mod tests {
 
     /// Each row: settings that fit, the same with one that does not, and what would be right.
     #[test]
-    fn shares_above_their_total_or_system_are_refused_with_what_fits() {
+    fn shares_above_total_or_system_are_refused_with_valid_values() {
         for (fits, wrong, says) in [
             (
                 &[
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_nobody_set_follow_their_totals() {
+    fn unset_shares_follow_their_totals() {
         let mut config = Config::default();
         let shares = |config: &Config| {
             let Config { server, tools, .. } = config;

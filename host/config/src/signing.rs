@@ -158,7 +158,7 @@ RWTwSd/iavDgxzz7FiTeU4rdUxsJhVtrhwsRruPzD+mz135uWfQ8pPYT
 ";
 
     #[test]
-    fn a_key_is_read_alone_and_from_its_file_and_is_called_as_minisign_calls_it() {
+    fn key_is_read_alone_or_from_file_and_has_minisign_id() {
         let key = TrustedKey::parse(FILE).unwrap();
         assert_eq!(key.id().to_string(), "C7E0F06AE2DF49F0");
         assert_eq!(TrustedKey::parse(&key.to_string()).unwrap(), key);

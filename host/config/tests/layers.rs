@@ -20,7 +20,7 @@ fn column(key: &str) -> usize {
 }
 
 #[test]
-fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
+fn every_key_is_read_from_file_environment_and_command_line() {
     for setting in Config::ALL {
         let default = setting.value(&Config::default());
         let (section, name) = setting.key.split_once('.').unwrap();
@@ -361,7 +361,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again_and_is_the_same() {
+fn shown_configuration_reads_back_equal() {
     let mut text = String::new();
     for setting in Config::ALL {
         let (section, name) = setting.key.split_once('.').unwrap();

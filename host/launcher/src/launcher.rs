@@ -172,7 +172,7 @@ mod tests {
     use peal_server::{HostEnvironment, Notices};
 
     #[tokio::test]
-    async fn nothing_is_spawned_for_somebody_else_nor_where_jobs_are_only_served() {
+    async fn spawn_for_other_user_or_without_launcher_is_refused() {
         let host = EmbeddedHostEnvironment::new(Notices::default());
         let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
         let uid = geteuid().as_raw();

@@ -135,7 +135,7 @@ mod tests {
     use peal_store::StoreSettings;
 
     #[test]
-    fn a_module_keeps_what_it_may_and_is_told_what_it_may_not() {
+    fn module_state_is_kept_within_limits_and_refusals_reported() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(
             Store::open(

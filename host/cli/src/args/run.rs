@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_a_word_about_it() {
+    fn invalid_options_are_refused_with_reason() {
         for (line, word) in [
             ("peal run -n 2 prog :", "behind `:`"),
             ("peal run -n 2 : prog", "before the first `:`"),

@@ -114,7 +114,7 @@ fn frame_longer_than_share_takes_all_of_it() {
 }
 
 #[test]
-fn turns_of_one_user_leave_those_of_others_and_whoever_is_alone_has_all() {
+fn threads_of_one_user_leave_some_for_others_and_lone_user_all() {
     let shares = shares();
     let (one, other) = (shares.connect(1000).unwrap(), shares.connect(1000).unwrap());
     let alone = (one.try_turn().unwrap(), other.try_turn().unwrap());
@@ -136,7 +136,7 @@ fn turns_of_one_user_leave_those_of_others_and_whoever_is_alone_has_all() {
 }
 
 #[test]
-fn whoever_is_refused_again_and_again_waits() {
+fn repeatedly_refused_user_waits() {
     let (shares, now) = (shares(), Instant::now());
     let (user, root) = (shares.connect(1000).unwrap(), shares.connect(0).unwrap());
     for _ in 0..1000 {
@@ -190,7 +190,7 @@ struct Unfinished {
 
 proptest! {
     #[test]
-    fn usage_is_what_model_says_and_within_shares(steps in prop::collection::vec(step(), 1..200)) {
+    fn usage_equals_model_and_stays_within_shares(steps in prop::collection::vec(step(), 1..200)) {
         let shares = shares();
         let mut open: Vec<(u64, u32, ConnectionShare)> = Vec::new();
         let mut unfinished: Vec<Unfinished> = Vec::new();
