@@ -296,7 +296,10 @@ impl PendingConstruct {
         let told = match (&self.leader, &self.asked) {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((FailureArbiter::Anybody, at.now + at.settings.decision_timeout));
+                self.asked = Some((
+                    FailureArbiter::Anybody,
+                    at.now + at.settings.decision_timeout,
+                ));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_FAILED,
