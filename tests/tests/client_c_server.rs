@@ -411,7 +411,7 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
 
     let error = fails(AttachTarget::Any).await;
     let text = format!(
-        "no file pmix.node.tool* in {}: is the server running",
+        "no file pmix.node.tool* in {}: check that the server runs",
         directory.path().display()
     );
     assert!(error.to_string().starts_with(&text), "{error}");

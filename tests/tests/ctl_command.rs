@@ -308,7 +308,7 @@ fn bad_input_says_what_would_be_right() {
     daemon.tell(&["stop", "--wait"]);
     let nobody = ctl(&["pause", "a"]).expect_status(125);
     assert!(
-        nobody.stderr.contains("is the server running"),
+        nobody.stderr.contains("check that the server runs"),
         "{}",
         nobody.stderr
     );

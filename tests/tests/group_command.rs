@@ -116,7 +116,7 @@ fn where_nothing_is_that_is_said_and_bad_input_says_what_would_be_right() {
         .env_remove("PMIX_SERVER_URI41"));
     let nobody = nobody.expect_status(125);
     assert!(
-        nobody.stderr.contains("is the server running"),
+        nobody.stderr.contains("check that the server runs"),
         "{}",
         nobody.stderr
     );

@@ -249,7 +249,7 @@ async fn whoever_leads_calls_it_off_when_asked_or_by_going_on_without_it() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "group \"crew\" is not formed: left:0, who led, has called it off"
+        "group \"crew\" is not formed: leader left:0 has aborted the construct"
     );
     assert_eq!(asked.recv().await, Some(proc("right", 0)));
     assert_eq!(status(&mut joined).await, code::PMIX_GROUP_CONSTRUCT_ABORT);

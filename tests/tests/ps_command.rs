@@ -239,7 +239,7 @@ fn bad_input_says_what_would_be_right() {
             .env_remove("PMIX_SERVER_URI41"))
         .expect_status(125);
         assert!(
-            nobody.stderr.contains("is the server running"),
+            nobody.stderr.contains("check that the server runs"),
             "{args:?}: {}",
             nobody.stderr
         );

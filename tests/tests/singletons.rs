@@ -187,7 +187,7 @@ async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_ref
         assert!(
             error
                 .to_string()
-                .ends_with("needs a server, and this program runs alone"),
+                .ends_with("needs a server, and this program runs without one"),
             "{error}"
         );
         assert_eq!(error.status(), code::PMIX_ERR_UNREACH);

@@ -1,5 +1,6 @@
-//! Looks for the things that some tests need and not every machine has. A test that needs one says so, as `#[needs(libpmix)]`; its
-//! attribute (`tests/needs`) reads what is recorded here, and where the thing is missing the test is ignored with the reason.
+//! Checks for the things that some tests need and some machines lack. A test declares a need, as in
+//! `#[needs(libpmix)]`. The attribute (`tests/needs`) reads the record written here; if the thing
+//! is missing, the test is ignored with the reason.
 use crate::{kernel, mpi::Release, peers};
 use anyhow::{Context, Result};
 use std::{
@@ -8,17 +9,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A thing that some tests need.
+/// Thing that some tests need.
 struct Need {
-    /// Its name, as in `#[needs(..)]`.
+    /// Name, as in `#[needs(..)]`.
     name: &'static str,
-    /// The reason for which tests are ignored without it.
+    /// Reason for which tests are ignored without it.
     reason: &'static str,
     is_here: bool,
 }
 
-/// Records which needs are met, for `tests/needs/build.rs`, and prints those that are not. The record changes only with what is in it:
-/// a change of the file has the tests built anew.
+/// Records which needs are met, for `tests/needs/build.rs`, and prints those that are not. The file
+/// is written only if its contents change, since a new file makes cargo build the tests again.
 pub fn record(root: &Path) -> Result<()> {
     let mut text = String::new();
     for Need {
@@ -167,7 +168,7 @@ fn find(root: &Path) -> Result<Vec<Need>> {
     ])
 }
 
-/// Whether this program is here and ends well.
+/// Returns true if this program exists and succeeds.
 fn runs(program: &str, args: &[&str]) -> bool {
     let mut command = Command::new(program);
     command
@@ -178,12 +179,12 @@ fn runs(program: &str, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Finds out whether a process can have a network of its own.
+/// Returns true if a process can have a network of its own.
 fn can_isolate_network(is_root: bool) -> bool {
     is_root && runs("unshare", &["--net", "ip", "link", "set", "lo", "up"])
 }
 
-/// Whether a process can have a file system of its own.
+/// Returns true if a process can have a file system of its own.
 fn can_mount(is_root: bool) -> bool {
     let user: &[&str] = if is_root { &[] } else { &["--map-root-user"] };
     runs(

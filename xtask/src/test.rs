@@ -1,4 +1,4 @@
-//! `cargo xtask test`: sets up what the tests need and runs them.
+//! `cargo xtask test`: sets up everything that the tests need, and runs them.
 use crate::{
     binaries, c_programs,
     command::{self, cargo, step},
@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use std::{path::Path, process::Command, time::Instant};
 
-/// Runs everything; with arguments, the tests of the host with those.
+/// Runs all tests; with arguments, the tests of the host with these.
 pub fn run(root: &Path, args: &[String]) -> Result<()> {
     let start = Instant::now();
     let components = step("components", || guests::build(root))?;
@@ -28,12 +28,12 @@ pub fn run(root: &Path, args: &[String]) -> Result<()> {
         ("PEAL_PEERS", peers.into_os_string()),
     ];
     variables.extend(programs.map(|programs| ("PEAL_C_PROGRAMS", programs.into_os_string())));
-    // Before any test is compiled: what is missing decides then which tests are ignored.
+    // The needs are recorded before any test is compiled: they decide which tests are ignored.
     step("what tests need", || needs::record(root))?;
     step("programs", || graphs::build_programs(root))?;
     if !args.is_empty() {
         let ignored = step("tests of the host", || {
-            // One run tells of all that fails.
+            // One run reports all failures.
             Ignored::count(
                 cargo(root)
                     .args(["test", "--workspace", "--no-fail-fast"])
@@ -69,7 +69,8 @@ fn tell_end(ignored: &Ignored, start: Instant) {
     );
 }
 
-/// A package that has one of these programs. Without it the tests that need one are ignored.
+/// Installs a package that has one of these programs, if they are missing. Without it, the tests
+/// that need one are ignored.
 fn provide(package: &str, programs: &[&str]) {
     let is_there = |name: &&str| {
         Command::new(name)

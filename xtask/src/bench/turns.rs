@@ -1,5 +1,5 @@
-//! Jobs that measure by turns: all are there at once, each under its server, and while one measures for some milliseconds the others
-//! wait. Whatever else the machine does, and it changes from second to second, disturbs all of them alike.
+//! Jobs that measure by turns. All run at once, each under its server; while one measures for some
+//! milliseconds, the others wait. Changing load of the machine then disturbs all of them alike.
 use super::{
     arm::{JobMeasurement, Values},
     launch::{self, Running, Scratch},
@@ -12,7 +12,7 @@ use rustix::{
 };
 use std::os::fd::OwnedFd;
 
-/// A job that waits for its turn.
+/// Job that waits for its turn.
 struct Player {
     server: Running,
     scratch: Scratch,
@@ -20,10 +20,11 @@ struct Player {
     over: OwnedFd,
 }
 
-/// How often the jobs are started in a round. Much follows from where the kernel lets procs run, and that stays as it is for long.
+/// Number of starts of the jobs in a round. Much depends on the cores on which the kernel runs the
+/// procs, and that changes only with a new start.
 const SITTINGS: u32 = 3;
 
-/// What each job measured, in their order: the mean of several sittings.
+/// Measures the jobs. Returns the values of each in their order, as means over several sessions.
 pub fn measure(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
     let mut sums = sitting(jobs, programs)?;
     for _ in 1..SITTINGS {
@@ -42,7 +43,7 @@ pub fn measure(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Value
     Ok(sums)
 }
 
-/// Each job has as many turns, and each is first as often as the others.
+/// Runs one session. All jobs have the same number of turns, and each is first equally often.
 fn sitting(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
     let mut players = jobs
         .iter()
@@ -61,7 +62,7 @@ fn sitting(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> 
 impl Player {
     fn start(job: &JobMeasurement, programs: &Programs) -> Result<Player> {
         let scratch = Scratch::new()?;
-        // Nobody else has them, so that the turns end when we do.
+        // No other process has these pipes open, so that the turns end with this process.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let pipe = |name| openat(CWD, scratch.path().join(name), flags, Mode::empty());
         let (turn, over) = (pipe("turn")?, pipe("over")?);
@@ -74,7 +75,7 @@ impl Player {
         })
     }
 
-    /// It may take its turn, or behind the last one go.
+    /// Lets the job take its turn, or end after the last one.
     fn go(&self) -> Result<()> {
         write(&self.turn, &[0])?;
         Ok(())

@@ -1,4 +1,4 @@
-//! One connection of the program, and ours to the server for it.
+//! Proxy between a connection of the program and a connection to the server.
 use super::handlers::AttachHandlers;
 use peal_core::MonotonicTime;
 use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
@@ -12,17 +12,17 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How much may wait to be written to one side, in bytes, before the other is read no further.
+/// Limit of the bytes that wait to be written to one side. Above it, the other side is not read.
 const PENDING: usize = 1 << 20;
-/// How many orders may wait, and decisions about events.
+/// Limit of queued commands, and of queued decisions about events.
 const ORDERS: usize = 1024;
 
-/// Something to be done on a connection.
+/// Command for a proxied connection.
 #[derive(Debug)]
 pub enum ProxyCommand {
-    /// Asks the server for this, which is to be called so.
+    /// Sends the server this request; the text describes it in logs.
     Ask(Request, String),
-    /// Hands the program an event.
+    /// Delivers an event to the program.
     Deliver(Arc<Event>),
 }
 
@@ -35,31 +35,31 @@ impl fmt::Display for ProxyCommand {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub struct Between {
-    /// The server.
+    /// Name and address of the server.
     pub server: ServerUri,
-    /// What is refused for its size.
+    /// Limits of one message.
     pub limits: DecodeLimits,
-    /// How long the server may take for what handlers want.
+    /// Time limit of the server for requests of handlers.
     pub patience: Duration,
-    /// The handlers.
+    /// Handlers of the events.
     pub handlers: Arc<AttachHandlers>,
 }
 
-/// A connection that is relayed.
+/// Proxied connection.
 struct Relayed {
     between: Arc<Between>,
     relay: ClientProxy,
     began: Instant,
     me: Option<Proc>,
-    /// What handlers want and the server has not answered.
+    /// Requests of handlers that the server has not answered, with their descriptions.
     asked: BTreeMap<OwnRequestId, String>,
     decide: mpsc::Sender<(u64, EventDisposition)>,
     order: mpsc::Sender<ProxyCommand>,
 }
 
-/// Relays a connection until its end.
+/// Relays a connection until it ends.
 pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
     let server = TcpStream::connect(between.server.addr).await?;
     client.set_nodelay(true)?;
@@ -131,7 +131,7 @@ async fn some(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
 }
 
 impl Relayed {
-    /// Asks the server for the events that the handlers want now.
+    /// Registers the events that the handlers need at present.
     fn want(&mut self) {
         for codes in self.between.handlers.codes() {
             if let Err(error) = self.relay.want(&codes) {
@@ -140,7 +140,7 @@ impl Relayed {
         }
     }
 
-    /// Tells the relay what time it is. Returns when to do that again.
+    /// Passes the time to the proxy. Returns the time of the next call.
     fn tick(&mut self) -> Option<Instant> {
         let now =
             MonotonicTime(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
@@ -149,7 +149,7 @@ impl Relayed {
             .and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))
     }
 
-    /// Looks at what has happened.
+    /// Handles the events that the proxy reports.
     fn look(&mut self) {
         while let Some(happening) = self.relay.happening() {
             match happening {
@@ -213,14 +213,15 @@ impl Relayed {
         }
     }
 
-    /// What was asked for.
+    /// Returns the description of a request.
     fn what(&self, ask: OwnRequestId) -> &str {
         self.asked
             .get(&ask)
             .map_or("the registration for handlers", String::as_str)
     }
 
-    /// The server is gone: the program will see it, and the handlers hear it as those of any client do.
+    /// Passes the loss of the server to the handlers, as for any client. The program sees the
+    /// closed connection itself.
     async fn lost(&self) {
         let me = self.me.clone();
         let affected = Info::new(
@@ -233,7 +234,7 @@ impl Relayed {
             range: Range::Namespace,
             infos: vec![affected],
         };
-        // What they make of it changes nothing.
+        // The results cannot change anything: the connection is gone.
         drop(self.between.handlers.handle(Arc::new(event)).await);
     }
 }

@@ -1,4 +1,4 @@
-//! `peal audit report`: a page that shows what was recorded.
+//! `peal audit report`: HTML page about the records.
 use super::{create, filter, open, shown_time};
 use crate::args::AuditReport;
 use anyhow::{Context, Result};
@@ -39,7 +39,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which records were wanted, in words.
+/// Describes the filter of the records in words.
 fn said(filter: &Filter) -> String {
     let Filter {
         since,

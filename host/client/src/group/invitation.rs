@@ -1,62 +1,63 @@
-//! An invitation as whoever leads sees it: who has answered, who does not come, and what is decided about those. It does nothing itself.
+//! State of an invitation at its leader: answers, absent procs, and decisions about these. It
+//! performs no input or output.
 use super::{Absence, NotFormed, contribution, events::may_be_about};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What follows where somebody does not come and nobody decides.
+/// Default if an invited proc does not join and no handler decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AbsenceRule {
-    /// Nothing comes of it.
+    /// The group is not formed.
     Needed,
-    /// The group is formed without them (`PMIX_GROUP_OPTIONAL`).
+    /// The group is formed without that proc (`PMIX_GROUP_OPTIONAL`).
     Optional,
 }
 
-/// Whether somebody listens who may decide about those who do not come.
+/// Presence of a handler that may decide about absent procs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Deciding {
-    /// There is.
+    /// There is one.
     Asked,
-    /// There is not.
+    /// There is none.
     Nobody,
 }
 
-/// What whoever leads has to do.
+/// Next step of the leader.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Todo {
-    /// Invite these.
+    /// Invite these procs.
     Invite(Vec<Proc>),
-    /// Tell our own handlers that this one does not come.
+    /// Notify the leader's own handlers that this proc does not join.
     Tell(Proc),
-    /// Wait.
+    /// Wait for events.
     Wait(Deciding),
-    /// Announce the group, or that there is none.
+    /// Announce the group, or that it was not formed.
     End(Result<Vec<Proc>, NotFormed>),
 }
 
-/// An invitation.
+/// Invitation to a group.
 #[derive(Debug)]
 pub(super) struct Invitation {
     me: Proc,
     group: String,
     attendance: AbsenceRule,
     deciding: Deciding,
-    /// Everybody who was ever invited, and who leads, in the order that members will have.
+    /// All procs that were ever invited, and the leader, in the order of the members.
     invited: Vec<Proc>,
-    /// Who is to be invited yet.
+    /// Procs that are still to be invited.
     to_invite: Vec<Proc>,
-    /// Who has not answered.
+    /// Procs that have not answered.
     awaited: BTreeSet<Proc>,
-    /// Who has accepted, and what came with that.
+    /// Procs that have accepted, and the infos of their answers.
     accepted: BTreeMap<Proc, Vec<Info>>,
-    /// Who does not come.
+    /// Procs that do not join.
     absent: Vec<(Proc, Absence)>,
-    /// Of how many of them our handlers have been told.
+    /// Number of absent procs that the handlers were told of.
     told: usize,
-    /// Of how many of them it is decided that the group is formed without them.
+    /// Number of absent procs without which the group is formed by decision.
     passed_over: usize,
     called_off: bool,
-    /// Who has accepted when they were no longer awaited.
+    /// Procs that accepted after they were no longer awaited.
     late: BTreeSet<Proc>,
 }
 
@@ -91,7 +92,7 @@ impl Invitation {
         invitation
     }
 
-    /// Invites these as well, each once.
+    /// Adds procs to the invitation, each once.
     fn invite(&mut self, procs: Vec<Proc>) {
         for proc in procs {
             if !self.awaited.contains(&proc)
@@ -108,7 +109,7 @@ impl Invitation {
         }
     }
 
-    /// An event has come.
+    /// Updates the invitation by an event.
     pub(super) fn see(&mut self, event: &Event) {
         if event.code == code::PMIX_PROC_TERMINATED {
             event
@@ -124,7 +125,8 @@ impl Invitation {
         else {
             return;
         };
-        // What others are told as well may be of an earlier invitation to a group of that name.
+        // An event that other procs receive too may belong to an earlier invitation to a group of
+        // that name.
         let decides = *source == self.me && event.range == Range::ProcLocal;
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
@@ -157,7 +159,7 @@ impl Invitation {
         }
     }
 
-    /// Time is over for those who have not answered, and for deciding about anybody.
+    /// Marks procs that have not answered as silent, and ends the time for decisions.
     pub(super) fn is_late(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
         self.absent
@@ -165,7 +167,7 @@ impl Invitation {
         self.deciding = Deciding::Nobody;
     }
 
-    /// Nobody has decided in time about those who do not come.
+    /// Applies the default to absent procs: no handler has decided in time.
     pub(super) fn is_undecided(&mut self) {
         match self.attendance {
             AbsenceRule::Optional => self.passed_over = self.told,
@@ -173,7 +175,7 @@ impl Invitation {
         }
     }
 
-    /// What is to be done next.
+    /// Returns the next step of the leader.
     pub(super) fn next(&mut self) -> Todo {
         if self.called_off {
             return Todo::End(Err(NotFormed::CalledOff(self.me.clone())));
@@ -206,12 +208,12 @@ impl Invitation {
             .collect()))
     }
 
-    /// Everybody who was invited, and who leads.
+    /// Returns all procs that were invited, and the leader.
     pub(super) fn everybody(&self) -> &[Proc] {
         &self.invited
     }
 
-    /// Who has accepted too late, and waits for what becomes of it.
+    /// Returns the procs that accepted too late and wait for the result.
     pub(super) fn late(&self) -> Vec<Proc> {
         self.late
             .iter()
@@ -220,7 +222,7 @@ impl Invitation {
             .collect()
     }
 
-    /// What came with the acceptances.
+    /// Returns the infos of all acceptances.
     pub(super) fn brought(&self) -> Vec<Info> {
         self.accepted.values().flatten().cloned().collect()
     }
@@ -275,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Rank 0 has invited ranks 1 and 2.
+    /// Returns an invitation of rank 0 to ranks 1 and 2.
     fn invited(attendance: AbsenceRule, deciding: Deciding) -> Invitation {
         let mut invitation = Invitation::new(
             proc(0),
@@ -360,7 +362,7 @@ mod tests {
                 Todo::Tell(proc(1))
             );
             assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
-            // Nobody else decides, and what all are told is no decision.
+            // Another proc cannot decide, and an event to other procs is not a decision.
             let no_decisions = [
                 Event {
                     range: Range::ProcLocal,
