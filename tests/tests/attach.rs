@@ -331,7 +331,7 @@ fn nobody_else_is_let_through() {
     let done = peal_tests::finish(child).expect_status(0);
     assert!(
         done.stderr
-            .contains("somebody connects who is not the program: refused"),
+            .contains("connection refused: not from the program"),
         "{}",
         done.stderr
     );

@@ -75,7 +75,7 @@ fn usual_place() -> String {
 
 /// Returns the error for a reply of another kind than the request.
 pub fn unexpected<T>(reply: &AdminReply) -> Result<T> {
-    bail!("the server answered something else: {reply:?}")
+    bail!("the server sent an unexpected reply: {reply:?}")
 }
 
 /// Runs `peal drain` or `peal stop`.
@@ -106,7 +106,7 @@ fn socket(at: ServerArgs) -> Result<PathBuf> {
     }
     if usual.starts_with(private_dir()) && is_of_another_user(&private_dir()) {
         bail!(
-            "{:?} belongs to somebody else, so no server is looked for there: say which by --socket",
+            "{:?} belongs to another user; name the server by --socket",
             private_dir()
         );
     }

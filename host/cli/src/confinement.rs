@@ -44,7 +44,7 @@ pub fn raise(
     let observer = observer::start()?;
     let raised = wall(readable, files, socket)
         .raise()
-        .context("cannot raise the wall")?;
+        .context("cannot confine the server")?;
     let (files, calls) = (raised.files, raised.calls);
     match (config.wall.mode, files, calls) {
         (_, EnforcementLevel::Whole, EnforcementLevel::Whole) => {}
@@ -59,7 +59,7 @@ pub fn raise(
         _ => tracing::warn!(
             files = extent(files),
             calls = extent(calls),
-            "this kernel does not keep the whole wall"
+            "confinement incomplete: not supported by this kernel"
         ),
     }
     Ok((Some(raised), observer))

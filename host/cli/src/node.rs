@@ -357,7 +357,7 @@ fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> 
 pub async fn finish_records(keeper: Option<JobRecorder>) {
     let Some(keeper) = keeper else { return };
     if let Err(error) = tokio::task::spawn_blocking(move || keeper.finish()).await {
-        tracing::error!(%error, "the records of jobs may not be complete");
+        tracing::error!(%error, "job recorder failed, records may not be complete");
     }
 }
 
@@ -367,11 +367,8 @@ pub async fn close_sinks(sinks: Arc<Sinks>, config: &Config) {
     let deadline = config.server.drain_timeout;
     match tokio::task::spawn_blocking(move || sinks.close(deadline)).await {
         Ok(busy) if busy.is_empty() => {}
-        Ok(busy) => tracing::warn!(
-            ?busy,
-            "these sinks had more to deliver than there was time for"
-        ),
-        Err(error) => tracing::error!(%error, "the sinks could not be closed"),
+        Ok(busy) => tracing::warn!(?busy, "sinks closed with undelivered messages"),
+        Err(error) => tracing::error!(%error, "sinks not closed"),
     }
 }
 
@@ -395,6 +392,6 @@ fn raise_file_limit() {
             ..limit
         },
     ) {
-        tracing::debug!(%error, "the number of open files stays limited");
+        tracing::debug!(%error, "limit of open files not raised");
     }
 }

@@ -27,7 +27,7 @@ pub fn start() -> Result<ProcessObserver> {
     // The child is not waited for: it ends with this process, since its socket is closed then.
     command
         .spawn()
-        .context("cannot start the process that looks into others")?;
+        .context("cannot start the process observer")?;
     Ok(ProcessObserver::beside(ours)?)
 }
 
@@ -37,7 +37,7 @@ pub fn observe() -> Result<ExitCode> {
     let asked = io::stdin()
         .as_fd()
         .try_clone_to_owned()
-        .context("its questions come on standard input")?;
+        .context("requests come on standard input")?;
     peal_server::observe(asked.into())?;
     Ok(ExitCode::SUCCESS)
 }

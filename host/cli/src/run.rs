@@ -62,8 +62,16 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         let node = LocalServer::start(prepared, config).await?;
         // The job does not depend on the endpoint.
         let endpoint = node.metrics_endpoint(config).await;
-        let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
-        let LocalServer { server, host, deployer, sinks, keeper, .. } = node;
+        let _endpoint =
+            endpoint.inspect_err(|error| tracing::warn!(%error, "metrics of the job not served"));
+        let LocalServer {
+            server,
+            host,
+            deployer,
+            sinks,
+            keeper,
+            ..
+        } = node;
         // The modules of a job do not change. The deployer holds a reference to the host
         // environment, whose drop ends the transcript.
         drop(deployer);
@@ -75,9 +83,17 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         // process without the job.
         let mut interrupts = Interrupts::new().context("cannot listen to signals")?;
         let _tools = config::tool_settings(config, Serves::Itself).and_then(|settings| {
-            let tools = Rendezvous::publish(&settings, server.uri(), std::slice::from_ref(&request.nspace));
+            let tools = Rendezvous::publish(
+                &settings,
+                server.uri(),
+                std::slice::from_ref(&request.nspace),
+            );
             // The job does not depend on the rendezvous files.
-            tools.inspect_err(|error| tracing::warn!(%error, "tools cannot find this job by themselves")).ok()
+            tools
+                .inspect_err(
+                    |error| tracing::warn!(%error, "rendezvous files of the job not written"),
+                )
+                .ok()
         });
         let ended = match host.launch(request).await {
             Ok(job) => {
@@ -98,7 +114,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         };
         tokio::select! {
             written = last_words => written?,
-            () = interrupts.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
+            () = interrupts.end() => tracing::warn!("interrupted: pending events dropped"),
         }
         anyhow::Ok(ended)
     })?;
@@ -244,10 +260,7 @@ pub fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
         match heard {
             ListenerItem::Notice(notice) => transcript::print(&notice),
-            ListenerItem::Missed(lost) => tracing::warn!(
-                lost,
-                "who reads the transcript does not keep up: notices are lost"
-            ),
+            ListenerItem::Missed(lost) => tracing::warn!(lost, "transcript lags, notices lost"),
         }
     }
 }

@@ -123,7 +123,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
         };
         tokio::select! {
             () = last_words => {}
-            () = signals.end() => tracing::warn!("interrupted: events that are still before the handlers are dropped"),
+            () = signals.end() => tracing::warn!("interrupted during shutdown: pending events dropped"),
         }
         channel.close().await;
         anyhow::Ok(ending)

@@ -40,8 +40,9 @@ impl Manager {
         let started = thread::Builder::new()
             .name("peal-manager".to_owned())
             .spawn(move || work(&told));
-        let failed = started
-            .inspect_err(|error| tracing::warn!(%error, "the service manager is told nothing"));
+        let failed = started.inspect_err(
+            |error| tracing::warn!(%error, "service manager not notified: thread not started"),
+        );
         Manager(failed.is_ok().then_some(tell))
     }
 
@@ -50,7 +51,10 @@ impl Manager {
         if let Some(tell) = &self.0
             && tell.try_send(state).is_err()
         {
-            tracing::debug!(?state, "the service manager does not listen");
+            tracing::debug!(
+                ?state,
+                "notification to the service manager dropped: queue full"
+            );
         }
     }
 }
@@ -97,7 +101,7 @@ fn work(told: &Receiver<ServiceState>) {
             },
         };
         if let Err(error) = done {
-            tracing::warn!(%error, ?state, "the service manager cannot be told how the server is");
+            tracing::warn!(%error, ?state, "notification to the service manager failed");
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn feed(inputs: Arc<Inputs>, readers: StdinTarget) {
         runtime.block_on(inputs.push(None, None));
     };
     if let Err(error) = thread::Builder::new().name("stdin".to_owned()).spawn(pump) {
-        tracing::error!(%error, "the job can read nothing");
+        tracing::error!(%error, "standard input not forwarded: thread not started");
     }
 }
 
@@ -37,7 +37,7 @@ fn read(buffer: &mut [u8]) -> Option<&[u8]> {
             Ok(count) => return buffer.get(..count).filter(|read| !read.is_empty()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                tracing::warn!(%error, "cannot read what the job shall read");
+                tracing::warn!(%error, "standard input not read");
                 return None;
             }
         }

@@ -135,7 +135,7 @@ impl Relayed {
     fn want(&mut self) {
         for codes in self.between.handlers.codes() {
             if let Err(error) = self.relay.want(&codes) {
-                tracing::warn!(%error, "the server is not asked for events that handlers want");
+                tracing::warn!(%error, "registration for handlers not sent");
             }
         }
     }
@@ -154,16 +154,13 @@ impl Relayed {
         while let Some(happening) = self.relay.happening() {
             match happening {
                 ProxyEvent::Welcomed(me) => {
-                    tracing::debug!(?me, "the program is connected");
+                    tracing::debug!(?me, "program connected");
                     self.me = me.clone();
                     self.between.handlers.connected(me, self.order.clone());
                 }
                 ProxyEvent::Blind(error) => {
                     let why = error.map(|error| error.to_string());
-                    tracing::warn!(
-                        why,
-                        "this connection is not understood: it is passed on without handlers"
-                    );
+                    tracing::warn!(why, "connection not decoded, relayed without handlers");
                 }
                 ProxyEvent::Event { number, event } => {
                     let (handlers, decide) = (self.between.handlers.clone(), self.decide.clone());
@@ -177,8 +174,10 @@ impl Relayed {
                 ProxyEvent::Late { ask } => {
                     let (server, patience) = (&self.between.server, self.between.patience);
                     tracing::warn!(
-                        "the server at {server} has not answered within {patience:?}: {}",
-                        self.what(ask)
+                        request = self.what(ask),
+                        %server,
+                        ?patience,
+                        "no reply to a request of a handler in time"
                     );
                 }
             }
@@ -189,12 +188,12 @@ impl Relayed {
         match order {
             ProxyCommand::Deliver(event) => {
                 if let Err(error) = self.relay.deliver(event) {
-                    tracing::warn!(%error, "the program does not get an event that a handler raised");
+                    tracing::warn!(%error, "event raised by a handler not delivered to the program");
                 }
             }
             ProxyCommand::Ask(request, what) => match self.relay.ask(&request) {
                 Ok(ask) => drop(self.asked.insert(ask, what)),
-                Err(error) => tracing::warn!("{what} is not sent: {error}"),
+                Err(error) => tracing::warn!(request = what, %error, "request of a handler not sent"),
             },
         }
     }
@@ -203,12 +202,20 @@ impl Relayed {
         let (what, server) = (self.what(ask).to_owned(), &self.between.server);
         self.asked.remove(&ask);
         match outcome.map(|reply| reply.status().ok()) {
-            Ok(Ok(())) => tracing::debug!("{what} is done"),
+            Ok(Ok(())) => tracing::debug!(request = what, "request of a handler succeeded"),
             Ok(Err(status)) => {
-                tracing::warn!("{what} is refused by the server at {server}: {status}")
+                tracing::warn!(
+                    request = what,
+                    %server,
+                    %status,
+                    "request of a handler refused by the server"
+                )
             }
             Err(error) => tracing::warn!(
-                "the answer of the server at {server} to {what} is not understood: {error}"
+                request = what,
+                %server,
+                %error,
+                "reply to a request of a handler not decoded"
             ),
         }
     }

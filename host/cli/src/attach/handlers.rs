@@ -183,8 +183,10 @@ impl AttachHandlers {
                 ))
                 .await;
             } else {
+                // The server would stop answering all clients.
                 tracing::warn!(
-                    "{what} is not sent: mpirun of Open MPI 4 would answer nothing more after one of that range"
+                    event = what,
+                    "event not sent: mpirun of Open MPI 4 fails on events of this range"
                 );
             }
         }
@@ -208,7 +210,7 @@ impl AttachHandlers {
             // The connection may end at the same time.
             Some((_, orders)) => drop(orders.send(order).await),
             None => {
-                tracing::warn!("{order} is not sent: the program has no connection to its server")
+                tracing::warn!(request = %order, "request of a handler dropped: program not connected")
             }
         }
     }

@@ -148,13 +148,13 @@ async fn serve(
 async fn admit(root: u32, client: TcpStream, between: Arc<Between>) {
     match holder_below(root, &client).await {
         Ok(Some(_)) => {}
-        Ok(None) => return tracing::warn!("somebody connects who is not the program: refused"),
+        Ok(None) => return tracing::warn!("connection refused: not from the program"),
         Err(error) => {
-            return tracing::warn!(%error, "the kernel does not say who connects: refused");
+            return tracing::warn!(%error, "connection refused: process unknown");
         }
     }
     let server = between.server.clone();
     if let Err(error) = connection::relay(client, between).await {
-        tracing::warn!(%error, "a connection to the server at {server} has ended");
+        tracing::warn!(%error, %server, "connection of the program failed");
     }
 }

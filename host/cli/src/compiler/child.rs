@@ -77,7 +77,7 @@ fn confine(args: &CompileArgs) -> Result<()> {
             ..Confinement::default()
         }
         .raise()
-        .context("cannot raise the wall")?;
+        .context("cannot confine the compilation")?;
     }
     Ok(())
 }

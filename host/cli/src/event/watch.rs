@@ -146,7 +146,7 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
             Ok(AdminReply::Event(event)) => WatchItem::Event(Box::new(event)),
             Ok(AdminReply::Missed { events }) => WatchItem::Missed(events),
             Ok(AdminReply::Ended) => WatchItem::Over("the server has ended".to_owned()),
-            Ok(reply) => WatchItem::Over(format!("the server said something else: {reply:?}")),
+            Ok(reply) => WatchItem::Over(format!("the server sent an unexpected reply: {reply:?}")),
             Err(error) => WatchItem::Over(format!("the server is lost: {error}")),
         };
         let is_last = matches!(told, WatchItem::Over(_));
@@ -201,11 +201,7 @@ async fn print_all(
     let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
-        let event = match told
-            .recv()
-            .await
-            .context("nobody can tell of events any more")?
-        {
+        let event = match told.recv().await.context("no source of events is left")? {
             WatchItem::Event(event) => event,
             WatchItem::Missed(events) => {
                 crate::print_line(&format!(

@@ -257,7 +257,7 @@ impl OpenRecords {
 
     fn warn(&self, nspace: &Nspace, why: &dyn Display, entries: usize) {
         if let Some(left_out) = self.failures.allow(Instant::now()) {
-            tracing::warn!(%nspace, %why, entries, left_out, "a job's record is not complete");
+            tracing::warn!(%nspace, %why, entries, left_out, "job record not complete");
         }
     }
 }

@@ -56,7 +56,7 @@ pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
 fn ask(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
     match admin::ask(at, &AdminRequest::Module(call))?.0 {
         AdminReply::Deployed(deployed) => Ok(deployed),
-        reply => anyhow::bail!("the server replied what was not asked: {reply:?}"),
+        reply => anyhow::bail!("the server sent an unexpected reply: {reply:?}"),
     }
 }
 

@@ -71,7 +71,7 @@ fn new_password(args: &Keygen) -> Result<String> {
         None => {
             let password = password::asked("Password of the new key: ")?;
             if password::asked("Again: ")? != password {
-                bail!("these are two passwords");
+                bail!("the two passwords differ");
             }
             password
         }

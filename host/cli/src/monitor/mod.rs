@@ -74,7 +74,7 @@ impl Listening {
                 _ = signals.1.recv() => return Ok(()),
             };
             let Some(event) = event else {
-                bail!("nobody can tell of events any more")
+                bail!("no source of events is left")
             };
             if event.range == Range::ProcLocal {
                 bail!("the server is lost: it has closed the connection");
