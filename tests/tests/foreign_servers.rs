@@ -263,7 +263,7 @@ impl Want {
                     Some(
                         line.split_once("request of a handler refused by the server")?
                             .1
-                            .rsplit_once(": ")?
+                            .rsplit_once("status=")?
                             .1
                             .to_owned(),
                     )

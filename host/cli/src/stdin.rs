@@ -1,6 +1,6 @@
 //! Standard input of `peal run`, forwarded to the procs that read it.
+use peal_launcher::{Inputs, StdinTarget};
 use peal_model::Bytes;
-use peal_server::embedded::{Inputs, StdinTarget};
 use std::{
     io::{self, IsTerminal, Read},
     sync::Arc,

@@ -193,7 +193,9 @@ impl Relayed {
             }
             ProxyCommand::Ask(request, what) => match self.relay.ask(&request) {
                 Ok(ask) => drop(self.asked.insert(ask, what)),
-                Err(error) => tracing::warn!(request = what, %error, "request of a handler not sent"),
+                Err(error) => {
+                    tracing::warn!(request = what, %error, "request of a handler not sent")
+                }
             },
         }
     }
