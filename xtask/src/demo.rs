@@ -80,7 +80,7 @@ pub fn run(root: &Path) -> Result<()> {
     ];
     scenes.iter().try_for_each(|scene| scene.play(root))?;
     match mpi::program(root)? {
-        Some(_) => mourning().iter().try_for_each(|scene| scene.play(root)),
+        Some(_) => mpi_scenes().iter().try_for_each(|scene| scene.play(root)),
         None => {
             println!(
                 "\nWith Open MPI (mpicc) here there would be an MPI job to see, one rank of which dies."
@@ -91,7 +91,7 @@ pub fn run(root: &Path) -> Result<()> {
 }
 
 /// Returns the scenes of an MPI job of which a rank dies.
-fn mourning() -> [Scene<'static>; 2] {
+fn mpi_scenes() -> [Scene<'static>; 2] {
     let attach =
         "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
     [

@@ -32,7 +32,7 @@ const SYSTEM: [&str; 8] = [
 
 /// Confines this process if the configuration says so, and returns the observer of processes for
 /// that case. `files` are the configuration files, `socket` is the admin socket.
-pub fn raise(
+pub fn confine(
     readable: &Readable,
     files: &[PathBuf],
     socket: &Path,
@@ -42,7 +42,7 @@ pub fn raise(
         return Ok((None, ProcessObserver::default()));
     }
     let observer = observer::start()?;
-    let raised = wall(readable, files, socket)
+    let raised = needed_access(readable, files, socket)
         .raise()
         .context("cannot confine the server")?;
     let (files, calls) = (raised.files, raised.calls);
@@ -74,7 +74,7 @@ fn extent(standing: EnforcementLevel) -> &'static str {
 }
 
 /// Returns the paths that a server of this configuration needs.
-fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
+fn needed_access(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
     let config = &readable.resolved.config;
     let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
     let shut: Vec<PathBuf> = config
@@ -197,7 +197,7 @@ fn directory(path: &Path) -> PathBuf {
 }
 
 /// Returns the problems of modules whose files the confinement of a running server blocks.
-pub fn shut_out(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec<Problem> {
+pub fn blocked_files(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec<Problem> {
     modules
         .iter()
         .flat_map(|module| of_module(raised, module))

@@ -55,7 +55,7 @@ impl Reloading {
         let shut_out = self
             .wall
             .as_ref()
-            .map(|raised| confinement::shut_out(raised, &new.modules))
+            .map(|raised| confinement::blocked_files(raised, &new.modules))
             .unwrap_or_default();
         if !shut_out.is_empty() {
             return Err(self

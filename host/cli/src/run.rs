@@ -44,7 +44,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         handlers: std::mem::take(&mut args.handlers),
     };
     let notices = Notices::default();
-    let transcript = args.events.then(|| notices.listen(transcript::is_told));
+    let transcript = args.events.then(|| notices.listen(transcript::is_shown));
     let request = request(&args, &apps, config, nspace.clone())?;
     let command = request.command();
     let prepared = PreparedServer::for_job(

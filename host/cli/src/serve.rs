@@ -46,7 +46,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     let files = reload::named(&args.at.config, &given);
     // A confined process cannot start programs.
     let compilers = compiler::start(&config)?;
-    let (wall, observer) = confinement::raise(&readable, &files, &socket)?;
+    let (wall, observer) = confinement::confine(&readable, &files, &socket)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();

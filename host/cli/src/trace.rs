@@ -56,7 +56,7 @@ impl<S: Subscriber> Layer<S> for CacheRaces {
         if event.metadata().target() != "log" {
             return true;
         }
-        let mut said = Said::default();
+        let mut said = LogMessage::default();
         event.record(&mut said);
         !said.is_cache_race()
     }
@@ -64,19 +64,19 @@ impl<S: Subscriber> Layer<S> for CacheRaces {
 
 /// Message of an event of the `log` crate, and the crate that it came from.
 #[derive(Default)]
-struct Said {
+struct LogMessage {
     target: String,
     message: String,
 }
 
-impl Said {
+impl LogMessage {
     fn is_cache_race(&self) -> bool {
         self.target.starts_with(CACHE_CRATE)
             && RACE_ERRORS.iter().any(|error| self.message.contains(error))
     }
 }
 
-impl Visit for Said {
+impl Visit for LogMessage {
     fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
         match field.name() {
             "message" => self.message = format!("{value:?}"),
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn only_races_of_the_cache_are_left_out() {
-        let said = |target: &str, message: &str| Said {
+        let said = |target: &str, message: &str| LogMessage {
             target: target.to_owned(),
             message: message.to_owned(),
         };

@@ -8,7 +8,7 @@ use std::io::Write;
 const LONGEST: usize = 200;
 
 /// Returns true for notices that the transcript shows.
-pub fn is_told(notice: &Notice) -> bool {
+pub fn is_shown(notice: &Notice) -> bool {
     !matches!(notice, Notice::EventEntered(_))
 }
 
@@ -78,7 +78,11 @@ fn passed(event: &Event, results: &[ChainResults]) -> String {
 }
 
 fn handled(owner: &Owner, event: &Event, steps: &[ChainResult]) -> String {
-    let mut text = format!("{}, through {}'s chain:\n", headline(event), whose(owner));
+    let mut text = format!(
+        "{}, through {}'s chain:\n",
+        headline(event),
+        owner_name(owner)
+    );
     for step in steps {
         text.push_str(&format!("  {} answers {}", name(step), step.status));
         for info in &step.infos {
@@ -96,7 +100,7 @@ fn handled(owner: &Owner, event: &Event, steps: &[ChainResult]) -> String {
     text
 }
 
-fn whose(owner: &Owner) -> &'static str {
+fn owner_name(owner: &Owner) -> &'static str {
     match owner {
         Owner::Site => "the site",
         Owner::User(_) => "the user",
@@ -108,7 +112,7 @@ fn decided(wished: &Wished) -> String {
     let by = format!(
         "handler \"{}\" of {}",
         plain(&wished.handler),
-        whose(&wished.owner)
+        owner_name(&wished.owner)
     );
     match wished.wish {
         TerminationRequest::Termination => format!("is to end: {by} wants termination"),

@@ -8,7 +8,7 @@ use crate::{
     queue::{Arrivals, EventQueue},
     recent::RecentEvents,
     server_connection::{ConnectTarget, Connected, ServerConnection},
-    session::{ClientSession, Company, handle_events},
+    session::{ClientSession, ServerPresence, handle_events},
     singleton,
 };
 use peal_model::{
@@ -83,7 +83,7 @@ impl Client {
         match bounded(
             CommandCode::JobData,
             Some(limit),
-            link.whose(),
+            link.server_info(),
             link.ask(Request::JobData),
         )
         .await?
@@ -279,7 +279,7 @@ impl Client {
             let left = bounded(
                 CommandCode::Finalize,
                 self.answer_limit(),
-                link.whose(),
+                link.server_info(),
                 finalize,
             )
             .await;
@@ -307,7 +307,7 @@ impl Client {
     /// Sends a request to the server that calls go to, and waits for the reply within the limit of
     /// that call.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply, ClientError> {
-        if self.session().company == Company::Nobody {
+        if self.session().presence == ServerPresence::Never {
             return singleton::answer(self.me(), &request);
         }
         let (command, limit) = (request.command(), self.limit_of(&request));
@@ -367,7 +367,11 @@ impl Client {
         limit: Option<Duration>,
         call: impl Future<Output = Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let server = self.session().link(command).ok().map(|link| link.whose());
+        let server = self
+            .session()
+            .link(command)
+            .ok()
+            .map(|link| link.server_info());
         bounded(command, limit, server, call).await
     }
 }

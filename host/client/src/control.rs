@@ -311,12 +311,12 @@ impl Client {
         directives.extend(id.map(|id| text(key::PMIX_JOB_CTRL_ID, &id)));
         directives.extend(more);
         match self.job_control(targets, &directives).await {
-            Ok(infos) => Ok(JobControlResult::told(infos)),
+            Ok(infos) => Ok(JobControlResult::from_infos(infos)),
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 infos,
                 ..
-            }) => Ok(JobControlResult::told(infos)),
+            }) => Ok(JobControlResult::from_infos(infos)),
             Err(error) => Err(error),
         }
     }

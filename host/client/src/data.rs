@@ -10,21 +10,21 @@ use std::collections::BTreeMap;
 pub(crate) struct KnownData {
     values: BTreeMap<Proc, BTreeMap<Key, Value>>,
     /// Infos that group members gave about themselves, by the context id of the group.
-    said: BTreeMap<(u64, Proc), Vec<Info>>,
+    member_infos: BTreeMap<(u64, Proc), Vec<Info>>,
     /// Members of this proc's groups at the time of their construction.
     groups: BTreeMap<String, Vec<Proc>>,
     /// Remaining capacity in bytes.
-    room: usize,
+    remaining_bytes: usize,
 }
 
 impl KnownData {
     /// Creates an empty cache with a capacity of `room` bytes.
-    pub(crate) fn new(room: usize) -> KnownData {
+    pub(crate) fn new(remaining_bytes: usize) -> KnownData {
         KnownData {
             values: BTreeMap::new(),
-            said: BTreeMap::new(),
+            member_infos: BTreeMap::new(),
             groups: BTreeMap::new(),
-            room,
+            remaining_bytes,
         }
     }
 
@@ -60,12 +60,12 @@ impl KnownData {
             let bytes = Size::of_kval(&kval).bytes;
             // An old value must not outlive a newer one that does not fit.
             if let Some((key, value)) = values.remove_entry(&kval.key) {
-                self.room = self
-                    .room
+                self.remaining_bytes = self
+                    .remaining_bytes
                     .saturating_add(Size::of_kval(&Kval { key, value }).bytes);
             }
-            if let Some(room) = self.room.checked_sub(bytes) {
-                self.room = room;
+            if let Some(room) = self.remaining_bytes.checked_sub(bytes) {
+                self.remaining_bytes = room;
                 values.insert(kval.key, kval.value);
             }
         }
@@ -80,9 +80,10 @@ impl KnownData {
             group.said.iter().zip(group.context_id.into_iter().cycle())
         {
             let bytes = infos.iter().map(|info| Size::of_info(info).bytes).sum();
-            if let Some(room) = self.room.checked_sub(bytes) {
-                self.room = room;
-                self.said.insert((context_id, proc.clone()), infos.clone());
+            if let Some(room) = self.remaining_bytes.checked_sub(bytes) {
+                self.remaining_bytes = room;
+                self.member_infos
+                    .insert((context_id, proc.clone()), infos.clone());
             }
         }
     }
@@ -102,7 +103,7 @@ impl KnownData {
     pub(crate) fn find(&self, proc: &Proc, key: &Key, context_id: Option<u64>) -> Option<Value> {
         match context_id {
             Some(id) => {
-                let said = self.said.get(&(id, proc.clone()))?;
+                let said = self.member_infos.get(&(id, proc.clone()))?;
                 said.iter()
                     .rev()
                     .find(|info| info.key == *key)

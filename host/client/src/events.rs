@@ -175,7 +175,7 @@ impl ClientHandlers {
 
     /// Registers these codes for the client itself, for as long as it exists. If the client
     /// deregistered them, the server would keep such events for it.
-    pub(crate) fn want(&self, codes: &[Status]) -> ServerUpdate {
+    pub(crate) fn register_own(&self, codes: &[Status]) -> ServerUpdate {
         let mut state = lock(&self.state);
         let new: Vec<Status> = codes
             .iter()
@@ -190,7 +190,7 @@ impl ClientHandlers {
     }
 
     /// Returns true if a handler is registered for this code explicitly.
-    pub(crate) fn listen_to(&self, code: Status) -> bool {
+    pub(crate) fn has_explicit_handler(&self, code: Status) -> bool {
         lock(&self.state)
             .counted
             .values()
@@ -216,7 +216,7 @@ impl ClientHandlers {
     }
 
     /// Returns the messages that register everything with a new server.
-    pub(crate) fn wanted(&self) -> Vec<ServerUpdate> {
+    pub(crate) fn all_updates(&self) -> Vec<ServerUpdate> {
         lock(&self.state).interests.all()
     }
 
@@ -369,7 +369,7 @@ fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker)
             }
             NextHandler::Done(finished) => {
                 let mut wishes = wishes.into_inner();
-                wishes.gone.extend(finished.spent);
+                wishes.deregistered.extend(finished.spent);
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {

@@ -21,7 +21,7 @@ pub struct HandlerCall<'a> {
     steps: &'a [ChainResult],
     id: RegistrationId,
     registration: &'a Registration,
-    wishes: &'a RefCell<HandlerRequests>,
+    requests: &'a RefCell<HandlerRequests>,
 }
 
 impl HandlerCall<'_> {
@@ -37,7 +37,7 @@ impl HandlerCall<'_> {
 
     /// Deregisters this handler or another one. A registration that no longer exists is ignored.
     pub fn deregister(&self, id: RegistrationId) {
-        self.wishes.borrow_mut().gone.push(id);
+        self.requests.borrow_mut().deregistered.push(id);
     }
 
     /// Returns the chain results of the handlers before this one, oldest first.
@@ -47,7 +47,7 @@ impl HandlerCall<'_> {
 
     /// Raises an event.
     pub fn notify(&self, code: Status, range: Range, infos: Vec<Info>) {
-        self.wishes
+        self.requests
             .borrow_mut()
             .raised
             .push(RaisedEvent { code, range, infos });
@@ -96,11 +96,11 @@ pub(crate) struct HandlerRequests {
     /// Events to raise.
     pub(crate) raised: Vec<RaisedEvent>,
     /// Registrations that have ended: deregistered by a handler, or used up.
-    pub(crate) gone: Vec<RegistrationId>,
+    pub(crate) deregistered: Vec<RegistrationId>,
     /// Changes that components request of their own registrations.
     pub(crate) changes: Vec<(Arc<Module>, RegistrationChange)>,
     /// Answer of the first component that answers an invitation.
-    pub(crate) advice: Option<InvitationAnswer>,
+    pub(crate) invitation_answer: Option<InvitationAnswer>,
 }
 
 /// Pending outcome of a deferred handler.
@@ -205,7 +205,7 @@ impl Handler {
             steps: call.steps(),
             id,
             registration,
-            wishes,
+            requests: wishes,
         };
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
@@ -242,8 +242,8 @@ impl Handler {
                 }
                 let mut wishes = wishes.borrow_mut();
                 wishes.raised.extend(raised);
-                wishes.advice = wishes
-                    .advice
+                wishes.invitation_answer = wishes
+                    .invitation_answer
                     .take()
                     .or_else(|| InvitationAnswer::of(event, &result.infos));
                 wishes.changes.extend(

@@ -19,7 +19,7 @@ pub struct JobControlResult {
 }
 
 impl JobControlResult {
-    pub(crate) fn told(infos: Vec<Info>) -> JobControlResult {
+    pub(crate) fn from_infos(infos: Vec<Info>) -> JobControlResult {
         let not_done = ProcOutcome::all(&infos)
             .into_iter()
             .filter(|outcome| !outcome.status.is_success());

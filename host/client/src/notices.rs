@@ -39,7 +39,7 @@ impl Client {
                 session,
                 id: Some(id),
             };
-            let answers = session.tell(for_server).await?;
+            let answers = session.update_servers(for_server).await?;
             drop(turn);
             for (at, answer) in answers.into_iter().enumerate() {
                 match answer.answer().await {
@@ -80,7 +80,7 @@ impl Client {
             let turn = self.session().changes.lock().await;
             let answers = self
                 .session()
-                .tell(self.session().handlers.want(codes))
+                .update_servers(self.session().handlers.register_own(codes))
                 .await?;
             drop(turn);
             for answer in answers.into_iter().take(1) {

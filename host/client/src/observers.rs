@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// Observer of queued items. It is called by the task that reads the connection, and must not wait.
 pub(crate) trait Observer: Send + Sync {
     /// Receives an item that was put into the queue.
-    fn see(&self, arrival: &QueuedItem);
+    fn observe(&self, arrival: &QueuedItem);
 }
 
 /// List of observers. A dropped observer is removed from it.
@@ -21,12 +21,12 @@ impl Observers {
     }
 
     /// Passes an item to all observers.
-    pub(crate) fn see(&self, arrival: &QueuedItem) {
+    pub(crate) fn observe(&self, arrival: &QueuedItem) {
         let there: Vec<Arc<dyn Observer>> = {
             let mut all = lock(&self.0);
             all.retain(|observer| observer.strong_count() > 0);
             all.iter().filter_map(Weak::upgrade).collect()
         };
-        there.iter().for_each(|observer| observer.see(arrival));
+        there.iter().for_each(|observer| observer.observe(arrival));
     }
 }

@@ -89,7 +89,7 @@ impl EventQueue {
 
     /// Puts an item into the queue.
     pub(crate) fn put(&self, arrival: QueuedItem, room: Option<OwnedSemaphorePermit>) {
-        self.observers.see(&arrival);
+        self.observers.observe(&arrival);
         // Without a receiver the client is gone.
         let _ = self.arrive.send((arrival, room));
     }

@@ -260,7 +260,7 @@ impl ServerConnection {
     }
 
     /// Sends the one request that has no reply.
-    pub(crate) async fn tell(&self, request: Request) -> Result<(), ClientError> {
+    pub(crate) async fn send_without_reply(&self, request: Request) -> Result<(), ClientError> {
         let (call, payload) = self.pack_call(&request)?;
         let room = self.room(call).await?;
         let tag = self.open.tag().map_err(|_| self.lost(call))?;
@@ -291,7 +291,7 @@ impl ServerConnection {
     }
 
     /// Returns the server of this connection, for errors.
-    pub(crate) fn whose(&self) -> Box<ServerInfo> {
+    pub(crate) fn server_info(&self) -> Box<ServerInfo> {
         Box::new(ServerInfo {
             uri: self.server.clone(),
             release: self.release.clone(),

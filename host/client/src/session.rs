@@ -32,23 +32,23 @@ pub(crate) struct ClientSession {
     /// Connections; calls go to the first. A lost one stays until another is attached, so that
     /// calls can name the lost server.
     links: Mutex<Vec<Arc<ServerConnection>>>,
-    pub(crate) company: Company,
+    pub(crate) presence: ServerPresence,
     /// Held while the registrations change here and the servers are told, so that all see the same
     /// order. It is never held while a reply is awaited: the reply may lie behind events whose
     /// handling needs this lock.
     pub(crate) changes: tokio::sync::Mutex<()>,
     /// Ended invitations of this proc.
-    pub(crate) over: EndedInvitations,
+    pub(crate) ended_invitations: EndedInvitations,
     runtime: tokio::runtime::Handle,
 }
 
 /// Existence of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Company {
+pub(crate) enum ServerPresence {
     /// There is a server, or was one.
     Servers,
     /// There never is one.
-    Nobody,
+    Never,
 }
 
 impl ClientSession {
@@ -61,23 +61,24 @@ impl ClientSession {
         queue: EventQueue,
     ) -> ClientSession {
         first.iter().for_each(|first| first.held.set(true));
-        let company = if first.is_some() {
-            Company::Servers
+        let presence = if first.is_some() {
+            ServerPresence::Servers
         } else {
-            Company::Nobody
+            ServerPresence::Never
         };
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
-        let (changes, over) = (tokio::sync::Mutex::default(), EndedInvitations::default());
+        let (changes, ended_invitations) =
+            (tokio::sync::Mutex::default(), EndedInvitations::default());
         ClientSession {
             me,
             settings,
             handlers,
             queue,
             links,
-            company,
+            presence,
             changes,
-            over,
+            ended_invitations,
             runtime,
         }
     }
@@ -85,9 +86,9 @@ impl ClientSession {
     /// Returns the connection that calls go to.
     pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<ServerConnection>, ClientError> {
         let (first, call) = (lock(&self.links).first().cloned(), Call(command));
-        first.ok_or(match self.company {
-            Company::Servers => ClientError::NoConnection { call },
-            Company::Nobody => ClientError::Alone { call },
+        first.ok_or(match self.presence {
+            ServerPresence::Servers => ClientError::NoConnection { call },
+            ServerPresence::Never => ClientError::Alone { call },
         })
     }
 
@@ -126,7 +127,7 @@ impl ClientSession {
         let mut pending = Vec::new();
         {
             let _turn = self.changes.lock().await;
-            for wanted in self.handlers.wanted() {
+            for wanted in self.handlers.all_updates() {
                 if let ServerUpdate::Register(codes, levels) = wanted {
                     pending.push(
                         link.post(Request::RegisterEvents {
@@ -189,7 +190,10 @@ impl ClientSession {
 
     /// Sends a change of the registrations to the servers, which reply to a registration. Only the
     /// server that calls go to can refuse it; failures of the others are logged.
-    pub(crate) async fn tell(&self, what: ServerUpdate) -> Result<Vec<PendingReply>, ClientError> {
+    pub(crate) async fn update_servers(
+        &self,
+        what: ServerUpdate,
+    ) -> Result<Vec<PendingReply>, ClientError> {
         let (mut pending, mut refused) = (Vec::new(), None);
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
@@ -205,7 +209,8 @@ impl ClientSession {
                     posted.map(|posted| pending.push(posted))
                 }
                 ServerUpdate::Deregister(codes) => {
-                    link.tell(Request::DeregisterEvents { codes }).await
+                    link.send_without_reply(Request::DeregisterEvents { codes })
+                        .await
                 }
             };
             match told {
@@ -226,7 +231,7 @@ impl ClientSession {
     pub(crate) async fn deregister(&self, id: RegistrationId) -> Result<bool, ClientError> {
         let _turn = self.changes.lock().await;
         match self.handlers.deregister(id) {
-            Some(for_server) => match self.tell(for_server).await {
+            Some(for_server) => match self.update_servers(for_server).await {
                 // A lost server sends no more events.
                 Ok(_) | Err(ClientError::Lost { .. }) => Ok(true),
                 Err(error) => Err(error),
@@ -294,7 +299,7 @@ impl ClientSession {
         own: &mut Vec<Event>,
     ) -> Option<InvitationAnswer> {
         let wishes = self.handlers.run(run).await;
-        for id in wishes.gone {
+        for id in wishes.deregistered {
             self.deregister_in_time(id).await;
         }
         for (module, change) in wishes.changes {
@@ -308,7 +313,9 @@ impl ClientSession {
                 infos,
             };
             if audience::includes(&event, &self.me) {
-                self.queue.observers.see(&QueuedItem::Event(event.clone()));
+                self.queue
+                    .observers
+                    .observe(&QueuedItem::Event(event.clone()));
                 own.push(event.clone());
             }
             if range == Range::ProcLocal {
@@ -317,11 +324,11 @@ impl ClientSession {
             if let Err(error) = self.raise(event).await {
                 tracing::warn!(%error, %code, "event raised by a handler not sent");
                 if let ClientError::Pack { server, .. } = error {
-                    own.push(internal(GARBLED, &self.me, &[server]));
+                    own.push(internal(COMM_FAILURE, &self.me, &[server]));
                 }
             }
         }
-        wishes.advice
+        wishes.invitation_answer
     }
 
     /// Changes a registration of a component, within its limits. A failure is logged, since the
@@ -336,7 +343,7 @@ impl ClientSession {
             }
             RegistrationChange::Register(wish) if self.handlers.has_room_for(&module) => {
                 let name = module.name().to_owned();
-                if let Err(error) = self.register_wish(module, wish).await {
+                if let Err(error) = self.register_requested(module, wish).await {
                     tracing::warn!(module = name, %error, "registration requested by a component failed");
                 }
             }
@@ -349,7 +356,7 @@ impl ClientSession {
 
     /// Registers a component by its request. The server's reply is awaited in another task: it may
     /// lie behind events whose handling waits for this one.
-    async fn register_wish(
+    async fn register_requested(
         self: &Arc<Self>,
         module: Arc<Module>,
         wish: ModuleRegistration,
@@ -366,13 +373,13 @@ impl ClientSession {
         self.queue.put(QueuedItem::Registered, None);
         let limit = self.settings.answer_timeout;
         let command = CommandCode::RegisterEvents;
-        let server = self.link(command).ok().map(|link| link.whose());
+        let server = self.link(command).ok().map(|link| link.server_info());
         let late = ClientError::TimedOut {
             call: Call(command),
             server,
             limit,
         };
-        let told = timeout(limit, self.tell(for_server))
+        let told = timeout(limit, self.update_servers(for_server))
             .await
             .unwrap_or(Err(late));
         drop(turn);
@@ -421,7 +428,7 @@ impl ClientSession {
         let call = Call(CommandCode::Notify);
         if !sent.unwrap_or(Err(ClientError::TimedOut {
             call,
-            server: Some(link.whose()),
+            server: Some(link.server_info()),
             limit,
         }))? {
             tracing::warn!(%code, "event raised by a handler dropped: too many without a reply");
@@ -451,7 +458,7 @@ impl ClientSession {
             QueuedItem::Event(_) | QueuedItem::Registered => Vec::new(),
             QueuedItem::Garbled(server, error) => {
                 tracing::warn!(%error, %server, "message could not be packed or unpacked");
-                vec![internal(GARBLED, &self.me, &[server])]
+                vec![internal(COMM_FAILURE, &self.me, &[server])]
             }
             QueuedItem::Lost(held, _) if !held.get() => Vec::new(),
             QueuedItem::Lost(_, server) => {
@@ -544,7 +551,7 @@ pub(crate) const LOST: Status = code::PMIX_ERR_LOST_CONNECTION;
 pub(crate) const LOST_TO_SERVER: Status = code::PMIX_ERR_LOST_CONNECTION_TO_SERVER;
 
 /// Status of a message that could not be packed or unpacked (`PMIX_ERR_FAILED_COMM` in RFC 0002).
-pub(crate) const GARBLED: Status = code::PMIX_ERR_COMM_FAILURE;
+pub(crate) const COMM_FAILURE: Status = code::PMIX_ERR_COMM_FAILURE;
 
 /// Returns an event about these servers that is delivered in this process alone.
 fn internal(code: Status, me: &Proc, servers: &[ServerUri]) -> Event {

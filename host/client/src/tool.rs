@@ -141,7 +141,7 @@ impl Tool {
         bounded(
             CommandCode::Finalize,
             self.answer_limit(),
-            link.whose(),
+            link.server_info(),
             finalize,
         )
         .await

@@ -108,8 +108,8 @@ impl Plan {
                 Group::Latency => plan.latency(),
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
-                Group::UnderFlood => plan.siege(),
-                Group::UnderLimitHits => plan.bombs(),
+                Group::UnderFlood => plan.under_flood(),
+                Group::UnderLimitHits => plan.under_limit_hits(),
                 Group::Shadow => plan.shadow(),
                 Group::Audit => plan.audit(),
                 Group::Fanout => plan.fanout(),
@@ -510,7 +510,7 @@ impl Plan {
         }
     }
 
-    fn siege(&mut self) {
+    fn under_flood(&mut self) {
         self.jobs("siege", &[Side::PealClient], (3, "siege", 0), (3000, 600));
         for (what, name, alone) in [
             ("99th percentile", "us_p99", "alone_p99"),
@@ -537,7 +537,7 @@ impl Plan {
         }
     }
 
-    fn bombs(&mut self) {
+    fn under_limit_hits(&mut self) {
         self.jobs("bombs", &[Side::PealClient], (3, "bombs", 0), (6000, 600));
         for (what, name, alone) in [
             ("median", "us", "alone"),

@@ -78,13 +78,13 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
         decide,
         order,
     };
-    relayed.want();
+    relayed.register_events();
     let (mut up, mut down) = (Vec::new(), Vec::new());
     let (mut from_client, mut from_server) = (vec![0; 64 * 1024], vec![0; 64 * 1024]);
     let mut server_is_there = true;
     loop {
         let late = relayed.tick();
-        relayed.look();
+        relayed.handle_proxy_events();
         up.extend(relayed.relay.take(ProxySide::Server));
         down.extend(relayed.relay.take(ProxySide::Client));
         if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
@@ -115,9 +115,9 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
             written = some(&mut client_out, &down), if !down.is_empty() => drop(down.drain(..written?)),
             Some((number, verdict)) = decisions.recv() => {
                 relayed.relay.decided(number, verdict);
-                relayed.want();
+                relayed.register_events();
             }
-            Some(order) = orders.recv() => relayed.obey(order),
+            Some(order) = orders.recv() => relayed.execute(order),
             () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {}
         }
     }
@@ -132,7 +132,7 @@ async fn some(to: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<usize> {
 
 impl Relayed {
     /// Registers the events that the handlers need at present.
-    fn want(&mut self) {
+    fn register_events(&mut self) {
         for codes in self.between.handlers.codes() {
             if let Err(error) = self.relay.want(&codes) {
                 tracing::warn!(%error, "registration for handlers not sent");
@@ -150,7 +150,7 @@ impl Relayed {
     }
 
     /// Handles the events that the proxy reports.
-    fn look(&mut self) {
+    fn handle_proxy_events(&mut self) {
         while let Some(happening) = self.relay.happening() {
             match happening {
                 ProxyEvent::Welcomed(me) => {
@@ -174,7 +174,7 @@ impl Relayed {
                 ProxyEvent::Late { ask } => {
                     let (server, patience) = (&self.between.server, self.between.patience);
                     tracing::warn!(
-                        request = self.what(ask),
+                        request = self.description(ask),
                         %server,
                         ?patience,
                         "no reply to a request of a handler in time"
@@ -184,7 +184,7 @@ impl Relayed {
         }
     }
 
-    fn obey(&mut self, order: ProxyCommand) {
+    fn execute(&mut self, order: ProxyCommand) {
         match order {
             ProxyCommand::Deliver(event) => {
                 if let Err(error) = self.relay.deliver(event) {
@@ -201,7 +201,7 @@ impl Relayed {
     }
 
     fn answered(&mut self, ask: OwnRequestId, outcome: Result<Reply, WireError>) {
-        let (what, server) = (self.what(ask).to_owned(), &self.between.server);
+        let (what, server) = (self.description(ask).to_owned(), &self.between.server);
         self.asked.remove(&ask);
         match outcome.map(|reply| reply.status().ok()) {
             Ok(Ok(())) => tracing::debug!(request = what, "request of a handler succeeded"),
@@ -223,7 +223,7 @@ impl Relayed {
     }
 
     /// Returns the description of a request.
-    fn what(&self, ask: OwnRequestId) -> &str {
+    fn description(&self, ask: OwnRequestId) -> &str {
         self.asked
             .get(&ask)
             .map_or("the registration for handlers", String::as_str)

@@ -48,7 +48,7 @@ pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
         handlers: std::mem::take(&mut args.handlers),
     };
     let notices = Notices::default();
-    let transcript = args.events.then(|| notices.listen(transcript::is_told));
+    let transcript = args.events.then(|| notices.listen(transcript::is_shown));
     let command = args
         .program
         .iter()

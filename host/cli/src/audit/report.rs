@@ -22,7 +22,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     let (source, _) = open(source)?;
     let filter = filter(wanted);
     let report = TrailReport::of(&source, &filter)?;
-    let page = page(&report, &of, &said(&filter));
+    let page = page(&report, &of, &described(&filter));
     if html.as_os_str() == "-" {
         crate::output::stdout().write_all(page.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
@@ -40,7 +40,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
 }
 
 /// Describes the filter of the records in words.
-fn said(filter: &Filter) -> String {
+fn described(filter: &Filter) -> String {
     let Filter {
         since,
         until,

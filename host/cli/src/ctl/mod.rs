@@ -115,7 +115,7 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
     };
     let asking = Asking::begin(ask, follow).await?;
     let progress = Progress::default();
-    progress.say(format!("{what} {}", whom(&targets)));
+    progress.say(format!("{what} {}", described_targets(&targets)));
     let work = async {
         let outcome = match asking.client.control(&targets, request).await {
             Ok(told) if follow == Follow::Done => CtlResult::done(told),
@@ -179,7 +179,7 @@ fn mail(to: &[String]) -> Info {
 }
 
 /// Describes the targets in few words.
-fn whom(targets: &[Proc]) -> String {
+fn described_targets(targets: &[Proc]) -> String {
     match targets {
         [] => String::new(),
         [one] if one.rank == rank::PMIX_RANK_WILDCARD => one.nspace.to_string(),

@@ -90,7 +90,7 @@ fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobRecordEntry]) -
             entry.at,
             entry.kind.name(),
             rank,
-            &told(entry.kind, &body),
+            &summarized(entry.kind, &body),
         )?;
     }
     // The times at which procs ended are not recorded.
@@ -132,7 +132,7 @@ fn line(
 }
 
 /// Summarizes an entry.
-fn told(kind: JobEntryKind, body: &Value) -> String {
+fn summarized(kind: JobEntryKind, body: &Value) -> String {
     let text = |key: &str| body.get(key).and_then(Value::as_str);
     let gist = match kind {
         JobEntryKind::Log => text("text").map(|text| match body.get("data") {

@@ -6,21 +6,21 @@ use peal_model::{DataArray, Info, Key, KeyName, Kval, Proc, RankData, Scope, Val
 impl Client {
     /// Contribution of this proc to a group: infos about itself, and values that it put for procs of other nodes, committed or not.
     pub(super) fn contribution(&self, says: Vec<Info>) -> Vec<Info> {
-        said(self.me(), says)
+        info_array(self.me(), says)
             .into_iter()
-            .chain(put(self.me(), self.posted_for_others()))
+            .chain(value_array(self.me(), self.posted_for_others()))
             .collect()
     }
 }
 
 /// Returns the array of infos about a proc (`PMIX_GROUP_INFO`), if there are any.
-pub(super) fn said(me: &Proc, infos: Vec<Info>) -> Option<Info> {
+pub(super) fn info_array(me: &Proc, infos: Vec<Info>) -> Option<Info> {
     (!infos.is_empty()).then(|| headed(key::PMIX_GROUP_INFO, me, infos))
 }
 
 /// Returns the array of values that a proc put for procs of other nodes (`PMIX_PROC_INFO_ARRAY`),
 /// if there are any.
-fn put(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
+fn value_array(me: &Proc, kvals: Vec<Kval>) -> Option<Info> {
     let scope = Info::new(key::PMIX_DATA_SCOPE, Value::Scope(Scope::Remote));
     let infos = kvals
         .into_iter()
@@ -39,7 +39,7 @@ fn headed(key: KeyName, whose: &Proc, infos: Vec<Info>) -> Info {
 }
 
 /// Returns the arrays that name this proc as their owner: a proc must not contribute for another.
-pub(super) fn by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
+pub(super) fn owned_by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
     let meant = [key::PMIX_GROUP_INFO, key::PMIX_PROC_INFO_ARRAY];
     let theirs = |info: &&Info| {
         meant.iter().any(|key| info.key == *key)
@@ -49,7 +49,7 @@ pub(super) fn by(proc: &Proc, infos: &[Info]) -> Vec<Info> {
 }
 
 /// Returns the infos that members gave about themselves.
-pub(super) fn all_said(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
+pub(super) fn member_infos(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>)> {
     let arrays = infos.iter().filter(|info| info.key == key::PMIX_GROUP_INFO);
     let said = arrays
         .filter_map(owned)
@@ -59,7 +59,7 @@ pub(super) fn all_said(members: &[Proc], infos: &[Info]) -> Vec<(Proc, Vec<Info>
 }
 
 /// Returns the values that members put.
-pub(super) fn all_put(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
+pub(super) fn member_values(members: &[Proc], infos: &[Info]) -> Vec<RankData> {
     let arrays = infos
         .iter()
         .filter(|info| info.key == key::PMIX_PROC_INFO_ARRAY);

@@ -39,7 +39,7 @@ impl EndedInvitation {
 }
 
 impl Observer for EndedInvitation {
-    fn see(&self, arrival: &QueuedItem) {
+    fn observe(&self, arrival: &QueuedItem) {
         let QueuedItem::Event(event) = arrival else {
             return;
         };

@@ -17,7 +17,7 @@ impl Invited {
     /// Decodes an event as an invitation; `None` if it is another event.
     pub fn of(event: &Event) -> Option<Invited> {
         let (leader, group) = (event.source.clone()?, group_of(event)?.to_owned());
-        let said = contribution::all_said(std::slice::from_ref(&leader), &event.infos);
+        let said = contribution::member_infos(std::slice::from_ref(&leader), &event.infos);
         let said = said.into_iter().flat_map(|(_, said)| said).collect();
         (event.code == code::PMIX_GROUP_INVITED).then_some(Invited {
             group,

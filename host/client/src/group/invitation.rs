@@ -15,22 +15,22 @@ pub(super) enum AbsenceRule {
 
 /// Presence of a handler that may decide about absent procs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Deciding {
+pub(super) enum DecisionHandler {
     /// There is one.
-    Asked,
+    Present,
     /// There is none.
-    Nobody,
+    Absent,
 }
 
 /// Next step of the leader.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Todo {
+pub(super) enum LeaderStep {
     /// Invite these procs.
     Invite(Vec<Proc>),
     /// Notify the leader's own handlers that this proc does not join.
-    Tell(Proc),
+    NotifyAbsence(Proc),
     /// Wait for events.
-    Wait(Deciding),
+    Wait(DecisionHandler),
     /// Announce the group, or that it was not formed.
     End(Result<Vec<Proc>, NotFormed>),
 }
@@ -41,7 +41,7 @@ pub(super) struct Invitation {
     me: Proc,
     group: String,
     attendance: AbsenceRule,
-    deciding: Deciding,
+    deciding: DecisionHandler,
     /// All procs that were ever invited, and the leader, in the order of the members.
     invited: Vec<Proc>,
     /// Procs that are still to be invited.
@@ -53,7 +53,7 @@ pub(super) struct Invitation {
     /// Procs that do not join.
     absent: Vec<(Proc, Absence)>,
     /// Number of absent procs that the handlers were told of.
-    told: usize,
+    notified: usize,
     /// Number of absent procs without which the group is formed by decision.
     passed_over: usize,
     called_off: bool,
@@ -67,7 +67,7 @@ impl Invitation {
         group: &str,
         procs: Vec<Proc>,
         attendance: AbsenceRule,
-        deciding: Deciding,
+        deciding: DecisionHandler,
     ) -> Invitation {
         let mut invitation = Invitation {
             accepted: [(me.clone(), Vec::new())].into(),
@@ -83,7 +83,7 @@ impl Invitation {
             to_invite: Vec::new(),
             awaited: BTreeSet::new(),
             absent: Vec::new(),
-            told: 0,
+            notified: 0,
             passed_over: 0,
             called_off: false,
             late: BTreeSet::new(),
@@ -115,7 +115,7 @@ impl Invitation {
             event
                 .affected()
                 .iter()
-                .for_each(|proc| self.misses(proc, Absence::Ended));
+                .for_each(|proc| self.mark_absent(proc, Absence::Ended));
             return;
         }
         let Some(source) = event
@@ -131,17 +131,17 @@ impl Invitation {
         match event.code {
             code::PMIX_GROUP_INVITE_ACCEPTED if self.awaited.remove(source) => {
                 self.accepted
-                    .insert(source.clone(), contribution::by(source, &event.infos));
+                    .insert(source.clone(), contribution::owned_by(source, &event.infos));
             }
             code::PMIX_GROUP_INVITE_ACCEPTED
                 if self.invited.contains(source) && !self.accepted.contains_key(source) =>
             {
                 self.late.insert(source.clone());
             }
-            code::PMIX_GROUP_INVITE_DECLINED => self.misses(source, Absence::Declined),
+            code::PMIX_GROUP_INVITE_DECLINED => self.mark_absent(source, Absence::Declined),
             code::PMIX_GROUP_CONSTRUCT_ABORT if decides => self.called_off = true,
             code::PMIX_GROUP_MEMBERSHIP_UPDATE if decides => {
-                self.passed_over = self.told;
+                self.passed_over = self.notified;
                 let others = event
                     .infos
                     .value_of(key::PMIX_GROUP_ADD_MEMBERS)
@@ -152,7 +152,7 @@ impl Invitation {
         }
     }
 
-    fn misses(&mut self, proc: &Proc, why: Absence) {
+    fn mark_absent(&mut self, proc: &Proc, why: Absence) {
         if *proc != self.me && (self.awaited.remove(proc) || self.accepted.remove(proc).is_some()) {
             self.to_invite.retain(|other| other != proc);
             self.absent.push((proc.clone(), why));
@@ -160,47 +160,49 @@ impl Invitation {
     }
 
     /// Marks procs that have not answered as silent, and ends the time for decisions.
-    pub(super) fn is_late(&mut self) {
+    pub(super) fn expire_answers(&mut self) {
         let awaited = std::mem::take(&mut self.awaited);
         self.absent
             .extend(awaited.into_iter().map(|proc| (proc, Absence::Silent)));
-        self.deciding = Deciding::Nobody;
+        self.deciding = DecisionHandler::Absent;
     }
 
     /// Applies the default to absent procs: no handler has decided in time.
-    pub(super) fn is_undecided(&mut self) {
+    pub(super) fn expire_decision(&mut self) {
         match self.attendance {
-            AbsenceRule::Optional => self.passed_over = self.told,
-            AbsenceRule::Needed => self.deciding = Deciding::Nobody,
+            AbsenceRule::Optional => self.passed_over = self.notified,
+            AbsenceRule::Needed => self.deciding = DecisionHandler::Absent,
         }
     }
 
     /// Returns the next step of the leader.
-    pub(super) fn next(&mut self) -> Todo {
+    pub(super) fn next(&mut self) -> LeaderStep {
         if self.called_off {
-            return Todo::End(Err(NotFormed::CalledOff(self.me.clone())));
+            return LeaderStep::End(Err(NotFormed::CalledOff(self.me.clone())));
         }
         if !self.to_invite.is_empty() {
-            return Todo::Invite(std::mem::take(&mut self.to_invite));
+            return LeaderStep::Invite(std::mem::take(&mut self.to_invite));
         }
-        if let Some((proc, _)) = self.absent.get(self.told) {
-            self.told += 1;
-            return Todo::Tell(proc.clone());
+        if let Some((proc, _)) = self.absent.get(self.notified) {
+            self.notified += 1;
+            return LeaderStep::NotifyAbsence(proc.clone());
         }
         if self.passed_over < self.absent.len() {
             match (self.deciding, self.attendance) {
-                (Deciding::Asked, _) => return Todo::Wait(Deciding::Asked),
-                (Deciding::Nobody, AbsenceRule::Optional) => self.passed_over = self.absent.len(),
-                (Deciding::Nobody, AbsenceRule::Needed) => {
+                (DecisionHandler::Present, _) => return LeaderStep::Wait(DecisionHandler::Present),
+                (DecisionHandler::Absent, AbsenceRule::Optional) => {
+                    self.passed_over = self.absent.len()
+                }
+                (DecisionHandler::Absent, AbsenceRule::Needed) => {
                     let unborne = self.absent.split_off(self.passed_over);
-                    return Todo::End(Err(NotFormed::Absent(unborne)));
+                    return LeaderStep::End(Err(NotFormed::Absent(unborne)));
                 }
             }
         }
         if !self.awaited.is_empty() {
-            return Todo::Wait(Deciding::Nobody);
+            return LeaderStep::Wait(DecisionHandler::Absent);
         }
-        Todo::End(Ok(self
+        LeaderStep::End(Ok(self
             .invited
             .iter()
             .filter(|proc| self.accepted.contains_key(*proc))
@@ -209,7 +211,7 @@ impl Invitation {
     }
 
     /// Returns all procs that were invited, and the leader.
-    pub(super) fn everybody(&self) -> &[Proc] {
+    pub(super) fn all_invited(&self) -> &[Proc] {
         &self.invited
     }
 
@@ -223,7 +225,7 @@ impl Invitation {
     }
 
     /// Returns the infos of all acceptances.
-    pub(super) fn brought(&self) -> Vec<Info> {
+    pub(super) fn contributions(&self) -> Vec<Info> {
         self.accepted.values().flatten().cloned().collect()
     }
 }
@@ -278,7 +280,7 @@ mod tests {
     }
 
     /// Returns an invitation of rank 0 to ranks 1 and 2.
-    fn invited(attendance: AbsenceRule, deciding: Deciding) -> Invitation {
+    fn invited(attendance: AbsenceRule, deciding: DecisionHandler) -> Invitation {
         let mut invitation = Invitation::new(
             proc(0),
             "crew",
@@ -288,21 +290,21 @@ mod tests {
         );
         assert_eq!(
             invitation.next(),
-            Todo::Invite(vec![proc(2), proc(1)]),
+            LeaderStep::Invite(vec![proc(2), proc(1)]),
             "each once"
         );
-        assert_eq!(invitation.next(), Todo::Wait(Deciding::Nobody));
+        assert_eq!(invitation.next(), LeaderStep::Wait(DecisionHandler::Absent));
         invitation
     }
 
-    fn see(invitation: &mut Invitation, events: impl IntoIterator<Item = Event>) -> Todo {
+    fn see(invitation: &mut Invitation, events: impl IntoIterator<Item = Event>) -> LeaderStep {
         events.into_iter().for_each(|event| invitation.see(&event));
         invitation.next()
     }
 
     #[test]
     fn it_ends_when_all_have_accepted_and_members_stand_as_they_were_invited() {
-        let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
+        let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Absent);
         let others = [
             answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED),
             accepts(7),
@@ -311,7 +313,7 @@ mod tests {
         ];
         assert_eq!(
             see(&mut invitation, others),
-            Todo::Wait(Deciding::Nobody),
+            LeaderStep::Wait(DecisionHandler::Absent),
             "not meant, or not asked"
         );
         // Early releases do not name the group.
@@ -319,49 +321,58 @@ mod tests {
         unnamed.infos.retain(|info| info.key != key::PMIX_GROUP_ID);
         assert_eq!(
             see(&mut invitation, [unnamed]),
-            Todo::Wait(Deciding::Nobody)
+            LeaderStep::Wait(DecisionHandler::Absent)
         );
         assert_eq!(
             see(&mut invitation, [accepts(2)]),
-            Todo::End(Ok(vec![proc(0), proc(2), proc(1)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2), proc(1)]))
         );
     }
 
     #[test]
     fn who_is_missed_ends_it_unless_they_are_optional() {
-        let mut needed = invited(AbsenceRule::Needed, Deciding::Nobody);
+        let mut needed = invited(AbsenceRule::Needed, DecisionHandler::Absent);
         assert_eq!(
             see(&mut needed, [accepts(1), ends(1)]),
-            Todo::Tell(proc(1)),
+            LeaderStep::NotifyAbsence(proc(1)),
             "who accepted may end, too"
         );
         assert_eq!(
             needed.next(),
-            Todo::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)])))
+            LeaderStep::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)])))
         );
 
-        let mut optional = invited(AbsenceRule::Optional, Deciding::Nobody);
-        assert_eq!(see(&mut optional, [declines(1)]), Todo::Tell(proc(1)));
+        let mut optional = invited(AbsenceRule::Optional, DecisionHandler::Absent);
+        assert_eq!(
+            see(&mut optional, [declines(1)]),
+            LeaderStep::NotifyAbsence(proc(1))
+        );
         assert_eq!(
             optional.next(),
-            Todo::Wait(Deciding::Nobody),
+            LeaderStep::Wait(DecisionHandler::Absent),
             "there is somebody else"
         );
-        optional.is_late();
-        assert_eq!(see(&mut optional, [accepts(2)]), Todo::Tell(proc(2)));
-        assert_eq!(optional.next(), Todo::End(Ok(vec![proc(0)])));
+        optional.expire_answers();
+        assert_eq!(
+            see(&mut optional, [accepts(2)]),
+            LeaderStep::NotifyAbsence(proc(2))
+        );
+        assert_eq!(optional.next(), LeaderStep::End(Ok(vec![proc(0)])));
         assert_eq!(optional.late(), [proc(2)], "they are to be told");
     }
 
     #[test]
     fn whoever_is_asked_goes_on_replaces_or_calls_it_off() {
         let decided = |decision: AbsenceDecision| {
-            let mut invitation = invited(AbsenceRule::Needed, Deciding::Asked);
+            let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Present);
             assert_eq!(
                 see(&mut invitation, [accepts(2), declines(1)]),
-                Todo::Tell(proc(1))
+                LeaderStep::NotifyAbsence(proc(1))
             );
-            assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
+            assert_eq!(
+                invitation.next(),
+                LeaderStep::Wait(DecisionHandler::Present)
+            );
             // Another proc cannot decide, and an event to other procs is not a decision.
             let no_decisions = [
                 Event {
@@ -372,7 +383,7 @@ mod tests {
             ];
             assert_eq!(
                 see(&mut invitation, no_decisions),
-                Todo::Wait(Deciding::Asked)
+                LeaderStep::Wait(DecisionHandler::Present)
             );
             let todo = see(
                 &mut invitation,
@@ -385,45 +396,48 @@ mod tests {
         };
         assert_eq!(
             decided(AbsenceDecision::GoOn).1,
-            Todo::End(Ok(vec![proc(0), proc(2)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2)]))
         );
         assert_eq!(
             decided(AbsenceDecision::CallOff).1,
-            Todo::End(Err(NotFormed::CalledOff(proc(0))))
+            LeaderStep::End(Err(NotFormed::CalledOff(proc(0))))
         );
         let (mut invitation, todo) = decided(AbsenceDecision::Replace(vec![proc(3), proc(2)]));
-        assert_eq!(todo, Todo::Invite(vec![proc(3)]), "2 has accepted");
+        assert_eq!(todo, LeaderStep::Invite(vec![proc(3)]), "2 has accepted");
         assert_eq!(
             see(&mut invitation, [accepts(3)]),
-            Todo::End(Ok(vec![proc(0), proc(2), proc(3)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2), proc(3)]))
         );
     }
 
     #[test]
     fn a_decision_that_does_not_come_is_the_default() {
         let undecided = |attendance| {
-            let mut invitation = invited(attendance, Deciding::Asked);
+            let mut invitation = invited(attendance, DecisionHandler::Present);
             see(&mut invitation, [accepts(2), declines(1)]);
-            assert_eq!(invitation.next(), Todo::Wait(Deciding::Asked));
-            invitation.is_undecided();
+            assert_eq!(
+                invitation.next(),
+                LeaderStep::Wait(DecisionHandler::Present)
+            );
+            invitation.expire_decision();
             invitation.next()
         };
         assert_eq!(
             undecided(AbsenceRule::Optional),
-            Todo::End(Ok(vec![proc(0), proc(2)]))
+            LeaderStep::End(Ok(vec![proc(0), proc(2)]))
         );
         let absent = vec![(proc(1), Absence::Declined)];
         assert_eq!(
             undecided(AbsenceRule::Needed),
-            Todo::End(Err(NotFormed::Absent(absent)))
+            LeaderStep::End(Err(NotFormed::Absent(absent)))
         );
     }
 
     #[test]
     fn what_members_bring_is_gathered_and_nothing_else_of_their_answers() {
-        let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
+        let mut invitation = invited(AbsenceRule::Needed, DecisionHandler::Absent);
         let said = |whose| {
-            contribution::said(
+            contribution::info_array(
                 &proc(whose),
                 vec![Info::new(key::PMIX_GROUP_LOCAL_CID, Value::Size(5))],
             )
@@ -432,7 +446,7 @@ mod tests {
         accepted.infos.extend(said(1).into_iter().chain(said(2)));
         invitation.see(&accepted);
         assert_eq!(
-            invitation.brought(),
+            invitation.contributions(),
             [said(1).unwrap()],
             "nobody speaks for another"
         );

@@ -5,7 +5,7 @@ use super::{
     ended::EndedInvitation,
     event_waiter::EventWaiter,
     events,
-    invitation::{AbsenceRule, Deciding, Invitation, Todo},
+    invitation::{AbsenceRule, DecisionHandler, Invitation, LeaderStep},
 };
 use crate::{
     Call, Client, ClientError, control::signed, observers::Observer, queue::QueuedItem,
@@ -136,7 +136,7 @@ impl Invite {
 type Led = EventWaiter<Invitation>;
 
 impl Observer for Led {
-    fn see(&self, arrival: &QueuedItem) {
+    fn observe(&self, arrival: &QueuedItem) {
         self.note(arrival, Invitation::see);
     }
 }
@@ -186,16 +186,16 @@ impl Client {
         let listened = self
             .session()
             .handlers
-            .listen_to(code::PMIX_GROUP_INVITE_FAILED);
+            .has_explicit_handler(code::PMIX_GROUP_INVITE_FAILED);
         let deciding = if listened {
-            Deciding::Asked
+            DecisionHandler::Present
         } else {
-            Deciding::Nobody
+            DecisionHandler::Absent
         };
         let invitation = Invitation::new(self.me().clone(), group, procs, attendance, deciding);
         let led = Arc::new(Led::new(invitation, self.server()));
         self.session().queue.observers.add(&led);
-        self.session().over.begin(group);
+        self.session().ended_invitations.begin(group);
         let why = code::PMIX_GROUP_CONSTRUCT_ABORT;
         let mut leading = Leading {
             session: self.session(),
@@ -220,7 +220,7 @@ impl Client {
         ));
         infos.push(events::status(code::PMIX_SUCCESS));
         infos.extend(context_id.map(|id| Info::new(key::PMIX_GROUP_CONTEXT_ID, Value::Size(id))));
-        let brought = led.with(|invitation| invitation.brought());
+        let brought = led.with(|invitation| invitation.contributions());
         let infos =
             events::with_provided(infos, [provided, self.contribution(says), brought].concat());
         // The announcement must complete even if the caller drops this future: a group that some
@@ -239,7 +239,7 @@ impl Client {
         announced
             .await
             .unwrap_or(Err(ClientError::NoConnection { call }))?;
-        let said = contribution::all_said(&members, &infos);
+        let said = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
@@ -272,31 +272,31 @@ impl Client {
         loop {
             let todo = led.look(Invitation::next)?;
             let waits_for = match todo {
-                Todo::Invite(procs) => {
+                LeaderStep::Invite(procs) => {
                     let infos =
                         events::with_provided(events::to(&procs, group), carried.iter().cloned());
                     self.notify(code::PMIX_GROUP_INVITED, Range::Custom, infos)
                         .await?;
                     continue;
                 }
-                Todo::Tell(proc) => {
+                LeaderStep::NotifyAbsence(proc) => {
                     self.tell_of_absence(group, proc).await?;
                     continue;
                 }
-                Todo::End(end) => return end.map_err(|why| not_formed(group, why)),
-                Todo::Wait(deciding) => deciding,
+                LeaderStep::End(end) => return end.map_err(|why| not_formed(group, why)),
+                LeaderStep::Wait(deciding) => deciding,
             };
             decided_by = match waits_for {
-                Deciding::Asked => decided_by.or(Some(Instant::now() + DECISION)),
-                Deciding::Nobody => None,
+                DecisionHandler::Present => decided_by.or(Some(Instant::now() + DECISION)),
+                DecisionHandler::Absent => None,
             };
             let until = decided_by.unwrap_or(end).min(end);
             if timeout_at(until, led.changed()).await.is_err() {
                 led.with(|invitation| {
                     if until == end {
-                        invitation.is_late()
+                        invitation.expire_answers()
                     } else {
-                        invitation.is_undecided()
+                        invitation.expire_decision()
                     }
                 });
             }
@@ -410,7 +410,7 @@ impl<'a> Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let members = self.members.unwrap_or_default().to_vec();
-        self.session.over.end(
+        self.session.ended_invitations.end(
             EndedInvitation::new(self.session, self.group, members),
             &self.session.queue.observers,
         );
@@ -427,7 +427,9 @@ impl Drop for Leading<'_> {
                 }
             }
             None => {
-                let invited = self.led.with(|invitation| invitation.everybody().to_vec());
+                let invited = self
+                    .led
+                    .with(|invitation| invitation.all_invited().to_vec());
                 vec![
                     events::abort(me, self.group, &invited),
                     events::failure(me, self.group, self.why),

@@ -70,7 +70,7 @@ impl Join {
 }
 
 impl Observer for EventWaiter<Joining> {
-    fn see(&self, arrival: &QueuedItem) {
+    fn observe(&self, arrival: &QueuedItem) {
         self.note(arrival, Joining::see);
     }
 }
@@ -161,7 +161,7 @@ impl Client {
             .value_of(key::PMIX_GROUP_CONTEXT_ID)
             .and_then(Value::as_u64);
         let members = members(&event);
-        let said = contribution::all_said(&members, &event.infos);
+        let said = contribution::member_infos(&members, &event.infos);
         Ok(self.joined(
             Group {
                 name: group,
@@ -183,7 +183,7 @@ impl Client {
     /// contributed, so the client keeps them.
     pub(super) fn joined(&self, group: Group, infos: &[Info]) -> Group {
         let mut known = self.known();
-        contribution::all_put(&group.members, infos)
+        contribution::member_values(&group.members, infos)
             .into_iter()
             .for_each(|data| known.learn(data));
         known.learn_group(&group);

@@ -113,7 +113,7 @@ impl Client {
         // A wildcard rank that a participant named is resolved here. The group exists, so a job of
         // unknown size must not make the call fail.
         let members = self.each(&members).await.unwrap_or(members);
-        let said = contribution::all_said(&members, &infos);
+        let said = contribution::member_infos(&members, &infos);
         let group = Group {
             name: group.to_owned(),
             members,
