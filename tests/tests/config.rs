@@ -487,8 +487,8 @@ fn the_layers_above_the_file_reach_the_run() {
 #[test]
 fn the_documents_are_printed_as_they_lie_in_the_repository() {
     for (verb, file) in [
-        ("example", "docs/peal.example.toml"),
-        ("reference", "docs/configuration.md"),
+        ("example", "docs/src/reference/peal.example.toml"),
+        ("reference", "docs/src/reference/settings.md"),
     ] {
         let printed = run(&mut peal(["config", verb])).expect_status(0).stdout;
         assert!(
@@ -496,7 +496,7 @@ fn the_documents_are_printed_as_they_lie_in_the_repository() {
             "{file} is stale: peal config {verb} > {file}"
         );
     }
-    check(&root().join("docs/peal.example.toml")).expect_status(0);
+    check(&root().join("docs/src/reference/peal.example.toml")).expect_status(0);
 }
 
 /// Whatever README.md says of a key is what holds.

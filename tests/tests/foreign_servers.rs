@@ -1,4 +1,4 @@
-//! What Peal's client gets from servers that others wrote, compared with the tables in `docs/foreign-servers.md`.
+//! What Peal's client gets from servers that others wrote, compared with the tables in `docs/src/run/foreign-servers.md`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -25,7 +25,7 @@ type Rows = Vec<(String, Vec<String>)>;
 
 /// The table below this heading.
 fn table(heading: &str) -> Rows {
-    let text = fs::read_to_string(root().join("docs/foreign-servers.md")).unwrap();
+    let text = fs::read_to_string(root().join("docs/src/run/foreign-servers.md")).unwrap();
     let below = text.split(&format!("\n## {heading}\n")).nth(1).unwrap();
     let rows = below
         .lines()

@@ -336,7 +336,7 @@ fn each_threat_names_tests_that_exist() {
 
 #[test]
 fn each_difference_names_tests_that_exist() {
-    check_named_tests("docs/conformance.md");
+    check_named_tests("docs/src/reference/conformance.md");
 }
 
 /// The lines in which a test may end without having tried anything, or says that it has: `return` without a value in a function marked

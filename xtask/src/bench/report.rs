@@ -1,4 +1,4 @@
-//! The results, as a table for people and as JSON for scripts. `docs/bench.md` describes both.
+//! The results, as a table for people and as JSON for scripts. `docs/src/reference/benchmarks.md` describes both.
 use super::{
     plan::{Must, Plan, Row},
     samples::{Samples, Spread},

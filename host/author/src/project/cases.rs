@@ -19,7 +19,7 @@ fn part(role: Role) -> &'static str {
 }
 
 /// How cases are written, for whoever has the project and nothing else.
-const TOLD: &str = include_str!("../../../../docs/trials.md");
+const TOLD: &str = include_str!("../../../../docs/src/modules/module-tests.md");
 
 pub fn files(roles: &BTreeSet<Role>) -> Vec<(&'static str, String)> {
     let parts: Vec<&str> = roles.iter().map(|role| part(*role)).collect();

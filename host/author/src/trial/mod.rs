@@ -1,6 +1,6 @@
 //! Trials: a module is handed what cases say, offline and always the same, and what comes out is compared.
 //!
-//! `docs/trials.md` shows how cases are written. A file goes this way:
+//! `docs/src/modules/module-tests.md` shows how cases are written. A file goes this way:
 //!
 //! ```text
 //! CaseFile::read   TOML, or a recording of `peal event watch --json`      case.rs, texts.rs, recording.rs

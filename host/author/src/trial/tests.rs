@@ -13,7 +13,7 @@ fn examples(document: &str) -> Vec<String> {
 fn the_examples_of_the_documentation_can_be_read() {
     let read =
         |text: &str| Cases::parse(Path::new("docs"), text).map_err(|error| error.to_string());
-    let documented = examples(include_str!("../../../../docs/trials.md"));
+    let documented = examples(include_str!("../../../../docs/src/modules/module-tests.md"));
     assert_eq!(documented.len(), 4, "one, and one for each kind of role");
     for text in documented {
         assert_eq!(read(&text).map(|cases| cases.len()), Ok(1), "{text}");

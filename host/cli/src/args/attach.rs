@@ -9,7 +9,7 @@ Examples:
   prterun -n 4 --rtos continuous,notifyerrors peal attach --events --handler report.wasm -- ./app
   peal run -n 4 -- peal attach --handler report.wasm -- ./app
 
-What servers tell of differs: docs/foreign-servers.md.";
+What servers tell of differs: docs/src/run/foreign-servers.md.";
 
 /// `peal attach`.
 #[derive(ClapArgs)]

@@ -162,7 +162,7 @@ Examples:
 /// Where the configuration comes from; for every verb that needs one.
 #[derive(ClapArgs, Clone, Default)]
 pub struct ConfigArgs {
-    /// A configuration file (docs/peal.example.toml has every key)
+    /// A configuration file (docs/src/reference/peal.example.toml has every key)
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub config: Option<PathBuf>,
     /// A setting, as in --set events.ring_size=2048; overrides files and environment

@@ -114,7 +114,7 @@ A file of cases:
   name = \"others may not control a job\"
   request = { hook = \"job-control\", user = 1001, targets = [{ proc = \"solver:*\", owner = 1000 }] }
   expect = { outcome = \"deny\", status = \"PMIX_ERR_NO_PERMISSIONS\" }
-docs/trials.md has all of it.
+docs/src/modules/module-tests.md has all of it.
 
 Examples:
   peal module test                         # in a project, after `peal module build`
@@ -231,7 +231,7 @@ A policy for --policy, in which everything may be left out; what is left out is 
   wit = [\"0.1\"]                            # the versions of peal:pmix that it may be built for
   max_size = 1048576                       # in bytes
   signed_by = [\"RWQf6LRC...\"]              # the public keys of which one must have signed it
-docs/inspect.md has all of it, and the fields of --json.
+docs/src/audit/inspect.md has all of it, and the fields of --json.
 
 Examples:
   peal module inspect quota.wasm
