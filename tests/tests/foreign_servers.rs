@@ -173,7 +173,7 @@ const ENDS: [(&str, &str, &[&str], &[&str]); 4] = [
 #[test]
 fn hosts_tell_of_ends_what_is_written_down() {
     let table: BTreeMap<String, Vec<String>> =
-        table("Events that hosts raise").into_iter().collect();
+        table("Events that host environments raise").into_iter().collect();
     for (column, server) in servers() {
         let known: Vec<_> = ENDS
             .iter()
@@ -322,7 +322,7 @@ impl Want {
 #[needs(libpmix, openmpi4, openmpi5)]
 #[test]
 fn what_handlers_want_comes_of_it_what_is_written_down() {
-    let table: BTreeMap<String, Vec<String>> = table("What handlers want").into_iter().collect();
+    let table: BTreeMap<String, Vec<String>> = table("Requests of handlers").into_iter().collect();
     for (column, server) in servers() {
         together(&WANTS, |want| {
             let place = Place::new();
