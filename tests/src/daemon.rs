@@ -1,7 +1,7 @@
 //! `peal serve` as a process, and the verbs that speak with it.
 use crate::{Done, finish, guests, in_process::soon, peal, run};
 use peal_client::{Client, Environment};
-use peal_server::admin::{Call, ModuleCall, ModuleList, Reply, ask};
+use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ask};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
@@ -88,11 +88,11 @@ impl Place {
     /// The modules of its server, and how they are.
     #[track_caller]
     pub fn modules(&self) -> ModuleList {
-        let reply = ask(&self.socket(), &Call::Module(ModuleCall::List))
+        let reply = ask(&self.socket(), &AdminRequest::Module(ModuleCall::List))
             .unwrap()
             .reply()
             .unwrap();
-        let Reply::Modules(list) = reply else {
+        let AdminReply::Modules(list) = reply else {
             panic!("{reply:?}")
         };
         list

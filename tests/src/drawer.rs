@@ -1,13 +1,13 @@
 //! The state of a module, in memory.
 use peal_model::Status;
-use peal_sandbox::State;
+use peal_sandbox::StateStore;
 use std::{collections::BTreeMap, sync::Mutex};
 
 /// Keeps whatever it is given.
 #[derive(Default)]
 pub struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
 
-impl State for Drawer {
+impl StateStore for Drawer {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         Ok(self.0.lock().unwrap().get(key).cloned())
     }

@@ -3,7 +3,7 @@ use crate::in_process::soon;
 use peal_client::{Client, ClientSettings, Environment};
 use peal_model::{CommandCode, Event, JobInfo, Nspace, Proc, Rank, Reply, Request, code};
 use peal_wire::{
-    Codec, Frame, FrameDecoder, HelloDecoder, Limits, ServerUri, Tag, Welcome, WelcomeForm,
+    Codec, DecodeLimits, Frame, FrameDecoder, HelloDecoder, ServerUri, Tag, Welcome, WelcomeForm,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -57,7 +57,7 @@ impl FalseServer {
     /// Waits for a client or tool and welcomes it.
     pub async fn welcome(listener: &TcpListener) -> FalseServer {
         let (mut stream, _) = listener.accept().await.unwrap();
-        let mut decoder = HelloDecoder::new(Limits::default());
+        let mut decoder = HelloDecoder::new(DecodeLimits::default());
         let hello = loop {
             let byte = stream.read_u8().await.unwrap();
             if let Some(hello) = decoder.feed(&mut [byte].as_slice()).unwrap() {
@@ -75,7 +75,7 @@ impl FalseServer {
             WelcomeForm::NamedTool => tool(Some(proc("tool"))),
         };
         stream.write_all(&welcome.encode()).await.unwrap();
-        let codec = Codec::of(&hello, Limits::default());
+        let codec = Codec::of(&hello, DecodeLimits::default());
         FalseServer {
             stream,
             codec,

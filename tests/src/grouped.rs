@@ -1,8 +1,10 @@
 //! Procs of two jobs of one server, all of them Peal's own clients, that form groups.
 use crate::in_process::{Node, soon};
-use peal_client::{Client, ClientError, Construct, Group, Handler, Invited, Join, Outcome};
+use peal_client::{
+    Client, ClientError, ConstructOptions, Group, Handler, HandlerOutcome, Invited, Join,
+};
 use peal_model::{Info, KeyName, Nspace, Proc, Rank, Status, Value, code};
-use peal_server::{EmbeddedFabric, ServerSettings};
+use peal_server::{InProcessTransport, ServerSettings};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 /// What procs say of themselves, or put.
@@ -23,7 +25,13 @@ pub fn note(text: &str) -> Info {
 
 /// A server with two jobs: two procs of `left`, two of `right`, in this order.
 pub async fn two_jobs() -> (Node, Vec<Client>) {
-    let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), "left", 2).await;
+    let node = Node::start(
+        ServerSettings::default(),
+        &InProcessTransport::new(),
+        "left",
+        2,
+    )
+    .await;
     node.add_job("right", 2).await;
     let mut clients = Vec::new();
     for (job, rank) in [("left", 0), ("left", 1), ("right", 0), ("right", 1)] {
@@ -40,7 +48,7 @@ pub fn procs_of(clients: &[Client]) -> Vec<Proc> {
 /// All of these construct a group, each as it says, at the same time.
 pub async fn construct(
     name: &str,
-    calls: Vec<(&Client, Construct)>,
+    calls: Vec<(&Client, ConstructOptions)>,
 ) -> Vec<Result<Group, ClientError>> {
     let name = name.to_owned();
     let calls = calls.into_iter().map(|(client, construct)| {
@@ -99,7 +107,7 @@ pub async fn joins(client: &Client) -> UnboundedReceiver<Result<Group, ClientErr
             .with(Info::new(EXTRA, Value::Bool(true)));
         tell.send(runtime.block_on(joining.group_join(&invited, join)))
             .unwrap();
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client
         .register(&[code::PMIX_GROUP_INVITED], &[], handler)

@@ -1,11 +1,12 @@
 //! A real server in the process of a test, and Peal's own clients of it, over real TCP.
-use peal_client::{Client, Environment, Handler, Outcome};
-use peal_core::{class::Levels, job::JobSpec};
-use peal_model::{Event, Identity, Info, Nspace, Proc, Rank, Status, code};
+use peal_client::{Client, Environment, Handler, HandlerOutcome};
+use peal_core::{class::ClassFilter, job::JobSpec};
+use peal_model::{Event, Info, Nspace, Proc, Rank, Status, UserIdentity, code};
 use peal_sandbox::{GuestPool, PoolSettings};
 use peal_server::{
-    EmbeddedFabric, GuestPools, Host, Hosted, Notices, Observer, Parts, Server, ServerSettings,
-    embedded::{EmbeddedHost, environment},
+    GuestPools, HostEnvironment, Hosted, InProcessTransport, Notices, ProcessObserver, Server,
+    ServerParts, ServerSettings,
+    embedded::{EmbeddedHostEnvironment, environment},
 };
 use std::{
     future::poll_fn,
@@ -44,7 +45,7 @@ pub async fn begin<T: Send + 'static>(
 
 /// The directives of a registration for events of both classes.
 pub fn everything() -> &'static [Info] {
-    static BOTH: LazyLock<Vec<Info>> = LazyLock::new(|| Levels::Both.directives());
+    static BOTH: LazyLock<Vec<Info>> = LazyLock::new(|| ClassFilter::Both.directives());
     &BOTH
 }
 
@@ -68,12 +69,12 @@ impl Node {
     /// Starts a server for a job of that name and size, joined to the others of its fabric.
     pub async fn start(
         settings: ServerSettings,
-        fabric: &Arc<EmbeddedFabric>,
+        fabric: &Arc<InProcessTransport>,
         job: &str,
         size: u32,
     ) -> Node {
         Node::under(
-            Arc::new(EmbeddedHost::new(Notices::default())),
+            Arc::new(EmbeddedHostEnvironment::new(Notices::default())),
             settings,
             fabric,
             job,
@@ -84,9 +85,9 @@ impl Node {
 
     /// The same in the host environment of a test.
     pub async fn under(
-        host: Arc<dyn Host>,
+        host: Arc<dyn HostEnvironment>,
         settings: ServerSettings,
-        fabric: &Arc<EmbeddedFabric>,
+        fabric: &Arc<InProcessTransport>,
         job: &str,
         size: u32,
     ) -> Node {
@@ -96,14 +97,14 @@ impl Node {
     /// The same, with modules of the site.
     pub async fn with(
         modules: Modules,
-        host: Arc<dyn Host>,
+        host: Arc<dyn HostEnvironment>,
         settings: ServerSettings,
-        fabric: &Arc<EmbeddedFabric>,
+        fabric: &Arc<InProcessTransport>,
         job: &str,
         size: u32,
     ) -> Node {
         let pool = Arc::new(GuestPool::new(PoolSettings::default()).unwrap());
-        let parts = Parts {
+        let parts = ServerParts {
             me: Proc::new(Nspace::new("server").unwrap(), Rank(0)),
             host,
             fabric: fabric.clone(),
@@ -116,7 +117,7 @@ impl Node {
                 shadows: pool,
             },
             notices: modules.notices,
-            observer: Observer::default(),
+            observer: ProcessObserver::default(),
             audit: None,
         };
         let server = Server::start(settings, parts).await.unwrap();
@@ -138,14 +139,14 @@ impl Node {
             Nspace::new(job).unwrap(),
             size,
             "node",
-            Identity { uid, gid },
+            UserIdentity { uid, gid },
         );
         self.server.handle().add_job(spec).await.unwrap();
     }
 
     /// A server by itself.
     pub async fn alone(settings: ServerSettings, size: u32) -> Node {
-        Node::start(settings, &EmbeddedFabric::new(), "job", size).await
+        Node::start(settings, &InProcessTransport::new(), "job", size).await
     }
 
     /// A proc of the job.
@@ -202,7 +203,7 @@ pub fn listener() -> (Handler, mpsc::UnboundedReceiver<Event>) {
     let handler = Handler::native(move |call| {
         // The test may have heard enough.
         let _ = tell.send(call.event().clone());
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     (handler, heard)
 }
@@ -220,7 +221,7 @@ pub fn gate() -> (
         // The test may have seen enough.
         let _ = tell.send(call.event().code);
         let _ = wait.lock().unwrap().recv();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     (gate, go, told)
 }

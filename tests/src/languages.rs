@@ -1,8 +1,10 @@
 //! Components in several languages: which there are, and what it takes to call one in this process.
 use crate::guest;
-use peal_model::{Event, Identity, Info, Key, Nspace, Proc, Range, Rank, Status, Step, Value};
+use peal_model::{
+    ChainResult, Event, Info, Key, Nspace, Proc, Range, Rank, Status, UserIdentity, Value,
+};
 use peal_sandbox::{
-    Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services,
+    Engine, EngineSettings, EventCall, Grants, HandlerResult, Module, ModuleLimits, Services,
 };
 use std::{
     path::PathBuf,
@@ -45,9 +47,9 @@ pub fn cache_dir() -> PathBuf {
 
 /// A component with everything granted, of which the test does not wish to know how fast it is.
 pub fn load(name: &str, bytes: &[u8]) -> Module {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     Module::load(
         engine(),
@@ -61,7 +63,7 @@ pub fn load(name: &str, bytes: &[u8]) -> Module {
 }
 
 /// Hands a module an event of a proc, with these infos and what others said before.
-pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<Step>) -> HandlerResult {
+pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<ChainResult>) -> HandlerResult {
     let source = Some(Proc::new(Nspace::new("job").unwrap(), Rank(3)));
     let event = Arc::new(Event {
         code: Status(-3001),
@@ -69,7 +71,7 @@ pub fn handle(module: &Module, infos: Vec<Info>, steps: Vec<Step>) -> HandlerRes
         range: Range::Namespace,
         infos,
     });
-    let identity = Some(Identity {
+    let identity = Some(UserIdentity {
         uid: 1000,
         gid: 100,
     });

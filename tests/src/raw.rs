@@ -2,8 +2,8 @@
 use crate::in_process::{Node, soon};
 use peal_model::{Info, Proc, Request, Status};
 use peal_wire::{
-    BufferType, Codec, Credential, Encoding, Frame, FrameDecoder, GDS_HASH, Header, Hello, Limits,
-    PeerKind, Tag, User, Welcome, WelcomeDecoder,
+    BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Encoding, Frame, FrameDecoder,
+    GDS_HASH, Header, Hello, PeerKind, Tag, Welcome, WelcomeDecoder,
 };
 use std::net::SocketAddr;
 use tokio::{
@@ -16,7 +16,7 @@ const UNREAD: u32 = 16 * 1024;
 
 /// What a well-behaved client would say first.
 pub fn hello(proc: Proc) -> Hello {
-    let user = User {
+    let user = ClaimedUser {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
     };
@@ -34,9 +34,9 @@ pub fn hello(proc: Proc) -> Hello {
 /// The bytes of a handshake, whatever its size.
 pub fn encoded(hello: &Hello) -> Vec<u8> {
     hello
-        .encode(Limits {
+        .encode(DecodeLimits {
             max_handshake: usize::MAX,
-            ..Limits::default()
+            ..DecodeLimits::default()
         })
         .unwrap()
 }
@@ -108,7 +108,7 @@ impl Raw {
             let welcome = decoder.feed(&mut unread).unwrap();
             self.unread = unread.to_vec();
             if let Some(welcome) = welcome {
-                let codec = Codec::of(hello, Limits::default());
+                let codec = Codec::of(hello, DecodeLimits::default());
                 return Some(Peer {
                     raw: self,
                     welcome,

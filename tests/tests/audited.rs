@@ -1,5 +1,5 @@
 //! A running server's audit trail: what is in it, what `peal audit` makes of it, and what a sudden end leaves of it.
-use peal_audit::{Entry, GapReason, Ruling, Source, verify};
+use peal_audit::{AuditEntry, DecisionKind, GapReason, TrailSource, verify};
 use peal_client::Client;
 use peal_model::{Info, KeyName, Range, Status, Value, key};
 use peal_store::Filter;
@@ -35,11 +35,11 @@ fn configure(place: &Place) {
     ));
 }
 
-fn entries(place: &Place) -> Vec<Entry> {
-    let source = Source::open(&place.path("audit.db")).unwrap();
+fn entries(place: &Place) -> Vec<AuditEntry> {
+    let source = TrailSource::open(&place.path("audit.db")).unwrap();
     let rows = source.last(&Filter::default(), u32::MAX).unwrap();
     rows.iter()
-        .map(|row| Entry::read(&row.body).unwrap())
+        .map(|row| AuditEntry::read(&row.body).unwrap())
         .collect()
 }
 
@@ -52,9 +52,9 @@ async fn raise(client: &Client, number: u64) -> bool {
 }
 
 /// The numbers of the events that were granted.
-fn granted(entries: &[Entry]) -> BTreeSet<u64> {
-    let number = |entry: &Entry| {
-        let Entry::Decision(decision) = entry else {
+fn granted(entries: &[AuditEntry]) -> BTreeSet<u64> {
+    let number = |entry: &AuditEntry| {
+        let AuditEntry::Decision(decision) = entry else {
             return None;
         };
         let info = decision
@@ -62,7 +62,7 @@ fn granted(entries: &[Entry]) -> BTreeSet<u64> {
             .infos
             .iter()
             .find(|info| info.key == NUMBER)?;
-        (decision.ruling == Ruling::Granted).then(|| info.value.as_u64())?
+        (decision.ruling == DecisionKind::Granted).then(|| info.value.as_u64())?
     };
     entries.iter().filter_map(number).collect()
 }
@@ -75,7 +75,7 @@ fn verified(place: &Place) -> peal_audit::Verified {
     let text = std::fs::read_to_string(place.path("checkpoints")).unwrap();
     let elsewhere: Vec<_> = text.lines().map(|line| line.parse().unwrap()).collect();
     verify(
-        &Source::open(&place.path("audit.db")).unwrap(),
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
         &key,
         &elsewhere,
     )
@@ -108,17 +108,15 @@ async fn what_a_server_did_is_listed_verified_and_replayed() {
     assert!(
         found
             .iter()
-            .any(|entry| matches!(entry, Entry::Refused { reasons } if reasons.join(" ").contains("none.wasm")))
+            .any(|entry| matches!(entry, AuditEntry::Refused { reasons } if reasons.join(" ").contains("none.wasm")))
     );
-    assert!(
-        found.iter().any(
-            |entry| matches!(entry, Entry::Deployed { cause, .. } if cause == "configuration")
-        )
-    );
+    assert!(found.iter().any(
+        |entry| matches!(entry, AuditEntry::Deployed { cause, .. } if cause == "configuration")
+    ));
     assert!(
         matches!(
             (&found[0], found.last()),
-            (Entry::Began { .. }, Some(Entry::Ended))
+            (AuditEntry::Began { .. }, Some(AuditEntry::Ended))
         ),
         "{found:?}"
     );
@@ -340,7 +338,7 @@ async fn whatever_a_requester_was_told_is_in_the_trail_also_where_the_server_is_
         told.extend((first..first + raised.0).chain(second..second + raised.1));
         next += 2_000_000;
         // The next server takes over what is in the journal, and tells of the gap.
-        let source = Source::open(&place.path("audit.db")).unwrap();
+        let source = TrailSource::open(&place.path("audit.db")).unwrap();
         let last = source
             .last(&Filter::default(), 1)
             .unwrap()
@@ -365,7 +363,7 @@ async fn whatever_a_requester_was_told_is_in_the_trail_also_where_the_server_is_
         .filter(|entry| {
             matches!(
                 entry,
-                Entry::Gap {
+                AuditEntry::Gap {
                     reason: GapReason::Crash,
                     ..
                 }

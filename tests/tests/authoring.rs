@@ -1,13 +1,14 @@
 //! The way of an author: a new project outside of the repository, changed, built with the language's own tools, tried, and dropped
 //! into the directory of a running server, where it decides.
 use peal_model::{
-    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, Info, Key, LogRequest,
-    Matter, Peer, PolicyOutcome, PolicyRequest, Provision, Range, Status, Value, code, key,
+    Amendment, Application, ConnectionKind, GroupOperationKind, Hook, Info, Key, LogRequest,
+    PeerInfo, PolicyOutcome, PolicyRequest, PolicySubject, Provision, Range, Status, UserIdentity,
+    Value, code, key,
 };
 use peal_needs::needs;
 use peal_sandbox::{
-    Access, ChannelCall, Directory, Grants, InitError, Limits, Module, PolicyCall, PolicyResult,
-    Services, Sink,
+    ChannelCall, FileAccess, GrantedDirectory, Grants, InitError, Module, ModuleLimits, PolicyCall,
+    PolicyResult, Services, Sink,
 };
 use peal_tests::{
     daemon::Place,
@@ -147,13 +148,13 @@ impl Sink for Written {
 }
 
 fn load(file: &Path, sink: &Arc<Written>) -> Module {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let spool = file.with_file_name("spool");
     fs::create_dir_all(&spool).unwrap();
-    let spool = Directory::open(&spool, Access::ReadWrite { quota: 65_536 }).unwrap();
+    let spool = GrantedDirectory::open(&spool, FileAccess::ReadWrite { quota: 65_536 }).unwrap();
     let services = Services {
         sinks: [("journal".to_owned(), sink.clone() as Arc<dyn Sink>)].into(),
         files: [("spool".to_owned(), Arc::new(spool))].into(),
@@ -164,15 +165,15 @@ fn load(file: &Path, sink: &Arc<Written>) -> Module {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn ask(module: &Module, matter: Matter, directives: Vec<Info>) -> PolicyResult {
+fn ask(module: &Module, matter: PolicySubject, directives: Vec<Info>) -> PolicyResult {
     ask_about(module, matter, directives, None)
 }
 
 fn ask_about(
     module: &Module,
-    matter: Matter,
+    matter: PolicySubject,
     directives: Vec<Info>,
-    peer: Option<Peer>,
+    peer: Option<PeerInfo>,
 ) -> PolicyResult {
     decide(
         module,
@@ -189,18 +190,18 @@ fn ask_to_log(module: &Module, infos: Vec<Info>) -> PolicyResult {
         module,
         PolicyRequest {
             infos,
-            ..request(Matter::Log)
+            ..request(PolicySubject::Log)
         },
     )
 }
 
 /// One of nobody, about nothing.
-fn request(matter: Matter) -> PolicyRequest {
+fn request(matter: PolicySubject) -> PolicyRequest {
     PolicyRequest {
         matter,
         requester: None,
         identity: None,
-        server: Identity { uid: 0, gid: 0 },
+        server: UserIdentity { uid: 0, gid: 0 },
         groups: Arc::default(),
         provision: None,
         peer: None,
@@ -237,28 +238,32 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         |result: PolicyResult| assert_eq!(result.outcome.unwrap(), PolicyOutcome::Pass, "{name}");
 
     denied(
-        ask(module, Matter::Connection(ConnectionKind::Tool), Vec::new()),
+        ask(
+            module,
+            PolicySubject::Connection(ConnectionKind::Tool),
+            Vec::new(),
+        ),
         "no tools today",
     );
     passed(ask(
         module,
-        Matter::Connection(ConnectionKind::Client),
+        PolicySubject::Connection(ConnectionKind::Client),
         Vec::new(),
     ));
     if probe(language).is_some() {
-        let peer = Some(Peer {
+        let peer = Some(PeerInfo {
             pid: Some(4711),
             release: "3.2.3".to_owned(),
         });
         let probed = ask_about(
             module,
-            Matter::Connection(ConnectionKind::Client),
+            PolicySubject::Connection(ConnectionKind::Client),
             Vec::new(),
             peer,
         );
         denied(probed, "4711 3.2.3 70000 true spool a hello -46");
     }
-    let event = |range| Matter::Event {
+    let event = |range| PolicySubject::Event {
         code: Status(-3001),
         range,
     };
@@ -268,32 +273,32 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
         "not so loud",
     );
     passed(ask(module, event(Range::Namespace), Vec::new()));
-    passed(ask(module, Matter::Registration, Vec::new()));
+    passed(ask(module, PolicySubject::Registration, Vec::new()));
     let kill = Info::new(key::PMIX_JOB_CTRL_KILL, Value::Bool(true));
     denied(
-        ask(module, Matter::JobControl, vec![kill]),
+        ask(module, PolicySubject::JobControl, vec![kill]),
         "terminate it instead",
     );
-    passed(ask(module, Matter::JobControl, Vec::new()));
+    passed(ask(module, PolicySubject::JobControl, Vec::new()));
     let file = Info::new(key::PMIX_MONITOR_FILE, Value::string("/tmp/out"));
     denied(
         decide(
             module,
             PolicyRequest {
                 infos: vec![file],
-                ..request(Matter::Monitor)
+                ..request(PolicySubject::Monitor)
             },
         ),
         "send heartbeats instead",
     );
-    passed(decide(module, request(Matter::Monitor)));
+    passed(decide(module, request(PolicySubject::Monitor)));
     let group = |name: &str| {
         let group_name = Some(name.to_owned());
         decide(
             module,
             PolicyRequest {
                 group_name,
-                ..request(Matter::Group(GroupKind::Construct))
+                ..request(PolicySubject::Group(GroupOperationKind::Construct))
             },
         )
     };
@@ -315,7 +320,7 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
             PolicyRequest {
                 applications,
                 infos,
-                ..request(Matter::Spawn)
+                ..request(PolicySubject::Spawn)
             },
         )
     };
@@ -331,7 +336,7 @@ fn decides_as_it_says(language: &str, name: &str, module: &Module, written: &Wri
             module,
             PolicyRequest {
                 provision: Some(Provision { nodes, image: None }),
-                ..request(Matter::Provision)
+                ..request(PolicySubject::Provision)
             },
         )
     };

@@ -1,6 +1,6 @@
 //! Guests that are written to do harm, in a real server beside others: each is cut off by the limit that is meant for it, which
 //! is named, and nobody else notices.
-use peal_client::{Client, Levels};
+use peal_client::{ClassFilter, Client};
 use peal_model::{Range, Status};
 use peal_tests::{
     daemon::{Daemon, Place},
@@ -105,7 +105,7 @@ async fn each_bomb_is_cut_off_by_its_limit_which_is_named_and_others_go_on() {
     let (mine, other) = (proc(&daemon, "mine").await, proc(&daemon, "other").await);
     let (handler, mut heard) = listener();
     other
-        .register(&[CALM], &Levels::Both.directives(), handler)
+        .register(&[CALM], &ClassFilter::Both.directives(), handler)
         .await
         .unwrap();
     for (number, (code, ..)) in BOMBS.iter().enumerate() {

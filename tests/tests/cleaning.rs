@@ -2,12 +2,12 @@
 use peal_client::{CleanupRequest, Control};
 use peal_core::{
     job::JobSpec,
-    job_control::{Cleanup, Depth, JobAction, JobControl, Subdirectories, Top},
+    job_control::{Cleanup, Depth, JobAction, JobControl, Subdirectories, TopDirectory},
 };
-use peal_model::{Identity, Nspace, Proc, Rank, code};
+use peal_model::{Nspace, Proc, Rank, UserIdentity, code};
 use peal_server::{
-    EmbeddedFabric, Host, Notices, ServerSettings,
-    embedded::{AppRequest, ControlGroups, EmbeddedHost, JobRequest, Keeping},
+    HostEnvironment, InProcessTransport, Notices, ServerSettings,
+    embedded::{AppRequest, ControlGroups, EmbeddedHostEnvironment, JobOptions, JobRequest},
 };
 use peal_tests::{
     in_process::{Node, soon},
@@ -21,8 +21,8 @@ use std::{
     sync::Arc,
 };
 
-fn me() -> Identity {
-    Identity {
+fn me() -> UserIdentity {
+    UserIdentity {
         uid: geteuid().as_raw(),
         gid: getegid().as_raw(),
     }
@@ -45,7 +45,7 @@ fn behind(procs: &[Proc], files: &[&Path], directories: &[&Path]) -> Cleanup {
         directories: paths(directories),
         depth: Depth::Recursive,
         subdirectories: Subdirectories::All,
-        top: Top::Remove,
+        top: TopDirectory::Remove,
         ignored: BTreeSet::new(),
     }
 }
@@ -57,14 +57,19 @@ async fn of_an_adopted_job_it_is_removed_when_connections_end_and_at_the_latest_
     ["first", "second", "both"]
         .iter()
         .for_each(|name| fs::write(at(name), "").unwrap());
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    let Identity { uid, gid } = me();
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
+    let UserIdentity { uid, gid } = me();
     let job = Nspace::new("adopted").unwrap();
-    host.adopt(&JobSpec::new(job.clone(), 2, "node", Identity { uid, gid }));
+    host.adopt(&JobSpec::new(
+        job.clone(),
+        2,
+        "node",
+        UserIdentity { uid, gid },
+    ));
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "adopted",
         2,
     )
@@ -116,7 +121,7 @@ async fn paths_that_a_client_registers_are_all_removed() {
     directories
         .iter()
         .for_each(|path| fs::create_dir(path).unwrap());
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     host.adopt(&JobSpec::new(
         Nspace::new("adopted").unwrap(),
         1,
@@ -126,7 +131,7 @@ async fn paths_that_a_client_registers_are_all_removed() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "adopted",
         1,
     )
@@ -167,11 +172,11 @@ async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_n
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("shared/sub")).unwrap();
     fs::write(at("own"), "").unwrap();
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "other",
         1,
     )
@@ -182,9 +187,9 @@ async fn of_a_job_that_was_started_it_is_removed_when_processes_have_ended_but_n
         "-c".into(),
         format!("cd {} && {script}", dir.path().display()).into(),
     ];
-    let keeping = Keeping {
+    let keeping = JobOptions {
         control_groups: ControlGroups::Off,
-        ..Keeping::default()
+        ..JobOptions::default()
     };
     let request = JobRequest {
         keeping,

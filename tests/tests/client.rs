@@ -1,14 +1,14 @@
 //! Peal's client end to end: a program of it under Peal's server and under the C library's, and its calls one by one
 //! under a server in this process.
-use peal_client::{Client, ClientError, Handler, Outcome};
+use peal_client::{Client, ClientError, Handler, HandlerOutcome};
 use peal_core::registration::RegistrationError;
 use peal_model::{
     DataArray, Event, Info, Infos, Key, KeyName, Nspace, Proc, Range, Scope, Status, Value, code,
     key,
 };
 use peal_needs::needs;
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
-use peal_server::{EmbeddedFabric, ServerSettings};
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
+use peal_server::{InProcessTransport, ServerSettings};
 use peal_tests::{
     Done, c_program, guest,
     in_process::{Node, everything, listener, next, soon},
@@ -88,9 +88,9 @@ fn noted(event: &Event) -> (Status, &str) {
 /// A module of which the test does not wish to know how fast it is.
 fn component(name: &str, bytes: &[u8]) -> Handler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     Handler::component(Arc::new(
         Module::load(
@@ -122,11 +122,11 @@ async fn native_handlers_and_components_are_one_chain_each_seeing_the_results_be
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.results()).unwrap();
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     let first = Handler::native(|call| {
         assert!(call.results().is_empty());
-        Outcome {
+        HandlerOutcome {
             status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,
             infos: vec![note("from the first")],
         }
@@ -196,13 +196,13 @@ async fn a_handler_that_panics_is_one_that_failed_and_the_chain_goes_on() {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.results()).unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client
         .register(
             &[NEWS],
             &[called("here")],
-            Handler::quick(|_| panic!("as it must")),
+            Handler::non_blocking(|_| panic!("as it must")),
         )
         .await
         .unwrap();
@@ -253,7 +253,7 @@ async fn a_handler_that_raises_events_never_waits_for_itself_however_many_come()
     let gate = Handler::native(move |_| {
         // An error says that the flood is over.
         let _ = wait.lock().unwrap().recv();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let (echo, mut heard) = listener();
     client.register(&[NEWS], &[], gate).await.unwrap();
@@ -563,7 +563,7 @@ async fn a_lost_server_is_an_event_and_the_end_of_open_requests() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn between_two_servers_an_event_goes_as_far_as_its_range() {
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let here = Node::start(ServerSettings::default(), &fabric, "here", 2).await;
     let there = Node::start(ServerSettings::default(), &fabric, "there", 2).await;
     let (client, peer, foreigner) = (

@@ -1,7 +1,8 @@
 //! Peal's client under the C library's server: what a proc and a tool of it ask for, how a tool finds its server, and what
 //! follows when the server is killed.
 use peal_client::{
-    Attach, Client, ClientError, ClientSettings, Construct, Environment, Places, Tool, ToolSettings,
+    AttachTarget, Client, ClientError, ClientSettings, ConstructOptions, Environment, Places, Tool,
+    ToolSettings,
 };
 use peal_model::{Info, Nspace, Proc, Query, Range, Rank, Status, Value, code, key};
 use peal_needs::needs;
@@ -130,7 +131,7 @@ async fn a_proc_logs_controls_asks_and_deregisters() {
         .await
         .unwrap();
     assert_eq!(client.me(), &server.environment().me);
-    let other = tool(settings(&server, Attach::Any)).await;
+    let other = tool(settings(&server, AttachTarget::Any)).await;
     makes_every_call(&client, &other, &mut server, FIRST).await;
     other.finalize().await.unwrap();
     client.finalize().await.unwrap();
@@ -143,7 +144,7 @@ async fn a_proc_forms_groups_in_the_words_of_the_servers_release() {
     let client = soon("a client connects", Client::connect(&server.environment()))
         .await
         .unwrap();
-    let alone = Construct::of(&[client.me().clone()]);
+    let alone = ConstructOptions::of(&[client.me().clone()]);
     for (construct, is_numbered) in [(alone.clone().context_id(), true), (alone, false)] {
         let group = soon(
             "a group is formed",
@@ -163,7 +164,7 @@ async fn a_proc_forms_groups_in_the_words_of_the_servers_release() {
 }
 
 /// Settings of a tool that nobody started.
-fn settings(server: &CServer, attach: Attach) -> ToolSettings {
+fn settings(server: &CServer, attach: AttachTarget) -> ToolSettings {
     ToolSettings {
         attach,
         me: None,
@@ -185,13 +186,13 @@ async fn a_tool_finds_its_server_in_every_way() {
     let Places { host, directory } = server.places();
     let file = directory.join(format!("pmix.{host}.tool.{}", server.pid()));
     let ways = [
-        Attach::Uri(uri.clone()),
-        Attach::File(file),
-        Attach::Pid(server.pid()),
-        Attach::Nspace(uri.proc.nspace.clone()),
-        Attach::System,
-        Attach::SystemFirst,
-        Attach::Any,
+        AttachTarget::Uri(uri.clone()),
+        AttachTarget::File(file),
+        AttachTarget::Pid(server.pid()),
+        AttachTarget::Nspace(uri.proc.nspace.clone()),
+        AttachTarget::System,
+        AttachTarget::SystemFirst,
+        AttachTarget::Any,
     ];
     for (rank, attach) in (0..).zip(ways) {
         let tool = tool(settings(&server, attach.clone())).await;
@@ -209,7 +210,7 @@ async fn a_tool_finds_its_server_in_every_way() {
         );
         tool.finalize().await.unwrap();
     }
-    let tool = tool(settings(&server, Attach::Any)).await;
+    let tool = tool(settings(&server, AttachTarget::Any)).await;
     let proc = soon("a client connects", Client::connect(&server.environment()))
         .await
         .unwrap();
@@ -225,11 +226,11 @@ async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
     let me = Proc::new(Nspace::new("my-tool").unwrap(), Rank(3));
     let own = tool(ToolSettings {
         me: Some(me.clone()),
-        ..settings(&server, Attach::System)
+        ..settings(&server, AttachTarget::System)
     })
     .await;
     assert_eq!(own.me(), &me);
-    let other = tool(settings(&server, Attach::Any)).await;
+    let other = tool(settings(&server, AttachTarget::Any)).await;
     makes_every_call(&own, &other, &mut server, FIRST).await;
     own.finalize().await.unwrap();
     let started = ToolSettings::from(|name| server.variable(name)).unwrap();
@@ -244,7 +245,7 @@ async fn a_tool_may_have_a_name_of_its_own_or_be_one_that_the_server_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_stay() {
     let (mut first, second) = (CServer::start().await, CServer::start().await);
-    let tool = tool(settings(&first, Attach::System)).await;
+    let tool = tool(settings(&first, AttachTarget::System)).await;
     let (handler, mut heard) = listener();
     tool.register(
         &[FIRST.news, code::PMIX_ERR_LOST_CONNECTION],
@@ -264,13 +265,16 @@ async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_
     let error = tool.query(&[query(&["test.question"])]).await.unwrap_err();
     assert!(matches!(error, ClientError::Lost { .. }), "{error}");
     // The files of the dead one are still there.
-    let error = tool.attach(&Attach::System).await.unwrap_err();
+    let error = tool.attach(&AttachTarget::System).await.unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
 
     let uri = second.environment().server;
-    let new = soon("the tool attaches", tool.attach(&Attach::Uri(uri.clone())))
-        .await
-        .unwrap();
+    let new = soon(
+        "the tool attaches",
+        tool.attach(&AttachTarget::Uri(uri.clone())),
+    )
+    .await
+    .unwrap();
     assert_eq!((&new, tool.servers()), (&uri.proc, vec![uri.proc.clone()]));
     let found = tool.query(&[query(&["test.question"])]).await.unwrap();
     assert_eq!(text(&found.infos[0]), ("test.question", "answer"));
@@ -293,10 +297,10 @@ async fn a_tool_whose_server_is_killed_attaches_to_another_one_and_its_handlers_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_may_have_several_servers_and_calls_go_to_the_one_that_is_set() {
     let (mut first, mut second) = (CServer::start().await, CServer::start().await);
-    let tool = tool(settings(&first, Attach::System)).await;
+    let tool = tool(settings(&first, AttachTarget::System)).await;
     let old = tool.server().unwrap();
     let new = tool
-        .attach(&Attach::Uri(second.environment().server))
+        .attach(&AttachTarget::Uri(second.environment().server))
         .await
         .unwrap();
     assert_eq!(tool.servers(), [old.clone(), new.clone()]);
@@ -368,7 +372,7 @@ async fn a_proc_whose_server_is_killed_hears_of_it_and_nothing_hangs() {
 }
 
 /// The error of a tool that looks for a server in this directory.
-async fn fails_to_attach(directory: &Path, attach: Attach) -> ClientError {
+async fn fails_to_attach(directory: &Path, attach: AttachTarget) -> ClientError {
     let places = Places {
         host: "node".to_owned(),
         directory: directory.to_owned(),
@@ -397,7 +401,7 @@ fn closed(name: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_leads_to_no_server_or_to_several_is_said() {
     let directory = tempfile::tempdir().unwrap();
-    let fails = async |attach: Attach| fails_to_attach(directory.path(), attach).await;
+    let fails = async |attach: AttachTarget| fails_to_attach(directory.path(), attach).await;
     let write = |name: &str, text: &str| {
         let path = directory.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -405,7 +409,7 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
         path
     };
 
-    let error = fails(Attach::Any).await;
+    let error = fails(AttachTarget::Any).await;
     let text = format!(
         "no file pmix.node.tool* in {}: is the server running",
         directory.path().display()
@@ -413,12 +417,12 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
     assert!(error.to_string().starts_with(&text), "{error}");
     assert_eq!(error.status(), code::PMIX_ERR_UNREACH);
     assert!(
-        matches!(fails(Attach::System).await, ClientError::NoServer { wanted, .. } if wanted == "pmix.sys.node")
+        matches!(fails(AttachTarget::System).await, ClientError::NoServer { wanted, .. } if wanted == "pmix.sys.node")
     );
 
     write("below/pmix.node.tool.12", &closed("twelve"));
     write("pmix.node.tool.12345", &closed("longer"));
-    let error = fails(Attach::Pid(12)).await;
+    let error = fails(AttachTarget::Pid(12)).await;
     assert!(
         error
             .to_string()
@@ -426,21 +430,24 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
         "{error}"
     );
     assert!(
-        matches!(fails(Attach::Pid(1)).await, ClientError::NoServer { .. }),
+        matches!(
+            fails(AttachTarget::Pid(1)).await,
+            ClientError::NoServer { .. }
+        ),
         "1 is not 12"
     );
-    let error = fails(Attach::Any).await;
+    let error = fails(AttachTarget::Any).await;
     assert!(
         matches!(&error, ClientError::SeveralServers { found, .. } if found.len() == 2),
         "{error}"
     );
     // The system's server is asked for first, but it is not there.
     assert!(matches!(
-        fails(Attach::SystemFirst).await,
+        fails(AttachTarget::SystemFirst).await,
         ClientError::SeveralServers { .. }
     ));
     write("pmix.sys.node", &closed("system"));
-    let error = fails(Attach::SystemFirst).await;
+    let error = fails(AttachTarget::SystemFirst).await;
     assert!(
         error
             .to_string()
@@ -449,17 +456,17 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
     );
 
     let bad = write("bad", "http://example.org/\n");
-    let error = fails(Attach::File(bad)).await;
+    let error = fails(AttachTarget::File(bad)).await;
     assert!(
         matches!(&error, ClientError::BadFile { line, .. } if line == "http://example.org/"),
         "{error}"
     );
     let half = write("half", "server.0;tcp4://127.0.");
     assert!(matches!(
-        fails(Attach::File(half)).await,
+        fails(AttachTarget::File(half)).await,
         ClientError::BadFile { .. }
     ));
-    let error = fails(Attach::File(directory.path().join("absent"))).await;
+    let error = fails(AttachTarget::File(directory.path().join("absent"))).await;
     assert!(
         matches!(error, ClientError::UnreadableFile { .. }),
         "{error}"
@@ -472,7 +479,7 @@ async fn what_leads_to_no_server_or_to_several_is_said() {
     )
     .unwrap();
     assert!(matches!(
-        fails(Attach::Pid(7)).await,
+        fails(AttachTarget::Pid(7)).await,
         ClientError::NoServer { passed_by: 0, .. }
     ));
 }
@@ -484,11 +491,11 @@ async fn rendezvous_file_of_another_user_counts_only_if_named() {
     let strange = directory.path().join("pmix.node.tool.8");
     fs::write(&strange, closed("strange")).unwrap();
     std::os::unix::fs::chown(&strange, Some(65_534), None).unwrap();
-    let error = fails_to_attach(directory.path(), Attach::Pid(8)).await;
+    let error = fails_to_attach(directory.path(), AttachTarget::Pid(8)).await;
     assert!(
         matches!(error, ClientError::NoServer { passed_by: 1, .. }),
         "{error}"
     );
-    let error = fails_to_attach(directory.path(), Attach::File(strange)).await;
+    let error = fails_to_attach(directory.path(), AttachTarget::File(strange)).await;
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
 }

@@ -1,7 +1,8 @@
 //! Job control and monitoring of Peal's own client in types: what goes over the wire, what is made of the answers, and heartbeats.
 use peal_client::{
     CheckpointMethod, CleanupRequest, Client, ClientError, ClientSettings, Control, ControlRequest,
-    ControlState, Depth, FileSign, Preemption, Top, UsageOf, Watch, Which,
+    ControlState, Depth, FileSign, MonitorRequest, Preemption, RequestSelector, TopDirectory,
+    UsageSubject,
 };
 use peal_core::{
     job_control::{JobAction, JobControl, NotDone},
@@ -11,7 +12,7 @@ use peal_model::{
     CommandCode, DataArray, Info, Infos, KeyName, Nspace, Proc, Query, Range, Rank, Reply, Request,
     Status, Value, code, key,
 };
-use peal_server::{Answer, EmbeddedFabric, Host, ServerSettings};
+use peal_server::{HostEnvironment, InProcessTransport, ServerSettings, UpcallFuture};
 use peal_tests::{
     false_server::{FalseServer, deceived},
     in_process::{Node, everything, listener, next, soon},
@@ -62,7 +63,7 @@ async fn each_request_is_said_with_the_keys_and_types_of_the_standard() {
         files: vec!["/tmp/a".into(), "/tmp/b".into()],
         directories: vec!["/tmp/d".into()],
         depth: Depth::Recursive,
-        top: Top::Leave,
+        top: TopDirectory::Leave,
         ignored: vec!["keep".into(), "this".into()],
         ..CleanupRequest::default()
     };
@@ -103,10 +104,13 @@ async fn each_request_is_said_with_the_keys_and_types_of_the_standard() {
             "pmix.jctrl.restart=None",
         ),
         (
-            Control::Cancel(Which::Named("x".into())),
+            Control::Cancel(RequestSelector::Named("x".into())),
             "pmix.jctrl.cancel=String(x)",
         ),
-        (Control::Cancel(Which::All), "pmix.jctrl.cancel=None"),
+        (
+            Control::Cancel(RequestSelector::All),
+            "pmix.jctrl.cancel=None",
+        ),
         (
             Control::Provision {
                 nodes: "node[01-16]".into(),
@@ -317,13 +321,13 @@ async fn what_is_to_be_watched_is_said_with_the_keys_and_types_of_the_standard()
     let out = Path::new("/scratch/out");
     for (watch, monitor, alert, expected) in [
         (
-            Watch::heartbeat(seconds(5), 2),
+            MonitorRequest::heartbeat(seconds(5), 2),
             "pmix.monitor.mbeat=Bool(true)",
             beat,
             "pmix.monitor.btime=Uint32(5) pmix.monitor.bdrop=Uint32(2)",
         ),
         (
-            Watch::heartbeat(Duration::from_millis(10), 0)
+            MonitorRequest::heartbeat(Duration::from_millis(10), 0)
                 .called("h")
                 .left_to_the_application(),
             "pmix.monitor.mbeat=Bool(true)",
@@ -331,13 +335,13 @@ async fn what_is_to_be_watched_is_said_with_the_keys_and_types_of_the_standard()
             "pmix.monitor.btime=Uint32(1) pmix.monitor.bdrop=Uint32(0) pmix.monitor.id=String(h) pmix.monitor.appctrl=Bool(true)",
         ),
         (
-            Watch::file(out, FileSign::Size, seconds(60), 1),
+            MonitorRequest::file(out, FileSign::Size, seconds(60), 1),
             "pmix.monitor.fmon=String(/scratch/out)",
             file,
             "pmix.monitor.fsize=Bool(true) pmix.monitor.ftime=Uint32(60) pmix.monitor.fdrop=Uint32(1)",
         ),
         (
-            Watch::file(out, FileSign::Access, seconds(1), 0)
+            MonitorRequest::file(out, FileSign::Access, seconds(1), 0)
                 .alerting(own)
                 .reaching(Range::Session),
             "pmix.monitor.fmon=String(/scratch/out)",
@@ -345,7 +349,7 @@ async fn what_is_to_be_watched_is_said_with_the_keys_and_types_of_the_standard()
             "pmix.monitor.faccess=Bool(true) pmix.monitor.ftime=Uint32(1) pmix.monitor.fdrop=Uint32(0) pmix.range=session",
         ),
         (
-            Watch::usage(UsageOf::Node).at_rate(seconds(2)),
+            MonitorRequest::usage(UsageSubject::Node).at_rate(seconds(2)),
             "pmix.monitor.ndresuse=[]",
             code::PMIX_MONITOR_RESUSAGE_UPDATE,
             "pmix.monitor.resrate=Uint32(2)",
@@ -365,7 +369,7 @@ async fn what_is_to_be_watched_is_said_with_the_keys_and_types_of_the_standard()
         assert_eq!((said(&[of]).as_str(), error), (monitor, alert));
         assert_eq!(said(&directives), expected);
     }
-    let usage = Watch::usage(UsageOf::Procs(vec![proc(0), proc(3)]));
+    let usage = MonitorRequest::usage(UsageSubject::Procs(vec![proc(0), proc(3)]));
     let told = Reply::Infos {
         status: code::PMIX_SUCCESS,
         infos: vec![text(KeyName("test"), "told")],
@@ -385,10 +389,10 @@ async fn what_is_to_be_watched_is_said_with_the_keys_and_types_of_the_standard()
 
     for (which, expected) in [
         (
-            Which::Named("h".to_owned()),
+            RequestSelector::Named("h".to_owned()),
             "pmix.monitor.cancel=String(h)",
         ),
-        (Which::All, "pmix.monitor.cancel=None"),
+        (RequestSelector::All, "pmix.monitor.cancel=None"),
     ] {
         let (request, ended) = heard(&mut server, granted(), client.unwatch(&which)).await;
         ended.unwrap();
@@ -407,7 +411,7 @@ async fn what_is_to_be_watched_is_said_with_the_keys_and_types_of_the_standard()
     let refused = heard(
         &mut server,
         no,
-        client.watch(Watch::heartbeat(seconds(5), 0)),
+        client.watch(MonitorRequest::heartbeat(seconds(5), 0)),
     )
     .await
     .1
@@ -471,12 +475,12 @@ async fn a_heart_beats_until_it_is_dropped_or_its_client_is_gone() {
 #[derive(Default)]
 struct Obedient(Mutex<Vec<JobControl>>);
 
-impl Host for Obedient {
+impl HostEnvironment for Obedient {
     fn job_control(
         &self,
         _requester: Option<Proc>,
         control: JobControl,
-    ) -> Answer<'_, Vec<NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push(control);
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(1));
         let (status, reason) = (code::PMIX_ERR_NO_PERMISSIONS, "it is stubborn".to_owned());
@@ -494,7 +498,7 @@ async fn a_real_server_understands_it_and_bears_heartbeats() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )
@@ -547,9 +551,12 @@ async fn whoever_beats_is_not_called_silent_and_is_watched_again_after_each_sile
     )
     .await
     .unwrap();
-    soon("it is watched", client.watch(Watch::heartbeat(WATCH, 0)))
-        .await
-        .unwrap();
+    soon(
+        "it is watched",
+        client.watch(MonitorRequest::heartbeat(WATCH, 0)),
+    )
+    .await
+    .unwrap();
     // The last two times by connections of the proc's clones, which leave, one by word and one without.
     for round in 0..4 {
         let clone = if round < 2 {

@@ -1,5 +1,5 @@
 //! The edges of Peal's client: who leaves early, gives up half-way or loses one of several servers, and files that lead nowhere.
-use peal_client::{Attach, Client, ClientError, ClientSettings, Tool, ToolSettings};
+use peal_client::{AttachTarget, Client, ClientError, ClientSettings, Tool, ToolSettings};
 use peal_model::{
     CommandCode, Event, Info, KeyName, Range, Reply, Request, Scope, Status, Value, code, key,
 };
@@ -139,7 +139,7 @@ async fn welcome(listener: &TcpListener, grants: usize) -> FalseServer {
 async fn tool(client: ClientSettings) -> (Tool, FalseServer) {
     let (listener, uri) = place().await;
     let settings = ToolSettings {
-        attach: Attach::Uri(uri),
+        attach: AttachTarget::Uri(uri),
         client,
         ..ToolSettings::from(|_| None).unwrap()
     };
@@ -164,7 +164,7 @@ async fn a_server_that_was_attached_to_in_vain_is_none() {
     );
     registered.unwrap();
     let (listener, uri) = place().await;
-    let attach = Attach::Uri(uri);
+    let attach = AttachTarget::Uri(uri);
     // The registration is never answered.
     let (attached, mut second) = tokio::join!(tool.attach(&attach), welcome(&listener, 1));
     assert!(
@@ -216,7 +216,7 @@ async fn a_loss_is_heard_also_if_the_tool_has_gone_on_and_the_other_servers_are_
     let lost = soon("the call ends", tool.fence(&[], &[])).await;
     assert!(matches!(lost, Err(ClientError::Lost { .. })), "{lost:?}");
     let (listener, uri) = place().await;
-    let attach = Attach::Uri(uri);
+    let attach = AttachTarget::Uri(uri);
     let (attached, second) = soon("it attaches", async {
         tokio::join!(tool.attach(&attach), welcome(&listener, 2))
     })
@@ -252,7 +252,7 @@ async fn servers_that_are_lost_together_are_one_event() {
     );
     registered.unwrap();
     let (listener, uri) = place().await;
-    let attach = Attach::Uri(uri);
+    let attach = AttachTarget::Uri(uri);
     let mut others = Vec::new();
     for _ in 0..2 {
         let (attached, server) = soon("it attaches", async {
@@ -278,7 +278,7 @@ async fn servers_that_are_lost_together_are_one_event() {
 }
 
 /// What a tool is told that looks for its server in this way.
-async fn fails(directory: &Path, attach: Attach) -> ClientError {
+async fn fails(directory: &Path, attach: AttachTarget) -> ClientError {
     let mut settings = ToolSettings::from(|_| None).unwrap();
     settings.places.directory = directory.to_owned();
     settings.places.host = "node".to_owned();
@@ -304,18 +304,18 @@ async fn a_file_that_cannot_be_opened_is_told_of_as_such() {
         )
         .unwrap();
     }
-    for attach in [Attach::File(at("fifo")), Attach::System] {
+    for attach in [AttachTarget::File(at("fifo")), AttachTarget::System] {
         let error = fails(directory.path(), attach).await.to_string();
         assert!(error.ends_with("it is not a regular file"), "{error}");
     }
     std::fs::remove_file(at("pmix.sys.node")).unwrap();
     std::os::unix::fs::symlink(at("fifo"), at("pmix.sys.node")).unwrap();
-    let error = fails(directory.path(), Attach::System).await;
+    let error = fails(directory.path(), AttachTarget::System).await;
     assert!(
         matches!(&error, ClientError::UnreadableFile { .. }),
         "{error}"
     );
-    let error = fails(&at("fifo"), Attach::Any).await;
+    let error = fails(&at("fifo"), AttachTarget::Any).await;
     assert!(
         matches!(&error, ClientError::UnreadableFile { path, .. } if *path == at("fifo")),
         "{error}"

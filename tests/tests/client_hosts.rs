@@ -1,11 +1,11 @@
 //! Control and monitoring of Peal's own client where it depends on the host environment: errors of the host, who monitors, files.
-use peal_client::{Control, FileSign, Watch};
+use peal_client::{Control, FileSign, MonitorRequest};
 use peal_core::{
     job_control::{JobControl, NotDone},
     server::Monitoring,
 };
 use peal_model::{Info, Infos, KeyName, Proc, Status, Value, code};
-use peal_server::{Answer, EmbeddedFabric, Host, ServerSettings};
+use peal_server::{HostEnvironment, InProcessTransport, ServerSettings, UpcallFuture};
 use peal_tests::in_process::{Node, everything, listener, next, soon};
 use std::{
     fs::FileTimes,
@@ -16,12 +16,12 @@ use std::{
 /// A host environment that can do nothing to procs.
 struct Unable;
 
-impl Host for Unable {
+impl HostEnvironment for Unable {
     fn job_control(
         &self,
         _requester: Option<Proc>,
         _control: JobControl,
-    ) -> Answer<'_, Vec<NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         Box::pin(std::future::ready(Err(code::PMIX_ERR_NOT_AVAILABLE)))
     }
 
@@ -29,7 +29,7 @@ impl Host for Unable {
         true
     }
 
-    fn monitor(&self, _: Proc, _: Info, _: Status, _: Vec<Info>) -> Answer<'_, Vec<Info>> {
+    fn monitor(&self, _: Proc, _: Info, _: Status, _: Vec<Info>) -> UpcallFuture<'_, Vec<Info>> {
         Box::pin(std::future::ready(Ok(vec![Info::new(
             KeyName("site.monitor"),
             Value::string("ours"),
@@ -42,7 +42,7 @@ async fn error_of_the_host_is_the_answer_to_its_requester() {
     let node = Node::under(
         Arc::new(Unable),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )
@@ -79,7 +79,7 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
         (Monitoring::Host, true),
         (Monitoring::Server, false),
     ] {
-        let core = peal_core::server::Settings {
+        let core = peal_core::server::StateSettings {
             monitoring: said,
             ..Default::default()
         };
@@ -87,11 +87,18 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
             core,
             ..ServerSettings::default()
         };
-        let node = Node::under(Arc::new(Unable), settings, &EmbeddedFabric::new(), "job", 1).await;
+        let node = Node::under(
+            Arc::new(Unable),
+            settings,
+            &InProcessTransport::new(),
+            "job",
+            1,
+        )
+        .await;
         let client = node.client(0).await;
         let told = soon(
             "it is answered",
-            client.watch(Watch::heartbeat(Duration::from_secs(60), 0)),
+            client.watch(MonitorRequest::heartbeat(Duration::from_secs(60), 0)),
         )
         .await
         .unwrap();
@@ -106,7 +113,7 @@ async fn host_that_monitors_is_asked_unless_the_server_is_told_to() {
     let client = node.client(0).await;
     soon(
         "it is answered",
-        client.watch(Watch::heartbeat(Duration::from_secs(60), 0)),
+        client.watch(MonitorRequest::heartbeat(Duration::from_secs(60), 0)),
     )
     .await
     .unwrap();
@@ -128,7 +135,7 @@ async fn file_shows_life_by_the_sign_that_was_asked_for() {
             .register(&[code::PMIX_MONITOR_FILE_ALERT], everything(), handler)
             .await
             .unwrap();
-        let watch = Watch::file(file.path(), sign, Duration::from_secs(1), 0);
+        let watch = MonitorRequest::file(file.path(), sign, Duration::from_secs(1), 0);
         soon("it is watched", client.watch(watch)).await.unwrap();
         let alert = next(&mut alerts).await;
         assert_eq!(

@@ -1,5 +1,5 @@
 //! A tool of Peal's own client among several of Peal's servers, one of which is killed.
-use peal_client::{Attach, ClientError, Tool, ToolSettings};
+use peal_client::{AttachTarget, ClientError, Tool, ToolSettings};
 use peal_model::{Info, Proc, Query, Range, Status, Value, code, key};
 use peal_tests::{
     in_process::{listener, next, soon},
@@ -39,7 +39,7 @@ async fn server(directory: &Path) -> Child {
     child
 }
 
-async fn tool(directory: &TempDir, attach: Attach) -> Result<Tool, ClientError> {
+async fn tool(directory: &TempDir, attach: AttachTarget) -> Result<Tool, ClientError> {
     let mut settings = ToolSettings::from(|_| None).unwrap();
     settings.places.directory = directory.path().to_owned();
     settings.attach = attach;
@@ -59,17 +59,20 @@ async fn namespaces(tool: &Tool) -> String {
 async fn a_tool_chooses_among_servers_and_goes_on_when_one_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let mut first = server(directory.path()).await;
-    let tool = tool(&directory, Attach::Any).await.unwrap();
+    let tool = tool(&directory, AttachTarget::Any).await.unwrap();
     let old = tool.server().unwrap();
     let second = server(directory.path()).await;
-    let several = self::tool(&directory, Attach::Any).await.err().unwrap();
+    let several = self::tool(&directory, AttachTarget::Any)
+        .await
+        .err()
+        .unwrap();
     assert!(
         matches!(&several, ClientError::SeveralServers { found, .. } if found.len() == 2),
         "{several}"
     );
 
     let new = tool
-        .attach(&Attach::Pid(second.id().unwrap()))
+        .attach(&AttachTarget::Pid(second.id().unwrap()))
         .await
         .unwrap();
     assert_eq!(tool.servers(), [old.clone(), new.clone()]);
@@ -101,7 +104,7 @@ async fn a_tool_chooses_among_servers_and_goes_on_when_one_is_killed() {
     assert_eq!(namespaces(&tool).await, of_second);
 
     // The other server knows what the tool listens to.
-    let other = self::tool(&directory, Attach::Nspace(new.nspace.clone()))
+    let other = self::tool(&directory, AttachTarget::Nspace(new.nspace.clone()))
         .await
         .unwrap();
     let to_tool = Info::new(

@@ -8,7 +8,7 @@ use peal_client::{Client, ClientError};
 use peal_core::server::Purpose;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Scope, Value, code, key};
 use peal_needs::needs;
-use peal_server::{EmbeddedFabric, ServerSettings, embedded::environment};
+use peal_server::{InProcessTransport, ServerSettings, embedded::environment};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, begin, everything, listener, next, soon},
@@ -21,7 +21,7 @@ const JOBS: [&str; 2] = ["one", "two"];
 async fn node() -> Node {
     let node = Node::start(
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         JOBS[0],
         2,
     )
@@ -61,7 +61,7 @@ impl At {
 
 /// A job of two at each of two servers.
 async fn two_nodes() -> Vec<Node> {
-    let (fabric, mut nodes) = (EmbeddedFabric::new(), Vec::new());
+    let (fabric, mut nodes) = (InProcessTransport::new(), Vec::new());
     for job in JOBS {
         nodes.push(Node::start(ServerSettings::default(), &fabric, job, 2).await);
     }

@@ -1,22 +1,24 @@
 //! Who may control the jobs of others, in a running server: nobody by default, members of a group where `admin-group` says so, and the
 //! site's own `watchdog`. All of it is on record.
-use peal_audit::{Entry, Ruling, Source};
+use peal_audit::{AuditEntry, DecisionKind, TrailSource};
 use peal_core::{
     job::JobSpec,
     job_control::{JobAction, JobControl, NotDone},
     owner::Owner,
     policy::OnFailure,
-    registration::{Mode, Place as Seat},
+    registration::{ChainPlacement as Seat, Mode},
 };
 use peal_model::{
-    Event, Hook, Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status,
+    Event, Hook, Info, Key, KeyName, LogRequest, Nspace, Proc, Range, Rank, Status, UserIdentity,
     Value, code, key,
 };
 use peal_needs::needs;
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ProcUsage, Services, Sink};
+use peal_sandbox::{
+    Engine, EngineSettings, Grants, Module, ModuleLimits, ProcUsage, Services, Sink,
+};
 use peal_server::{
-    Answer, EmbeddedFabric, Host, Hosted, HostedChains, HostedChannels, HostedPolicies,
-    ServerSettings,
+    HostEnvironment, Hosted, HostedChains, HostedChannels, HostedPolicies, InProcessTransport,
+    ServerSettings, UpcallFuture,
 };
 use peal_store::Filter;
 use peal_tests::{
@@ -89,13 +91,13 @@ fn report(place: &Place) -> String {
     audit(place, &["report", "--html", "-"])
 }
 
-fn entries(place: &Place) -> Vec<Entry> {
-    let rows = Source::open(&place.path("audit.db"))
+fn entries(place: &Place) -> Vec<AuditEntry> {
+    let rows = TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .last(&Filter::default(), u32::MAX)
         .unwrap();
     rows.iter()
-        .map(|row| Entry::read(&row.body).unwrap())
+        .map(|row| AuditEntry::read(&row.body).unwrap())
         .collect()
 }
 
@@ -127,7 +129,7 @@ fn the_jobs_of_others_are_theirs_by_default_and_who_wanted_them_is_on_record() {
     );
     assert!(page.contains("0 granted and 2 denied from "), "{page}");
     let denied = entries(&place).into_iter().find_map(|entry| match entry {
-        Entry::Denied(denial) => Some(denial),
+        AuditEntry::Denied(denial) => Some(denial),
         _ => None,
     });
     let denied = denied.unwrap();
@@ -183,7 +185,7 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
     assert!(
         !entries(&place)
             .iter()
-            .any(|entry| matches!(entry, Entry::Denied(_)))
+            .any(|entry| matches!(entry, AuditEntry::Denied(_)))
     );
     assert!(
         report(&place).contains("1 granted and 2 denied from "),
@@ -193,11 +195,11 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
     let decisions: Vec<_> = entries(&place)
         .into_iter()
         .filter_map(|entry| match entry {
-            Entry::Decision(decision) if decision.hook == "job-control" => Some(decision),
+            AuditEntry::Decision(decision) if decision.hook == "job-control" => Some(decision),
             _ => None,
         })
         .collect();
-    let of = |decision: &peal_audit::Decision| {
+    let of = |decision: &peal_audit::DecisionEntry| {
         let groups: Vec<u32> = decision
             .asked
             .groups
@@ -206,10 +208,10 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
             .collect();
         (groups, decision.ruling, decision.policy.clone())
     };
-    let denied = Ruling::Denied(code::PMIX_ERR_NO_PERMISSIONS);
+    let denied = DecisionKind::Denied(code::PMIX_ERR_NO_PERMISSIONS);
     let granted = (
         vec![NOBODY, OPERATORS, 5002],
-        Ruling::Granted,
+        DecisionKind::Granted,
         Some("admin-group".to_owned()),
     );
     assert_eq!(
@@ -233,12 +235,12 @@ fn members_of_a_group_may_control_them_where_the_site_says_so() {
 #[derive(Default)]
 struct Obedient(Mutex<Vec<(Option<Proc>, JobControl)>>);
 
-impl Host for Obedient {
+impl HostEnvironment for Obedient {
     fn job_control(
         &self,
         requester: Option<Proc>,
         control: JobControl,
-    ) -> Answer<'_, Vec<NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push((requester, control));
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -272,10 +274,10 @@ impl ProcUsage for Same {
 
 fn load(engine: &Engine, name: &str, services: Services) -> Arc<Module> {
     let patience = Duration::from_secs(60);
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: patience,
         host_time: patience,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let bytes = fs::read(guest(name)).unwrap();
     Arc::new(Module::load(engine, name, &bytes, &Grants::all(), limits, services).unwrap())
@@ -332,7 +334,7 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
         modules,
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )
@@ -343,7 +345,12 @@ async fn watched(owner: Owner, policies: HostedPolicies) -> (Node, Arc<Obedient>
     );
     node.server
         .handle()
-        .add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 }))
+        .add_job(JobSpec::new(
+            nspace,
+            1,
+            "node",
+            UserIdentity { uid, gid: 0 },
+        ))
         .await
         .unwrap();
     (node, host, paper)

@@ -1,5 +1,5 @@
 //! Handlers of `peal-client` that complete later, as by the completion function of RFC 0002: the chain waits for them, so long.
-use peal_client::{Client, ClientSettings, Handler, Outcome};
+use peal_client::{Client, ClientSettings, Handler, HandlerOutcome};
 use peal_model::{DataArray, Event, Info, Infos, Key, KeyName, Range, Status, Value, code, key};
 use peal_server::ServerSettings;
 use peal_tests::in_process::{Node, soon};
@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 const NEWS: Status = Status(-3001);
 const NOTE: KeyName = KeyName("test.note");
 
-type Complete = oneshot::Sender<Outcome>;
+type Complete = oneshot::Sender<HandlerOutcome>;
 
 /// A handler whose answers the test gives, and how it learns of events.
 fn completed_by_test() -> (Handler, mpsc::UnboundedReceiver<(Event, Complete)>) {
@@ -20,13 +20,13 @@ fn completed_by_test() -> (Handler, mpsc::UnboundedReceiver<(Event, Complete)>) 
         async {
             completed
                 .await
-                .unwrap_or(Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED))
+                .unwrap_or(HandlerOutcome::status(code::PMIX_EVENT_ACTION_DEFERRED))
         }
     });
     (handler, told)
 }
 
-fn panics() -> Outcome {
+fn panics() -> HandlerOutcome {
     panic!("on purpose")
 }
 
@@ -39,7 +39,7 @@ fn last() -> (Handler, mpsc::UnboundedReceiver<Vec<Info>>) {
     let (tell, told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
         tell.send(call.results()).unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     (handler, told)
 }
@@ -93,7 +93,7 @@ async fn chain_goes_on_when_a_deferred_handler_completes() {
         client.commit().await.unwrap();
         assert!(told.try_recv().is_err() && begun.try_recv().is_err());
         complete
-            .send(Outcome {
+            .send(HandlerOutcome {
                 status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,
                 infos: note.to_vec(),
             })
@@ -117,7 +117,7 @@ async fn action_deferred_is_a_result_like_others() {
     let (_node, client, other) = pair(ClientSettings::default()).await;
     let (deferred, mut begun) = completed_by_test();
     let (last, mut told) = last();
-    let status = Handler::native(|_| Outcome::status(code::PMIX_EVENT_ACTION_DEFERRED));
+    let status = Handler::native(|_| HandlerOutcome::status(code::PMIX_EVENT_ACTION_DEFERRED));
     client
         .register(&[NEWS], &named("queued"), status)
         .await

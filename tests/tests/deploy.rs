@@ -1,8 +1,8 @@
 //! Modules that change while their server runs: what is dropped into its directory decides next, what is wrong is refused as a
 //! whole, and nobody who asks meanwhile is failed, kept waiting, or judged by halves.
 use peal_model::{Event, Infos, KeyName, Range, Status, Value};
-use peal_server::admin::{Call, ModuleCall, ModuleState, Reply, ShadowReport, ask};
-use peal_store::{Scope, Store, StoreSettings};
+use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleState, ShadowReport, ask};
+use peal_store::{StateScope, Store, StoreSettings};
 use peal_tests::{
     daemon::{Daemon, Place, put},
     guest,
@@ -119,9 +119,12 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
         write(version);
         let socket = socket.clone();
         let reply = tokio::task::spawn_blocking(move || {
-            ask(&socket, &Call::Reload).unwrap().reply().unwrap()
+            ask(&socket, &AdminRequest::Reload)
+                .unwrap()
+                .reply()
+                .unwrap()
         });
-        let Reply::Reloaded(reloaded) = soon("the modules are replaced", reply).await.unwrap()
+        let AdminReply::Reloaded(reloaded) = soon("the modules are replaced", reply).await.unwrap()
         else {
             panic!()
         };
@@ -165,7 +168,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
     let store = Arc::new(Store::open(&place.path("store.db"), StoreSettings::default()).unwrap());
     for name in ["one", "two"] {
         let calls = store
-            .state(name, &Scope::Site, 1024)
+            .state(name, &StateScope::Site, 1024)
             .get("calls")
             .unwrap()
             .unwrap();
@@ -420,11 +423,11 @@ async fn a_handler_that_stays_keeps_what_it_is_registered_for() {
         .await
         .unwrap();
     let handlers = || -> Vec<(String, u64)> {
-        let reply = ask(&place.socket(), &Call::Chains)
+        let reply = ask(&place.socket(), &AdminRequest::Chains)
             .unwrap()
             .reply()
             .unwrap();
-        let Reply::Chains { chains } = reply else {
+        let AdminReply::Chains { chains } = reply else {
             panic!("{reply:?}")
         };
         chains
@@ -505,11 +508,11 @@ async fn a_shadow_says_what_it_would_do_and_does_nothing_until_it_is_promoted() 
         "a shadow narrows nothing"
     );
     let diff = |name: &str| -> Vec<ShadowReport> {
-        let call = Call::Module(ModuleCall::Diff {
+        let call = AdminRequest::Module(ModuleCall::Diff {
             name: name.to_owned(),
         });
         let reply = ask(&place.socket(), &call).unwrap().reply().unwrap();
-        let Reply::Differences { shadows } = reply else {
+        let AdminReply::Differences { shadows } = reply else {
             panic!("{reply:?}")
         };
         shadows

@@ -1,6 +1,6 @@
 //! `peal event notify` and `peal event watch` against running servers: what is raised is heard, with what handlers answered where
 //! that can be known, and whoever watches ends as one should.
-use peal_client::{Attach, Tool, ToolSettings};
+use peal_client::{AttachTarget, Tool, ToolSettings};
 use peal_model::{Infos, Range, Status, key};
 use peal_tests::{
     Done,
@@ -430,7 +430,7 @@ async fn a_watcher_who_does_not_read_misses_events_and_holds_nobody_up() {
     assert_eq!(said, "{\"reply\":\"watching\"}\n");
     let mut settings = ToolSettings::from(|_| None).unwrap();
     settings.places.directory = place.path("");
-    settings.attach = Attach::Pid(daemon.pid());
+    settings.attach = AttachTarget::Pid(daemon.pid());
     let tool = soon("a tool connects", Tool::init(settings)).await.unwrap();
     const RAISED: u64 = 12_000;
     for _ in 0..RAISED {

@@ -1,5 +1,5 @@
 //! Which events a handler of `peal-client` hears, by their class and their source (DESIGN 4), and what it is given with them.
-use peal_client::{Handler, Outcome};
+use peal_client::{Handler, HandlerOutcome};
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use peal_server::ServerSettings;
 use peal_tests::in_process::{Node, everything, listener, next, soon};
@@ -34,7 +34,7 @@ async fn every_pair_of_level_words_chooses_its_classes() {
         let handler = Handler::native(move |call| {
             tell.send(Some((call.event().range, (job, environment))))
                 .unwrap();
-            Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+            HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
         client
             .register(&[NEWS], &directives, handler)
@@ -43,7 +43,7 @@ async fn every_pair_of_level_words_chooses_its_classes() {
     }
     let end = Handler::native(move |_| {
         tell.send(None).unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client.register(&[END], &[], end).await.unwrap();
     let custom = vec![Info::new(
@@ -111,7 +111,7 @@ async fn the_range_of_a_registration_is_about_the_source() {
         let tell = tell.clone();
         let handler = Handler::native(move |_| {
             tell.send(name).unwrap();
-            Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+            HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
         directives.extend_from_slice(everything());
         client
@@ -121,7 +121,7 @@ async fn the_range_of_a_registration_is_about_the_source() {
     }
     let last = Handler::native(move |_| {
         tell.send("").unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let at_the_end = [Info::new(key::PMIX_EVENT_HDLR_LAST, Value::Bool(true))];
     client
@@ -242,7 +242,7 @@ async fn a_handler_is_given_its_object_and_may_wait_for_its_server() {
             own.deregister(call.registration()).await.unwrap();
         });
         tell.send(named).unwrap();
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     let object = Value::string("mine");
     let directives = [

@@ -1,6 +1,6 @@
 //! In which order, and whether, the handlers of a `peal-client` program hear an event (RFC 0002, DESIGN 3.2): what the C
 //! library got wrong in some release is here, end to end. All events are about the job, so that every handler asks for them.
-use peal_client::{Client, ClientError, Handler, Outcome};
+use peal_client::{Client, ClientError, Handler, HandlerOutcome};
 use peal_core::registration::{Category, RegistrationError, RegistrationId};
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Range, Rank, Status, Value, code, key};
 use peal_server::ServerSettings;
@@ -44,7 +44,7 @@ impl Pair {
         let tell = pair.tell.clone();
         let end = Handler::native(move |_| {
             tell.send(String::new()).unwrap();
-            Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+            HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
         pair.listener.register(&[END], &[], end).await.unwrap();
         pair
@@ -72,12 +72,12 @@ impl Pair {
         let (tell, own_name) = (self.tell.clone(), name.to_owned());
         let handler = Handler::native(move |call| {
             if call.event().code == END {
-                return Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
+                return HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN);
             }
             let note = call.event().infos.value_of(NOTE).and_then(Value::as_str);
             tell.send(note.map_or(own_name.clone(), |note| format!("{own_name} {note}")))
                 .unwrap();
-            Outcome::status(answer)
+            HandlerOutcome::status(answer)
         });
         let mut directives = vec![Info::new(key::PMIX_EVENT_HDLR_NAME, Value::string(name))];
         directives.extend_from_slice(more);
@@ -400,7 +400,7 @@ async fn a_handler_that_takes_itself_out_hears_no_more_and_its_number_is_not_use
     let leaves = Handler::native(move |call| {
         call.deregister(call.registration());
         tell.send("leaves".to_owned()).unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let mut ids = vec![pair.listener.register(&[A], &[], leaves).await.unwrap()];
     ids.push(

@@ -1,6 +1,6 @@
 //! A server of which a part panics answers nobody any more, and tells whoever runs it; one that answers tells the service manager.
 use peal_model::Proc;
-use peal_server::{EmbeddedFabric, Host, ServerSettings};
+use peal_server::{HostEnvironment, InProcessTransport, ServerSettings};
 use peal_tests::{
     daemon::Place,
     in_process::{Node, soon},
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A host environment with a mistake.
 struct PanickingHost;
 
-impl Host for PanickingHost {
+impl HostEnvironment for PanickingHost {
     fn client_connected(&self, _proc: &Proc) {
         panic!("a mistake of the host environment");
     }
@@ -22,7 +22,7 @@ async fn panic_in_the_state_fails_the_server() {
     let node = Node::under(
         Arc::new(PanickingHost),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )

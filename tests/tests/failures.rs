@@ -1,16 +1,18 @@
 //! Handlers that fail, in each way there is: a result with a status of Peal's own in its chain, hosted or a client's. Those
 //! after it run and see it, and the module that failed handles the next event.
-use peal_client::{Client, Handler, Outcome};
+use peal_client::{Client, Handler, HandlerOutcome};
 use peal_core::{
-    class::Levels,
+    class::ClassFilter,
     owner::Owner,
-    registration::{Codes, Registration},
+    registration::{EventCodes, Registration},
 };
-use peal_model::{DataArray, Event, Info, Key, KeyName, Range, Status, Step, Value, code, key};
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
+use peal_model::{
+    ChainResult, DataArray, Event, Info, Key, KeyName, Range, Status, Value, code, key,
+};
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices,
-    ServerSettings, embedded::EmbeddedHost,
+    Hosted, HostedChains, HostedHandler, InProcessTransport, Listener, ListenerItem, Notice,
+    Notices, ServerSettings, embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     guest,
@@ -32,18 +34,18 @@ const HOST_CALLS: Status = Status::PEAL_ERR_HANDLER_HOST_CALLS;
 /// A module, and in which ways it fails.
 struct Failing {
     name: &'static str,
-    limits: Limits,
+    limits: ModuleLimits,
     /// What each is, the code of the event that leads to it, and the status that it has.
     ways: &'static [(&'static str, i32, Status)],
 }
 
 /// Limits of which the test does not wish to know how fast the machine is.
-fn patient() -> Limits {
+fn patient() -> ModuleLimits {
     let minute = Duration::from_secs(60);
-    Limits {
+    ModuleLimits {
         call_time: minute,
         host_time: minute,
-        ..Limits::default()
+        ..ModuleLimits::default()
     }
 }
 
@@ -51,7 +53,7 @@ fn all() -> Vec<Failing> {
     vec![
         Failing {
             name: "moody",
-            limits: Limits {
+            limits: ModuleLimits {
                 host_calls: 500,
                 memory: 2 << 20,
                 output: 100_000,
@@ -68,7 +70,7 @@ fn all() -> Vec<Failing> {
         },
         Failing {
             name: "moody",
-            limits: Limits {
+            limits: ModuleLimits {
                 call_time: Duration::from_millis(300),
                 ..patient()
             },
@@ -76,7 +78,7 @@ fn all() -> Vec<Failing> {
         },
         Failing {
             name: "moody",
-            limits: Limits {
+            limits: ModuleLimits {
                 host_calls: u32::MAX,
                 host_time: Duration::from_millis(5),
                 ..patient()
@@ -85,7 +87,7 @@ fn all() -> Vec<Failing> {
         },
         Failing {
             name: "generous",
-            limits: Limits {
+            limits: ModuleLimits {
                 memory: 256 << 20,
                 ..patient()
             },
@@ -97,7 +99,7 @@ fn all() -> Vec<Failing> {
         },
         Failing {
             name: "echo",
-            limits: Limits {
+            limits: ModuleLimits {
                 output: 20_000,
                 ..patient()
             },
@@ -113,7 +115,7 @@ fn all() -> Vec<Failing> {
     ]
 }
 
-fn module(name: &str, bytes: &[u8], limits: Limits) -> Arc<Module> {
+fn module(name: &str, bytes: &[u8], limits: ModuleLimits) -> Arc<Module> {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
     Arc::new(
         Module::load(
@@ -129,7 +131,7 @@ fn module(name: &str, bytes: &[u8], limits: Limits) -> Arc<Module> {
 }
 
 /// A component in text form.
-fn in_text(name: &str, limits: Limits) -> Arc<Module> {
+fn in_text(name: &str, limits: ModuleLimits) -> Arc<Module> {
     let bytes = match name {
         "generous" => assemble(include_str!("../wat/generous.wat")),
         of_the_sandbox => of_sandbox(&format!("{of_the_sandbox}.wat")),
@@ -156,8 +158,8 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
     let mut chains = HostedChains::default();
     for module in handlers {
         let registration = Registration {
-            levels: Levels::Both,
-            ..Registration::new(module.name(), Codes::Default)
+            levels: ClassFilter::Both,
+            ..Registration::new(module.name(), EventCodes::Default)
         };
         chains
             .register(Owner::Site, registration, HostedHandler::new(module))
@@ -172,12 +174,12 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
         },
         notices,
     };
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     let node = Node::with(
         modules,
         host,
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         1,
     )
@@ -186,7 +188,7 @@ async fn site(handlers: [Arc<Module>; 2]) -> (Node, Listener) {
 }
 
 /// Raises an event and returns what the handlers of the site answered.
-async fn steps(node: &Node, passed: &mut Listener, code: Status) -> Vec<Step> {
+async fn steps(node: &Node, passed: &mut Listener, code: Status) -> Vec<ChainResult> {
     node.server.handle().notify(Event {
         code,
         source: None,
@@ -194,7 +196,7 @@ async fn steps(node: &Node, passed: &mut Listener, code: Status) -> Vec<Step> {
         infos: Vec::new(),
     });
     match soon("the chain is behind the event", passed.recv()).await {
-        Some(Heard::Notice(Notice::Passed { results, .. })) => results[0].steps.clone(),
+        Some(ListenerItem::Notice(Notice::Passed { results, .. })) => results[0].steps.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -289,14 +291,14 @@ async fn chain(
 ) -> (Client, Client, mpsc::UnboundedReceiver<Vec<Info>>) {
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (tell, told) = mpsc::unbounded_channel();
-    let first = Handler::native(|_| Outcome {
+    let first = Handler::native(|_| HandlerOutcome {
         status: code::PMIX_EVENT_PARTIAL_ACTION_TAKEN,
         infos: noted(),
     });
     let last = Handler::native(move |call| {
         // The test may have seen enough.
         let _ = tell.send(call.results());
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client.register(&[], &called("first"), first).await.unwrap();
     for module in components {

@@ -1,6 +1,6 @@
 //! Bad input to Peal's client: a server that refuses, answers nonsense, late or never, floods or breaks off costs the client no
 //! more than the request or the connection, and becomes an internal event where nobody asked (design, section 4).
-use peal_client::{Call, Client, ClientError, ClientSettings, Handler, Outcome};
+use peal_client::{Call, Client, ClientError, ClientSettings, Handler, HandlerOutcome};
 use peal_model::{
     CommandCode, Event, Info, KeyName, Proc, Query, Range, RankData, Reply, Request, Scope, Status,
     Value, code, key,
@@ -405,7 +405,7 @@ async fn what_a_handler_raises_and_nobody_can_pack_is_an_internal_event() {
                 vec![Info::new(KeyName("test.deep"), deep)],
             );
         }
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     register(&client, &mut server, handler).await;
     server.send(&news()).await;
@@ -590,7 +590,7 @@ async fn the_server_forgets_a_code_when_the_last_handler_for_it_has_gone_also_fr
         tell.send(()).unwrap();
         call.deregister(call.registration());
         call.deregister(*first_id.get().unwrap());
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let registering = async {
         let first = client
@@ -697,7 +697,7 @@ async fn nothing_of_range_proc_local_is_sent_whoever_raises_it() {
             call.notify(private, Range::ProcLocal, Vec::new());
             call.notify(public, Range::Rm, Vec::new());
         }
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     register(&client, &mut server, handler).await;
     server.send(&news()).await;

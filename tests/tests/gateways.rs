@@ -2,10 +2,15 @@
 //! module for: a gateway writes it, the host environment does, or the requester is told that nobody can (RFC "Logging extension").
 //! None goes round in circles.
 use peal_client::Client;
-use peal_core::registration::Place;
+use peal_core::registration::ChainPlacement;
 use peal_model::{Info, Infos, Key, KeyName, LogRequest, Proc, Query, Status, Value, code, key};
-use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
-use peal_server::{Answer, Duty, EmbeddedFabric, Host, Hosted, HostedChannels, ServerSettings};
+use peal_sandbox::{
+    Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
+};
+use peal_server::{
+    HostEnvironment, Hosted, HostedChannels, InProcessTransport, ServerKind, ServerSettings,
+    UpcallFuture,
+};
 use peal_tests::{
     guest,
     in_process::{Modules, Node, soon},
@@ -45,7 +50,7 @@ struct Above {
     asked: Mutex<Vec<String>>,
 }
 
-impl Host for Above {
+impl HostEnvironment for Above {
     fn log(
         &self,
         source: Proc,
@@ -53,7 +58,7 @@ impl Host for Above {
         _timestamp: u64,
         data: Vec<Info>,
         _: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         let keys: Vec<&str> = data.iter().map(|info| info.key.as_str()).collect();
         self.asked
             .lock()
@@ -97,14 +102,22 @@ fn channel(
         ..Services::default()
     };
     let module = Arc::new(
-        Module::load(&engine, name, &bytes, &grants, Limits::default(), services).unwrap(),
+        Module::load(
+            &engine,
+            name,
+            &bytes,
+            &grants,
+            ModuleLimits::default(),
+            services,
+        )
+        .unwrap(),
     );
     module.init(&[]).unwrap();
     channels
         .register(
             name,
             keys.iter().map(|key| Key::from(*key)).collect(),
-            Place::Append,
+            ChainPlacement::Append,
             module,
         )
         .unwrap();
@@ -135,8 +148,8 @@ struct Site {
 async fn server(
     channels: HostedChannels,
     host: &Arc<Above>,
-    duty: Duty,
-    fabric: &Arc<EmbeddedFabric>,
+    duty: ServerKind,
+    fabric: &Arc<InProcessTransport>,
     job: &str,
 ) -> Site {
     let modules = Modules {
@@ -179,10 +192,10 @@ const NOBODY: Status = code::PMIX_ERR_NOT_AVAILABLE;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_writes_what_others_have_no_channel_for_and_what_is_for_standard_output() {
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
     let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
-    let node = server(channels(&near, &[]), &own, Duty::Node, &fabric, "one").await;
+    let node = server(channels(&near, &[]), &own, ServerKind::Node, &fabric, "one").await;
 
     // Without a gateway: what is there is written here, and the host is asked about the rest, but not about what is its own.
     assert_eq!(log(&node, key::PMIX_LOG_STDOUT).await, (FINE, FINE));
@@ -193,7 +206,7 @@ async fn a_gateway_writes_what_others_have_no_channel_for_and_what_is_for_standa
     let gateway = server(
         channels(&far, &[BOARD, FUTURE]),
         &other,
-        Duty::Gateway,
+        ServerKind::Gateway,
         &fabric,
         "two",
     )
@@ -247,13 +260,13 @@ async fn listed(Site { client, .. }: &Site) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn global_syslog_without_sink_is_looked_for_elsewhere() {
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let (near, far) = (Arc::new(Paper::default()), Arc::new(Paper::default()));
     let (own, other) = (Arc::new(Above::default()), Arc::new(Above::default()));
     let node = server(
         syslog("local-syslog", &near),
         &own,
-        Duty::Node,
+        ServerKind::Node,
         &fabric,
         "one",
     )
@@ -289,7 +302,7 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
     let _gateway = server(
         syslog("global-syslog", &far),
         &other,
-        Duty::Gateway,
+        ServerKind::Gateway,
         &fabric,
         "two",
     )
@@ -310,17 +323,24 @@ async fn global_syslog_without_sink_is_looked_for_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_gateway_knows_goes_up_once_on_each_side_and_what_came_down_never() {
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let (own, other, third) = (
         Arc::new(Above::default()),
         Arc::new(Above::default()),
         Arc::new(Above::default()),
     );
-    let node = server(HostedChannels::default(), &own, Duty::Node, &fabric, "one").await;
+    let node = server(
+        HostedChannels::default(),
+        &own,
+        ServerKind::Node,
+        &fabric,
+        "one",
+    )
+    .await;
     let gateway = server(
         HostedChannels::default(),
         &other,
-        Duty::Gateway,
+        ServerKind::Gateway,
         &fabric,
         "two",
     )
@@ -329,7 +349,7 @@ async fn what_no_gateway_knows_goes_up_once_on_each_side_and_what_came_down_neve
     let second = server(
         HostedChannels::default(),
         &third,
-        Duty::Gateway,
+        ServerKind::Gateway,
         &fabric,
         "three",
     )
@@ -350,7 +370,7 @@ async fn what_no_gateway_knows_goes_up_once_on_each_side_and_what_came_down_neve
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_environment_writes_what_it_knows_here_or_at_the_gateway() {
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let knowing = Arc::new(Above {
         knows: Some(FUTURE),
         ..Above::default()
@@ -359,7 +379,7 @@ async fn a_host_environment_writes_what_it_knows_here_or_at_the_gateway() {
     let node = server(
         HostedChannels::default(),
         &ignorant,
-        Duty::Node,
+        ServerKind::Node,
         &fabric,
         "one",
     )
@@ -367,7 +387,7 @@ async fn a_host_environment_writes_what_it_knows_here_or_at_the_gateway() {
     let _gateway = server(
         HostedChannels::default(),
         &knowing,
-        Duty::Gateway,
+        ServerKind::Gateway,
         &fabric,
         "two",
     )
@@ -378,8 +398,8 @@ async fn a_host_environment_writes_what_it_knows_here_or_at_the_gateway() {
     let alone = server(
         HostedChannels::default(),
         &knowing,
-        Duty::Node,
-        &EmbeddedFabric::new(),
+        ServerKind::Node,
+        &InProcessTransport::new(),
         "alone",
     )
     .await;

@@ -1,6 +1,6 @@
 //! Groups of Peal's own clients, of several jobs of one server: collective, by bootstrap, with members that are added, and what becomes
 //! of them when somebody is late, dies or leaves.
-use peal_client::{ClientError, Construct};
+use peal_client::{ClientError, ConstructOptions};
 use peal_model::{Info, Infos, Scope, Value, code, key};
 use peal_tests::{
     grouped::{NOTE, alike, construct, destruct, note, proc, procs_of, refused, two_jobs},
@@ -23,7 +23,7 @@ async fn procs_of_two_jobs_form_a_group_and_know_of_each_other_what_they_say_and
         named.rotate_left(at);
         (
             client,
-            Construct::of(&named)
+            ConstructOptions::of(&named)
                 .context_id()
                 .saying([note(&format!("said by {at}"))]),
         )
@@ -88,7 +88,7 @@ async fn members_of_one_server_see_what_the_others_have_put_for_other_nodes() {
     );
     let calls = clients[..3]
         .iter()
-        .map(|client| (client, Construct::of(&everybody[..3])));
+        .map(|client| (client, ConstructOptions::of(&everybody[..3])));
     alike(construct("crew", calls.collect()).await);
     for (of, value) in [(1, "committed"), (2, "only put")] {
         let found = soon(
@@ -119,17 +119,20 @@ async fn those_who_lead_need_not_know_each_other_and_those_who_are_added_nobody(
     let calls = vec![
         (
             &clients[0],
-            Construct::bootstrap(2)
+            ConstructOptions::bootstrap(2)
                 .adding(&everybody[1..2])
                 .context_id()
                 .saying([note("said by left:0")]),
         ),
         (
             &clients[1],
-            Construct::added().saying([note("said by left:1")]),
+            ConstructOptions::added().saying([note("said by left:1")]),
         ),
-        (&clients[2], Construct::bootstrap(2).adding(&everybody[3..])),
-        (&clients[3], Construct::added()),
+        (
+            &clients[2],
+            ConstructOptions::bootstrap(2).adding(&everybody[3..]),
+        ),
+        (&clients[3], ConstructOptions::added()),
     ];
     let group = alike(construct("crew", calls).await);
     assert_eq!(group.members, everybody);
@@ -145,9 +148,9 @@ async fn those_who_lead_need_not_know_each_other_and_those_who_are_added_nobody(
     // Three lead; the order is what one of them wants.
     let order: Vec<_> = everybody[..3].iter().rev().cloned().collect();
     let calls = vec![
-        (&clients[0], Construct::bootstrap(3)),
-        (&clients[1], Construct::bootstrap(3).ordered(&order)),
-        (&clients[2], Construct::bootstrap(3)),
+        (&clients[0], ConstructOptions::bootstrap(3)),
+        (&clients[1], ConstructOptions::bootstrap(3).ordered(&order)),
+        (&clients[2], ConstructOptions::bootstrap(3)),
     ];
     let group = alike(construct("crew", calls).await);
     assert_eq!((group.members, group.context_id), (order, None));
@@ -158,8 +161,8 @@ async fn those_who_disagree_about_a_group_are_all_told_the_same() {
     let (_node, clients) = two_jobs().await;
     let everybody = procs_of(&clients);
     let counts = vec![
-        (&clients[0], Construct::bootstrap(2)),
-        (&clients[2], Construct::bootstrap(3)),
+        (&clients[0], ConstructOptions::bootstrap(2)),
+        (&clients[2], ConstructOptions::bootstrap(3)),
     ];
     let (status, why) = refused(construct("counts", counts).await);
     assert_eq!(status, code::PMIX_ERR_BAD_PARAM);
@@ -168,11 +171,12 @@ async fn those_who_disagree_about_a_group_are_all_told_the_same() {
     let orders = vec![
         (
             &clients[0],
-            Construct::of(&everybody[..2]).ordered(&everybody[..2]),
+            ConstructOptions::of(&everybody[..2]).ordered(&everybody[..2]),
         ),
         (
             &clients[1],
-            Construct::of(&everybody[..2]).ordered(&[everybody[1].clone(), everybody[0].clone()]),
+            ConstructOptions::of(&everybody[..2])
+                .ordered(&[everybody[1].clone(), everybody[0].clone()]),
         ),
     ];
     let (status, why) = refused(construct("orders", orders).await);
@@ -180,7 +184,7 @@ async fn those_who_disagree_about_a_group_are_all_told_the_same() {
     assert!(why.contains("another order"), "{why}");
 
     let error = clients[3]
-        .group_construct("others", Construct::of(&everybody[..2]))
+        .group_construct("others", ConstructOptions::of(&everybody[..2]))
         .await
         .unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_NOT_A_MEMBER, "{error}");
@@ -191,26 +195,34 @@ async fn who_is_added_and_never_calls_is_named_when_time_is_over() {
     let (_node, clients) = two_jobs().await;
     let everybody = procs_of(&clients);
     let leads = |client: usize| {
-        let construct = Construct::of(&everybody[..2])
+        let construct = ConstructOptions::of(&everybody[..2])
             .adding(&everybody[2..])
             .timeout(Duration::from_secs(3));
         (&clients[client], construct)
     };
-    let calls = vec![leads(0), leads(1), (&clients[2], Construct::added())];
+    let calls = vec![leads(0), leads(1), (&clients[2], ConstructOptions::added())];
     let (status, why) = refused(construct("crew", calls).await);
     assert_eq!(
         (status, why.as_str()),
         (code::PMIX_ERR_TIMEOUT, "these have not called: right:1")
     );
     // The name is free.
-    alike(construct("crew", vec![(&clients[0], Construct::of(&everybody[..1]))]).await);
+    alike(
+        construct(
+            "crew",
+            vec![(&clients[0], ConstructOptions::of(&everybody[..1]))],
+        )
+        .await,
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_death_of_one_who_has_not_called_ends_it_alike_for_all_or_makes_the_group_smaller() {
     let (_node, mut clients) = two_jobs().await;
     let everybody = procs_of(&clients);
-    let of_all = |construct: fn(Construct) -> Construct| construct(Construct::of(&everybody));
+    let of_all = |construct: fn(ConstructOptions) -> ConstructOptions| {
+        construct(ConstructOptions::of(&everybody))
+    };
     let dead = clients.pop().unwrap();
     let calls = clients
         .iter()
@@ -227,7 +239,7 @@ async fn the_death_of_one_who_has_not_called_ends_it_alike_for_all_or_makes_the_
     assert!(why.contains("right:1"), "{why}");
     let calls = clients
         .iter()
-        .map(|client| (client, of_all(Construct::fault_tolerant)))
+        .map(|client| (client, of_all(ConstructOptions::fault_tolerant)))
         .collect();
     assert_eq!(
         alike(construct("crew", calls).await).members,
@@ -245,7 +257,7 @@ async fn members_hear_of_those_who_leave_and_die_and_end_the_group_without_them(
         .register(&codes, everything(), handler)
         .await
         .unwrap();
-    let all = Construct::of(&everybody).notify_termination();
+    let all = ConstructOptions::of(&everybody).notify_termination();
     let calls = clients.iter().map(|client| (client, all.clone())).collect();
     alike(construct("crew", calls).await);
 
@@ -282,7 +294,7 @@ async fn a_call_has_as_long_as_it_says_and_what_it_cannot_be_is_said() {
     let everybody = procs_of(&clients);
     let second = Duration::from_secs(1);
     let hasty = clients[0].within(second);
-    let late = hasty.group_construct("crew", Construct::of(&everybody));
+    let late = hasty.group_construct("crew", ConstructOptions::of(&everybody));
     let error = soon("its time is over", late).await.unwrap_err();
     assert!(
         matches!(&error, ClientError::TimedOut { limit, .. } if *limit == second),
@@ -296,13 +308,13 @@ async fn a_call_has_as_long_as_it_says_and_what_it_cannot_be_is_said() {
     );
 
     let error = clients[1]
-        .group_construct("", Construct::of(&everybody))
+        .group_construct("", ConstructOptions::of(&everybody))
         .await
         .unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_BAD_PARAM, "{error}");
     let error = clients[1].group_leave("none", &[]).await.unwrap_err();
     assert_eq!(error.status(), code::PMIX_ERR_NOT_FOUND, "{error}");
-    let nobody = Construct::of(&everybody).adding(&[proc("right", 7)]);
+    let nobody = ConstructOptions::of(&everybody).adding(&[proc("right", 7)]);
     let error = clients[1]
         .group_construct("wrong", nobody)
         .await

@@ -1,11 +1,11 @@
 //! Invitations to groups among Peal's own clients, of several jobs of one server: who comes, who does not, and what is decided about
 //! those.
 use peal_client::{
-    Absence, Client, ClientError, Decision, Group, Handler, Invite, Invited, Join, NotFormed,
-    Outcome,
+    Absence, AbsenceDecision, Client, ClientError, Group, Handler, HandlerOutcome, Invite, Invited,
+    Join, NotFormed,
 };
 use peal_model::{Info, Infos, KeyName, Proc, Scope, Status, Value, code, key};
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_tests::{
     grouped::{EXTRA, NOTE, destruct, joins, note, proc, procs_of, two_jobs},
     guest,
@@ -74,9 +74,9 @@ async fn who_is_invited_may_wait_inside_the_handler_that_hears_of_it() {
 
 /// Somebody who answers every invitation by declining.
 async fn declines(client: &Client) {
-    let handler = Handler::quick(|call| {
+    let handler = Handler::non_blocking(|call| {
         call.decline(&Invited::of(call.event()).unwrap());
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client
         .register(&[code::PMIX_GROUP_INVITED], &[], handler)
@@ -95,12 +95,12 @@ async fn hesitates(client: &Client) -> UnboundedReceiver<peal_model::Event> {
 }
 
 /// Whoever leads decides so about everybody who does not come. Tells about whom it was asked.
-async fn decides(leader: &Client, decision: Decision) -> UnboundedReceiver<Proc> {
+async fn decides(leader: &Client, decision: AbsenceDecision) -> UnboundedReceiver<Proc> {
     let (tell, told) = mpsc::unbounded_channel();
     let handler = Handler::native(move |call| {
         tell.send(call.event().affected()[0].clone()).unwrap();
         call.decide("crew", &decision);
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     leader
         .register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler)
@@ -177,7 +177,7 @@ async fn a_group_is_formed_without_those_who_decline_where_they_are_optional_or_
     soon("the join ends", joined.recv()).await.unwrap().unwrap();
     destruct("crew", &clients[..2]).await;
 
-    let mut asked = decides(&clients[0], Decision::GoOn).await;
+    let mut asked = decides(&clients[0], AbsenceDecision::GoOn).await;
     let group = soon(
         "it ends",
         clients[0].group_invite("crew", &invited, Invite::new()),
@@ -202,7 +202,11 @@ async fn whoever_declines_is_replaced_by_another() {
     let (_node, clients) = two_jobs().await;
     let (mut first, mut second) = (joins(&clients[1]).await, joins(&clients[3]).await);
     declines(&clients[2]).await;
-    let mut asked = decides(&clients[0], Decision::Replace(vec![proc("right", 1)])).await;
+    let mut asked = decides(
+        &clients[0],
+        AbsenceDecision::Replace(vec![proc("right", 1)]),
+    )
+    .await;
     let invited = procs_of(&clients[1..3]);
     let group = soon(
         "it ends",
@@ -235,7 +239,7 @@ async fn whoever_leads_calls_it_off_when_asked_or_by_going_on_without_it() {
     let mut joined = joins(&clients[1]).await;
     declines(&clients[2]).await;
     let mut silent = hesitates(&clients[3]).await;
-    let mut asked = decides(&clients[0], Decision::CallOff).await;
+    let mut asked = decides(&clients[0], AbsenceDecision::CallOff).await;
     let invited = procs_of(&clients[1..3]);
     let error = soon(
         "it ends",
@@ -493,9 +497,9 @@ async fn invitation_and_answers_carry_what_their_procs_provide() {
 async fn goes_by(client: &Client, rules: &str) {
     let bytes = std::fs::read(guest("join-by-rule")).unwrap();
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let module = Module::load(
         &engine,

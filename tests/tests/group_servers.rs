@@ -1,10 +1,10 @@
 //! Groups over several servers that the embedded fabric joins: unmodified `libpmix` programs of one job at each, and what becomes of
 //! a group when a server goes.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_client::{Absence, Client, ClientError, Construct, Invite, NotFormed};
+use peal_client::{Absence, Client, ClientError, ConstructOptions, Invite, NotFormed};
 use peal_model::{Infos, KeyName, Scope, Value, code, key};
 use peal_needs::needs;
-use peal_server::{EmbeddedFabric, ServerSettings};
+use peal_server::{InProcessTransport, ServerSettings};
 use peal_tests::{
     Done, c_program, finish,
     grouped::{NOTE, alike, construct, destruct, joins, note, procs_of, refused},
@@ -28,7 +28,7 @@ fence across: SUCCESS (0)
 /// A job of two procs at each of two servers.
 async fn across(args: &[&str]) -> Vec<(String, Done)> {
     let program = c_program("across");
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let jobs = ["one", "two"];
     let mut nodes = Vec::new();
     for job in jobs {
@@ -116,7 +116,7 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
  {
     // The first server coordinates; when that goes, the next one takes over.
     for goes in [2, 0] {
-        let fabric = EmbeddedFabric::new();
+        let fabric = InProcessTransport::new();
         let mut nodes = Vec::new();
         for job in ["first", "second", "third"] {
             nodes.push(Node::start(ServerSettings::default(), &fabric, job, 1).await);
@@ -130,7 +130,9 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
         let calls = clients.iter().map(|client| {
             (
                 client,
-                Construct::of(&everybody).notify_termination().context_id(),
+                ConstructOptions::of(&everybody)
+                    .notify_termination()
+                    .context_id(),
             )
         });
         let before = alike(construct("before", calls.collect()).await);
@@ -151,7 +153,7 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
             let named = everybody.clone();
             let call = async move {
                 client
-                    .group_construct("during", Construct::of(&named))
+                    .group_construct("during", ConstructOptions::of(&named))
                     .await
             };
             waits.push(begin(call).await);
@@ -184,13 +186,13 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
 
         let calls = left
             .iter()
-            .map(|client| (client, Construct::of(&survivors).context_id()));
+            .map(|client| (client, ConstructOptions::of(&survivors).context_id()));
         let after = alike(construct("after", calls.collect()).await);
         assert_eq!(after.members, survivors);
         assert_ne!(after.context_id, before.context_id);
         let all = left
             .iter()
-            .map(|client| (client, Construct::of(&everybody)))
+            .map(|client| (client, ConstructOptions::of(&everybody)))
             .collect();
         refused(construct("again", all).await);
         drop(clients);
@@ -201,7 +203,7 @@ async fn a_server_that_goes_takes_its_procs_out_of_groups_and_ends_those_that_wa
 #[tokio::test(flavor = "multi_thread")]
 async fn invitation_across_servers_brings_committed_values() {
     const GLOBAL: KeyName = KeyName("test.global");
-    let fabric = EmbeddedFabric::new();
+    let fabric = InProcessTransport::new();
     let near = Node::start(ServerSettings::default(), &fabric, "near", 2).await;
     let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
     let clients = [
@@ -267,7 +269,7 @@ async fn invitation_across_servers_brings_committed_values() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_invites_procs_of_other_servers_hears_when_they_or_their_server_go() {
     for server_goes in [false, true] {
-        let fabric = EmbeddedFabric::new();
+        let fabric = InProcessTransport::new();
         let near = Node::start(ServerSettings::default(), &fabric, "near", 1).await;
         let far = Node::start(ServerSettings::default(), &fabric, "far", 1).await;
         let (leader, invited) = (near.client(0).await, far.client(0).await);

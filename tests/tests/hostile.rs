@@ -14,7 +14,7 @@ use peal_tests::{
     siege::{ATTACKER, FLOOD, NEWS, ROUND, SIZE, Siege},
     until,
 };
-use peal_wire::{Codec, Credential, Hello, Identity, Limits, PeerKind, User};
+use peal_wire::{ClaimedUser, Codec, Credential, DecodeLimits, Hello, PeerKind, ToolIdentifier};
 use std::{
     io::Write,
     os::unix::process::CommandExt,
@@ -79,7 +79,7 @@ async fn half_a_handshake_and_then_silence_is_refused_when_its_time_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absurd_handshake_is_refused_by_its_header_and_the_longest_one_is_served() {
     let mut siege = Siege::begin(Siege::settings()).await;
-    let limit = Limits::default().max_handshake;
+    let limit = DecodeLimits::default().max_handshake;
     let over = u32::try_from(limit + 1).unwrap();
     let wrong_tag = [&[0xff; 4][..], &[0; 4], &[1, 0, 0, 0], &[0; 4]].concat();
     for (at, header) in (1..).zip([
@@ -126,11 +126,11 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
         panic!("the good hello is native")
     };
     let (next_uid, next_gid) = (
-        User {
+        ClaimedUser {
             uid: user.uid + 1,
             ..user
         },
-        User {
+        ClaimedUser {
             gid: user.gid + 1,
             ..user
         },
@@ -166,24 +166,24 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
         ("no data store", gds("")),
         (
             "a tool of two users",
-            peer(PeerKind::Tool(next_uid, Identity::Wanted)),
+            peer(PeerKind::Tool(next_uid, ToolIdentifier::Wanted)),
         ),
         (
             "a tool by another's name",
-            peer(PeerKind::Tool(user, Identity::Own(me.clone()))),
+            peer(PeerKind::Tool(user, ToolIdentifier::Own(me.clone()))),
         ),
         (
             "a tool by the server's name",
             peer(PeerKind::Tool(
                 user,
-                Identity::Own(siege.node.server.uri().proc.clone()),
+                ToolIdentifier::Own(siege.node.server.uri().proc.clone()),
             )),
         ),
         (
             "a launcher of another user that nobody started",
             peer(PeerKind::Launcher(
                 next_uid,
-                Identity::Started(stranger.clone()),
+                ToolIdentifier::Started(stranger.clone()),
             )),
         ),
         ("a singleton", peer(PeerKind::Singleton(user, me.clone()))),
@@ -202,7 +202,8 @@ async fn who_is_nobody_known_is_refused_without_a_byte() {
     // A proc that was lost is not one that may come back.
     drop(Peer::connect(&siege.node, ATTACKER).await);
     let lost = async {
-        while siege.node.server.handle().life(me.clone()).await != Some(peal_core::job::Life::Lost)
+        while siege.node.server.handle().life(me.clone()).await
+            != Some(peal_core::job::ProcPhase::Lost)
         {
             tokio::task::yield_now().await;
         }
@@ -237,9 +238,9 @@ async fn what_comes_byte_by_byte_is_understood() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absurd_frame_closes_its_connection() {
     let max_message = 1024 * 1024;
-    let wire = Limits {
+    let wire = DecodeLimits {
         max_message,
-        ..Limits::default()
+        ..DecodeLimits::default()
     };
     let mut siege = Siege::begin(ServerSettings {
         wire,
@@ -309,9 +310,9 @@ async fn what_is_no_request_is_answered_with_a_status_and_the_connection_goes_on
         infos: vec![Info::new(ROUND, nested)],
     };
     let deep = Codec {
-        limits: Limits {
+        limits: DecodeLimits {
             max_depth: 1000,
-            ..Limits::default()
+            ..DecodeLimits::default()
         },
         ..peer.codec
     };
@@ -342,12 +343,12 @@ async fn where_the_protocol_has_no_status_none_is_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_beyond_all_measure_are_answered_with_a_status() {
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         max_put_bytes: 1000,
         max_event_bytes: 1000,
         max_registrations: 10,
         max_held_gets: 10,
-        ..peal_core::server::Settings::default()
+        ..peal_core::server::StateSettings::default()
     };
     let mut siege = Siege::begin(ServerSettings {
         core,

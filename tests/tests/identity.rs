@@ -1,9 +1,11 @@
 //! A peer is who the kernel says (design, section 8): claims of other users, of other ranks and of strangers are refused.
 use peal_client::{Client, Environment};
-use peal_core::job::Life;
+use peal_core::job::ProcPhase;
 use peal_model::{Proc, Range, Status, code};
 use peal_needs::needs;
-use peal_server::{Counters, EmbeddedFabric, Host, IdentityCheck, ProcessOf, ServerSettings};
+use peal_server::{
+    Counters, HostEnvironment, IdentityCheck, InProcessTransport, ProcessLookup, ServerSettings,
+};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, listener, next, soon},
@@ -89,28 +91,35 @@ fn a_descendant_of_a_rank_may_connect_as_its_clone() {
 
 /// A host environment that knows what the test tells it of processes.
 #[derive(Default)]
-struct Launcher(Mutex<BTreeMap<Proc, ProcessOf>>);
+struct Launcher(Mutex<BTreeMap<Proc, ProcessLookup>>);
 
 impl Launcher {
-    fn says(&self, proc: Proc, process: ProcessOf) {
+    fn says(&self, proc: Proc, process: ProcessLookup) {
         self.0.lock().unwrap().insert(proc, process);
     }
 }
 
-impl Host for Launcher {
-    fn process_of(&self, proc: &Proc) -> ProcessOf {
+impl HostEnvironment for Launcher {
+    fn process_of(&self, proc: &Proc) -> ProcessLookup {
         self.0
             .lock()
             .unwrap()
             .get(proc)
             .copied()
-            .unwrap_or(ProcessOf::Unknown)
+            .unwrap_or(ProcessLookup::Unknown)
     }
 }
 
 async fn start(settings: ServerSettings) -> (Node, Arc<Launcher>) {
     let launcher = Arc::new(Launcher::default());
-    let node = Node::under(launcher.clone(), settings, &EmbeddedFabric::new(), "job", 4).await;
+    let node = Node::under(
+        launcher.clone(),
+        settings,
+        &InProcessTransport::new(),
+        "job",
+        4,
+    )
+    .await;
     (node, launcher)
 }
 
@@ -179,7 +188,7 @@ async fn where_the_host_knows_the_process_only_that_and_its_descendants_are_the_
     // It connects when it is told that the host knows it.
     let script = "read go; $PEAL_CLAIM </dev/null; exec $PEAL_CLAIM";
     let mut shell = Claimant::start(&node, 0, Command::new("sh").args(["-c", script]));
-    launcher.says(rank_0.clone(), ProcessOf::Running(shell.process.id()));
+    launcher.says(rank_0.clone(), ProcessLookup::Running(shell.process.id()));
     Claimant::itself(&node, 0).ends_refused();
     assert_eq!(counts(&node), (1, 1));
     shell
@@ -201,10 +210,10 @@ async fn where_the_host_knows_the_process_only_that_and_its_descendants_are_the_
     assert_eq!(counts(&node), (3, 3));
     assert!(matches!(
         node.server.handle().life(rank_0.clone()).await,
-        Some(Life::Connected(1))
+        Some(ProcPhase::Connected(1))
     ));
     shell.leaves();
-    launcher.says(rank_0, ProcessOf::Ended);
+    launcher.says(rank_0, ProcessLookup::Ended);
     Claimant::itself(&node, 0).ends_refused();
     assert_eq!(counts(&node), (4, 4));
 }
@@ -262,7 +271,7 @@ async fn where_only_users_are_checked_any_process_of_the_user_may_be_a_rank() {
         ..ServerSettings::default()
     };
     let (node, launcher) = start(settings).await;
-    launcher.says(node.proc(1), ProcessOf::Ended);
+    launcher.says(node.proc(1), ProcessLookup::Ended);
     let mut one = Claimant::itself(&node, 1);
     one.is_admitted();
     let mut other = Claimant::itself(&node, 1);
@@ -294,7 +303,7 @@ fn say_and_vanish(user: u32, port: u16, bytes: &[u8]) -> Done {
 async fn another_user_is_nobody_else_and_does_not_become_so_by_vanishing() {
     let (node, _) = start(ServerSettings::default()).await;
     let mut honest = hello(node.proc(1));
-    honest.credential = peal_wire::Credential::Native(peal_wire::User {
+    honest.credential = peal_wire::Credential::Native(peal_wire::ClaimedUser {
         uid: 65_534,
         gid: 65_534,
     });
@@ -324,7 +333,7 @@ async fn another_user_is_nobody_else_and_does_not_become_so_by_vanishing() {
     );
     assert_eq!(
         node.server.handle().life(node.proc(0)).await,
-        Some(Life::Expected)
+        Some(ProcPhase::Expected)
     );
     node.client(0).await.finalize().await.unwrap();
 }

@@ -1,10 +1,11 @@
 //! Components in Rust, C, Python, JavaScript and text form: what comes back of what they are handed, one chain of all of them, and how
 //! soon they answer after a start.
 use peal_model::{
-    DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Step, Value, data_type as dt,
+    ChainResult, DataArray, Info, InfoFlags, Nspace, Proc, Range, Rank, Status, Value,
+    data_type as dt,
 };
 use peal_needs::needs;
-use peal_sandbox::{Engine, Grants, Limits, Module, Services};
+use peal_sandbox::{Engine, Grants, Module, ModuleLimits, Services};
 use peal_tests::{
     languages::{cache_dir, echoes, engine, handle, info, load, settings},
     peal, program, run, text_form,
@@ -194,7 +195,7 @@ fn integers_beyond_2_to_the_53_are_exact_but_in_javascript_where_they_are_rounde
 #[needs(c_tools, python_tools, js_tools)]
 #[test]
 fn each_sees_what_those_before_it_said_whatever_they_are_written_in() {
-    let mut steps = vec![Step {
+    let mut steps = vec![ChainResult {
         name: "first".into(),
         status: Status(-1),
         infos: vec![info("a", array(dt::PMIX_STRING, vec![text("x")]))],
@@ -205,7 +206,7 @@ fn each_sees_what_those_before_it_said_whatever_they_are_written_in() {
         let before = info("echo.before", text(&before.join(" ")));
         let result = handle(&module, exact(), steps.clone());
         assert_eq!(echoed(&result, exact().len()).1[0], before, "{language}");
-        steps.push(Step {
+        steps.push(ChainResult {
             name: language.into(),
             status: result.status,
             infos: result.infos,
@@ -262,7 +263,7 @@ fn the_first_call_after_a_start_is_soon() {
                 language,
                 &bytes,
                 &Grants::none(),
-                Limits::default(),
+                ModuleLimits::default(),
                 Services::default(),
             )
             .unwrap();

@@ -1,6 +1,6 @@
 //! Handlers of `peal-client` that register when events have come already (RFC 0002, "PMIx Server Registrations"): each hears what
 //! an earlier handler was told or a filter dropped, once, and before anything new.
-use peal_client::{Client, ClientSettings, Handler, Outcome};
+use peal_client::{Client, ClientSettings, Handler, HandlerOutcome};
 use peal_model::{Event, Info, Infos, KeyName, Range, Status, Value, code, key};
 use peal_server::ServerSettings;
 use peal_tests::in_process::{Node, everything, gate, listener, next, soon};
@@ -106,7 +106,7 @@ async fn completed_event_is_for_no_later_handler() {
         let number = number(call.event());
         tell.send(number).unwrap();
         let is_odd = number % 2 == 1;
-        Outcome::status(if is_odd {
+        HandlerOutcome::status(if is_odd {
             code::PMIX_EVENT_ACTION_COMPLETE
         } else {
             code::PMIX_EVENT_NO_ACTION_TAKEN

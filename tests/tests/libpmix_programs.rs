@@ -215,7 +215,7 @@ fn tool_inside_a_job_may_bring_its_own_name() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reserved_key_that_nobody_has_keeps_nobody_waiting() {
     let settings = peal_server::ServerSettings::default();
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         get_timeout: std::time::Duration::from_secs(3600),
         ..settings.core
     };

@@ -1,12 +1,14 @@
 //! Policies for logging in a running server: `log-limit`, which ships, before the channel `stdio`.
 use peal_client::ClientError;
-use peal_core::{policy::OnFailure, registration::Place};
+use peal_core::{policy::OnFailure, registration::ChainPlacement};
 use peal_model::{Hook, Info, Key, KeyName, LogRequest, Status, Value, code, key};
 use peal_needs::needs;
-use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
+use peal_sandbox::{
+    Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
+};
 use peal_server::{
-    EmbeddedFabric, Hosted, HostedChannels, HostedPolicies, Notices, ServerSettings,
-    embedded::EmbeddedHost,
+    Hosted, HostedChannels, HostedPolicies, InProcessTransport, Notices, ServerSettings,
+    embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     c_program,
@@ -44,10 +46,10 @@ impl Sink for Paper {
 
 fn load(engine: &Engine, name: &str, grants: &[Capability], services: Services) -> Arc<Module> {
     let patience = Duration::from_secs(60);
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: patience,
         host_time: patience,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let (bytes, grants) = (
         std::fs::read(guest(name)).unwrap(),
@@ -79,7 +81,7 @@ async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
         Key::from(key::PMIX_LOG_STDERR),
     ];
     channels
-        .register("stdio", keys, Place::Append, stdio)
+        .register("stdio", keys, ChainPlacement::Append, stdio)
         .unwrap();
     let services = Services {
         state: Some(Arc::new(Drawer::default())),
@@ -97,7 +99,7 @@ async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
         .register(
             Hook::Log,
             "log-limit",
-            Place::Append,
+            ChainPlacement::Append,
             OnFailure::Deny,
             policy,
         )
@@ -110,12 +112,12 @@ async fn node(settings: &[Info]) -> (Node, Arc<Paper>, Arc<Paper>) {
         },
         ..Modules::default()
     };
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     let node = Node::with(
         modules,
         host,
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )

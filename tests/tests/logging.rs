@@ -1,16 +1,19 @@
 //! `PMIx_Log`: through a channel component to where the output of the requester's job goes, and off everybody else's path.
 use peal_client::{Client, ClientError, Environment};
-use peal_core::registration::Place;
+use peal_core::registration::ChainPlacement;
 use peal_model::{
     Info, InfoFlags, Infos, Key, KeyName, LogRequest, Nspace, Proc, Query, Range, Rank, Status,
     Value, code, key,
 };
 use peal_needs::needs;
-use peal_sandbox::{Capability, Engine, EngineSettings, Grants, Limits, Module, Services, Sink};
+use peal_sandbox::{
+    Capability, Engine, EngineSettings, Grants, Module, ModuleLimits, Services, Sink,
+};
 use peal_server::{
-    Answer, EmbeddedFabric, Host, Hosted, HostedChannels, Notices, ServerSettings,
-    admin::{self, AdminChannel, AdminParts, Call, NewJob, Reply, SocketClaim},
-    embedded::EmbeddedHost,
+    HostEnvironment, Hosted, HostedChannels, InProcessTransport, Notices, ServerSettings,
+    UpcallFuture,
+    admin::{self, AdminChannel, AdminParts, AdminReply, AdminRequest, NewJob, SocketClaim},
+    embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     Done, c_program, guest,
@@ -83,7 +86,7 @@ impl Sink for Paper {
 #[derive(Default)]
 struct Board(Mutex<Vec<Vec<Info>>>);
 
-impl Host for Board {
+impl HostEnvironment for Board {
     fn log(
         &self,
         _: Proc,
@@ -91,7 +94,7 @@ impl Host for Board {
         _timestamp: u64,
         data: Vec<Info>,
         _: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         let known = channel == KeyName("pmix.log.board");
         if known {
             self.0.lock().unwrap().push(data);
@@ -110,10 +113,10 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
     let (out, err): (Arc<dyn Sink>, Arc<dyn Sink>) = (out.clone(), err.clone());
     let sinks = [("stdout".to_owned(), out), ("stderr".to_owned(), err)].into();
     let patience = Duration::from_secs(60);
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: patience,
         host_time: patience,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let (bytes, grants) = (
         std::fs::read(guest("stdio")).unwrap(),
@@ -138,10 +141,10 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
     ];
     let stdio = Arc::new(stdio);
     channels
-        .register("stdio", keys.clone(), Place::Append, stdio.clone())
+        .register("stdio", keys.clone(), ChainPlacement::Append, stdio.clone())
         .unwrap();
     let twice = channels
-        .register("again", keys, Place::Append, stdio)
+        .register("again", keys, ChainPlacement::Append, stdio)
         .unwrap_err();
     assert_eq!(
         twice.to_string(),
@@ -160,7 +163,7 @@ async fn node(settings: ServerSettings, out: &Arc<Paper>, err: &Arc<Paper>) -> (
             modules,
             host.clone(),
             settings,
-            &EmbeddedFabric::new(),
+            &InProcessTransport::new(),
             "job",
             2,
         )
@@ -366,7 +369,7 @@ async fn the_channels_that_there_are_can_be_asked_for() {
 #[derive(Debug, Default)]
 struct Mute(AtomicUsize);
 
-impl Host for Mute {
+impl HostEnvironment for Mute {
     fn log(
         &self,
         _: Proc,
@@ -374,7 +377,7 @@ impl Host for Mute {
         _timestamp: u64,
         _data: Vec<Info>,
         _: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         self.0.fetch_add(1, Ordering::SeqCst);
         Box::pin(std::future::pending())
     }
@@ -385,7 +388,7 @@ async fn one_request_does_not_hold_up_others_for_longer_than_it_may() {
     let host = Arc::new(Mute::default());
     let mut settings = ServerSettings::default();
     settings.channels.host_timeout = Duration::from_millis(20);
-    let node = Node::under(host.clone(), settings, &EmbeddedFabric::new(), "job", 1).await;
+    let node = Node::under(host.clone(), settings, &InProcessTransport::new(), "job", 1).await;
     let client = node.client(0).await;
     let data: Vec<Info> = (0..60)
         .map(|at| {
@@ -506,11 +509,11 @@ async fn slow_channel_holds_up_no_other_channel_and_each_keeps_its_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let dir = tempfile::tempdir().unwrap();
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         1,
     )
@@ -531,7 +534,7 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
     let socket = dir.path().join("admin.sock");
     // Nobody carries out what concerns the process as a whole.
     let (_channel, _) = AdminChannel::start(SocketClaim::new(&socket).unwrap(), parts).unwrap();
-    let ask = async |call: Call| {
+    let ask = async |call: AdminRequest| {
         let socket = socket.clone();
         let asked = move || admin::ask(&socket, &call).unwrap().reply().unwrap();
         soon("the server answers", tokio::task::spawn_blocking(asked))
@@ -545,8 +548,8 @@ async fn jobs_that_are_registered_log_to_the_servers_own_output() {
         gid: None,
     };
     assert!(matches!(
-        ask(Call::Register(job)).await,
-        Reply::Registered(_)
+        ask(AdminRequest::Register(job)).await,
+        AdminReply::Registered(_)
     ));
     let me = Proc::new(Nspace::new("theirs").unwrap(), Rank(0));
     let environment = Environment {

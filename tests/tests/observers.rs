@@ -1,14 +1,14 @@
 //! Observers: what a server tells of an event's way, before its first handler and behind its last chain.
 use peal_core::{
-    class::Levels,
+    class::ClassFilter,
     owner::Owner,
-    registration::{Codes, Registration},
+    registration::{EventCodes, Registration},
 };
 use peal_model::{Event, Range, Status, code};
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    EmbeddedFabric, Heard, Hosted, HostedChains, HostedHandler, Listener, Notice, Notices,
-    ServerSettings, embedded::EmbeddedHost,
+    Hosted, HostedChains, HostedHandler, InProcessTransport, Listener, ListenerItem, Notice,
+    Notices, ServerSettings, embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     guest,
@@ -22,9 +22,9 @@ const PASSED_BY: Status = Status(-3002);
 /// A handler that ends its chain.
 fn complete() -> HostedHandler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let bytes = std::fs::read(guest("complete")).unwrap();
     let module = Module::load(
@@ -39,13 +39,13 @@ fn complete() -> HostedHandler {
 }
 
 fn is_of_events(notice: &Notice) -> bool {
-    matches!(notice, Notice::Raised(_) | Notice::Passed { .. })
+    matches!(notice, Notice::EventEntered(_) | Notice::Passed { .. })
 }
 
 async fn next(listener: &mut Listener) -> Notice {
     match soon("something is told", listener.recv()).await.unwrap() {
-        Heard::Notice(notice) => notice,
-        Heard::Missed(missed) => panic!("{missed} notices are missed"),
+        ListenerItem::Notice(notice) => notice,
+        ListenerItem::Missed(missed) => panic!("{missed} notices are missed"),
     }
 }
 
@@ -55,8 +55,8 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
     let user = Owner::User(rustix::process::geteuid().as_raw());
     for owner in [Owner::Site, user.clone()] {
         let registration = Registration {
-            levels: Levels::Both,
-            ..Registration::new("complete", Codes::Single(HANDLED))
+            levels: ClassFilter::Both,
+            ..Registration::new("complete", EventCodes::Single(HANDLED))
         };
         chains
             .register(owner, registration, handler.clone())
@@ -71,12 +71,12 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
         },
         notices: notices.clone(),
     };
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     let node = Node::with(
         modules,
         host,
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         1,
     )
@@ -89,7 +89,7 @@ async fn an_event_is_told_before_its_first_handler_and_once_behind_its_last_chai
             infos: Vec::new(),
         });
         for listener in [&mut first, &mut second] {
-            let Notice::Raised(raised) = next(listener).await else {
+            let Notice::EventEntered(raised) = next(listener).await else {
                 panic!("it is not told before its handlers")
             };
             let Notice::Passed { event, results, .. } = next(listener).await else {

@@ -2,22 +2,22 @@
 //! fails counts as.
 use peal_client::{Client, ClientError};
 use peal_core::{
-    class::Levels,
+    class::ClassFilter,
     defaults::HookDefault,
     job::JobSpec,
     job_control::{JobAction, JobControl, NotDone},
     owner::Owner,
     policy::{OnFailure, REASON},
-    registration::{Codes, Mode, Place, Registration},
+    registration::{ChainPlacement, EventCodes, Mode, Registration},
 };
 use peal_model::{
-    CommandCode, Event, Hook, Identity, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply,
-    Request, Status, Value, code, key,
+    CommandCode, Event, Hook, Info, Infos, KeyName, Nspace, Proc, Range, Rank, Reply, Request,
+    Status, UserIdentity, Value, code, key,
 };
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    Answer, EmbeddedFabric, Heard, Host, Hosted, HostedChains, HostedHandler, HostedPolicies,
-    HostedPolicy, Notice, Notices, PolicyError, ServerSettings,
+    HostEnvironment, Hosted, HostedChains, HostedHandler, HostedPolicies, HostedPolicy,
+    InProcessTransport, ListenerItem, Notice, Notices, PolicyError, ServerSettings, UpcallFuture,
 };
 use peal_tests::{
     guest,
@@ -38,18 +38,18 @@ const NUMBER: KeyName = KeyName("test.number");
 #[derive(Default)]
 struct Obedient(Mutex<Vec<JobControl>>);
 
-impl Host for Obedient {
+impl HostEnvironment for Obedient {
     fn job_control(
         &self,
         _requester: Option<Proc>,
         control: JobControl,
-    ) -> Answer<'_, Vec<NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         self.0.lock().unwrap().push(control);
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }
 
-fn load(name: &str, bytes: &[u8], limits: Limits) -> Arc<Module> {
+fn load(name: &str, bytes: &[u8], limits: ModuleLimits) -> Arc<Module> {
     static ENGINE: OnceLock<Engine> = OnceLock::new();
     let engine = ENGINE.get_or_init(|| Engine::new(&EngineSettings::default()).unwrap());
     Arc::new(
@@ -67,9 +67,9 @@ fn load(name: &str, bytes: &[u8], limits: Limits) -> Arc<Module> {
 
 /// A component that ships with Peal, of which the test does not wish to know how fast it is.
 fn shipped(name: &str) -> Arc<Module> {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     load(name, &std::fs::read(guest(name)).unwrap(), limits)
 }
@@ -95,7 +95,7 @@ async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obe
         modules,
         host.clone(),
         settings,
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )
@@ -104,7 +104,12 @@ async fn node_with(settings: ServerSettings, modules: Modules) -> (Node, Arc<Obe
     let nspace = Nspace::new("theirs").unwrap();
     node.server
         .handle()
-        .add_job(JobSpec::new(nspace, 1, "node", Identity { uid, gid: 0 }))
+        .add_job(JobSpec::new(
+            nspace,
+            1,
+            "node",
+            UserIdentity { uid, gid: 0 },
+        ))
         .await
         .unwrap();
     (node, host)
@@ -119,7 +124,13 @@ fn policies(
     let mut policies = HostedPolicies::default();
     for hook in hooks {
         policies
-            .register(*hook, name, Place::Append, on_failure, module.clone())
+            .register(
+                *hook,
+                name,
+                ChainPlacement::Append,
+                on_failure,
+                module.clone(),
+            )
             .unwrap();
     }
     policies
@@ -264,7 +275,7 @@ async fn a_policy_that_traps_counts_as_its_on_failure() {
         .register(
             Hook::JobControl,
             "then",
-            Place::Append,
+            ChainPlacement::Append,
             OnFailure::Deny,
             shipped("same-user"),
         )
@@ -366,8 +377,8 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     for owner in [Owner::Site, namespace("job"), namespace("theirs")] {
         let handler = HostedHandler::new(complete.clone());
         let registration = Registration {
-            levels: Levels::Both,
-            ..Registration::new("complete", Codes::Default)
+            levels: ClassFilter::Both,
+            ..Registration::new("complete", EventCodes::Default)
         };
         chains.register(owner, registration, handler).unwrap();
     }
@@ -397,7 +408,7 @@ async fn who_handles(policies: HostedPolicies) -> Vec<(Status, Owner)> {
     // The last to hear of the second event heard of the first before, if at all.
     while !handled.contains(&(RM_NEWS, namespace("theirs"))) {
         let heard = soon("an event has passed", told.recv()).await.unwrap();
-        if let Heard::Notice(Notice::Passed { event, results, .. }) = heard
+        if let ListenerItem::Notice(Notice::Passed { event, results, .. }) = heard
             && [NEWS, RM_NEWS].contains(&event.code)
         {
             handled.extend(
@@ -427,7 +438,7 @@ async fn events_of_a_user_pass_the_chains_of_others_only_if_a_policy_grants_it()
     let grants = load(
         "grants",
         &wat::parse_str(GRANTS).unwrap(),
-        Limits::default(),
+        ModuleLimits::default(),
     );
     let handled = who_handles(policies(&[Hook::Event], "grants", OnFailure::Deny, &grants)).await;
     assert_eq!(
@@ -465,9 +476,9 @@ async fn futures_of<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Ve
 async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who_leave() {
     // Loops for ever: whoever is asked about waits until its time is over, in which the next request comes.
     let looping = wat::parse_str(LOOPS).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(2),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let mut settings = ServerSettings::default();
     settings.core.max_decisions = 1;
@@ -509,9 +520,9 @@ async fn who_asks_while_too_many_wait_is_denied_and_nothing_is_left_of_those_who
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_policies_only_look_on_nobody_waits_for_them_or_is_denied_because_others_do() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_millis(300),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let mut settings = ServerSettings::default();
     settings.core.max_decisions = 1;
@@ -525,7 +536,7 @@ async fn where_policies_only_look_on_nobody_waits_for_them_or_is_denied_because_
         .register(
             Hook::JobControl,
             "slow",
-            Place::First,
+            ChainPlacement::First,
             OnFailure::Deny,
             shadow,
         )
@@ -566,7 +577,7 @@ fn hooks_whose_policies_nobody_asks_have_none() {
     let refused = policies.register(
         Hook::Publish,
         "early",
-        Place::Append,
+        ChainPlacement::Append,
         OnFailure::Deny,
         shipped("same-user"),
     );
@@ -575,7 +586,7 @@ fn hooks_whose_policies_nobody_asks_have_none() {
         policies.register(
             Hook::Event,
             name,
-            Place::First,
+            ChainPlacement::First,
             OnFailure::Deny,
             shipped("same-user"),
         )

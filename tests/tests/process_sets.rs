@@ -3,7 +3,7 @@
 use peal_client::{Client, ClientError};
 use peal_core::psets::PsetError;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Query, Rank, Status, Value, code, key};
-use peal_server::{EmbeddedFabric, ServerSettings};
+use peal_server::{InProcessTransport, ServerSettings};
 use peal_tests::{
     c_program, finish,
     in_process::{Node, everything, listener, next, soon},
@@ -11,7 +11,13 @@ use peal_tests::{
 };
 
 async fn node() -> Node {
-    let node = Node::start(ServerSettings::default(), &EmbeddedFabric::new(), "one", 2).await;
+    let node = Node::start(
+        ServerSettings::default(),
+        &InProcessTransport::new(),
+        "one",
+        2,
+    )
+    .await;
     node.add_job("two", 2).await;
     node
 }

@@ -1,7 +1,7 @@
 //! What a tool of the C library is told of jobs, their procs and the server (`PMIx_Query_info`), as `docs/src/run/queries.md` says.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 use peal_client::ToolSettings;
-use peal_model::{Identity, KeyName, key};
+use peal_model::{KeyName, UserIdentity, key};
 use peal_needs::needs;
 use peal_tests::{c_program, daemon::Place, run, running::Running};
 use rustix::process::{getegid, geteuid};
@@ -217,7 +217,7 @@ async fn servers_are_found_by_their_files_and_nobody_is_asked() {
     let [server] = &found[..] else {
         panic!("{found:?}")
     };
-    let own = Identity {
+    let own = UserIdentity {
         uid: geteuid().as_raw(),
         gid: getegid().as_raw(),
     };

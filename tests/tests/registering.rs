@@ -1,15 +1,17 @@
 //! Registrations as policies judge them, as modules change them, and as servers pass them on to the host environment.
-use peal_client::{ClientError, Handler, Levels, Outcome};
+use peal_client::{ClassFilter, ClientError, Handler, HandlerOutcome};
 use peal_core::{
     owner::Owner,
     policy::OnFailure,
-    registration::{Mode, Place},
+    registration::{ChainPlacement, Mode},
 };
 use peal_model::{Event, Hook, Info, Infos, KeyName, Nspace, Range, Status, Value, code, key};
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, ModuleRegistration, Services};
+use peal_sandbox::{
+    Engine, EngineSettings, Grants, Module, ModuleLimits, ModuleRegistration, Services,
+};
 use peal_server::{
-    Answer, EmbeddedFabric, EventHandling, Heard, Host, Hosted, HostedChains, HostedPolicies,
-    Notice, Notices, ServerSettings, embedded::EmbeddedHost,
+    EventHandling, HostEnvironment, Hosted, HostedChains, HostedPolicies, InProcessTransport,
+    ListenerItem, Notice, Notices, ServerSettings, UpcallFuture, embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     guest,
@@ -31,9 +33,9 @@ const STEP: KeyName = KeyName("peal.follow.step");
 /// A shipped module of which the test does not wish to know how fast it is, and what it wishes to be registered for.
 fn module(name: &str) -> (Arc<Module>, Vec<ModuleRegistration>) {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let bytes = std::fs::read(guest(name)).unwrap();
     let module = Module::load(
@@ -50,12 +52,12 @@ fn module(name: &str) -> (Arc<Module>, Vec<ModuleRegistration>) {
 }
 
 async fn node_with(modules: Modules) -> Node {
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
     Node::with(
         modules,
         host,
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )
@@ -89,7 +91,7 @@ async fn a_hosted_handler_ends_the_registration_that_is_called_and_makes_another
             range: Range::Namespace,
             infos: affects(&node),
         });
-        let Some(Heard::Notice(Notice::Passed { results, .. })) =
+        let Some(ListenerItem::Notice(Notice::Passed { results, .. })) =
             soon("it has passed", told.recv()).await
         else {
             panic!("nothing is told")
@@ -123,7 +125,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
         Owner::Namespace(Nspace::new("job").unwrap()),
     ];
     for owner in owners.clone() {
-        let (echo, wish) = echo_wish(Levels::Both.directives());
+        let (echo, wish) = echo_wish(ClassFilter::Both.directives());
         chains
             .register_wish(
                 owner,
@@ -147,7 +149,7 @@ async fn event_for_the_manager_reaches_only_site_handlers() {
     })
     .await;
     let mut passed = async || {
-        let Some(Heard::Notice(Notice::Passed { event, results, .. })) =
+        let Some(ListenerItem::Notice(Notice::Passed { event, results, .. })) =
             soon("it has passed", told.recv()).await
         else {
             panic!("nothing is told")
@@ -205,7 +207,7 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
     let (tell, mut results_of_client) = tokio::sync::mpsc::unbounded_channel();
     let last = Handler::native(move |call| {
         tell.send(call.steps().to_vec()).unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client
         .register(
@@ -222,7 +224,7 @@ async fn module_keeps_its_own_name_and_gets_its_object_back() {
         .notify(NEWS, Range::Namespace, vec![foreign])
         .await
         .unwrap();
-    let Some(Heard::Notice(Notice::Passed { results, .. })) =
+    let Some(ListenerItem::Notice(Notice::Passed { results, .. })) =
         soon("it has passed", told.recv()).await
     else {
         panic!("nothing is told")
@@ -264,7 +266,7 @@ async fn so_does_one_in_a_client() {
             .and_then(|step| step.infos.value_of(STEP))
             .and_then(Value::as_u64);
         tell.send(step).unwrap();
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client.register(&[], &[], last).await.unwrap();
     let mut steps = Vec::new();
@@ -292,7 +294,7 @@ async fn a_policy_narrows_and_annotates_events_and_refuses_registrations() {
         .register(
             Hook::Event,
             "discreet",
-            Place::Append,
+            ChainPlacement::Append,
             OnFailure::Deny,
             discreet,
         )
@@ -340,8 +342,8 @@ struct Environment {
     told: Mutex<Vec<Status>>,
 }
 
-impl Host for Environment {
-    fn register_events(&self, codes: Vec<Status>) -> Answer<'_, ()> {
+impl HostEnvironment for Environment {
+    fn register_events(&self, codes: Vec<Status>) -> UpcallFuture<'_, ()> {
         self.asked.lock().unwrap().push(("register", codes.clone()));
         // Not at once, as a host that asks others.
         Box::pin(async move {
@@ -370,7 +372,7 @@ async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )
@@ -381,7 +383,7 @@ async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
         host.asked.lock().unwrap().is_empty(),
         "it wants events about jobs only"
     );
-    let environment = Levels::Environment.directives();
+    let environment = ClassFilter::Environment.directives();
     let id = client
         .register(&[NEWS], &environment, listener().0)
         .await
@@ -445,8 +447,8 @@ async fn the_host_is_asked_on_first_demand_and_told_when_the_last_has_gone() {
 #[derive(Default)]
 struct Silent(Mutex<Vec<Vec<Status>>>);
 
-impl Host for Silent {
-    fn register_events(&self, _codes: Vec<Status>) -> Answer<'_, ()> {
+impl HostEnvironment for Silent {
+    fn register_events(&self, _codes: Vec<Status>) -> UpcallFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 
@@ -462,12 +464,16 @@ async fn host_that_never_answers_delays_a_registration_so_long() {
         host_timeout: Duration::from_millis(50),
         ..ServerSettings::default()
     };
-    let node = Node::under(host.clone(), settings, &EmbeddedFabric::new(), "job", 2).await;
+    let node = Node::under(host.clone(), settings, &InProcessTransport::new(), "job", 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
     let (handler, mut heard) = listener();
     client.register(&[NEWS], &[], handler).await.unwrap();
     let late = client
-        .register(&[NEWS], &Levels::Environment.directives(), listener().0)
+        .register(
+            &[NEWS],
+            &ClassFilter::Environment.directives(),
+            listener().0,
+        )
         .await
         .unwrap_err();
     assert!(
@@ -502,7 +508,7 @@ async fn what_breaks_the_protocol_is_told_to_a_host_that_registered_for_it() {
     let node = Node::under(
         host.clone(),
         ServerSettings::default(),
-        &EmbeddedFabric::new(),
+        &InProcessTransport::new(),
         "job",
         2,
     )

@@ -1,18 +1,18 @@
 //! Calls of components in four languages, recorded under load, are the same when they are replayed.
 use peal_audit::{
-    Audit, AuditSettings, Destinations, Facts, OnFailure, Outcome, Replayer, Retention, Secrets,
-    Source, kind,
+    AuditSettings, AuditTrail, Destinations, ModuleFacts, RecordFailurePolicy, ReplayResult,
+    Replayer, Secrets, TrailRetention, TrailSource, kind,
 };
 use peal_model::{
-    DataArray, Event, Identity, Info, Key, Matter, Nspace, PolicyRequest, Proc, Range, Rank,
-    Status, Value, data_type,
+    DataArray, Event, Info, Key, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status,
+    UserIdentity, Value, data_type,
 };
 use peal_needs::needs;
 use peal_sandbox::{
-    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Isolation, Limits, Module,
-    PolicyCall, Services, State,
+    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Isolation, Module, ModuleLimits,
+    PolicyCall, Services, StateStore,
 };
-use peal_store::{Durability, Filter};
+use peal_store::{DatabaseDurability, Filter};
 use peal_tests::{drawer::Drawer, guest};
 use std::{
     num::NonZeroU32,
@@ -30,9 +30,9 @@ fn settings(dir: &Path) -> AuditSettings {
         path: dir.join("audit.db"),
         key: dir.join("audit.key"),
         max_bytes: 1 << 30,
-        durability: Durability::Process,
-        on_failure: OnFailure::Deny,
-        retention: Retention::default(),
+        durability: DatabaseDurability::Process,
+        on_failure: RecordFailurePolicy::Deny,
+        retention: TrailRetention::default(),
         // So that none is left out: how many would be is another test's matter.
         queue: 100_000,
         refusal_interval: Duration::from_secs(1),
@@ -55,14 +55,14 @@ fn engine() -> Engine {
     Engine::new(&settings).unwrap()
 }
 
-fn load(engine: &Engine, audit: &Audit, name: &str, bytes: Vec<u8>) -> Module {
-    let limits = Limits {
+fn load(engine: &Engine, audit: &AuditTrail, name: &str, bytes: Vec<u8>) -> Module {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
         isolation: Isolation::Namespace,
         max_calls: 700,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
-    let facts = Facts {
+    let facts = ModuleFacts {
         name: name.to_owned(),
         owner: "site".to_owned(),
         mode: "active".to_owned(),
@@ -73,7 +73,7 @@ fn load(engine: &Engine, audit: &Audit, name: &str, bytes: Vec<u8>) -> Module {
         directories: Vec::new(),
     };
     let recorder = Some(audit.recorder(&facts, bytes.as_slice().into()).unwrap());
-    let state: Option<Arc<dyn State>> = Some(Arc::new(Drawer::default()));
+    let state: Option<Arc<dyn StateStore>> = Some(Arc::new(Drawer::default()));
     let services = Services {
         recorder,
         state,
@@ -127,7 +127,7 @@ fn proc(number: u64) -> Proc {
 fn call(module: &Module, number: u64) {
     let (source, identity) = (
         Some(proc(number)),
-        Some(Identity {
+        Some(UserIdentity {
             uid: 1000,
             gid: 100,
         }),
@@ -151,16 +151,16 @@ fn call(module: &Module, number: u64) {
 fn ask(module: &Module, number: u64) {
     let (requester, identity) = (
         Some(proc(number)),
-        Some(Identity {
+        Some(UserIdentity {
             uid: 1000,
             gid: 100,
         }),
     );
-    let matter = Matter::Event {
+    let matter = PolicySubject::Event {
         code: Status(-3101),
         range: Range::Session,
     };
-    let (server, infos) = (Identity { uid: 0, gid: 0 }, infos(number));
+    let (server, infos) = (UserIdentity { uid: 0, gid: 0 }, infos(number));
     let (targets, codes, directives) = (Vec::new(), Vec::new(), Vec::new());
     let request = PolicyRequest {
         matter,
@@ -185,10 +185,10 @@ fn ask(module: &Module, number: u64) {
 }
 
 /// The trail once it has ended: modules that want to know are told on another thread that they are no longer needed.
-fn ended(dir: &Path) -> Source {
+fn ended(dir: &Path) -> TrailSource {
     let patience = Instant::now() + Duration::from_secs(120);
     while Instant::now() < patience {
-        let source = Source::open(&dir.join("audit.db")).unwrap();
+        let source = TrailSource::open(&dir.join("audit.db")).unwrap();
         if source
             .last(&Filter::default(), 1)
             .unwrap()
@@ -206,7 +206,7 @@ fn ended(dir: &Path) -> Source {
 #[test]
 fn ten_thousand_calls_in_four_languages_are_the_same_when_replayed() {
     let dir = tempfile::tempdir().unwrap();
-    let (engine, audit) = (engine(), Audit::open(settings(dir.path())).unwrap());
+    let (engine, audit) = (engine(), AuditTrail::open(settings(dir.path())).unwrap());
     let read = |path: &Path| std::fs::read(path).unwrap();
     let names = ["echo", "escalate", "report", "follow"];
     let mut handlers: Vec<Module> = names
@@ -241,7 +241,7 @@ fn ten_thousand_calls_in_four_languages_are_the_same_when_replayed() {
     let mut replayer = Replayer::new(&source, engine, None);
     replayer
         .replay(&Filter::default(), |replayed| match replayed.outcome {
-            Outcome::Same => same += 1,
+            ReplayResult::Same => same += 1,
             _ => others.push(replayed),
         })
         .unwrap();

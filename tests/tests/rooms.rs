@@ -15,11 +15,11 @@ type Names = BTreeSet<String>;
 /// The rooms that each room builds on: every arrow points down. `cli` stands on top and may know all.
 const ARROWS: [(&str, &[&str]); 15] = [
     ("build", &[]),
-    ("wall", &[]),
+    ("confinement", &[]),
     ("model", &[]),
     ("wire", &["model"]),
     ("core", &["model"]),
-    ("relay", &["core", "model", "wire"]),
+    ("proxy", &["core", "model", "wire"]),
     ("config", &["core", "model", "sinks"]),
     ("sandbox", &["model"]),
     ("store", &["model"]),
@@ -31,12 +31,12 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ),
     ("client", &["core", "model", "sandbox", "wire"]),
     (
-        "deploy",
+        "modules",
         &[
             "audit", "config", "core", "model", "sandbox", "server", "sinks", "store",
         ],
     ),
-    ("author", &["build", "config", "core", "model", "sandbox"]),
+    ("devtools", &["build", "config", "core", "model", "sandbox"]),
 ];
 
 fn manifest(room: &str) -> toml::Table {
@@ -119,7 +119,7 @@ fn state_machines_and_the_wire_know_neither_runtime_nor_engine() {
         closure("peal-server")
             .is_superset(&Names::from(["tokio".to_owned(), "wasmtime".to_owned()]))
     );
-    for room in ["model", "wire", "core", "relay"] {
+    for room in ["model", "wire", "core", "proxy"] {
         let all = closure(&format!("peal-{room}"));
         let strange: Vec<&String> = all
             .iter()

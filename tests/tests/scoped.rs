@@ -1,6 +1,6 @@
 //! Modules of the configuration that belong to a user or a job: whose events they see, and as whom they act.
 use peal_model::{Info, KeyName, Nspace, Range, Status, Value, rank};
-use peal_store::{Scope, Store, StoreSettings};
+use peal_store::{StateScope, Store, StoreSettings};
 use peal_tests::{
     daemon::Place,
     guest,
@@ -99,7 +99,7 @@ async fn what_is_kept_for_a_job_of_some_name_goes_with_the_job() {
     daemon.tell(&["stop", "--wait"]);
     let store = Arc::new(Store::open(&store, StoreSettings::default()).unwrap());
     let kept = jobs.map(|job| {
-        let scope = Scope::Namespace(Nspace::new(job).unwrap());
+        let scope = StateScope::Namespace(Nspace::new(job).unwrap());
         store.state("keeper", &scope, 0).keys("").unwrap().len()
     });
     assert_eq!(kept, [0, 1]);

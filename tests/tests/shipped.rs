@@ -1,10 +1,11 @@
 //! The policies and log channels that ship with Peal, called as a server calls them.
 use peal_model::{
-    Amendment, ConnectionKind, DataArray, Identity, Info, Infos, Key, KeyName, LogRequest, Matter,
-    Nspace, PolicyOutcome, PolicyRequest, Proc, Range, Rank, Status, Target, Value, code, key,
+    Amendment, ConnectionKind, DataArray, Info, Infos, Key, KeyName, LogRequest, Nspace,
+    PolicyOutcome, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, TargetProc,
+    UserIdentity, Value, code, key,
 };
 use peal_sandbox::{
-    Capability, ChannelCall, Engine, EngineSettings, FailureKind, Grants, Limits, Module,
+    Capability, ChannelCall, Engine, EngineSettings, FailureKind, Grants, Module, ModuleLimits,
     PolicyCall, Role, Services, Sink,
 };
 use peal_tests::guest;
@@ -14,10 +15,10 @@ use std::{
 };
 
 const REASON: KeyName = KeyName("peal.reason");
-const SERVER: Identity = Identity { uid: 990, gid: 990 };
-const CLIENT: Matter = Matter::Connection(ConnectionKind::Client);
-const TOOL: Matter = Matter::Connection(ConnectionKind::Tool);
-const EVENT: Matter = Matter::Event {
+const SERVER: UserIdentity = UserIdentity { uid: 990, gid: 990 };
+const CLIENT: PolicySubject = PolicySubject::Connection(ConnectionKind::Client);
+const TOOL: PolicySubject = PolicySubject::Connection(ConnectionKind::Tool);
+const EVENT: PolicySubject = PolicySubject::Event {
     code: Status(-3001),
     range: Range::Session,
 };
@@ -25,9 +26,9 @@ const EVENT: Matter = Matter::Event {
 /// A guest that has what it is granted and no more, and of which the test does not wish to know how fast it is.
 fn module(name: &str, grants: &[Capability], services: Services) -> Module {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let bytes = std::fs::read(guest(name)).unwrap();
     Module::load(
@@ -45,19 +46,19 @@ fn proc(nspace: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
 }
 
-fn user(uid: u32) -> Identity {
-    Identity { uid, gid: 100 }
+fn user(uid: u32) -> UserIdentity {
+    UserIdentity { uid, gid: 100 }
 }
 
-fn target(nspace: &str, owner: Option<u32>) -> Target {
-    Target {
+fn target(nspace: &str, owner: Option<u32>) -> TargetProc {
+    TargetProc {
         proc: proc(nspace, 0),
         owner: owner.map(user),
     }
 }
 
 /// What the user 1000, as proc 0 of "mine", asks about these.
-fn request(matter: Matter, targets: Vec<Target>) -> PolicyRequest {
+fn request(matter: PolicySubject, targets: Vec<TargetProc>) -> PolicyRequest {
     PolicyRequest {
         matter,
         requester: Some(proc("mine", 0)),
@@ -113,7 +114,7 @@ fn granted() -> (PolicyOutcome, String) {
 #[test]
 fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
     let module = module("same-user", &[], Services::default());
-    let ask = |targets| decide(&module, request(Matter::JobControl, targets));
+    let ask = |targets| decide(&module, request(PolicySubject::JobControl, targets));
     assert_eq!(ask(Vec::new()), granted(), "the caller's own namespace");
     assert_eq!(
         ask(vec![target("mine", Some(1000)), target("too", Some(1000))]),
@@ -131,7 +132,7 @@ fn same_user_lets_procs_be_controlled_by_their_own_user_only() {
 
     let root = PolicyRequest {
         identity: Some(user(0)),
-        ..request(Matter::JobControl, vec![target("mine", Some(1000))])
+        ..request(PolicySubject::JobControl, vec![target("mine", Some(1000))])
     };
     assert_eq!(
         decide(&module, root),
@@ -210,7 +211,7 @@ fn same_user_passes_events_that_claim_no_other_source() {
 #[test]
 fn same_user_lets_nobody_do_nothing() {
     let module = module("same-user", &[], Services::default());
-    for matter in [CLIENT, TOOL, EVENT, Matter::JobControl] {
+    for matter in [CLIENT, TOOL, EVENT, PolicySubject::JobControl] {
         let nobody = PolicyRequest {
             identity: None,
             ..request(matter, Vec::new())
@@ -234,7 +235,7 @@ fn same_user_lets_nobody_do_nothing() {
 #[test]
 fn trap_policy_fails_whatever_it_is_asked() {
     let module = module("trap-policy", &[], Services::default());
-    for matter in [CLIENT, TOOL, EVENT, Matter::JobControl] {
+    for matter in [CLIENT, TOOL, EVENT, PolicySubject::JobControl] {
         let call = PolicyCall {
             number: 0,
             request: Arc::new(request(matter, Vec::new())),

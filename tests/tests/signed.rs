@@ -1,7 +1,7 @@
 //! Signatures of modules: the commands that make and check them, and servers that load nothing else, whoever brings it.
 use peal_client::{Client, Environment};
 use peal_model::Status;
-use peal_server::admin::{Call, ModuleCall, ModuleList, ModuleState, Reply, ask};
+use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ModuleList, ModuleState, ask};
 use peal_tests::{
     daemon::{Daemon, Place},
     guest,
@@ -40,11 +40,11 @@ fn signature(component: &Path) -> PathBuf {
 }
 
 fn list(place: &Place) -> ModuleList {
-    let reply = ask(&place.socket(), &Call::Module(ModuleCall::List))
+    let reply = ask(&place.socket(), &AdminRequest::Module(ModuleCall::List))
         .unwrap()
         .reply()
         .unwrap();
-    let Reply::Modules(list) = reply else {
+    let AdminReply::Modules(list) = reply else {
         panic!("{reply:?}")
     };
     list

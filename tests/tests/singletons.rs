@@ -1,6 +1,6 @@
 //! Programs that nobody started as part of a job: they come to the server of the system where there is one, or are alone.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
-use peal_client::{Client, ClientError, ClientSettings, Construct, Environment, Places};
+use peal_client::{Client, ClientError, ClientSettings, ConstructOptions, Environment, Places};
 use peal_model::{Info, KeyName, Nspace, Proc, Range, Scope, Status, Value, code, key};
 use peal_needs::needs;
 use peal_tests::{
@@ -126,7 +126,7 @@ async fn a_program_of_peals_client_comes_to_the_server_of_the_system() {
 #[tokio::test]
 async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_refused_at_once() {
     let empty = tempfile::tempdir().unwrap();
-    let client = Client::alone(&places(empty.path()), ClientSettings::default())
+    let client = Client::standalone(&places(empty.path()), ClientSettings::default())
         .await
         .unwrap();
     let me = client.me().clone();
@@ -178,7 +178,7 @@ async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_ref
         client.notify(NEWS, Range::Session, Vec::new()).await,
         client.beat().await,
         client
-            .group_construct("crew", Construct::of(client.peers().as_slice()))
+            .group_construct("crew", ConstructOptions::of(client.peers().as_slice()))
             .await
             .map(drop),
     ];

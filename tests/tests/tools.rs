@@ -1,5 +1,5 @@
 //! Tools (`pmix-wire.md`, sections 1.4 and 2.3): how they find a server, who may attach one, and what they are told.
-use peal_client::{Attach, Tool, ToolSettings};
+use peal_client::{AttachTarget, Tool, ToolSettings};
 use peal_model::{
     CommandCode, Info, Infos, KeyName, Nspace, Proc, Query, Rank, Reply, Request, Scope, Value,
     code, key,
@@ -13,7 +13,7 @@ use peal_tests::{
     raw::{Peer, Raw, encoded, hello},
     run,
 };
-use peal_wire::{Hello, Identity, PeerKind, User, Welcome};
+use peal_wire::{ClaimedUser, Hello, PeerKind, ToolIdentifier, Welcome};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     io::{BufRead, BufReader, Write},
@@ -125,7 +125,7 @@ fn a_tool_of_the_c_library_learns_what_runs_where() {
 async fn a_tool_of_peals_own_client_finds_the_server_by_its_process_and_comes_back() {
     let running = Running::asleep(&[]);
     let mut settings = ToolSettings::from(|_| None).unwrap();
-    settings.attach = Attach::Pid(running.peal.id());
+    settings.attach = AttachTarget::Pid(running.peal.id());
     settings.places.directory = running.dir.path().to_owned();
     let mut names = Vec::new();
     for attempt in 1..=2 {
@@ -191,8 +191,8 @@ fn what_a_killed_server_leaves_the_next_one_removes() {
 }
 
 /// What a tool says first; it is this user's.
-fn greeting(kind: impl FnOnce(User) -> PeerKind) -> Hello {
-    let user = User {
+fn greeting(kind: impl FnOnce(ClaimedUser) -> PeerKind) -> Hello {
+    let user = ClaimedUser {
         uid: rustix::process::geteuid().as_raw(),
         gid: rustix::process::getegid().as_raw(),
     };
@@ -226,17 +226,17 @@ async fn every_kind_of_tool_is_welcomed_in_its_form() {
         server: server.clone(),
         security: code::PMIX_SUCCESS,
     };
-    let own = |name: &str| Identity::Own(proc(name, 3));
-    let started = || Identity::Started(node.proc(1));
+    let own = |name: &str| ToolIdentifier::Own(proc(name, 3));
+    let started = || ToolIdentifier::Started(node.proc(1));
     // One that a proc of a job started says the same of a name that it brings.
-    let stray = || Identity::Started(proc("a.stray", 3));
+    let stray = || ToolIdentifier::Started(proc("a.stray", 3));
     let kinds: [(Hello, Option<Proc>); 7] = [
         (
-            greeting(|user| PeerKind::Tool(user, Identity::Wanted)),
+            greeting(|user| PeerKind::Tool(user, ToolIdentifier::Wanted)),
             Some(proc("server-tool-1", 0)),
         ),
         (
-            greeting(|user| PeerKind::Launcher(user, Identity::Wanted)),
+            greeting(|user| PeerKind::Launcher(user, ToolIdentifier::Wanted)),
             Some(proc("server-tool-2", 0)),
         ),
         (greeting(|user| PeerKind::Tool(user, own("a.tool"))), None),
@@ -289,7 +289,7 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
         .unwrap();
     let mut tool = attach(
         &node,
-        &greeting(|user| PeerKind::Tool(user, Identity::Wanted)),
+        &greeting(|user| PeerKind::Tool(user, ToolIdentifier::Wanted)),
     )
     .await
     .unwrap();
@@ -348,7 +348,7 @@ async fn a_tool_hears_events_and_is_heard_and_leaves_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_are_taken_once_and_tools_are_counted() {
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         max_tools: 2,
         ..Default::default()
     };
@@ -360,7 +360,8 @@ async fn names_are_taken_once_and_tools_are_counted() {
         1,
     )
     .await;
-    let named = |name: &str| greeting(|user| PeerKind::Tool(user, Identity::Own(proc(name, 0))));
+    let named =
+        |name: &str| greeting(|user| PeerKind::Tool(user, ToolIdentifier::Own(proc(name, 0))));
     let first = attach(&node, &named("first")).await.expect("a free name");
     for taken in ["first", "job", "server", "server-tool-9"] {
         assert!(attach(&node, &named(taken)).await.is_none(), "{taken}");
@@ -399,11 +400,11 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
     let node = Node::alone(ServerSettings::default(), 1).await;
     let port = node.server.uri().addr.port();
     let tool = |uid: u32, gid: u32| {
-        let user = User { uid, gid };
+        let user = ClaimedUser { uid, gid };
         let credential = peal_wire::Credential::Native(user);
         encoded(&Hello {
             credential,
-            ..greeting(|_| PeerKind::Tool(user, Identity::Wanted))
+            ..greeting(|_| PeerKind::Tool(user, ToolIdentifier::Wanted))
         })
     };
     let impostors = || node.server.counters().impostors.get();
@@ -422,7 +423,7 @@ async fn a_tool_of_a_user_without_a_job_is_refused_and_one_that_lies_is_an_impos
         Nspace::new("theirs").unwrap(),
         1,
         "node",
-        peal_model::Identity {
+        peal_model::UserIdentity {
             uid: 65_534,
             gid: 65_534,
         },
@@ -449,7 +450,7 @@ async fn what_another_users_procs_have_put_is_not_told() {
         Nspace::new("theirs").unwrap(),
         1,
         "node",
-        peal_model::Identity {
+        peal_model::UserIdentity {
             uid: uid + 1,
             gid: 0,
         },

@@ -2,14 +2,14 @@
 //! they have none.
 use peal_core::{
     owner::Owner,
-    registration::{Codes, Registration},
-    termination::Wish,
+    registration::{EventCodes, Registration},
+    termination::TerminationRequest,
 };
 use peal_model::code;
-use peal_sandbox::{Engine, EngineSettings, Grants, Limits, Module, Services};
+use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
-    ChainSettings, EmbeddedFabric, Hosted, HostedChains, HostedHandler, Notice, Notices,
-    ServerSettings, embedded::EmbeddedHost,
+    ChainSettings, Hosted, HostedChains, HostedHandler, InProcessTransport, Notice, Notices,
+    ServerSettings, embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     Done, finish, guest,
@@ -356,9 +356,9 @@ fn the_event_says_what_the_host_intends_and_how_long_it_waits() {
 /// A handler that may take two seconds for a call.
 fn hosted(name: &str) -> HostedHandler {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(2),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let bytes = fs::read(guest(name)).unwrap();
     let module = Module::load(
@@ -379,7 +379,7 @@ async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &No
         chains
             .register(
                 owner.clone(),
-                Registration::new(name, Codes::Default),
+                Registration::new(name, EventCodes::Default),
                 hosted(name),
             )
             .unwrap();
@@ -391,8 +391,16 @@ async fn node(handlers: &[(Owner, &str)], settings: ServerSettings, notices: &No
         },
         notices: notices.clone(),
     };
-    let host = Arc::new(EmbeddedHost::new(Notices::default()));
-    Node::with(modules, host, settings, &EmbeddedFabric::new(), "job", 3).await
+    let host = Arc::new(EmbeddedHostEnvironment::new(Notices::default()));
+    Node::with(
+        modules,
+        host,
+        settings,
+        &InProcessTransport::new(),
+        "job",
+        3,
+    )
+    .await
 }
 
 const SIGNAL: peal_model::Status = code::PMIX_ERR_PROC_ABORTED_BY_SIG;
@@ -415,7 +423,7 @@ async fn what_the_site_wishes_is_known_before_the_chains_of_others_have_run() {
     let wished = soon("the site has spoken", wished).await.unwrap();
     assert_eq!(
         (wished.wish, wished.owner, &*wished.handler),
-        (Wish::NoTermination, Owner::Site, "keep-going")
+        (TerminationRequest::NoTermination, Owner::Site, "keep-going")
     );
     assert_eq!(passed.try_recv(), None, "the user's handler still runs");
 }

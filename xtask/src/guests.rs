@@ -3,7 +3,7 @@
 use crate::command::{self, cargo};
 use anyhow::{Context, Result};
 use peal_build::{
-    Install, MANIFEST, Project, Tools, encode,
+    BuildTools, Install, MANIFEST, Project, encode,
     rust::{self, TARGET},
 };
 use std::{
@@ -19,8 +19,8 @@ pub fn target_dir(root: &Path) -> PathBuf {
 }
 
 /// Where the tools of other languages are put: what is asked of the user's own is never changed.
-pub fn tools(root: &Path) -> Tools {
-    Tools {
+pub fn tools(root: &Path) -> BuildTools {
+    BuildTools {
         dir: root.join("target/tools"),
         install: Install::Allowed,
     }

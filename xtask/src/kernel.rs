@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whether it keeps all of the wall around a server (`host/wall`): Landlock and seccomp.
+/// Whether it keeps all of the wall around a server (`host/confinement`): Landlock and seccomp.
 pub fn confines() -> bool {
     let rules = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let rules = rules.handle_access(AccessFs::from_all(ABI::V5));

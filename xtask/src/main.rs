@@ -27,11 +27,11 @@ use std::{path::Path, process::ExitCode};
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Args {
     #[command(subcommand)]
-    chore: Chore,
+    chore: Task,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum Task {
     /// Run a small job under Peal and watch its events being handled
     ///
     /// Builds what it needs first: the `peal` program, the components that ship with it and, where libpmix is to be
@@ -62,7 +62,7 @@ enum Chore {
     ///
     /// Into `target/tools/peers`, and nothing is installed on this machine. With them there, `cargo test -p peal-sinks` works by
     /// itself.
-    Peers,
+    TestServers,
     /// Look for what tests need that not every machine has, and print what is missing
     ///
     /// `cargo xtask test` does so, too. With this alone, `cargo test` runs what can run, and reports the rest as ignored.
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(chore: Chore) -> Result<()> {
+fn run(chore: Task) -> Result<()> {
     // As cargo says it now: the same program may have been built for another checkout that shares its target directory.
     let xtask =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -102,16 +102,16 @@ fn run(chore: Chore) -> Result<()> {
         .parent()
         .context("xtask lies in no workspace")?;
     match chore {
-        Chore::Demo => demo::run(root),
-        Chore::Test { args } => test::run(root, &args),
-        Chore::Lint => lint::run(root),
-        Chore::Soak(soak) => soak.run(root),
-        Chore::Bench(bench) => bench.run(root),
-        Chore::Guests => guests::build(root).map(drop),
-        Chore::Peers => peers::get(root).and_then(|_| needs::record(root)),
-        Chore::Needs => needs::record(root),
-        Chore::Deny { advisories } => deny::run_checks(root, advisories),
-        Chore::Codegen { check: true } => codegen::check(root),
-        Chore::Codegen { check: false } => codegen::write(root),
+        Task::Demo => demo::run(root),
+        Task::Test { args } => test::run(root, &args),
+        Task::Lint => lint::run(root),
+        Task::Soak(soak) => soak.run(root),
+        Task::Bench(bench) => bench.run(root),
+        Task::Guests => guests::build(root).map(drop),
+        Task::TestServers => peers::get(root).and_then(|_| needs::record(root)),
+        Task::Needs => needs::record(root),
+        Task::Deny { advisories } => deny::run_checks(root, advisories),
+        Task::Codegen { check: true } => codegen::check(root),
+        Task::Codegen { check: false } => codegen::write(root),
     }
 }

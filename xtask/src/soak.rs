@@ -35,7 +35,7 @@ impl Soak {
             println!("installing cargo-fuzz (once)");
             run(cargo(root).args(["install", "--quiet", "--locked", "cargo-fuzz"]))?;
         }
-        for (package, example) in [("peal-wire", "seeds"), ("peal-relay", "relay_seeds")] {
+        for (package, example) in [("peal-wire", "seeds"), ("peal-proxy", "relay_seeds")] {
             run(cargo(root).args([
                 "run",
                 "--quiet",

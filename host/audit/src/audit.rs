@@ -1,20 +1,20 @@
 //! The trail as those see it who have something to record.
 use crate::{
-    AuditError, AuditSettings, Decision, Denial, Entry, GapReason, Health, Keys, OnFailure,
-    WriteFailure,
-    chain::{FIRST, Link},
+    AdmissionDenial, AuditEntry, AuditError, AuditHealth, AuditSettings, DecisionEntry, GapReason,
+    Keys, RecordFailurePolicy, WriteFailure,
     entry::kind,
-    journal::{Journal, Left, boot, has_restarted},
-    ledger::Ledger,
+    hash_chain::{ChainHead, FIRST},
+    journal::{Journal, RecoveredJournal, boot, has_restarted},
     now,
-    pending::Pending,
-    queue::{By, Full, Queue},
-    refusals::{Noted, Refusals},
+    pending::PendingEntry,
+    queue::{CommitThread, EntryQueue, EntryQueueFull},
+    refusals::{GroupedDenials, Noted},
     secret::Scrubber,
-    writer::Writer,
+    trail_database::TrailDatabase,
+    writer::TrailWriter,
     writer_thread::keep_writing,
 };
-use peal_store::{Durability, Filter, SealKind, Trail, TrailRow, TrailSettings};
+use peal_store::{DatabaseDurability, Filter, SealKind, Trail, TrailRow, TrailSettings};
 use std::{
     num::NonZeroU32,
     sync::{
@@ -27,27 +27,27 @@ use std::{
 
 /// A trail that is being written. Cheap to clone; when the last one goes, what waits is written and the trail ends in good order.
 #[derive(Clone)]
-pub struct Audit(Arc<Inner>);
+pub struct AuditTrail(Arc<Inner>);
 
 struct Inner {
-    queue: Arc<Queue>,
+    queue: Arc<EntryQueue>,
     scrubber: Scrubber,
-    writer: Arc<Mutex<Writer>>,
-    shared: Arc<Shared>,
+    writer: Arc<Mutex<TrailWriter>>,
+    shared: Arc<SharedTrail>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What everybody may look at while it is written.
-pub(crate) struct Shared {
+pub(crate) struct SharedTrail {
     run: u64,
     handlers: NonZeroU32,
     /// Calls for which there was no room since that was last said.
     pub(crate) left_out: AtomicU64,
-    health: Mutex<Health>,
+    health: Mutex<AuditHealth>,
     /// The last write that failed, also when later ones succeeded.
     failed: Mutex<Option<FailedWrite>>,
-    on_failure: OnFailure,
-    pub(crate) refusals: Refusals,
+    on_failure: RecordFailurePolicy,
+    pub(crate) refusals: GroupedDenials,
 }
 
 /// A write that failed.
@@ -58,21 +58,21 @@ struct FailedWrite {
 }
 
 /// Whom to tell whether it is safe.
-pub(crate) type Done = Box<dyn FnOnce(Safe) + Send>;
+pub(crate) type Done = Box<dyn FnOnce(CommitResult) + Send>;
 
 /// Whether what was granted may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Safe {
+pub enum CommitResult {
     /// It is recorded, or need not be.
     Yes,
     /// It is not recorded, and so must not be.
     No,
 }
 
-impl Audit {
+impl AuditTrail {
     /// Opens a trail, and begins a run in it. A trail that somebody has cut off is refused, and so is a journal that somebody has
     /// changed.
-    pub fn open(settings: AuditSettings) -> Result<Audit, AuditError> {
+    pub fn open(settings: AuditSettings) -> Result<AuditTrail, AuditError> {
         let keys = Arc::new(Keys::open(&settings.key)?);
         let AuditSettings {
             max_bytes,
@@ -117,29 +117,29 @@ impl Audit {
             .last()
             .or(last.as_ref())
             .filter(|row| row.kind != kind::ENDED)
-            .map(|_| Entry::Gap {
+            .map(|_| AuditEntry::Gap {
                 calls: None,
                 reason: GapReason::Crash,
             });
         let (server, key) = (settings.server.clone(), keys.public().to_string());
-        let began = Entry::Began {
+        let began = AuditEntry::Began {
             server,
             key,
             handlers: settings.handlers,
             boot,
         };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedTrail {
             run: head.0 + 1 + u64::from(crashed.is_some()),
             handlers: settings.handlers,
             left_out: AtomicU64::new(0),
             health: Mutex::default(),
             failed: Mutex::default(),
             on_failure: settings.on_failure,
-            refusals: Refusals::new(settings.refusal_interval),
+            refusals: GroupedDenials::new(settings.refusal_interval),
         });
         let scrubber = Scrubber::new(settings.secrets.clone(), keys.clone());
-        let ledger = Arc::new(Mutex::new(Ledger::new(trail, keys.clone(), rows)));
-        let mut writer = Writer::new(
+        let ledger = Arc::new(Mutex::new(TrailDatabase::new(trail, keys.clone(), rows)));
+        let mut writer = TrailWriter::new(
             &settings,
             keys,
             shared.clone(),
@@ -151,12 +151,12 @@ impl Audit {
             crashed
                 .into_iter()
                 .chain([began])
-                .map(Pending::new)
+                .map(PendingEntry::new)
                 .collect(),
         )?;
         let (writer, queue) = (
             Arc::new(Mutex::new(writer)),
-            Arc::new(Queue::new(settings.queue.max(1))),
+            Arc::new(EntryQueue::new(settings.queue.max(1))),
         );
         let (theirs, patience) = (
             (writer.clone(), ledger, queue.clone()),
@@ -166,7 +166,7 @@ impl Audit {
             .name("peal-audit".into())
             .spawn(move || keep_writing(&theirs.0, &theirs.1, &theirs.2, patience));
         let thread = Mutex::new(Some(started.map_err(AuditError::Thread)?));
-        Ok(Audit(Arc::new(Inner {
+        Ok(AuditTrail(Arc::new(Inner {
             queue,
             scrubber,
             writer,
@@ -186,9 +186,9 @@ impl Audit {
     }
 
     /// How recording goes.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> AuditHealth {
         let health = *self.0.shared.health();
-        Health {
+        AuditHealth {
             lost: health.lost + self.0.shared.left_out.load(Ordering::Relaxed),
             ..health
         }
@@ -212,56 +212,61 @@ impl Audit {
     }
 
     /// Records what is no call of a module. Waits for room, not for the write.
-    pub fn note(&self, entry: Entry) {
-        self.insist(self.pending(entry));
+    pub fn note(&self, entry: AuditEntry) {
+        self.record_blocking(self.pending(entry));
     }
 
     /// Records what is no call of a module, unless there is no room.
-    pub fn mention(&self, entry: Entry) {
+    pub fn mention(&self, entry: AuditEntry) {
         self.offer(self.pending(entry));
     }
 
     /// Records that a request was denied or a connection refused. What is refused again and again is counted, and recorded in groups.
-    pub fn refuse(&self, denial: Denial) {
+    pub fn refuse(&self, denial: AdmissionDenial) {
         let denial = denial.bounded();
         if !self.counts(&denial) {
-            self.mention(Entry::Denied(denial));
+            self.mention(AuditEntry::Denied(denial));
         }
     }
 
     /// Counts a refusal; true if it is not to be recorded by itself.
-    pub(crate) fn counts(&self, denial: &Denial) -> bool {
+    pub(crate) fn counts(&self, denial: &AdmissionDenial) -> bool {
         self.0.shared.refusals.note(denial, now(), Instant::now()) == Noted::Counted
     }
 
     /// An entry on its way. Secrets are taken out of it here: nobody waits for that but the caller.
-    pub(crate) fn pending(&self, entry: Entry) -> Pending {
-        Pending {
+    pub(crate) fn pending(&self, entry: AuditEntry) -> PendingEntry {
+        PendingEntry {
             scrubbed: self.0.scrubber.scrubbed(&entry),
-            ..Pending::new(entry)
+            ..PendingEntry::new(entry)
         }
     }
 
     /// Records a decision, and says whether what was granted may be: not before it is written. That is here and now if the
     /// caller can take the time and nobody else is writing, else on another thread.
-    pub fn decide(&self, decision: Decision, by: By, done: impl FnOnce(Safe) + Send + 'static) {
+    pub fn decide(
+        &self,
+        decision: DecisionEntry,
+        by: CommitThread,
+        done: impl FnOnce(CommitResult) + Send + 'static,
+    ) {
         if decision
             .refused_connection()
             .is_some_and(|denial| self.counts(&denial.bounded()))
         {
-            return done(Safe::Yes);
+            return done(CommitResult::Yes);
         }
         let done: Option<Done> = Some(Box::new(done));
         let Inner { queue, writer, .. } = &*self.0;
-        queue.insist(
-            Pending {
+        queue.push_blocking(
+            PendingEntry {
                 done,
-                ..self.pending(Entry::Decision(decision))
+                ..self.pending(AuditEntry::Decision(decision))
             },
             by,
         );
         // Whoever lets go of the writer looks again, for those who came meanwhile and found it taken.
-        while by == By::Caller && queue.is_awaited() {
+        while by == CommitThread::Caller && queue.is_awaited() {
             match writer.try_lock() {
                 Ok(mut writer) => writer.drain(queue),
                 Err(TryLockError::Poisoned(writer)) => writer.into_inner().drain(queue),
@@ -271,13 +276,13 @@ impl Audit {
     }
 
     /// Waits for room.
-    pub(crate) fn insist(&self, pending: Pending) {
-        self.0.queue.insist(pending, By::Thread);
+    pub(crate) fn record_blocking(&self, pending: PendingEntry) {
+        self.0.queue.push_blocking(pending, CommitThread::Thread);
     }
 
     /// Leaves it out where there is no room.
-    pub(crate) fn offer(&self, pending: Pending) {
-        if let Err(Full) = self.0.queue.offer(pending) {
+    pub(crate) fn offer(&self, pending: PendingEntry) {
+        if let Err(EntryQueueFull) = self.0.queue.offer(pending) {
             self.0.shared.left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -299,8 +304,8 @@ impl Drop for Inner {
     }
 }
 
-impl Shared {
-    pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
+impl SharedTrail {
+    pub(crate) fn health(&self) -> MutexGuard<'_, AuditHealth> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -330,17 +335,17 @@ impl Shared {
 fn left(
     journal: &Journal,
     trail: &Trail,
-    head: Link,
+    head: ChainHead,
     keys: &Keys,
-    durability: Durability,
+    durability: DatabaseDurability,
     boot: Option<&str>,
 ) -> Result<Vec<TrailRow>, AuditError> {
-    let Left { rows, fault } = Left::read(trail, head, keys)?;
+    let RecoveredJournal { rows, fault } = RecoveredJournal::read(trail, head, keys)?;
     let Some((frame, fault)) = fault else {
         return Ok(rows);
     };
     let path = journal.path().to_owned();
-    if durability == Durability::Machine || !has_restarted(trail, boot)? {
+    if durability == DatabaseDurability::Machine || !has_restarted(trail, boot)? {
         return Err(AuditError::Journal { path, frame, fault });
     }
     tracing::warn!(
@@ -353,10 +358,10 @@ fn left(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Statement, chain::hash_of, journal::Fault};
-    use peal_store::Tail;
+    use crate::{Statement, hash_chain::hash_of, journal::FrameError};
+    use peal_store::JournalFile;
 
-    fn row((before, hash): Link, entry: &Entry) -> TrailRow {
+    fn row((before, hash): ChainHead, entry: &AuditEntry) -> TrailRow {
         let body = crate::entry::to_cbor(entry).unwrap();
         let row = TrailRow {
             seq: before + 1,
@@ -381,12 +386,12 @@ mod tests {
         let (path, keys) = (dir.path().join("audit.db"), Arc::new(Keys::of(&[7; 32])));
         let settings = TrailSettings {
             max_bytes: 1 << 30,
-            durability: Durability::Process,
+            durability: DatabaseDurability::Process,
             lasting: &[],
         };
         let trail = Trail::open(&path, settings).unwrap();
         let handlers = NonZeroU32::MIN;
-        let began = Entry::Began {
+        let began = AuditEntry::Began {
             server: "test".into(),
             key: String::new(),
             handlers,
@@ -406,17 +411,17 @@ mod tests {
         let mut journal = Journal::open(&path, settings, keys.clone()).unwrap();
         journal.clear();
         journal
-            .add((2, [2; 32]), vec![row((2, [2; 32]), &Entry::Ended)])
+            .add((2, [2; 32]), vec![row((2, [2; 32]), &AuditEntry::Ended)])
             .unwrap();
         let left = |durability, boot| left(&journal, &trail, head, &keys, durability, boot);
-        assert_eq!(left(Durability::Process, Some("now")).unwrap(), []);
+        assert_eq!(left(DatabaseDurability::Process, Some("now")).unwrap(), []);
         for (durability, boot) in [
-            (Durability::Process, Some("then")),
-            (Durability::Process, None),
-            (Durability::Machine, Some("now")),
+            (DatabaseDurability::Process, Some("then")),
+            (DatabaseDurability::Process, None),
+            (DatabaseDurability::Machine, Some("now")),
         ] {
             let error = left(durability, boot).unwrap_err();
-            let wanted = Fault::Elsewhere {
+            let wanted = FrameError::Elsewhere {
                 wanted: 1,
                 found: 2,
             };
@@ -430,7 +435,7 @@ mod tests {
             );
         }
         assert!(
-            Tail::read(&path, 1).unwrap().len() == 1,
+            JournalFile::read(&path, 1).unwrap().len() == 1,
             "it is left as it is"
         );
     }

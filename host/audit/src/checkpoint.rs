@@ -18,12 +18,12 @@ pub struct Destinations {
     /// A file to which they are added.
     pub file: Option<PathBuf>,
     /// Whether the system's log has them.
-    pub syslog: Syslog,
+    pub syslog: CheckpointSyslog,
 }
 
 /// Whether the system's log has checkpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Syslog {
+pub enum CheckpointSyslog {
     /// It does not.
     #[default]
     No,
@@ -39,7 +39,7 @@ impl Destinations {
         {
             tracing::error!(path = %path.display(), %error, "a checkpoint of the audit trail cannot be written");
         }
-        if self.syslog == Syslog::Yes
+        if self.syslog == CheckpointSyslog::Yes
             && let Err(error) = log(checkpoint)
         {
             tracing::error!(%error, "a checkpoint of the audit trail cannot be sent to {SYSLOG}");

@@ -1,8 +1,8 @@
 //! The share of each user in the room of decisions. Where the trail is full of records that stay, a user whose decisions take more than
 //! their share is denied, so that all others are not.
 use crate::{
-    Decision,
-    retention::{Retention, Supply},
+    DecisionEntry,
+    retention::{Supply, TrailRetention},
 };
 use peal_store::{RowClass, UsedBytes};
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ pub(crate) struct DecisionRoom {
 }
 
 impl DecisionRoom {
-    pub(crate) fn new(retention: Retention, most: u64) -> DecisionRoom {
-        let share = Retention::share(retention.user_percent, most);
+    pub(crate) fn new(retention: TrailRetention, most: u64) -> DecisionRoom {
+        let share = TrailRetention::share(retention.user_percent, most);
         DecisionRoom {
             share,
             used: BTreeMap::new(),
@@ -26,7 +26,7 @@ impl DecisionRoom {
     }
 
     /// True if there is room for a decision. For those about root and about the user of the server there is as long as there is any.
-    pub(crate) fn admits(&self, decision: &Decision) -> bool {
+    pub(crate) fn admits(&self, decision: &DecisionEntry) -> bool {
         let Some(uid) = decision.asked.identity.map(|identity| identity.uid) else {
             return true;
         };

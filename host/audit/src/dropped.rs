@@ -4,9 +4,9 @@
 //! A statement covers a range of records. For each run of dropped records in it, it says which hash the record before the run has and
 //! which the last record of the run had. So the chain can be followed across the run, and what stays before it cannot be rewritten.
 use crate::{
-    EntryError, Keys, PublicKey,
-    chain::Link,
+    EntryError, Keys, SealPublicKey,
     entry::{from_cbor, to_cbor},
+    hash_chain::ChainHead,
 };
 use peal_sandbox::Digest;
 use peal_store::{DroppedRows, Outline, RowClass};
@@ -43,7 +43,7 @@ pub(crate) struct DroppedRun {
 
 impl DroppedRange {
     /// The range of these rows, which follow `before`, until so many bytes are dropped; none where there are no rows.
-    pub(crate) fn of(before: Link, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
+    pub(crate) fn of(before: ChainHead, rows: &[Outline], most_bytes: u64) -> Option<DroppedRange> {
         let (mut last, mut bytes) = (Digest(before.1), 0);
         let mut range = DroppedRange {
             from: rows.first()?.seq,
@@ -117,7 +117,7 @@ impl DroppedRange {
     }
 
     /// The content of a statement, if it is signed by the owner of this key.
-    pub(crate) fn by(key: &PublicKey, rows: &DroppedRows) -> Option<DroppedRange> {
+    pub(crate) fn by(key: &SealPublicKey, rows: &DroppedRows) -> Option<DroppedRange> {
         let is_signed = key.has_signed(&text(rows.last, &rows.body), &rows.signature);
         DroppedRange::read(rows)
             .ok()

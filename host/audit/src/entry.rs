@@ -6,8 +6,8 @@ use crate::{
     outcome::outcome,
 };
 use peal_core::policy::{DecidedBy, Verdict};
-use peal_model::{Info, Matter, PolicyRequest, Proc, Status};
-use peal_sandbox::{CallRecord, Digest, Failure, Grants, Limits, Subject};
+use peal_model::{Info, PolicyRequest, PolicySubject, Proc, Status};
+use peal_sandbox::{CallFailure, CallRecord, CallSubject, Digest, Grants, ModuleLimits};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{num::NonZeroU32, sync::Arc};
 use thiserror::Error;
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 128;
 
 /// What there is to record.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Entry {
+pub enum AuditEntry {
     /// A server began.
     Began {
         /// Its host, process and release.
@@ -34,11 +34,11 @@ pub enum Entry {
     /// It ended in good order.
     Ended,
     /// A module was called.
-    Call(Box<Call>),
+    Call(Box<CallEntry>),
     /// A request was decided about.
-    Decision(Decision),
+    Decision(DecisionEntry),
     /// A request was denied, or a connection refused, without a decision that is on record.
-    Denied(Denial),
+    Denied(AdmissionDenial),
     /// Requests of one user were denied, or its connections refused, often for the same cause.
     Refusals(RefusalGroup),
     /// Records were dropped.
@@ -66,7 +66,7 @@ pub enum Entry {
         /// How often.
         failures: usize,
         /// How at last.
-        last: Failure,
+        last: CallFailure,
     },
     /// Something is missing here.
     Gap {
@@ -84,7 +84,7 @@ fn every_one() -> NonZeroU32 {
 
 /// A call of a module.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Call {
+pub struct CallEntry {
     /// The record at which its server began. An instance is known by that and its number.
     pub run: u64,
     /// What is known of the module: the digest of its [`Facts`].
@@ -98,7 +98,7 @@ pub struct Call {
 
 /// What is known of a module as it was loaded. Kept once, whatever it is called for.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Facts {
+pub struct ModuleFacts {
     /// What administrators call it.
     pub name: String,
     /// Whose it is.
@@ -110,7 +110,7 @@ pub struct Facts {
     /// What it may reach.
     pub grants: Grants,
     /// Its limits.
-    pub limits: Limits,
+    pub limits: ModuleLimits,
     /// The sinks that were opened for it.
     pub sinks: Vec<String>,
     /// The directories.
@@ -119,7 +119,7 @@ pub struct Facts {
 
 /// A verdict on a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Decision {
+pub struct DecisionEntry {
     /// The number of the request in its server.
     pub request: u64,
     /// Which kind it is of.
@@ -127,7 +127,7 @@ pub struct Decision {
     /// What was asked.
     pub asked: Arc<PolicyRequest>,
     /// What was said.
-    pub ruling: Ruling,
+    pub ruling: DecisionKind,
     /// By whom, in words.
     pub by: String,
     /// By which policy, if it was one.
@@ -143,7 +143,7 @@ pub struct Decision {
 
 /// What was said of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Ruling {
+pub enum DecisionKind {
     /// Yes.
     Granted,
     /// No, with this status.
@@ -152,7 +152,7 @@ pub enum Ruling {
 
 /// A request that was denied, or a connection that was refused, without a decision that is on record.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Denial {
+pub struct AdmissionDenial {
     /// Who asked, by the kernel's word.
     pub uid: Option<u32>,
     /// The job that it said it is of.
@@ -256,26 +256,26 @@ pub(crate) struct Columns {
     pub(crate) outcome: Option<String>,
 }
 
-impl Entry {
+impl AuditEntry {
     /// Its kind.
     pub fn kind(&self) -> &'static str {
         match self {
-            Entry::Began { .. } => kind::BEGAN,
-            Entry::Ended => kind::ENDED,
-            Entry::Call(_) => kind::CALL,
-            Entry::Decision(_) => kind::DECISION,
-            Entry::Denied(_) => "denied",
-            Entry::Refusals(_) => "refusals",
-            Entry::Dropped(_) => kind::DROPPED,
-            Entry::Deployed { .. } => kind::DEPLOYED,
-            Entry::Refused { .. } => "refused",
-            Entry::Quarantined { .. } => "quarantined",
-            Entry::Gap { .. } => "gap",
+            AuditEntry::Began { .. } => kind::BEGAN,
+            AuditEntry::Ended => kind::ENDED,
+            AuditEntry::Call(_) => kind::CALL,
+            AuditEntry::Decision(_) => kind::DECISION,
+            AuditEntry::Denied(_) => "denied",
+            AuditEntry::Refusals(_) => "refusals",
+            AuditEntry::Dropped(_) => kind::DROPPED,
+            AuditEntry::Deployed { .. } => kind::DEPLOYED,
+            AuditEntry::Refused { .. } => "refused",
+            AuditEntry::Quarantined { .. } => "quarantined",
+            AuditEntry::Gap { .. } => "gap",
         }
     }
 
     /// From what was kept.
-    pub fn read(body: &[u8]) -> Result<Entry, EntryError> {
+    pub fn read(body: &[u8]) -> Result<AuditEntry, EntryError> {
         from_cbor(body)
     }
 
@@ -283,7 +283,7 @@ impl Entry {
     pub(crate) fn columns(&self, module: Option<&str>) -> Columns {
         let none = Columns::default();
         match self {
-            Entry::Call(call) => {
+            AuditEntry::Call(call) => {
                 let record = &call.record;
                 let (source, identity) = caused_by(&record.subject);
                 Columns {
@@ -293,7 +293,7 @@ impl Entry {
                     outcome: Some(outcome(&record.end).into_owned()),
                 }
             }
-            Entry::Decision(Decision {
+            AuditEntry::Decision(DecisionEntry {
                 asked,
                 ruling,
                 policy,
@@ -306,11 +306,11 @@ impl Entry {
                     .map(|proc| proc.nspace.as_str().to_owned()),
                 uid: asked.identity.map(|identity| identity.uid),
                 outcome: Some(match ruling {
-                    Ruling::Granted => "granted".to_owned(),
-                    Ruling::Denied(status) => format!("denied:{status}"),
+                    DecisionKind::Granted => "granted".to_owned(),
+                    DecisionKind::Denied(status) => format!("denied:{status}"),
                 }),
             },
-            Entry::Denied(Denial {
+            AuditEntry::Denied(AdmissionDenial {
                 uid, job, status, ..
             }) => {
                 let outcome =
@@ -322,38 +322,38 @@ impl Entry {
                     ..none
                 }
             }
-            Entry::Refusals(RefusalGroup { uid, example, .. }) => Columns {
+            AuditEntry::Refusals(RefusalGroup { uid, example, .. }) => Columns {
                 uid: *uid,
-                ..Entry::Denied(example.clone()).columns(module)
+                ..AuditEntry::Denied(example.clone()).columns(module)
             },
-            Entry::Quarantined { module, .. } => Columns {
+            AuditEntry::Quarantined { module, .. } => Columns {
                 module: Some(module.clone()),
                 ..none
             },
-            Entry::Began { .. }
-            | Entry::Ended
-            | Entry::Dropped(_)
-            | Entry::Deployed { .. }
-            | Entry::Refused { .. }
-            | Entry::Gap { .. } => none,
+            AuditEntry::Began { .. }
+            | AuditEntry::Ended
+            | AuditEntry::Dropped(_)
+            | AuditEntry::Deployed { .. }
+            | AuditEntry::Refused { .. }
+            | AuditEntry::Gap { .. } => none,
         }
     }
 }
 
-impl Decision {
+impl DecisionEntry {
     /// About this request.
-    pub fn new(request: u64, asked: Arc<PolicyRequest>, verdict: &Verdict) -> Decision {
+    pub fn new(request: u64, asked: Arc<PolicyRequest>, verdict: &Verdict) -> DecisionEntry {
         let hook = match asked.matter {
-            Matter::Registration => "registration",
+            PolicySubject::Registration => "registration",
             matter => matter.hook().name(),
         };
         let (ruling, by, reasons) = match verdict {
-            Verdict::Granted { by, .. } => (Ruling::Granted, by, Vec::new()),
+            Verdict::Granted { by, .. } => (DecisionKind::Granted, by, Vec::new()),
             Verdict::Denied {
                 by,
                 status,
                 reasons,
-            } => (Ruling::Denied(*status), by, reasons.clone()),
+            } => (DecisionKind::Denied(*status), by, reasons.clone()),
         };
         let handshake = HandshakeFacts::of(&asked);
         let (asked, reasons) = match handshake {
@@ -368,7 +368,7 @@ impl Decision {
         } else {
             None
         };
-        Decision {
+        DecisionEntry {
             request,
             hook: hook.to_owned(),
             asked,
@@ -381,12 +381,12 @@ impl Decision {
     }
 
     /// The denial, if a connection was refused.
-    pub(crate) fn refused_connection(&self) -> Option<Denial> {
-        let (true, Ruling::Denied(status)) = (self.handshake.is_some(), self.ruling) else {
+    pub(crate) fn refused_connection(&self) -> Option<AdmissionDenial> {
+        let (true, DecisionKind::Denied(status)) = (self.handshake.is_some(), self.ruling) else {
             return None;
         };
         let reason = reasons(&self.reasons);
-        Some(Denial {
+        Some(AdmissionDenial {
             status: Some(status),
             by: Some(self.by.clone()),
             reason,
@@ -395,8 +395,8 @@ impl Decision {
     }
 
     /// A denial of what was asked.
-    pub(crate) fn as_denial(&self) -> Denial {
-        Denial {
+    pub(crate) fn as_denial(&self) -> AdmissionDenial {
+        AdmissionDenial {
             uid: self.asked.identity.map(|identity| identity.uid),
             job: self
                 .asked
@@ -404,13 +404,13 @@ impl Decision {
                 .as_ref()
                 .map(|proc| proc.nspace.as_str().to_owned()),
             hook: Some(self.hook.clone()),
-            ..Denial::default()
+            ..AdmissionDenial::default()
         }
     }
 
     /// What was granted is denied: what led to it could not be recorded.
     pub(crate) fn withdraw(&mut self) {
-        if self.ruling == Ruling::Granted {
+        if self.ruling == DecisionKind::Granted {
             let Verdict::Denied {
                 by,
                 status,
@@ -419,15 +419,16 @@ impl Decision {
             else {
                 return;
             };
-            (self.ruling, self.by, self.policy) = (Ruling::Denied(status), by.to_string(), None);
+            (self.ruling, self.by, self.policy) =
+                (DecisionKind::Denied(status), by.to_string(), None);
             self.reasons = reasons;
         }
     }
 }
 
-impl Denial {
+impl AdmissionDenial {
     /// This entry with bounded texts.
-    pub(crate) fn bounded(mut self) -> Denial {
+    pub(crate) fn bounded(mut self) -> AdmissionDenial {
         self.reason = shortened(&self.reason);
         for text in [
             &mut self.job,
@@ -446,12 +447,12 @@ impl Denial {
 }
 
 /// The job and the user that have caused a call.
-fn caused_by(subject: &Subject) -> (Option<String>, Option<u32>) {
+fn caused_by(subject: &CallSubject) -> (Option<String>, Option<u32>) {
     let (source, identity) = match subject {
-        Subject::Event(call) => (call.event.source.as_ref(), call.identity),
-        Subject::Policy(call) => (call.request.requester.as_ref(), call.request.identity),
-        Subject::Log(call) => (call.request.source.as_ref(), call.request.identity),
-        Subject::None | Subject::Settings(_) => (None, None),
+        CallSubject::Event(call) => (call.event.source.as_ref(), call.identity),
+        CallSubject::Policy(call) => (call.request.requester.as_ref(), call.request.identity),
+        CallSubject::Log(call) => (call.request.source.as_ref(), call.request.identity),
+        CallSubject::None | CallSubject::Settings(_) => (None, None),
     };
     (
         source.map(|proc| proc.nspace.as_str().to_owned()),

@@ -1,5 +1,5 @@
 //! What can go wrong with the trail.
-use crate::{EntryError, ExportError, Fault, KeyError};
+use crate::{EntryError, ExportError, FrameError, SealKeyError};
 use peal_store::StoreError;
 use std::{path::PathBuf, time::Duration};
 use thiserror::Error;
@@ -23,7 +23,7 @@ pub enum AuditError {
     },
     /// The key that it is signed with.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] SealKeyError),
     /// What is to be recorded, or was, makes no sense.
     #[error(transparent)]
     Entry(#[from] EntryError),
@@ -51,7 +51,7 @@ pub enum AuditError {
         /// Which frame, from 1.
         frame: u64,
         /// What is wrong with it.
-        fault: Fault,
+        fault: FrameError,
     },
     /// What was exported.
     #[error(transparent)]

@@ -7,7 +7,7 @@
 //! {"seal":"peal-audit 1 head 1 1789000000000 <hash> <signature>"}
 //! {"dropped":{"last":2000,"body":"<CBOR in base64>","signature":"<base64>"}}
 //! ```
-use crate::{AuditError, Source, Statement, source::call_of};
+use crate::{AuditError, Statement, TrailSource, source::call_of};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use peal_sandbox::Digest;
 use peal_store::{DroppedRows, Filter, SealKind, TrailRow};
@@ -58,7 +58,7 @@ pub struct Exported {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Line {
+enum ExportLine {
     Record(Record),
     Blob {
         digest: Digest,
@@ -90,13 +90,17 @@ struct Record {
 }
 
 /// Writes the records that are wanted with what they refer to, and the seals. How many records that were.
-pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<u64, AuditError> {
+pub fn export(
+    source: &TrailSource,
+    filter: &Filter,
+    out: &mut impl Write,
+) -> Result<u64, AuditError> {
     let path = PathBuf::from("the output");
     let io = |source| ExportError::Io {
         path: path.clone(),
         source,
     };
-    let mut line = |line: &Line| -> Result<(), AuditError> {
+    let mut line = |line: &ExportLine| -> Result<(), AuditError> {
         serde_json::to_writer(&mut *out, line).map_err(|error| io(error.into()))?;
         out.write_all(b"\n").map_err(io)?;
         Ok(())
@@ -113,7 +117,7 @@ pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<
             if known.insert(digest)
                 && let Some(bytes) = source.blob(&digest)?
             {
-                line(&Line::Blob {
+                line(&ExportLine::Blob {
                     digest,
                     bytes: STANDARD.encode(bytes),
                 })?;
@@ -131,7 +135,7 @@ pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<
             hash,
         } = row;
         let (body, hash) = (STANDARD.encode(body), Digest(hash));
-        line(&Line::Record(Record {
+        line(&ExportLine::Record(Record {
             seq,
             at,
             kind,
@@ -145,19 +149,19 @@ pub fn export(source: &Source, filter: &Filter, out: &mut impl Write) -> Result<
     })?;
     let seals = [SealKind::Anchor, SealKind::Head].map(|kind| source.seal(kind));
     for seal in seals {
-        seal?.map_or(Ok(()), |seal| line(&Line::Seal(seal.to_string())))?;
+        seal?.map_or(Ok(()), |seal| line(&ExportLine::Seal(seal.to_string())))?;
     }
     source
         .checkpoints()?
         .iter()
-        .try_for_each(|seal| line(&Line::Seal(seal.to_string())))?;
+        .try_for_each(|seal| line(&ExportLine::Seal(seal.to_string())))?;
     for DroppedRows {
         last,
         body,
         signature,
     } in source.dropped()?
     {
-        line(&Line::Dropped {
+        line(&ExportLine::Dropped {
             last,
             body: STANDARD.encode(body),
             signature: STANDARD.encode(signature),
@@ -192,7 +196,7 @@ impl Exported {
                     .map_err(|error| wrong(error.to_string()))
             };
             match line {
-                Line::Record(Record {
+                ExportLine::Record(Record {
                     seq,
                     at,
                     kind,
@@ -216,7 +220,7 @@ impl Exported {
                         hash: hash.0,
                     });
                 }
-                Line::Dropped {
+                ExportLine::Dropped {
                     last,
                     body,
                     signature,
@@ -227,11 +231,11 @@ impl Exported {
                         signature: bytes(&signature)?,
                     });
                 }
-                Line::Blob {
+                ExportLine::Blob {
                     digest,
                     bytes: text,
                 } => drop(exported.blobs.insert(digest, bytes(&text)?)),
-                Line::Seal(text) => {
+                ExportLine::Seal(text) => {
                     let seal = text
                         .parse()
                         .map_err(|()| wrong(format!("{text:?} is no seal")))?;

@@ -1,7 +1,9 @@
 //! The gist of a record, for people: what it is about, who decided that, and why it came out so.
-use crate::{Call, Decision, Denial, Entry, GapReason, RefusalGroup, Ruling};
-use peal_model::{Info, Matter, PolicyRequest, Proc, counted};
-use peal_sandbox::{End, Subject};
+use crate::{
+    AdmissionDenial, AuditEntry, CallEntry, DecisionEntry, DecisionKind, GapReason, RefusalGroup,
+};
+use peal_model::{Info, PolicyRequest, PolicySubject, Proc, counted};
+use peal_sandbox::{CallEnd, CallSubject};
 use std::{collections::BTreeSet, fmt::Display};
 
 /// How many lines of one record are told.
@@ -44,15 +46,15 @@ impl Gist {
     }
 }
 
-impl Entry {
+impl AuditEntry {
     /// Its gist. The name of a called module is with its facts.
     pub fn gist(&self, module: Option<&str>) -> Gist {
         match self {
-            Entry::Call(call) => of_call(call, module),
-            Entry::Decision(decision) => decision.gist(),
-            Entry::Denied(denial) => denial.gist(),
-            Entry::Refusals(group) => group.gist(),
-            Entry::Dropped(dropped) => Gist {
+            AuditEntry::Call(call) => of_call(call, module),
+            AuditEntry::Decision(decision) => decision.gist(),
+            AuditEntry::Denied(denial) => denial.gist(),
+            AuditEntry::Refusals(group) => group.gist(),
+            AuditEntry::Dropped(dropped) => Gist {
                 what: format!(
                     "{} from {} to {}",
                     counted(dropped.count(), "record"),
@@ -62,15 +64,15 @@ impl Entry {
                 why: dropped.of_kinds(),
                 ..Gist::default()
             },
-            Entry::Began { server, .. } => Gist {
+            AuditEntry::Began { server, .. } => Gist {
                 what: shortened(server),
                 ..Gist::default()
             },
-            Entry::Ended => Gist {
+            AuditEntry::Ended => Gist {
                 what: "in good order".to_owned(),
                 ..Gist::default()
             },
-            Entry::Deployed {
+            AuditEntry::Deployed {
                 version,
                 cause,
                 changes,
@@ -85,12 +87,12 @@ impl Entry {
                     ..Gist::default()
                 }
             }
-            Entry::Refused { reasons } => Gist {
+            AuditEntry::Refused { reasons } => Gist {
                 what: "modules of the configuration".to_owned(),
                 why: joined(reasons),
                 ..Gist::default()
             },
-            Entry::Quarantined {
+            AuditEntry::Quarantined {
                 module,
                 failures,
                 last,
@@ -101,7 +103,7 @@ impl Entry {
                 why: shortened(&last.reason),
                 ..Gist::default()
             },
-            Entry::Gap { calls, reason } => {
+            AuditEntry::Gap { calls, reason } => {
                 let what = calls.map_or("an unknown number of calls".to_owned(), |calls| {
                     counted(calls, "call")
                 });
@@ -115,12 +117,12 @@ impl Entry {
     }
 }
 
-impl Decision {
+impl DecisionEntry {
     pub(crate) fn gist(&self) -> Gist {
         let why = match (self.ruling, reasons(&self.reasons)) {
-            (Ruling::Granted, _) => String::new(),
-            (Ruling::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
-            (Ruling::Denied(_), reasons) => reasons,
+            (DecisionKind::Granted, _) => String::new(),
+            (DecisionKind::Denied(status), reasons) if reasons.is_empty() => status.to_string(),
+            (DecisionKind::Denied(_), reasons) => reasons,
         };
         Gist {
             by: decided_by(&self.by),
@@ -130,9 +132,9 @@ impl Decision {
     }
 }
 
-impl Denial {
+impl AdmissionDenial {
     pub(crate) fn gist(&self) -> Gist {
-        let Denial {
+        let AdmissionDenial {
             hook,
             by,
             status,
@@ -184,20 +186,20 @@ impl GapReason {
     }
 }
 
-fn of_call(call: &Call, module: Option<&str>) -> Gist {
+fn of_call(call: &CallEntry, module: Option<&str>) -> Gist {
     let about = match &call.record.subject {
-        Subject::None | Subject::Settings(_) => Gist::default(),
-        Subject::Event(call) => Gist {
+        CallSubject::None | CallSubject::Settings(_) => Gist::default(),
+        CallSubject::Event(call) => Gist {
             what: format!("event {}", call.event.code),
             ..Gist::default()
         },
-        Subject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
-        Subject::Log(_) => Gist {
+        CallSubject::Policy(call) => asked(call.request.matter.hook().name(), &call.request),
+        CallSubject::Log(_) => Gist {
             what: "log".to_owned(),
             ..Gist::default()
         },
     };
-    let why = if let End::Failed(failure) = &call.record.end {
+    let why = if let CallEnd::Failed(failure) = &call.record.end {
         shortened(&failure.reason)
     } else {
         String::new()
@@ -212,7 +214,7 @@ fn of_call(call: &Call, module: Option<&str>) -> Gist {
 /// What was asked, and about whom.
 fn asked(hook: &str, request: &PolicyRequest) -> Gist {
     let mut what = hook.to_owned();
-    if let Matter::Event { code, .. } = request.matter {
+    if let PolicySubject::Event { code, .. } = request.matter {
         what.push_str(&format!(" {code}"));
     }
     if !request.codes.is_empty() {

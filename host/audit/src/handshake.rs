@@ -1,8 +1,8 @@
 //! The part of a handshake that is kept: nothing that it says, only the keys and sizes of its infos. At the time when a policy is asked about a
 //! connection nobody has been let in.
 use crate::gist::shortened;
-use peal_model::{Info, Matter, Peer, PolicyRequest, Size, Status, Step, Value};
-use peal_sandbox::{CallRecord, End, Output, Subject};
+use peal_model::{ChainResult, Info, PeerInfo, PolicyRequest, PolicySubject, Size, Status, Value};
+use peal_sandbox::{CallEnd, CallOutput, CallRecord, CallSubject};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct InfoFacts {
 impl HandshakeFacts {
     /// Those of a request, if it is about a connection.
     pub(crate) fn of(request: &PolicyRequest) -> Option<HandshakeFacts> {
-        let Matter::Connection(_) = request.matter else {
+        let PolicySubject::Connection(_) = request.matter else {
             return None;
         };
         let facts = |info: &Info| InfoFacts {
@@ -64,7 +64,7 @@ pub(crate) fn kept_request(request: &PolicyRequest) -> Arc<PolicyRequest> {
         identity,
         ..
     } = *request;
-    let peer = |peer: &Peer| Peer {
+    let peer = |peer: &PeerInfo| PeerInfo {
         pid: peer.pid,
         release: peer.release.chars().take(CHARACTERS).collect(),
     };
@@ -99,7 +99,7 @@ pub(crate) fn kept_reasons(reasons: &[Info]) -> Vec<Info> {
 
 /// Takes from the record of a call what a handshake said, also what the guest made of it; tells what is kept instead.
 pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
-    let Subject::Policy(call) = &mut record.subject else {
+    let CallSubject::Policy(call) = &mut record.subject else {
         return None;
     };
     let facts = HandshakeFacts::of(&call.request)?;
@@ -107,36 +107,36 @@ pub(crate) fn abridge(record: &mut CallRecord) -> Option<HandshakeFacts> {
     if facts.is_whole() {
         return Some(facts);
     }
-    let step = |step: &Step| Step {
+    let step = |step: &ChainResult| ChainResult {
         infos: Vec::new(),
         ..step.clone()
     };
     call.steps = Arc::new(call.steps.iter().map(step).collect());
     record.host_calls.clear();
     match &mut record.end {
-        End::Returned { output, .. } => *output = Output::default(),
-        End::Failed(failure) => failure.reason = shortened(&failure.reason),
+        CallEnd::Returned { output, .. } => *output = CallOutput::default(),
+        CallEnd::Failed(failure) => failure.reason = shortened(&failure.reason),
     }
     Some(facts)
 }
 
 /// The status with which a policy refused a connection in this call; none where it did not.
 pub(crate) fn refusal(record: &CallRecord) -> Option<Status> {
-    let Subject::Policy(call) = &record.subject else {
+    let CallSubject::Policy(call) = &record.subject else {
         return None;
     };
-    let Matter::Connection(_) = call.request.matter else {
+    let PolicySubject::Connection(_) = call.request.matter else {
         return None;
     };
     match &record.end {
-        End::Returned {
+        CallEnd::Returned {
             answer: peal_sandbox::Returned::Outcome(outcome),
             ..
         } => match outcome {
             peal_model::PolicyOutcome::Deny(status) => Some(*status),
             peal_model::PolicyOutcome::Pass | peal_model::PolicyOutcome::Grant => None,
         },
-        End::Returned { .. } => None,
-        End::Failed(failure) => Some(failure.kind.status()),
+        CallEnd::Returned { .. } => None,
+        CallEnd::Failed(failure) => Some(failure.kind.status()),
     }
 }

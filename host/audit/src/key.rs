@@ -21,7 +21,7 @@ const PUBLIC: &str = "peal-audit-1:";
 
 /// Why there is no key.
 #[derive(Debug, Error)]
-pub enum KeyError {
+pub enum SealKeyError {
     /// Its file.
     #[error("the key of the audit trail {path:?}: {source}")]
     Io {
@@ -59,15 +59,15 @@ pub enum KeyError {
 }
 
 /// HMAC-SHA-256 (RFC 2104).
-type Code = Hmac<Sha256>;
+type SecretKeyText = Hmac<Sha256>;
 
 /// A secret key, and what follows from it.
 pub struct Keys {
     signing: SigningKey,
     /// For what is secret.
-    digests: Code,
+    digests: SecretKeyText,
     /// For the journal.
-    codes: Code,
+    codes: SecretKeyText,
 }
 
 /// Writes a file in the place of one of that name. A link of that name is removed, and what it points to stays as it is.
@@ -86,11 +86,11 @@ fn write_anew(path: &Path, text: &str) -> io::Result<()> {
 
 /// The key by which anybody can see who sealed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(VerifyingKey);
+pub struct SealPublicKey(VerifyingKey);
 
 impl Keys {
     /// Reads a key, or makes one where there is none. Beside it, its public key is written, with `.pub` behind the name.
-    pub fn open(path: &Path) -> Result<Keys, KeyError> {
+    pub fn open(path: &Path) -> Result<Keys, SealKeyError> {
         match OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -99,20 +99,20 @@ impl Keys {
         {
             Ok(file) => Keys::make(path, file),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Keys::read(path),
-            Err(source) => Err(KeyError::Io {
+            Err(source) => Err(SealKeyError::Io {
                 path: path.to_owned(),
                 source,
             }),
         }
     }
 
-    fn make(path: &Path, mut file: fs::File) -> Result<Keys, KeyError> {
+    fn make(path: &Path, mut file: fs::File) -> Result<Keys, SealKeyError> {
         let mut seed = [0; 32];
-        getrandom(&mut seed, GetRandomFlags::empty()).map_err(KeyError::Random)?;
+        getrandom(&mut seed, GetRandomFlags::empty()).map_err(SealKeyError::Random)?;
         let keys = Keys::of(&seed);
         let io = |path: &Path| {
             let path = path.to_owned();
-            |source| KeyError::Io { path, source }
+            |source| SealKeyError::Io { path, source }
         };
         writeln!(file, "{SECRET}{}", STANDARD.encode(seed))
             .and_then(|()| file.sync_all())
@@ -122,8 +122,8 @@ impl Keys {
         Ok(keys)
     }
 
-    fn read(path: &Path) -> Result<Keys, KeyError> {
-        let io = |source| KeyError::Io {
+    fn read(path: &Path) -> Result<Keys, SealKeyError> {
+        let io = |source| SealKeyError::Io {
             path: path.to_owned(),
             source,
         };
@@ -138,7 +138,7 @@ impl Keys {
         let (owner, mode) = (found.uid(), found.mode() & 0o7777);
         let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
         if !is_ours || mode & 0o077 != 0 {
-            return Err(KeyError::Exposed {
+            return Err(SealKeyError::Exposed {
                 path: path.to_owned(),
                 owner,
                 mode,
@@ -146,7 +146,7 @@ impl Keys {
         }
         let mut text = String::new();
         file.take(1024).read_to_string(&mut text).map_err(io)?;
-        let malformed = || KeyError::Malformed {
+        let malformed = || SealKeyError::Malformed {
             what: format!("{path:?}"),
             begins: SECRET,
         };
@@ -171,8 +171,8 @@ impl Keys {
     }
 
     /// The public key.
-    pub fn public(&self) -> PublicKey {
-        PublicKey(self.signing.verifying_key())
+    pub fn public(&self) -> SealPublicKey {
+        SealPublicKey(self.signing.verifying_key())
     }
 
     pub(crate) fn sign(&self, text: &str) -> Vec<u8> {
@@ -199,47 +199,48 @@ impl Keys {
         self.coded(parts).verify_slice(code).is_ok()
     }
 
-    fn coded(&self, parts: &[&[u8]]) -> Code {
+    fn coded(&self, parts: &[&[u8]]) -> SecretKeyText {
         parts
             .iter()
             .fold(self.codes.clone(), |code, part| code.chain_update(part))
     }
 }
 
-fn keyed(key: &[u8; 32]) -> Code {
-    let mut block = Key::<Code>::default();
+fn keyed(key: &[u8; 32]) -> SecretKeyText {
+    let mut block = Key::<SecretKeyText>::default();
     block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
-    <Code as Mac>::new(&block)
+    <SecretKeyText as Mac>::new(&block)
 }
 
-impl PublicKey {
+impl SealPublicKey {
     pub(crate) fn has_signed(&self, text: &str, signature: &[u8]) -> bool {
         Signature::from_slice(signature)
             .is_ok_and(|signature| self.0.verify(text.as_bytes(), &signature).is_ok())
     }
 }
 
-impl fmt::Display for PublicKey {
+impl fmt::Display for SealPublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PUBLIC}{}", STANDARD.encode(self.0.as_bytes()))
     }
 }
 
-impl fmt::Debug for PublicKey {
+impl fmt::Debug for SealPublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl FromStr for PublicKey {
-    type Err = KeyError;
-    fn from_str(text: &str) -> Result<PublicKey, KeyError> {
+impl FromStr for SealPublicKey {
+    type Err = SealKeyError;
+    fn from_str(text: &str) -> Result<SealPublicKey, SealKeyError> {
         let key = decoded(text, PUBLIC).and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
         let shown = || text.chars().take(80).collect::<String>();
-        key.map(PublicKey).ok_or_else(|| KeyError::Malformed {
-            what: format!("{:?}", shown()),
-            begins: PUBLIC,
-        })
+        key.map(SealPublicKey)
+            .ok_or_else(|| SealKeyError::Malformed {
+                what: format!("{:?}", shown()),
+                begins: PUBLIC,
+            })
     }
 }
 

@@ -19,7 +19,6 @@
 //! The rows themselves are kept by `peal-store`, where their meaning is not known.
 
 mod audit;
-mod chain;
 mod checkpoint;
 mod decision_room;
 mod drop_summary;
@@ -29,9 +28,9 @@ mod error;
 mod export;
 mod gist;
 mod handshake;
+mod hash_chain;
 mod journal;
 mod key;
-mod ledger;
 mod outcome;
 mod pending;
 mod queue;
@@ -44,31 +43,35 @@ mod retention;
 mod secret;
 mod settings;
 mod source;
+mod trail_database;
 mod verify;
 mod writer;
 mod writer_thread;
 
-pub use audit::{Audit, Safe};
-pub use chain::{Statement, hash_of};
-pub use checkpoint::{Destinations, Syslog};
+pub use audit::{AuditTrail, CommitResult};
+pub use checkpoint::{CheckpointSyslog, Destinations};
 pub use drop_summary::DropSummary;
-pub use entry::{Call, Decision, Denial, Entry, EntryError, Facts, GapReason, Ruling, kind};
+pub use entry::{
+    AdmissionDenial, AuditEntry, CallEntry, DecisionEntry, DecisionKind, EntryError, GapReason,
+    ModuleFacts, kind,
+};
 pub use error::AuditError;
 pub use export::{ExportError, Exported, export};
 pub use gist::{Gist, reasons};
 pub use handshake::{HandshakeFacts, InfoFacts};
-pub use journal::{Fault, Waiting};
-pub use key::{KeyError, Keys, PublicKey};
+pub use hash_chain::{Statement, hash_of};
+pub use journal::{FrameError, RecoveredRecords};
+pub use key::{Keys, SealKeyError, SealPublicKey};
 pub use outcome::OUTCOMES;
-pub use queue::By;
+pub use queue::CommitThread;
 pub use readable::{readable, shown_time};
 pub use refusals::RefusalGroup;
-pub use replay::{Difference, Outcome, ReplayError, Replayed, Replayer};
-pub use report::{Counts, OfModule, Report, Timeline, page};
-pub use retention::Retention;
+pub use replay::{ReplayDifference, ReplayError, ReplayResult, Replayed, Replayer};
+pub use report::{Counts, ModuleSummary, Timeline, TrailReport, page};
+pub use retention::TrailRetention;
 pub use secret::Secrets;
-pub use settings::{AuditSettings, Health, OnFailure, WriteFailure};
-pub use source::Source;
+pub use settings::{AuditHealth, AuditSettings, RecordFailurePolicy, WriteFailure};
+pub use source::TrailSource;
 pub use verify::{DroppedRecords, Finding, Verified, verify};
 
 /// Milliseconds since the epoch.

@@ -1,5 +1,5 @@
 //! The words by which the outcomes of records are known: one, and for some of them a colon and what it was in particular.
-use peal_sandbox::{End, Returned};
+use peal_sandbox::{CallEnd, Returned};
 use std::borrow::Cow;
 
 /// The first words of all outcomes: of decisions and denials, of policies, of other calls.
@@ -8,9 +8,9 @@ pub const OUTCOMES: [&str; 9] = [
 ];
 
 /// How a call ended, in a word or two.
-pub(crate) fn outcome(end: &End) -> Cow<'static, str> {
+pub(crate) fn outcome(end: &CallEnd) -> Cow<'static, str> {
     match end {
-        End::Returned { answer, .. } => match answer {
+        CallEnd::Returned { answer, .. } => match answer {
             Returned::Nothing => "done".into(),
             Returned::Init(Ok(_)) => "init".into(),
             Returned::Init(Err(_)) => "init:refused".into(),
@@ -21,7 +21,7 @@ pub(crate) fn outcome(end: &End) -> Cow<'static, str> {
                 peal_model::PolicyOutcome::Deny(status) => format!("deny:{status}").into(),
             },
         },
-        End::Failed(failure) => match failure.limit {
+        CallEnd::Failed(failure) => match failure.limit {
             Some(limit) => format!("failed:{}", limit.name()).into(),
             None => format!("failed:{}", failure.kind.status()).into(),
         },

@@ -1,21 +1,21 @@
 //! An entry on its way into the trail.
-use crate::{Entry, EntryError, audit::Done, entry::to_cbor, now, recorder::Held};
+use crate::{AuditEntry, EntryError, audit::Done, entry::to_cbor, now, recorder::ModuleRecord};
 use std::sync::Arc;
 
 /// An entry that is to be written.
-pub(crate) struct Pending {
+pub(crate) struct PendingEntry {
     pub(crate) at: u64,
-    pub(crate) entry: Entry,
+    pub(crate) entry: AuditEntry,
     /// Its body without secrets, where it has some.
     pub(crate) scrubbed: Option<Result<Vec<u8>, EntryError>>,
-    pub(crate) held: Option<Arc<Held>>,
+    pub(crate) held: Option<Arc<ModuleRecord>>,
     pub(crate) done: Option<Done>,
 }
 
-impl Pending {
+impl PendingEntry {
     /// An entry without secrets.
-    pub(crate) fn new(entry: Entry) -> Pending {
-        Pending {
+    pub(crate) fn new(entry: AuditEntry) -> PendingEntry {
+        PendingEntry {
             at: now(),
             entry,
             scrubbed: None,
@@ -29,8 +29,8 @@ impl Pending {
         self.done.is_some()
     }
 
-    pub(crate) fn about(self, held: Arc<Held>) -> Pending {
-        Pending {
+    pub(crate) fn about(self, held: Arc<ModuleRecord>) -> PendingEntry {
+        PendingEntry {
             held: Some(held),
             ..self
         }
@@ -38,13 +38,13 @@ impl Pending {
 
     /// Denies what was granted: what led to it could not be recorded.
     pub(crate) fn withdraw(&mut self) {
-        let Entry::Decision(decision) = &mut self.entry else {
+        let AuditEntry::Decision(decision) = &mut self.entry else {
             return;
         };
         decision.withdraw();
         if let Some(Ok(body)) = &self.scrubbed {
-            self.scrubbed = Some(Entry::read(body).and_then(|mut entry| {
-                if let Entry::Decision(decision) = &mut entry {
+            self.scrubbed = Some(AuditEntry::read(body).and_then(|mut entry| {
+                if let AuditEntry::Decision(decision) = &mut entry {
                     decision.withdraw();
                 }
                 to_cbor(&entry)

@@ -1,5 +1,5 @@
 //! Entries on their way to the trail, in their order: those who hand them over, and whoever writes them.
-use crate::pending::Pending;
+use crate::pending::PendingEntry;
 use std::{
     collections::VecDeque,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -10,9 +10,9 @@ use std::{
 pub(crate) const GATHER: Duration = Duration::from_millis(20);
 
 /// What waits, at most so many.
-pub(crate) struct Queue {
+pub(crate) struct EntryQueue {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<EntryQueueState>,
     /// The writing thread has something to look at.
     filled: Condvar,
     /// There is room again.
@@ -20,8 +20,8 @@ pub(crate) struct Queue {
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Pending>,
+struct EntryQueueState {
+    waiting: VecDeque<PendingEntry>,
     /// For how many of these somebody waits.
     awaited: usize,
     thread: Thread,
@@ -44,7 +44,7 @@ enum Thread {
 
 /// Who writes a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum By {
+pub enum CommitThread {
     /// A thread, with others: where more come.
     Thread,
     /// Whoever hands it over, unless somebody is writing.
@@ -52,7 +52,7 @@ pub enum By {
 }
 
 /// What there is for the writing thread.
-pub(crate) enum Ready {
+pub(crate) enum WriterWork {
     /// Entries.
     Entries,
     /// What the journal has.
@@ -63,9 +63,9 @@ pub(crate) enum Ready {
     Closed,
 }
 
-impl Queue {
-    pub(crate) fn new(most: usize) -> Queue {
-        Queue {
+impl EntryQueue {
+    pub(crate) fn new(most: usize) -> EntryQueue {
+        EntryQueue {
             most,
             state: Mutex::default(),
             filled: Condvar::new(),
@@ -73,12 +73,12 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, EntryQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts an entry behind the others; waits for room.
-    pub(crate) fn insist(&self, pending: Pending, by: By) {
+    pub(crate) fn push_blocking(&self, pending: PendingEntry, by: CommitThread) {
         let mut state = self.lock();
         while state.waiting.len() >= self.most {
             self.filled.notify_one();
@@ -91,21 +91,21 @@ impl Queue {
     }
 
     /// Puts an entry behind the others, unless there is no room.
-    pub(crate) fn offer(&self, pending: Pending) -> Result<(), Full> {
+    pub(crate) fn offer(&self, pending: PendingEntry) -> Result<(), EntryQueueFull> {
         let mut state = self.lock();
         if state.waiting.len() >= self.most {
-            return Err(Full);
+            return Err(EntryQueueFull);
         }
-        self.put(&mut state, pending, By::Thread);
+        self.put(&mut state, pending, CommitThread::Thread);
         Ok(())
     }
 
     /// While the thread gathers, it wakes up by itself before long; so it is left alone but where somebody waits.
-    fn put(&self, state: &mut State, pending: Pending, by: By) {
-        let is_urgent = pending.is_awaited() && by == By::Thread;
+    fn put(&self, state: &mut EntryQueueState, pending: PendingEntry, by: CommitThread) {
+        let is_urgent = pending.is_awaited() && by == CommitThread::Thread;
         let wakes = match state.thread {
             Thread::Busy => false,
-            Thread::Idle => by == By::Thread,
+            Thread::Idle => by == CommitThread::Thread,
             Thread::Gathering => is_urgent,
         };
         state.awaited += usize::from(pending.is_awaited());
@@ -133,29 +133,29 @@ impl Queue {
     }
 
     /// The oldest entries, at most so many.
-    pub(crate) fn take(&self, most: usize) -> Vec<Pending> {
+    pub(crate) fn take(&self, most: usize) -> Vec<PendingEntry> {
         let mut state = self.lock();
         let count = state.waiting.len().min(most);
-        let taken: Vec<Pending> = state.waiting.drain(..count).collect();
+        let taken: Vec<PendingEntry> = state.waiting.drain(..count).collect();
         state.awaited -= taken.iter().filter(|pending| pending.is_awaited()).count();
         self.emptied.notify_all();
         taken
     }
 
     /// Waits for entries, and where nobody waits for them a moment longer for others, until there are so many.
-    pub(crate) fn wait(&self, patience: Duration, enough: usize) -> Ready {
+    pub(crate) fn wait(&self, patience: Duration, enough: usize) -> WriterWork {
         let mut state = self.lock();
         let idle_until = Instant::now() + patience;
         if state.is_due() {
-            return Ready::Journal;
+            return WriterWork::Journal;
         }
         while state.waiting.is_empty() {
             let until = state.due.map_or(idle_until, |due| due.min(idle_until));
             let left = until.saturating_duration_since(Instant::now());
             match (state.is_closed, left.is_zero()) {
-                (true, _) => return Ready::Closed,
-                (false, true) if state.is_due() => return Ready::Journal,
-                (false, true) => return Ready::Nothing,
+                (true, _) => return WriterWork::Closed,
+                (false, true) if state.is_due() => return WriterWork::Journal,
+                (false, true) => return WriterWork::Nothing,
                 (false, false) => state = self.sleep(state, Thread::Idle, left),
             }
         }
@@ -168,7 +168,7 @@ impl Queue {
                 || state.waiting.len() >= enough.min(self.most)
                 || state.awaited > 0;
             if is_ripe {
-                return Ready::Entries;
+                return WriterWork::Entries;
             }
             state = self.sleep(state, Thread::Gathering, left);
         }
@@ -176,10 +176,10 @@ impl Queue {
 
     fn sleep<'a>(
         &self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, EntryQueueState>,
         doing: Thread,
         at_most: Duration,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, EntryQueueState> {
         state.thread = doing;
         let (mut state, _) = self
             .filled
@@ -196,7 +196,7 @@ impl Queue {
     }
 }
 
-impl State {
+impl EntryQueueState {
     /// Whether the journal is to be looked after now. Then that is as good as done.
     fn is_due(&mut self) -> bool {
         self.due.take_if(|due| *due <= Instant::now()).is_some()
@@ -204,4 +204,4 @@ impl State {
 }
 
 /// There is no room.
-pub(crate) struct Full;
+pub(crate) struct EntryQueueFull;

@@ -1,7 +1,10 @@
 //! Takes the calls of one module and hands them to the trail.
-use crate::{Audit, Call, Denial, Entry, EntryError, Facts, entry::to_cbor, handshake};
+use crate::{
+    AdmissionDenial, AuditEntry, AuditTrail, CallEntry, EntryError, ModuleFacts, entry::to_cbor,
+    handshake,
+};
 use peal_model::Hook;
-use peal_sandbox::{CallRecord, Digest, Recorder, Subject};
+use peal_sandbox::{CallRecord, CallSubject, Digest, Recorder};
 use std::sync::Arc;
 
 /// The golden ratio as a fraction of 2^64: whatever is multiplied by it spreads evenly.
@@ -11,7 +14,7 @@ const SCATTER: u64 = 0x9e37_79b9_7f4a_7c15;
 const CALL: &str = "call of a policy";
 
 /// What is kept once for all calls of a module.
-pub(crate) struct Held {
+pub(crate) struct ModuleRecord {
     /// What administrators call it.
     pub(crate) name: String,
     /// The digest of its facts ...
@@ -22,7 +25,7 @@ pub(crate) struct Held {
     pub(crate) component: (Digest, Arc<[u8]>),
 }
 
-impl Held {
+impl ModuleRecord {
     /// What its records refer to.
     pub(crate) fn blobs(&self) -> [([u8; 32], &[u8]); 2] {
         [
@@ -31,10 +34,10 @@ impl Held {
         ]
     }
 
-    fn new(facts: &Facts, component: Arc<[u8]>) -> Result<Held, EntryError> {
+    fn new(facts: &ModuleFacts, component: Arc<[u8]>) -> Result<ModuleRecord, EntryError> {
         let bytes = to_cbor(facts)?;
         let component = (facts.digest, component);
-        Ok(Held {
+        Ok(ModuleRecord {
             name: facts.name.clone(),
             digest: Digest::of(&bytes),
             facts: bytes,
@@ -43,44 +46,45 @@ impl Held {
     }
 }
 
-struct OfModule {
-    audit: Audit,
-    held: Arc<Held>,
+struct ModuleRecorder {
+    audit: AuditTrail,
+    held: Arc<ModuleRecord>,
 }
 
-impl Audit {
+impl AuditTrail {
     /// What takes the calls of a module.
     pub fn recorder(
         &self,
-        facts: &Facts,
+        facts: &ModuleFacts,
         component: Arc<[u8]>,
     ) -> Result<Arc<dyn Recorder>, EntryError> {
-        Ok(Arc::new(OfModule {
+        Ok(Arc::new(ModuleRecorder {
             audit: self.clone(),
-            held: Arc::new(Held::new(facts, component)?),
+            held: Arc::new(ModuleRecord::new(facts, component)?),
         }))
     }
 }
 
-impl OfModule {
+impl ModuleRecorder {
     /// True if a policy refused a connection in this call as it did just before, so that it is counted.
     fn is_counted(&self, record: &CallRecord) -> bool {
-        let (Some(status), Subject::Policy(call)) = (handshake::refusal(record), &record.subject)
+        let (Some(status), CallSubject::Policy(call)) =
+            (handshake::refusal(record), &record.subject)
         else {
             return false;
         };
-        self.audit.counts(&Denial {
+        self.audit.counts(&AdmissionDenial {
             uid: call.request.identity.map(|identity| identity.uid),
             hook: Some(Hook::Connection.name().to_owned()),
             by: Some(self.held.name.clone()),
             status: Some(status),
             cause: Some(CALL.to_owned()),
-            ..Denial::default()
+            ..AdmissionDenial::default()
         })
     }
 }
 
-impl Recorder for OfModule {
+impl Recorder for ModuleRecorder {
     /// One in so many, and none in a pattern that modules could fall into which start instances in turn.
     fn samples(&self, instance: u64) -> bool {
         let scattered = instance.wrapping_mul(SCATTER) >> 32;
@@ -93,9 +97,9 @@ impl Recorder for OfModule {
         if self.is_counted(&record) {
             return;
         }
-        let is_policy = matches!(record.subject, Subject::Policy(_));
+        let is_policy = matches!(record.subject, CallSubject::Policy(_));
         let handshake = handshake::abridge(&mut record);
-        let entry = Entry::Call(Box::new(Call {
+        let entry = AuditEntry::Call(Box::new(CallEntry {
             run: self.audit.run(),
             facts: self.held.digest,
             record,
@@ -103,7 +107,7 @@ impl Recorder for OfModule {
         }));
         let pending = self.audit.pending(entry).about(self.held.clone());
         if is_policy {
-            self.audit.insist(pending)
+            self.audit.record_blocking(pending)
         } else {
             self.audit.offer(pending)
         }

@@ -1,6 +1,6 @@
 //! Refusals: everybody can be refused as often as they like. The first of a user for a cause is recorded by itself; those that follow are
 //! counted, and recorded in groups, one in an interval for each user and cause.
-use crate::{Denial, Entry};
+use crate::{AdmissionDenial, AuditEntry};
 use peal_model::Status;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -26,7 +26,7 @@ pub struct RefusalGroup {
     /// ... and of the last one.
     pub last: u64,
     /// The first one.
-    pub example: Denial,
+    pub example: AdmissionDenial,
 }
 
 /// The cause of a refusal, in words of the server and its administrators.
@@ -43,8 +43,8 @@ enum Cause {
 }
 
 impl Cause {
-    fn of(denial: &Denial) -> Cause {
-        let Denial {
+    fn of(denial: &AdmissionDenial) -> Cause {
+        let AdmissionDenial {
             hook,
             by,
             status,
@@ -78,14 +78,14 @@ pub(crate) enum Noted {
 
 /// Counts refusals.
 #[derive(Debug)]
-pub(crate) struct Refusals {
+pub(crate) struct GroupedDenials {
     interval: Duration,
     users: Mutex<BTreeMap<Option<u32>, BTreeMap<Cause, Window>>>,
 }
 
-impl Refusals {
-    pub(crate) fn new(interval: Duration) -> Refusals {
-        Refusals {
+impl GroupedDenials {
+    pub(crate) fn new(interval: Duration) -> GroupedDenials {
+        GroupedDenials {
             interval,
             users: Mutex::default(),
         }
@@ -96,14 +96,14 @@ impl Refusals {
     }
 
     /// Counts a refusal, also the first one.
-    pub(crate) fn count(&self, denial: &Denial, at: u64, now: Instant) {
+    pub(crate) fn count(&self, denial: &AdmissionDenial, at: u64, now: Instant) {
         if self.note(denial, at, now) == Noted::First {
             self.note(denial, at, now);
         }
     }
 
     /// Counts a refusal, unless none like it was recorded in this interval.
-    pub(crate) fn note(&self, denial: &Denial, at: u64, now: Instant) -> Noted {
+    pub(crate) fn note(&self, denial: &AdmissionDenial, at: u64, now: Instant) -> Noted {
         let mut users = self.lock();
         let mut uid = denial.uid;
         if !users.contains_key(&uid) && users.len() >= USERS {
@@ -138,7 +138,7 @@ impl Refusals {
     }
 
     /// The groups whose time is over. Where nothing was counted, the next refusal is a first one again.
-    pub(crate) fn due(&self, now: Instant) -> Vec<Entry> {
+    pub(crate) fn due(&self, now: Instant) -> Vec<AuditEntry> {
         let mut due = Vec::new();
         let mut users = self.lock();
         users.retain(|_, windows| {
@@ -149,7 +149,7 @@ impl Refusals {
                 window.until = now + self.interval;
                 let counted = window.counted.take();
                 let is_open = counted.is_some();
-                due.extend(counted.map(Entry::Refusals));
+                due.extend(counted.map(AuditEntry::Refusals));
                 is_open
             });
             !windows.is_empty()
@@ -158,12 +158,12 @@ impl Refusals {
     }
 
     /// All that were counted.
-    pub(crate) fn rest(&self) -> Vec<Entry> {
+    pub(crate) fn rest(&self) -> Vec<AuditEntry> {
         let users = std::mem::take(&mut *self.lock());
         let windows = users.into_values().flat_map(BTreeMap::into_values);
         windows
             .filter_map(|window| window.counted)
-            .map(Entry::Refusals)
+            .map(AuditEntry::Refusals)
             .collect()
     }
 
@@ -185,17 +185,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn denial(uid: u32, cause: &str) -> Denial {
-        Denial {
+    fn denial(uid: u32, cause: &str) -> AdmissionDenial {
+        AdmissionDenial {
             uid: Some(uid),
             cause: Some(cause.to_owned()),
-            ..Denial::default()
+            ..AdmissionDenial::default()
         }
     }
 
     #[test]
     fn flood_costs_one_record_for_each_user_and_interval() {
-        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         let mut entries = Vec::new();
         let mut alone = 0;
         for tick in 0..60_000_u32 {
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(alone, 2);
         assert!((8..=12).contains(&entries.len()), "{}", entries.len());
         let counted = entries.iter().map(|entry| match entry {
-            Entry::Refusals(group) => group.count,
+            AuditEntry::Refusals(group) => group.count,
             _ => 0,
         });
         assert_eq!(counted.sum::<u64>() + u64::from(alone), 120_000);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn refusal_after_a_quiet_interval_is_recorded_by_itself() {
-        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         assert_eq!(
             refusals.note(&denial(1, "malformed"), 0, start),
             Noted::First
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn users_and_causes_are_bounded() {
-        let (refusals, start) = (Refusals::new(SECOND), Instant::now());
+        let (refusals, start) = (GroupedDenials::new(SECOND), Instant::now());
         for uid in 0..1000 {
             for cause in 0..100 {
                 refusals.note(&denial(uid, &cause.to_string()), 0, start);

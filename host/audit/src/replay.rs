@@ -1,14 +1,14 @@
 //! Replay: components do again what was recorded of them, or another one in their place, and what differs is said. An instance is
 //! replayed from its first call on, since it carries memory from call to call.
 use crate::{
-    AuditError, Call, EntryError, Facts, HandshakeFacts, Source,
+    AuditError, CallEntry, EntryError, HandshakeFacts, ModuleFacts, TrailSource,
     entry::{kind, to_cbor},
     outcome::outcome,
     secret::MARK,
     source::call_of,
 };
 use peal_sandbox::{
-    CallRecord, Digest, End, Engine, HostCall, Limit, LoadError, Replay, ReplayInstance,
+    CallEnd, CallRecord, Digest, Engine, HostCall, LimitKind, LoadError, Replay, ReplayInstance,
 };
 use peal_store::Filter;
 use serde::Serialize;
@@ -42,23 +42,23 @@ pub struct Replayed {
     /// How it ended, in a word or two.
     pub was: String,
     /// What came of it now.
-    pub outcome: Outcome,
+    pub outcome: ReplayResult,
 }
 
 /// What came of a call that was replayed.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Outcome {
+pub enum ReplayResult {
     /// The same.
     Same,
     /// Something else.
-    Differs(Vec<Difference>),
+    Differs(Vec<ReplayDifference>),
     /// It cannot be replayed, for this reason.
     Not(&'static str),
 }
 
 /// How a call differs from what it was.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Difference {
+pub enum ReplayDifference {
     /// It ended in another way.
     End {
         /// How it ended.
@@ -88,28 +88,28 @@ pub enum Difference {
     },
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ReplayDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |call: &Option<String>| call.clone().unwrap_or_else(|| "none".to_owned());
         match self {
-            Difference::End { was, is } => write!(f, "{was} -> {is}"),
-            Difference::Output => f.write_str("other results"),
-            Difference::HostCall { number, was, is } => {
+            ReplayDifference::End { was, is } => write!(f, "{was} -> {is}"),
+            ReplayDifference::Output => f.write_str("other results"),
+            ReplayDifference::HostCall { number, was, is } => {
                 write!(f, "host call {number}: {} -> {}", shown(was), shown(is))
             }
-            Difference::Usage { what, was, is } => write!(f, "{what}: {was} -> {is}"),
+            ReplayDifference::Usage { what, was, is } => write!(f, "{what}: {was} -> {is}"),
         }
     }
 }
 
 /// Replays what a source has.
 pub struct Replayer<'a> {
-    source: &'a Source,
+    source: &'a TrailSource,
     engine: Engine,
     /// What is called in the place of each module; itself, if nothing is said.
     instead: Option<Vec<u8>>,
     /// By the digests of their facts.
-    modules: BTreeMap<Digest, Option<(Facts, Replay)>>,
+    modules: BTreeMap<Digest, Option<(ModuleFacts, Replay)>>,
 }
 
 /// The calls of one instance: numbers and records.
@@ -119,7 +119,7 @@ impl<'a> Replayer<'a> {
     /// Has the components do it again that did it, or this one in the place of each.
     ///
     /// The engine has to count fuel for all.
-    pub fn new(source: &'a Source, engine: Engine, instead: Option<Vec<u8>>) -> Replayer<'a> {
+    pub fn new(source: &'a TrailSource, engine: Engine, instead: Option<Vec<u8>>) -> Replayer<'a> {
         Replayer {
             source,
             engine,
@@ -202,7 +202,7 @@ impl<'a> Replayer<'a> {
             for seq in calls {
                 if let Some((seq, _, call)) = self.read(*seq)? {
                     let was = outcome(&call.record.end).into_owned();
-                    let why = Outcome::Not("what its module was is not kept any more");
+                    let why = ReplayResult::Not("what its module was is not kept any more");
                     tell(Replayed {
                         seq,
                         module: String::new(),
@@ -221,7 +221,7 @@ impl<'a> Replayer<'a> {
             let record = &call.record;
             let outcome_was = outcome(&record.end).into_owned();
             let done = if number == 0 {
-                Outcome::Not("nothing was called")
+                ReplayResult::Not("nothing was called")
             } else {
                 let is_whole = call.handshake.as_ref().is_none_or(HandshakeFacts::is_whole);
                 if is_whole {
@@ -240,7 +240,7 @@ impl<'a> Replayer<'a> {
         Ok(())
     }
 
-    fn read(&self, seq: u64) -> Result<Option<(u64, u64, Call)>, ReplayError> {
+    fn read(&self, seq: u64) -> Result<Option<(u64, u64, CallEntry)>, ReplayError> {
         let Some(row) = self.source.row(seq)? else {
             return Ok(None);
         };
@@ -248,7 +248,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// Loads the module of a call, unless it is there or cannot be had.
-    fn load(&mut self, call: &Call) -> Result<(), ReplayError> {
+    fn load(&mut self, call: &CallEntry) -> Result<(), ReplayError> {
         if self.modules.contains_key(&call.facts) {
             return Ok(());
         }
@@ -304,11 +304,11 @@ impl<'a> Running<'a> {
         record: &CallRecord,
         at: u64,
         is_itself: bool,
-    ) -> Result<Outcome, ReplayError> {
+    ) -> Result<ReplayResult, ReplayError> {
         if matches!(self, Running::NotYet) {
             if record.number > 0 {
                 *self = Running::No(FROM_THE_FIRST);
-                return Ok(Outcome::Not(FROM_THE_FIRST));
+                return Ok(ReplayResult::Not(FROM_THE_FIRST));
             }
             let (again, instance) = replay.start(record, at);
             *self = instance.map_or(Running::No(GONE), |instance| {
@@ -318,44 +318,48 @@ impl<'a> Running<'a> {
         }
         match std::mem::replace(self, Running::No(GONE)) {
             Running::Yes(instance, trust, _)
-                if matches!(record.subject, peal_sandbox::Subject::None) =>
+                if matches!(record.subject, peal_sandbox::CallSubject::None) =>
             {
                 let again = instance.stop(record, at);
                 let compared = self.compared(record, again, is_itself)?;
-                Ok(if trust == Trust::Blinded && compared != Outcome::Same {
-                    Outcome::Not(BLINDED)
-                } else {
-                    compared
-                })
+                Ok(
+                    if trust == Trust::Blinded && compared != ReplayResult::Same {
+                        ReplayResult::Not(BLINDED)
+                    } else {
+                        compared
+                    },
+                )
             }
             Running::Yes(mut instance, trust, next) => {
                 let again = instance.call(record, at);
                 let is_blinded = record.number > next || has_secret(record)?;
                 let trust = if is_blinded { Trust::Blinded } else { trust };
                 let compared = self.compared(record, again, is_itself)?;
-                if !matches!(record.end, End::Failed(_)) {
+                if !matches!(record.end, CallEnd::Failed(_)) {
                     *self = Running::Yes(instance, trust, record.number + 1);
                 }
-                Ok(if trust == Trust::Blinded && compared != Outcome::Same {
-                    Outcome::Not(BLINDED)
-                } else {
-                    compared
-                })
+                Ok(
+                    if trust == Trust::Blinded && compared != ReplayResult::Same {
+                        ReplayResult::Not(BLINDED)
+                    } else {
+                        compared
+                    },
+                )
             }
             Running::No(why) => {
                 *self = Running::No(why);
-                Ok(Outcome::Not(why))
+                Ok(ReplayResult::Not(why))
             }
-            Running::NotYet => Ok(Outcome::Not(GONE)),
+            Running::NotYet => Ok(ReplayResult::Not(GONE)),
         }
     }
 
     /// Leaves out a call that was handed what is not kept.
-    fn skip(&mut self) -> Outcome {
+    fn skip(&mut self) -> ReplayResult {
         if let Running::Yes(_, trust, next) = self {
             (*trust, *next) = (Trust::Blinded, *next + 1);
         }
-        Outcome::Not(HANDSHAKE)
+        ReplayResult::Not(HANDSHAKE)
     }
 
     fn compared(
@@ -363,9 +367,9 @@ impl<'a> Running<'a> {
         was: &CallRecord,
         is: Option<CallRecord>,
         is_itself: bool,
-    ) -> Result<Outcome, ReplayError> {
+    ) -> Result<ReplayResult, ReplayError> {
         let Some(is) = is else {
-            return Ok(Outcome::Not("this component has no such role"));
+            return Ok(ReplayResult::Not("this component has no such role"));
         };
         let differences = if is_itself {
             all_differences(was, &is)?
@@ -373,9 +377,9 @@ impl<'a> Running<'a> {
             outcome_differences(was, &is)?
         };
         Ok(if differences.is_empty() {
-            Outcome::Same
+            ReplayResult::Same
         } else {
-            Outcome::Differs(differences)
+            ReplayResult::Differs(differences)
         })
     }
 }
@@ -389,15 +393,18 @@ fn has_secret(record: &CallRecord) -> Result<bool, ReplayError> {
 }
 
 /// In what its end differs.
-fn outcome_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Difference>, ReplayError> {
+fn outcome_differences(
+    was: &CallRecord,
+    is: &CallRecord,
+) -> Result<Vec<ReplayDifference>, ReplayError> {
     let (before, now) = (outcome(&was.end), outcome(&is.end));
     if same_end(was, is)? {
         return Ok(Vec::new());
     }
     Ok(vec![if before == now {
-        Difference::Output
+        ReplayDifference::Output
     } else {
-        Difference::End {
+        ReplayDifference::End {
             was: before.into_owned(),
             is: now.into_owned(),
         }
@@ -405,14 +412,17 @@ fn outcome_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Differen
 }
 
 /// In what it differs at all: bit for bit.
-fn all_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Difference>, ReplayError> {
+fn all_differences(
+    was: &CallRecord,
+    is: &CallRecord,
+) -> Result<Vec<ReplayDifference>, ReplayError> {
     let mut differences = outcome_differences(was, is)?;
     let calls = was.host_calls.len().max(is.host_calls.len());
     for at in 0..calls {
         let (before, now) = (was.host_calls.get(at), is.host_calls.get(at));
         if !same(&before, &now)? {
             let shown = |call: Option<&HostCall>| call.map(|call| call.ask.name().to_owned());
-            differences.push(Difference::HostCall {
+            differences.push(ReplayDifference::HostCall {
                 number: at + 1,
                 was: shown(before),
                 is: shown(now),
@@ -424,7 +434,7 @@ fn all_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Difference>,
     if !was_timed_out(was) {
         let mut used = |what, was: u64, is: u64| {
             if was != is {
-                differences.push(Difference::Usage { what, was, is });
+                differences.push(ReplayDifference::Usage { what, was, is });
             }
         };
         used(
@@ -444,15 +454,15 @@ fn all_differences(was: &CallRecord, is: &CallRecord) -> Result<Vec<Difference>,
 }
 
 fn was_timed_out(was: &CallRecord) -> bool {
-    matches!(&was.end, End::Failed(failure) if matches!(failure.limit, Some(Limit::CallTime | Limit::HostTime)))
+    matches!(&was.end, CallEnd::Failed(failure) if matches!(failure.limit, Some(LimitKind::CallTime | LimitKind::HostTime)))
 }
 
 /// Whether both ended in the same way: what a clock ended then, fuel ends now.
 fn same_end(was: &CallRecord, is: &CallRecord) -> Result<bool, ReplayError> {
     match (&was.end, &is.end) {
-        (End::Failed(before), End::Failed(now)) => Ok(match (before.limit, now.limit) {
-            (Some(Limit::CallTime), Some(Limit::Fuel | Limit::CallTime)) => true,
-            (Some(Limit::HostTime), limit) => limit == Some(Limit::HostTime),
+        (CallEnd::Failed(before), CallEnd::Failed(now)) => Ok(match (before.limit, now.limit) {
+            (Some(LimitKind::CallTime), Some(LimitKind::Fuel | LimitKind::CallTime)) => true,
+            (Some(LimitKind::HostTime), limit) => limit == Some(LimitKind::HostTime),
             _ => {
                 before.kind == now.kind && before.limit == now.limit && before.reason == now.reason
             }

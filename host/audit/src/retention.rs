@@ -2,8 +2,8 @@
 //! only beyond that and above an age.
 use crate::{
     AuditError, DropSummary, Keys, Statement,
-    chain::{FIRST, Link},
     dropped::{DroppedRange, Successor},
+    hash_chain::{ChainHead, FIRST},
     now,
 };
 use peal_store::{Outline, Room, RowClass, SealKind, Trail};
@@ -22,7 +22,7 @@ const RANGES: usize = 16;
 
 /// The time for which records are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Retention {
+pub struct TrailRetention {
     /// So long at most; none for as long as there is room.
     pub keep: Option<Duration>,
     /// The age below which decisions stay where room is wanted.
@@ -33,10 +33,10 @@ pub struct Retention {
     pub user_percent: u32,
 }
 
-impl Default for Retention {
-    fn default() -> Retention {
+impl Default for TrailRetention {
+    fn default() -> TrailRetention {
         let week = Duration::from_secs(7 * 86_400);
-        Retention {
+        TrailRetention {
             keep: None,
             decision_age: week,
             decision_percent: 50,
@@ -80,7 +80,7 @@ fn used(trail: &Trail, class: RowClass) -> Result<u64, AuditError> {
         .sum())
 }
 
-impl Retention {
+impl TrailRetention {
     /// So many bytes of a hundred that there may be.
     pub(crate) fn share(percent: u32, most: u64) -> u64 {
         most / 100 * u64::from(percent)
@@ -95,7 +95,7 @@ impl Retention {
     ) -> Result<Option<DropSummary>, AuditError> {
         let room = trail.room()?;
         let newest = trail.seal(SealKind::Head)?.map_or(0, |head| head.seq);
-        let cut = Cut {
+        let cut = TrailPruning {
             trail,
             keys,
             newest,
@@ -110,7 +110,7 @@ impl Retention {
             return Ok(None);
         }
         let limit = long_ago(self.decision_age);
-        if used(trail, RowClass::Lasting)? > Retention::share(self.decision_percent, room.most)
+        if used(trail, RowClass::Lasting)? > TrailRetention::share(self.decision_percent, room.most)
             && let Some(gone) = cut.oldest(limit)?
         {
             return Ok(Some(gone));
@@ -139,7 +139,7 @@ impl Retention {
 }
 
 /// Drops records of a trail.
-struct Cut<'a> {
+struct TrailPruning<'a> {
     trail: &'a Trail,
     keys: &'a Keys,
     /// The last record, which stays.
@@ -148,7 +148,7 @@ struct Cut<'a> {
     most_bytes: u64,
 }
 
-impl Cut<'_> {
+impl TrailPruning<'_> {
     /// Drops the oldest records, of any kind, that were written before this time.
     fn oldest(&self, limit: u64) -> Result<Option<DropSummary>, AuditError> {
         // Most often nothing goes, which the oldest one tells.
@@ -221,7 +221,7 @@ impl Cut<'_> {
     }
 
     /// The record up to which there is nothing between those that stay.
-    fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<Link, AuditError> {
+    fn thinned_to(&self, previous: Option<&DroppedRange>) -> Result<ChainHead, AuditError> {
         let anchor = self
             .trail
             .seal(SealKind::Anchor)?

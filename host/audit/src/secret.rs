@@ -4,13 +4,13 @@
 //!
 //! Nothing is remembered from one record to the next: what one user calls a secret changes no record about another.
 use crate::{
-    Entry, EntryError, Keys,
-    entry::{Decision, to_cbor},
+    AuditEntry, EntryError, Keys,
+    entry::{DecisionEntry, to_cbor},
 };
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use ciborium::Value as Cbor;
-use peal_model::{Info, Step, Value, key};
-use peal_sandbox::{Answer, End, Output, Subject};
+use peal_model::{ChainResult, Info, Value, key};
+use peal_sandbox::{CallEnd, CallOutput, CallSubject, HostCallAnswer};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// Shorter secrets would be found everywhere, so their copies are not sought.
@@ -68,11 +68,11 @@ impl Scrubber {
 
     /// The body of an entry without its secrets; none where it has none. Takes time that grows with the entry, so no lock is held
     /// meanwhile.
-    pub(crate) fn scrubbed(&self, entry: &Entry) -> Option<Result<Vec<u8>, EntryError>> {
+    pub(crate) fn scrubbed(&self, entry: &AuditEntry) -> Option<Result<Vec<u8>, EntryError>> {
         self.is_in(entry).then(|| self.body(entry))
     }
 
-    fn body(&self, entry: &Entry) -> Result<Vec<u8>, EntryError> {
+    fn body(&self, entry: &AuditEntry) -> Result<Vec<u8>, EntryError> {
         let unwritable = |error: String| EntryError::Unwritable(error);
         let mut tree = Cbor::serialized(entry).map_err(|error| unwritable(error.to_string()))?;
         let mut sought = BTreeSet::new();
@@ -86,26 +86,28 @@ impl Scrubber {
                 search,
                 keys: &self.keys,
             }
-            .replace(&mut tree, Position::Name);
+            .replace(&mut tree, MatchPosition::Name);
         }
         to_cbor(&tree)
     }
 
     /// Whether some info of an entry has a secret key.
-    fn is_in(&self, entry: &Entry) -> bool {
+    fn is_in(&self, entry: &AuditEntry) -> bool {
         match entry {
-            Entry::Call(call) => {
+            AuditEntry::Call(call) => {
                 let record = &call.record;
                 let subject = match &record.subject {
-                    Subject::None => false,
-                    Subject::Settings(settings) => self.any(settings),
-                    Subject::Event(call) => self.any(&call.event.infos) || self.steps(&call.steps),
-                    Subject::Policy(call) => {
+                    CallSubject::None => false,
+                    CallSubject::Settings(settings) => self.any(settings),
+                    CallSubject::Event(call) => {
+                        self.any(&call.event.infos) || self.steps(&call.steps)
+                    }
+                    CallSubject::Policy(call) => {
                         self.any(&call.request.infos)
                             || self.any(&call.request.directives)
                             || self.steps(&call.steps)
                     }
-                    Subject::Log(call) => {
+                    CallSubject::Log(call) => {
                         self.any(&call.request.data)
                             || self.any(&call.request.directives)
                             || self.steps(&call.steps)
@@ -116,7 +118,7 @@ impl Scrubber {
                     .iter()
                     .filter_map(|call| call.answer.as_ref());
                 let told = told.filter_map(|answer| {
-                    if let Answer::Infos(infos) = answer {
+                    if let HostCallAnswer::Infos(infos) = answer {
                         Some(infos)
                     } else {
                         None
@@ -124,16 +126,16 @@ impl Scrubber {
                 });
                 subject
                     || told.into_iter().any(|infos| self.any(infos))
-                    || matches!(&record.end, End::Returned { output, .. } if self.output(output))
+                    || matches!(&record.end, CallEnd::Returned { output, .. } if self.output(output))
             }
-            Entry::Decision(Decision { asked, reasons, .. }) => {
+            AuditEntry::Decision(DecisionEntry { asked, reasons, .. }) => {
                 self.any(&asked.infos) || self.any(&asked.directives) || self.any(reasons)
             }
             _ => false,
         }
     }
 
-    fn output(&self, output: &Output) -> bool {
+    fn output(&self, output: &CallOutput) -> bool {
         let amended = [&output.amendment.infos, &output.amendment.data]
             .into_iter()
             .flatten()
@@ -155,7 +157,7 @@ impl Scrubber {
                 .any(|report| both(&report.data, &report.directives))
     }
 
-    fn steps(&self, steps: &[Step]) -> bool {
+    fn steps(&self, steps: &[ChainResult]) -> bool {
         steps.iter().any(|step| self.any(&step.infos))
     }
 
@@ -236,7 +238,7 @@ fn collect(value: &Cbor, sought: &mut BTreeSet<Vec<u8>>) {
 
 /// The place of a text in an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Position {
+enum MatchPosition {
     /// It is a name.
     Name,
     /// It is what somebody wrote.
@@ -245,13 +247,13 @@ enum Position {
     Mail,
 }
 
-impl Position {
+impl MatchPosition {
     /// The place of a field.
-    fn of_field(self, name: &str) -> Position {
+    fn of_field(self, name: &str) -> MatchPosition {
         match name {
-            _ if self == Position::Mail || name == MAIL => Position::Mail,
-            name if FREE_TEXTS.contains(&name) => Position::Free,
-            _ => Position::Name,
+            _ if self == MatchPosition::Mail || name == MAIL => MatchPosition::Mail,
+            name if FREE_TEXTS.contains(&name) => MatchPosition::Free,
+            _ => MatchPosition::Name,
         }
     }
 }
@@ -264,10 +266,10 @@ struct Copies<'a> {
 
 impl Copies<'_> {
     /// Replaces whatever holds a secret, as a whole.
-    fn replace(&self, tree: &mut Cbor, position: Position) {
+    fn replace(&self, tree: &mut Cbor, position: MatchPosition) {
         match tree {
             Cbor::Text(text)
-                if position != Position::Name && self.search.is_match(text.as_str()) =>
+                if position != MatchPosition::Name && self.search.is_match(text.as_str()) =>
             {
                 *text = digest(self.keys, text.as_bytes());
             }

@@ -1,11 +1,11 @@
 //! How a trail is to be kept, and how that goes.
-use crate::{Retention, Secrets, checkpoint::Destinations};
-use peal_store::Durability;
+use crate::{Secrets, TrailRetention, checkpoint::Destinations};
+use peal_store::DatabaseDurability;
 use std::{fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 /// What to do where a decision cannot be recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnFailure {
+pub enum RecordFailurePolicy {
     /// What was granted is denied.
     #[default]
     Deny,
@@ -13,14 +13,14 @@ pub enum OnFailure {
     Continue,
 }
 
-impl OnFailure {
+impl RecordFailurePolicy {
     /// What follows while the trail cannot be written.
     pub(crate) fn consequence(self) -> &'static str {
         match self {
-            OnFailure::Deny => {
+            RecordFailurePolicy::Deny => {
                 "what policies grant is DENIED until it can be recorded (audit.on_failure = \"deny\")"
             }
-            OnFailure::Continue => {
+            RecordFailurePolicy::Continue => {
                 "decisions are made WITHOUT A RECORD (audit.on_failure = \"continue\")"
             }
         }
@@ -37,11 +37,11 @@ pub struct AuditSettings {
     /// How large the database may become, in bytes.
     pub max_bytes: u64,
     /// What a record survives once it is written.
-    pub durability: Durability,
+    pub durability: DatabaseDurability,
     /// What to do where a decision cannot be recorded.
-    pub on_failure: OnFailure,
+    pub on_failure: RecordFailurePolicy,
     /// How long records are kept.
-    pub retention: Retention,
+    pub retention: TrailRetention,
     /// The time for which refusals of one user for one cause are counted before they are recorded as a group.
     pub refusal_interval: Duration,
     /// How many entries may wait.
@@ -62,7 +62,7 @@ pub struct AuditSettings {
 
 /// How recording goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Health {
+pub struct AuditHealth {
     /// Records that were written.
     pub written: u64,
     /// Calls that are missing, because there was no room or they could not be written.
@@ -79,7 +79,7 @@ pub struct WriteFailure {
     /// What went wrong with the last write.
     pub error: String,
     /// What happens to decisions meanwhile.
-    pub on_failure: OnFailure,
+    pub on_failure: RecordFailurePolicy,
 }
 
 impl fmt::Display for WriteFailure {

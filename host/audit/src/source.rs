@@ -1,7 +1,7 @@
 //! Where records are read from: the database of a server, which may be writing it, or a file that was exported.
 use crate::{
-    AuditError, Call, Entry, ExportError, Exported, Facts, Statement, Waiting, entry::from_cbor,
-    journal::waiting,
+    AuditEntry, AuditError, CallEntry, ExportError, Exported, ModuleFacts, RecoveredRecords,
+    Statement, entry::from_cbor, journal::waiting,
 };
 use peal_sandbox::Digest;
 use peal_store::{DroppedRows, Filter, SealKind, StoreError, Trail, TrailRow};
@@ -11,18 +11,18 @@ use std::{io::BufReader, path::Path};
 const PAGE: u32 = 200;
 
 /// Where records are read from.
-pub enum Source {
+pub enum TrailSource {
     /// A database.
     Trail(Box<Trail>),
     /// A file.
     File(Exported),
 }
 
-impl Source {
+impl TrailSource {
     /// Opens a database, or a file that was exported.
-    pub fn open(path: &Path) -> Result<Source, AuditError> {
+    pub fn open(path: &Path) -> Result<TrailSource, AuditError> {
         match Trail::open_to_read(path) {
-            Ok(trail) => Ok(Source::Trail(Box::new(trail))),
+            Ok(trail) => Ok(TrailSource::Trail(Box::new(trail))),
             Err(StoreError::Foreign {
                 what: "not a database of SQLite",
                 ..
@@ -32,7 +32,10 @@ impl Source {
                     source,
                 };
                 let file = std::fs::File::open(path).map_err(io)?;
-                Ok(Source::File(Exported::read(BufReader::new(file), path)?))
+                Ok(TrailSource::File(Exported::read(
+                    BufReader::new(file),
+                    path,
+                )?))
             }
             Err(error) => Err(error.into()),
         }
@@ -45,8 +48,8 @@ impl Source {
         mut work: impl FnMut(TrailRow) -> Result<(), E>,
     ) -> Result<(), E> {
         match self {
-            Source::File(exported) => exported.rows(filter).cloned().try_for_each(work),
-            Source::Trail(trail) => {
+            TrailSource::File(exported) => exported.rows(filter).cloned().try_for_each(work),
+            TrailSource::Trail(trail) => {
                 let mut filter = filter.clone();
                 loop {
                     let page = trail.rows(&filter, PAGE).map_err(AuditError::from)?;
@@ -67,8 +70,8 @@ impl Source {
     /// The last rows that are wanted, in their order.
     pub fn last(&self, filter: &Filter, most: u32) -> Result<Vec<TrailRow>, AuditError> {
         let mut rows: Vec<TrailRow> = match self {
-            Source::Trail(trail) => trail.last_rows(filter, most)?,
-            Source::File(exported) => exported
+            TrailSource::Trail(trail) => trail.last_rows(filter, most)?,
+            TrailSource::File(exported) => exported
                 .rows(filter)
                 .rev()
                 .take(most as usize)
@@ -92,8 +95,10 @@ impl Source {
     /// The seal of the last row there is, or of the last that was dropped.
     pub fn seal(&self, kind: SealKind) -> Result<Option<Statement>, AuditError> {
         match self {
-            Source::Trail(trail) => Ok(trail.seal(kind)?.map(|seal| Statement::of(kind, seal))),
-            Source::File(exported) => Ok(exported
+            TrailSource::Trail(trail) => {
+                Ok(trail.seal(kind)?.map(|seal| Statement::of(kind, seal)))
+            }
+            TrailSource::File(exported) => Ok(exported
                 .seals
                 .iter()
                 .rfind(|seal| seal.is_of(kind))
@@ -105,12 +110,12 @@ impl Source {
     pub fn checkpoints(&self) -> Result<Vec<Statement>, AuditError> {
         let kind = SealKind::Checkpoint;
         match self {
-            Source::Trail(trail) => Ok(trail
+            TrailSource::Trail(trail) => Ok(trail
                 .checkpoints()?
                 .into_iter()
                 .map(|seal| Statement::of(kind, seal))
                 .collect()),
-            Source::File(exported) => Ok(exported
+            TrailSource::File(exported) => Ok(exported
                 .seals
                 .iter()
                 .filter(|seal| seal.is_of(kind))
@@ -122,29 +127,29 @@ impl Source {
     /// The statements of what was dropped between records that stay.
     pub(crate) fn dropped(&self) -> Result<Vec<DroppedRows>, AuditError> {
         match self {
-            Source::Trail(trail) => Ok(trail.dropped()?),
-            Source::File(exported) => Ok(exported.dropped.clone()),
+            TrailSource::Trail(trail) => Ok(trail.dropped()?),
+            TrailSource::File(exported) => Ok(exported.dropped.clone()),
         }
     }
 
     /// Bytes that records refer to.
     pub fn blob(&self, digest: &Digest) -> Result<Option<Vec<u8>>, AuditError> {
         match self {
-            Source::Trail(trail) => Ok(trail.blob(&digest.0)?),
-            Source::File(exported) => Ok(exported.blobs.get(digest).cloned()),
+            TrailSource::Trail(trail) => Ok(trail.blob(&digest.0)?),
+            TrailSource::File(exported) => Ok(exported.blobs.get(digest).cloned()),
         }
     }
 
     /// What is in the journal of a database and not yet in the database, which ends with this record.
-    pub fn waiting(&self, last: u64) -> Result<Option<Waiting>, AuditError> {
+    pub fn waiting(&self, last: u64) -> Result<Option<RecoveredRecords>, AuditError> {
         match self {
-            Source::Trail(trail) => Ok(waiting(trail, last)?),
-            Source::File(_) => Ok(None),
+            TrailSource::Trail(trail) => Ok(waiting(trail, last)?),
+            TrailSource::File(_) => Ok(None),
         }
     }
 
     /// What is known of the module of a call.
-    pub fn facts(&self, call: &Call) -> Result<Option<Facts>, AuditError> {
+    pub fn facts(&self, call: &CallEntry) -> Result<Option<ModuleFacts>, AuditError> {
         Ok(self
             .blob(&call.facts)?
             .map(|bytes| from_cbor(&bytes))
@@ -153,9 +158,9 @@ impl Source {
 }
 
 /// A call that a row records, if it is one.
-pub(crate) fn call_of(row: &TrailRow) -> Result<Option<Call>, AuditError> {
-    match Entry::read(&row.body)? {
-        Entry::Call(call) => Ok(Some(*call)),
+pub(crate) fn call_of(row: &TrailRow) -> Result<Option<CallEntry>, AuditError> {
+    match AuditEntry::read(&row.body)? {
+        AuditEntry::Call(call) => Ok(Some(*call)),
         _ => Ok(None),
     }
 }

@@ -1,9 +1,9 @@
 //! Verifies a trail: each row follows from the one before, and ends as its seals say. What does not is named, the first at first.
 use crate::{
-    AuditError, PublicKey, Source, Statement, Waiting,
-    chain::{FIRST, hash_of},
+    AuditError, RecoveredRecords, SealPublicKey, Statement, TrailSource,
     drop_summary::of_kinds,
     dropped::{DroppedRange, DroppedRun},
+    hash_chain::{FIRST, hash_of},
     source::call_of,
 };
 use peal_sandbox::Digest;
@@ -131,7 +131,7 @@ pub struct Verified {
     /// The records that it dropped between others that stay, in order. That is no finding.
     pub dropped: Vec<DroppedRecords>,
     /// What is not in the database yet, and so neither sealed nor verified. That is as it should be.
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<RecoveredRecords>,
 }
 
 /// Records that the server dropped, by its signed word.
@@ -166,11 +166,11 @@ impl fmt::Display for DroppedRecords {
 
 /// Verifies all records, with checkpoints that were kept elsewhere.
 pub fn verify(
-    source: &Source,
-    key: &PublicKey,
+    source: &TrailSource,
+    key: &SealPublicKey,
     elsewhere: &[Statement],
 ) -> Result<Verified, AuditError> {
-    let mut check = Check::new(key);
+    let mut check = TrailCheck::new(key);
     let anchor = source.seal(SealKind::Anchor)?;
     if let Some(anchor) = &anchor {
         check.expect(anchor.clone());
@@ -217,8 +217,8 @@ pub fn verify(
     Ok(check.verified)
 }
 
-struct Check<'a> {
-    key: &'a PublicKey,
+struct TrailCheck<'a> {
+    key: &'a SealPublicKey,
     /// The row before.
     last: (u64, [u8; 32]),
     /// The last row of which a seal says that it is as it was.
@@ -232,10 +232,10 @@ struct Check<'a> {
     verified: Verified,
 }
 
-impl<'a> Check<'a> {
-    fn new(key: &'a PublicKey) -> Check<'a> {
+impl<'a> TrailCheck<'a> {
+    fn new(key: &'a SealPublicKey) -> TrailCheck<'a> {
         let (expected, dropped, bytes) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Check {
+        TrailCheck {
             key,
             last: (0, FIRST),
             sealed: 0,
@@ -430,7 +430,7 @@ impl<'a> Check<'a> {
     }
 
     /// Whether what a record refers to is what it was.
-    fn bytes(&mut self, source: &Source, row: &TrailRow) -> Result<(), AuditError> {
+    fn bytes(&mut self, source: &TrailSource, row: &TrailRow) -> Result<(), AuditError> {
         // One that cannot be read was altered, and is found so.
         let Ok(Some(call)) = call_of(row) else {
             return Ok(());

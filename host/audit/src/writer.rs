@@ -5,22 +5,22 @@
 //! journal has before it. Whoever holds the writer may take the ledger as well, never the other way round; so the thread can
 //! move what is journalled while the writer takes decisions.
 use crate::{
-    AuditError, AuditSettings, Denial, DropSummary, Entry, GapReason, Keys, OnFailure, Retention,
-    Safe, Statement,
-    audit::Shared,
-    chain::{Link, hash_of},
+    AdmissionDenial, AuditEntry, AuditError, AuditSettings, CommitResult, DropSummary, GapReason,
+    Keys, RecordFailurePolicy, Statement, TrailRetention,
+    audit::SharedTrail,
     checkpoint::Destinations,
     decision_room::DecisionRoom,
     entry::kind,
+    hash_chain::{ChainHead, hash_of},
     journal::Journal,
-    ledger::{Ledger, Settled},
     now,
-    pending::Pending,
-    queue::Queue,
-    recorder::Held,
+    pending::PendingEntry,
+    queue::EntryQueue,
+    recorder::ModuleRecord,
     retention::Need,
+    trail_database::{Settled, TrailDatabase},
 };
-use peal_sandbox::Subject;
+use peal_sandbox::CallSubject;
 use peal_store::{Blob, Seal, SealKind, StoreError, TraceRateLimit, TrailRow};
 use std::{
     collections::BTreeMap,
@@ -44,12 +44,12 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 /// What records refer to, by digest.
 type HeldFor<'a> = BTreeMap<[u8; 32], &'a [u8]>;
 
-pub(crate) struct Writer {
+pub(crate) struct TrailWriter {
     pub(crate) journal: Journal,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<TrailDatabase>>,
     keys: Arc<Keys>,
-    on_failure: OnFailure,
-    retention: Retention,
+    on_failure: RecordFailurePolicy,
+    retention: TrailRetention,
     /// The age below which decisions stay, and what each user has of their room.
     decisions: DecisionRoom,
     destinations: Destinations,
@@ -58,7 +58,7 @@ pub(crate) struct Writer {
     /// ... and at which record and when it was.
     sealed: (u64, Instant),
     /// The last record.
-    head: Link,
+    head: ChainHead,
     /// What records refer to and is known to be there, and for which records it is kept at least.
     known: BTreeMap<[u8; 32], u64>,
     /// Calls that could not be written since that was last said ...
@@ -76,7 +76,7 @@ pub(crate) struct Writer {
     pub(crate) told_gone: Option<Instant>,
     failures: TraceRateLimit,
     recoveries: TraceRateLimit,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedTrail>,
 }
 
 /// The least time between two records of what went.
@@ -97,15 +97,15 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Writer {
+impl TrailWriter {
     pub(crate) fn new(
         settings: &AuditSettings,
         keys: Arc<Keys>,
-        shared: Arc<Shared>,
-        (journal, ledger): (Journal, Arc<Mutex<Ledger>>),
-        head: Link,
-    ) -> Writer {
-        Writer {
+        shared: Arc<SharedTrail>,
+        (journal, ledger): (Journal, Arc<Mutex<TrailDatabase>>),
+        head: ChainHead,
+    ) -> TrailWriter {
+        TrailWriter {
             journal,
             ledger,
             keys,
@@ -131,7 +131,7 @@ impl Writer {
     }
 
     /// Writes what waits.
-    pub(crate) fn drain(&mut self, queue: &Queue) {
+    pub(crate) fn drain(&mut self, queue: &EntryQueue) {
         loop {
             let group = queue.take(GROUP);
             if group.is_empty() {
@@ -143,17 +143,17 @@ impl Writer {
     }
 
     /// Says when the journal wants the thread, if there is something in it.
-    pub(crate) fn have_looked_after(&self, queue: &Queue) {
+    pub(crate) fn have_looked_after(&self, queue: &EntryQueue) {
         if let Some(within) = self.journal.rests() {
             queue.remind(within);
         }
     }
 
     /// Writes entries, and tells who waits for them.
-    pub(crate) fn group(&mut self, group: Vec<Pending>) -> Result<(), AuditError> {
+    pub(crate) fn group(&mut self, group: Vec<PendingEntry>) -> Result<(), AuditError> {
         let mut dones = Vec::new();
-        let withdraws = self.unproved && self.on_failure == OnFailure::Deny;
-        let (mut entries, without_room): (Vec<Pending>, Vec<Pending>) = group
+        let withdraws = self.unproved && self.on_failure == RecordFailurePolicy::Deny;
+        let (mut entries, without_room): (Vec<PendingEntry>, Vec<PendingEntry>) = group
             .into_iter()
             .partition(|pending| self.has_room(pending));
         if entries.is_empty() && !without_room.is_empty() {
@@ -185,15 +185,20 @@ impl Writer {
             }
             Err(error) => self.failed(&entries, dones.len(), error),
         }
-        let is_safe = written.is_ok() && !withdraws || self.on_failure == OnFailure::Continue;
-        let safe = if is_safe { Safe::Yes } else { Safe::No };
+        let is_safe =
+            written.is_ok() && !withdraws || self.on_failure == RecordFailurePolicy::Continue;
+        let safe = if is_safe {
+            CommitResult::Yes
+        } else {
+            CommitResult::No
+        };
         dones.into_iter().for_each(|done| done(safe));
         written
     }
 
     /// True if there is room for an entry.
-    fn has_room(&self, pending: &Pending) -> bool {
-        if let Entry::Decision(decision) = &pending.entry {
+    fn has_room(&self, pending: &PendingEntry) -> bool {
+        if let AuditEntry::Decision(decision) = &pending.entry {
             self.decisions.admits(decision)
         } else {
             true
@@ -201,12 +206,12 @@ impl Writer {
     }
 
     /// A decision is not recorded, since its user has taken their share of the room.
-    fn refuse(&self, pending: Pending) {
-        let Entry::Decision(decision) = pending.entry else {
+    fn refuse(&self, pending: PendingEntry) {
+        let AuditEntry::Decision(decision) = pending.entry else {
             return;
         };
         // The first one of them is counted as well.
-        let denial = Denial {
+        let denial = AdmissionDenial {
             cause: Some(NO_ROOM.to_owned()),
             ..decision.as_denial()
         };
@@ -214,16 +219,20 @@ impl Writer {
             .refusals
             .count(&denial, pending.at, Instant::now());
         self.shared.health().undone += 1;
-        let safe = if self.on_failure == OnFailure::Continue {
-            Safe::Yes
+        let safe = if self.on_failure == RecordFailurePolicy::Continue {
+            CommitResult::Yes
         } else {
-            Safe::No
+            CommitResult::No
         };
         pending.done.into_iter().for_each(|done| done(safe));
     }
 
     /// Writes entries. Where there is no room, some is made.
-    fn write_with_room(&mut self, entries: &[Pending], urgency: Urgency) -> Result<(), AuditError> {
+    fn write_with_room(
+        &mut self,
+        entries: &[PendingEntry],
+        urgency: Urgency,
+    ) -> Result<(), AuditError> {
         for _ in 0..ROOM_MADE {
             match self.write(entries, urgency) {
                 Err(AuditError::Store(full @ StoreError::Full { .. })) => {
@@ -240,26 +249,26 @@ impl Writer {
         self.write(entries, urgency)
     }
 
-    fn write(&mut self, entries: &[Pending], urgency: Urgency) -> Result<(), AuditError> {
+    fn write(&mut self, entries: &[PendingEntry], urgency: Urgency) -> Result<(), AuditError> {
         let left_out = self.shared.left_out.swap(0, Ordering::Relaxed);
         let gap = |calls: u64, reason| {
-            (calls > 0).then_some(Entry::Gap {
+            (calls > 0).then_some(AuditEntry::Gap {
                 calls: Some(calls),
                 reason,
             })
         };
         let is_told = self.told_gone.is_none_or(|at| at.elapsed() >= BETWEEN_GONE);
         let gone = if is_told { self.gone.take() } else { None };
-        let first: Vec<Pending> = gap(left_out, GapReason::Overload)
+        let first: Vec<PendingEntry> = gap(left_out, GapReason::Overload)
             .into_iter()
             .chain(gap(self.not_written, GapReason::NotWritten))
-            .chain(gone.clone().map(Entry::Dropped))
-            .map(Pending::new)
+            .chain(gone.clone().map(AuditEntry::Dropped))
+            .map(PendingEntry::new)
             .collect();
         let all = || first.iter().chain(entries);
         let held = all()
             .filter_map(|pending| pending.held.as_deref())
-            .flat_map(Held::blobs)
+            .flat_map(ModuleRecord::blobs)
             .collect();
         let before = self.head.0;
         let written = self
@@ -286,7 +295,7 @@ impl Writer {
     /// Entries as they are kept, behind the last record.
     fn rows<'a>(
         &self,
-        entries: impl Iterator<Item = &'a Pending>,
+        entries: impl Iterator<Item = &'a PendingEntry>,
     ) -> Result<Vec<TrailRow>, AuditError> {
         let (mut seq, mut hash) = self.head;
         entries
@@ -336,7 +345,7 @@ impl Writer {
         &mut self,
         rows: Vec<TrailRow>,
         held: &HeldFor<'_>,
-        (urgency, head): (Urgency, Link),
+        (urgency, head): (Urgency, ChainHead),
     ) -> Result<(), AuditError> {
         let blobs = self.due(held, head.0);
         let is_due =
@@ -368,7 +377,7 @@ impl Writer {
         &mut self,
         rows: &[TrailRow],
         blobs: &[Blob<'_>],
-        head: Link,
+        head: ChainHead,
         checkpoint: Option<Seal>,
     ) -> Result<(), StoreError> {
         let written = {
@@ -423,13 +432,13 @@ impl Writer {
     }
 
     /// Counts what could not be written, and says so the first time.
-    fn failed(&mut self, entries: &[Pending], decisions: usize, error: &AuditError) {
+    fn failed(&mut self, entries: &[PendingEntry], decisions: usize, error: &AuditError) {
         let calls = entries
             .iter()
-            .filter(|pending| matches!(pending.entry, Entry::Call(_)))
+            .filter(|pending| matches!(pending.entry, AuditEntry::Call(_)))
             .count() as u64;
         self.not_written += calls;
-        let is_of_policy = |pending: &Pending| matches!(&pending.entry, Entry::Call(call) if matches!(call.record.subject, Subject::Policy(_)));
+        let is_of_policy = |pending: &PendingEntry| matches!(&pending.entry, AuditEntry::Call(call) if matches!(call.record.subject, CallSubject::Policy(_)));
         self.unproved |= entries.iter().any(is_of_policy);
         let at = Instant::now();
         // Whoever sees that it fails finds out why.

@@ -1,11 +1,11 @@
 //! The thread that writes the trail, and moves what is journalled into the database.
 use crate::{
-    Entry,
-    ledger::Ledger,
-    pending::Pending,
-    queue::{Queue, Ready},
-    refusals::Refusals,
-    writer::{GROUP, Writer, locked},
+    AuditEntry,
+    pending::PendingEntry,
+    queue::{EntryQueue, WriterWork},
+    refusals::GroupedDenials,
+    trail_database::TrailDatabase,
+    writer::{GROUP, TrailWriter, locked},
 };
 use std::{
     sync::Mutex,
@@ -14,9 +14,9 @@ use std::{
 
 /// Runs the thread, until there is nothing more to come.
 pub(crate) fn keep_writing(
-    writer: &Mutex<Writer>,
-    ledger: &Mutex<Ledger>,
-    queue: &Queue,
+    writer: &Mutex<TrailWriter>,
+    ledger: &Mutex<TrailDatabase>,
+    queue: &EntryQueue,
     patience: Duration,
 ) {
     let shared = locked(writer).shared.clone();
@@ -27,32 +27,36 @@ pub(crate) fn keep_writing(
             .due_within(Instant::now())
             .unwrap_or(patience);
         match queue.wait(patience.min(until_due), GROUP) {
-            Ready::Entries => locked(writer).drain(queue),
-            Ready::Journal => settle(writer, ledger, queue),
-            Ready::Nothing => locked(writer).seal_after(patience),
-            Ready::Closed => break,
+            WriterWork::Entries => locked(writer).drain(queue),
+            WriterWork::Journal => settle(writer, ledger, queue),
+            WriterWork::Nothing => locked(writer).seal_after(patience),
+            WriterWork::Closed => break,
         }
     }
     let mut writer = locked(writer);
     // All that went is told, and no more goes.
     (writer.told_gone, writer.dropped_at) = (None, None);
-    let last = shared.refusals.rest().into_iter().chain([Entry::Ended]);
+    let last = shared
+        .refusals
+        .rest()
+        .into_iter()
+        .chain([AuditEntry::Ended]);
     // It is counted if that fails.
-    let _ = writer.group(last.map(Pending::new).collect());
+    let _ = writer.group(last.map(PendingEntry::new).collect());
     writer.seal();
 }
 
 /// Writes what was counted for long enough.
-fn write_refusals(writer: &Mutex<Writer>, refusals: &Refusals) {
+fn write_refusals(writer: &Mutex<TrailWriter>, refusals: &GroupedDenials) {
     let due = refusals.due(Instant::now());
     if !due.is_empty() {
         // If that fails, it is told.
-        let _ = locked(writer).group(due.into_iter().map(Pending::new).collect());
+        let _ = locked(writer).group(due.into_iter().map(PendingEntry::new).collect());
     }
 }
 
 /// Moves what is journalled into the database. Nobody who decides waits for that.
-fn settle(writer: &Mutex<Writer>, ledger: &Mutex<Ledger>, queue: &Queue) {
+fn settle(writer: &Mutex<TrailWriter>, ledger: &Mutex<TrailDatabase>, queue: &EntryQueue) {
     {
         let mut writer = locked(writer);
         let fresh = writer.journal.take();

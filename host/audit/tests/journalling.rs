@@ -7,11 +7,11 @@
 )]
 mod support;
 use peal_audit::{
-    Audit, AuditError, AuditSettings, By, Decision, Entry, Fault, GapReason, Retention, Safe,
-    Source, verify,
+    AuditEntry, AuditError, AuditSettings, AuditTrail, CommitResult, CommitThread, DecisionEntry,
+    FrameError, GapReason, TrailRetention, TrailSource, verify,
 };
-use peal_model::{Info, Key, Matter, Value};
-use peal_store::{Durability, Filter};
+use peal_model::{Info, Key, PolicySubject, Value};
+use peal_store::{DatabaseDurability, Filter};
 use rusqlite::Connection;
 use std::{
     collections::BTreeSet,
@@ -36,8 +36,8 @@ fn settings(place: &Place) -> AuditSettings {
     }
 }
 
-fn open(place: &Place) -> Result<Audit, AuditError> {
-    Audit::open(settings(place))
+fn open(place: &Place) -> Result<AuditTrail, AuditError> {
+    AuditTrail::open(settings(place))
 }
 
 fn tail(place: &Place) -> Vec<u8> {
@@ -52,14 +52,20 @@ fn held(place: &Place) -> Connection {
     connection
 }
 
-fn decide(audit: &Audit, number: u64, bytes: usize) -> Safe {
+fn decide(audit: &AuditTrail, number: u64, bytes: usize) -> CommitResult {
     let infos = vec![Info::new(
         Key::new("test.bytes").unwrap(),
         Value::ByteObject(vec![7; bytes].into()),
     )];
     let (tell, told) = mpsc::channel();
-    let decision = Decision::new(number, request(Matter::JobControl, infos), &granted());
-    audit.decide(decision, By::Caller, move |safe| tell.send(safe).unwrap());
+    let decision = DecisionEntry::new(
+        number,
+        request(PolicySubject::JobControl, infos),
+        &granted(),
+    );
+    audit.decide(decision, CommitThread::Caller, move |safe| {
+        tell.send(safe).unwrap()
+    });
     told.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
@@ -68,26 +74,26 @@ fn killed(place: &Place, decisions: u64) -> Place {
     let audit = open(place).unwrap();
     let connection = held(place);
     for number in 1..=decisions {
-        assert_eq!(decide(&audit, number, 100), Safe::Yes);
+        assert_eq!(decide(&audit, number, 100), CommitResult::Yes);
     }
     let copy = place.as_if_killed();
     drop(connection);
     copy
 }
 
-fn entries(place: &Place) -> Vec<Entry> {
-    let rows = Source::open(&place.path("audit.db"))
+fn entries(place: &Place) -> Vec<AuditEntry> {
+    let rows = TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .last(&Filter::default(), u32::MAX)
         .unwrap();
     rows.iter()
-        .map(|row| Entry::read(&row.body).unwrap())
+        .map(|row| AuditEntry::read(&row.body).unwrap())
         .collect()
 }
 
-fn decided(entries: &[Entry]) -> Vec<u64> {
-    let number = |entry: &Entry| {
-        if let Entry::Decision(decision) = entry {
+fn decided(entries: &[AuditEntry]) -> Vec<u64> {
+    let number = |entry: &AuditEntry| {
+        if let AuditEntry::Decision(decision) = entry {
             Some(decision.request)
         } else {
             None
@@ -101,7 +107,12 @@ fn verified(place: &Place) -> peal_audit::Verified {
         .unwrap()
         .parse()
         .unwrap();
-    verify(&Source::open(&place.path("audit.db")).unwrap(), &key, &[]).unwrap()
+    verify(
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
+        &key,
+        &[],
+    )
+    .unwrap()
 }
 
 /// What the next server makes of it: the decisions, a gap behind them, and a trail that verifies.
@@ -114,7 +125,7 @@ fn is_taken_over(place: &Place, decisions: impl IntoIterator<Item = u64>) {
     assert!(
         matches!(
             end[0],
-            Entry::Gap {
+            AuditEntry::Gap {
                 calls: None,
                 reason: GapReason::Crash
             }
@@ -122,7 +133,10 @@ fn is_taken_over(place: &Place, decisions: impl IntoIterator<Item = u64>) {
         "{found:?}"
     );
     assert!(
-        matches!((&end[1], &end[2]), (Entry::Began { .. }, Entry::Ended)),
+        matches!(
+            (&end[1], &end[2]),
+            (AuditEntry::Began { .. }, AuditEntry::Ended)
+        ),
         "{found:?}"
     );
     let verified = verified(place);
@@ -131,7 +145,7 @@ fn is_taken_over(place: &Place, decisions: impl IntoIterator<Item = u64>) {
 }
 
 #[track_caller]
-fn is_refused(place: &Place, bytes: &[u8], frame: u64) -> Fault {
+fn is_refused(place: &Place, bytes: &[u8], frame: u64) -> FrameError {
     fs::write(place.path("audit.db-tail"), bytes).unwrap();
     let before = entries(place).len();
     let error = open(place).err().unwrap();
@@ -176,14 +190,14 @@ fn who_decides_does_not_wait_for_the_database_and_the_journal_has_an_end() {
     // The next one of that size would be too much.
     while (tail(&place).len() as u64) < MOST - 22_000 {
         told += 1;
-        assert_eq!(decide(&audit, told, 20_000), Safe::Yes);
+        assert_eq!(decide(&audit, told, 20_000), CommitResult::Yes);
     }
     assert_eq!(told, 12);
     assert!(decided(&entries(&place)).is_empty());
     thread::scope(|scope| {
         let waits = scope.spawn(|| decide(&audit, told + 1, 40_000));
         connection.execute_batch("rollback").unwrap();
-        assert_eq!(waits.join().unwrap(), Safe::Yes);
+        assert_eq!(waits.join().unwrap(), CommitResult::Yes);
     });
     assert!(tail(&place).len() as u64 <= MOST);
     drop(audit);
@@ -199,7 +213,7 @@ fn who_decides_does_not_wait_for_the_database_and_the_journal_has_an_end() {
 
 #[test]
 fn what_was_journalled_and_not_moved_is_taken_over() {
-    for durability in [Durability::Process, Durability::Machine] {
+    for durability in [DatabaseDurability::Process, DatabaseDurability::Machine] {
         let place = Place::new();
         let copy = killed(&place, 5);
         assert!(decided(&entries(&copy)).is_empty());
@@ -209,7 +223,7 @@ fn what_was_journalled_and_not_moved_is_taken_over() {
             (5, tail(&copy).len() as u64)
         );
         drop(
-            Audit::open(AuditSettings {
+            AuditTrail::open(AuditSettings {
                 durability,
                 ..settings(&copy)
             })
@@ -230,7 +244,7 @@ fn what_was_moved_while_the_journal_was_not_emptied_is_there_once() {
     let place = Place::new();
     let audit = open(&place).unwrap();
     let connection = held(&place);
-    (1..=5).for_each(|number| assert_eq!(decide(&audit, number, 100), Safe::Yes));
+    (1..=5).for_each(|number| assert_eq!(decide(&audit, number, 100), CommitResult::Yes));
     let (early, journalled) = (place.as_if_killed(), tail(&place));
     connection.execute_batch("rollback").unwrap();
     while decided(&entries(&place)).len() < 5 {
@@ -247,7 +261,10 @@ fn what_was_moved_while_the_journal_was_not_emptied_is_there_once() {
     )
     .unwrap();
     is_taken_over(&early, 1..=2);
-    assert_eq!(is_refused(&early, &journalled, 3), Fault::Other { seq: 4 });
+    assert_eq!(
+        is_refused(&early, &journalled, 3),
+        FrameError::Other { seq: 4 }
+    );
     drop(audit);
 }
 
@@ -282,8 +299,8 @@ fn who_changes_the_journal_is_found_out() {
         changed[at] ^= 1;
         let fault = is_refused(&copy, &changed, 2);
         let is_told = match at - second {
-            0 | 4 => matches!(fault, Fault::Length { .. }),
-            _ => matches!(fault, Fault::Code | Fault::Unreadable),
+            0 | 4 => matches!(fault, FrameError::Length { .. }),
+            _ => matches!(fault, FrameError::Code | FrameError::Unreadable),
         };
         assert!(is_told, "{at}: {fault}");
     }
@@ -293,7 +310,7 @@ fn who_changes_the_journal_is_found_out() {
             .flat_map(|at| pieces[*at].clone())
             .collect::<Vec<u8>>()
     };
-    let elsewhere = |wanted, found| Fault::Elsewhere { wanted, found };
+    let elsewhere = |wanted, found| FrameError::Elsewhere { wanted, found };
     assert_eq!(
         is_refused(&copy, &order(&[1, 2, 3]), 1),
         elsewhere(1, 2),
@@ -316,19 +333,19 @@ fn who_changes_the_journal_is_found_out() {
     );
     assert_eq!(
         is_refused(&copy, &[0; 600], 1),
-        Fault::Length {
+        FrameError::Length {
             length: 0,
             again: u32::MAX
         }
     );
     let long = [bytes.as_slice(), &vec![0; MOST as usize]].concat();
     assert!(
-        matches!(is_refused(&copy, &long, 5), Fault::Length { .. }),
+        matches!(is_refused(&copy, &long, 5), FrameError::Length { .. }),
         "what is there makes no sense first"
     );
     // That of another trail, and of this one with another key.
     let other = killed(&Place::new(), 4);
-    assert_eq!(is_refused(&copy, &tail(&other), 1), Fault::Code);
+    assert_eq!(is_refused(&copy, &tail(&other), 1), FrameError::Code);
     is_refused(&other, &bytes, 1);
     fs::write(copy.path("audit.db-tail"), &bytes).unwrap();
     is_taken_over(&copy, 1..=4);
@@ -343,29 +360,33 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
     other
         .execute_batch("alter table record rename to elsewhere")
         .unwrap();
-    assert_eq!(decide(&audit, 1, 100), Safe::Yes, "nobody can know yet");
+    assert_eq!(
+        decide(&audit, 1, 100),
+        CommitResult::Yes,
+        "nobody can know yet"
+    );
     while !audit.health().is_failing {
         thread::yield_now();
     }
-    assert_eq!(decide(&audit, 2, 100), Safe::No);
+    assert_eq!(decide(&audit, 2, 100), CommitResult::No);
     // Killed now, the next one has what was told.
     let copy = place.as_if_killed();
     other
         .execute_batch("alter table elsewhere rename to record")
         .unwrap();
-    assert_eq!(decide(&audit, 3, 100), Safe::Yes);
+    assert_eq!(decide(&audit, 3, 100), CommitResult::Yes);
     assert!(!audit.health().is_failing, "{:?}", audit.health());
     // Also where it is found out by what nobody waits for.
     other
         .execute_batch("alter table record rename to elsewhere")
         .unwrap();
-    audit.note(Entry::Refused {
+    audit.note(AuditEntry::Refused {
         reasons: Vec::new(),
     });
     while !audit.health().is_failing {
         thread::yield_now();
     }
-    assert_eq!(decide(&audit, 4, 100), Safe::No);
+    assert_eq!(decide(&audit, 4, 100), CommitResult::No);
     other
         .execute_batch("alter table elsewhere rename to record")
         .unwrap();
@@ -386,18 +407,18 @@ fn the_journal_hides_no_trail_that_cannot_be_written() {
 fn where_there_is_no_room_the_oldest_go_for_what_is_journalled_as_well() {
     let place = Place::new();
     // Decisions may go as soon as there is no room.
-    let retention = Retention {
+    let retention = TrailRetention {
         decision_age: Duration::ZERO,
-        ..Retention::default()
+        ..TrailRetention::default()
     };
-    let audit = Audit::open(AuditSettings {
+    let audit = AuditTrail::open(AuditSettings {
         max_bytes: 1 << 18,
         retention,
         ..settings(&place)
     })
     .unwrap();
     for number in 1..=400 {
-        assert_eq!(decide(&audit, number, 2000), Safe::Yes, "{number}");
+        assert_eq!(decide(&audit, number, 2000), CommitResult::Yes, "{number}");
     }
     assert_eq!((audit.health().lost, audit.health().undone), (0, 0));
     drop(audit);
@@ -420,7 +441,7 @@ fn what_many_decide_at_once_is_there_whenever_it_ends() {
             let (audit, told) = (&audit, &told);
             scope.spawn(move || {
                 for number in (thread..MANY).step_by(4) {
-                    assert_eq!(decide(audit, number, 100), Safe::Yes);
+                    assert_eq!(decide(audit, number, 100), CommitResult::Yes);
                     told.lock().unwrap().insert(number);
                 }
             });

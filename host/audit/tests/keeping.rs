@@ -8,11 +8,14 @@
 mod support;
 
 use peal_audit::{
-    Audit, AuditSettings, By, Decision, Denial, Entry, Finding, PublicKey, Report, Retention,
-    Ruling, Safe, Source, Verified, export, hash_of, verify,
+    AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
+    DecisionEntry, DecisionKind, Finding, SealPublicKey, TrailReport, TrailRetention, TrailSource,
+    Verified, export, hash_of, verify,
 };
 use peal_core::policy::{DecidedBy, Verdict};
-use peal_model::{ConnectionKind, Identity, Info, Key, Matter, PolicyRequest, Value, code, key};
+use peal_model::{
+    ConnectionKind, Info, Key, PolicyRequest, PolicySubject, UserIdentity, Value, code, key,
+};
 use peal_store::{Filter, Trail};
 use rusqlite::Connection;
 use std::{
@@ -35,7 +38,7 @@ fn settings(place: &Place) -> AuditSettings {
     }
 }
 
-fn key_of(place: &Place) -> PublicKey {
+fn key_of(place: &Place) -> SealPublicKey {
     std::fs::read_to_string(place.path("audit.key.pub"))
         .unwrap()
         .parse()
@@ -44,27 +47,27 @@ fn key_of(place: &Place) -> PublicKey {
 
 fn verified(place: &Place) -> Verified {
     verify(
-        &Source::open(&place.path("audit.db")).unwrap(),
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
         &key_of(place),
         &[],
     )
     .unwrap()
 }
 
-fn entries(place: &Place) -> Vec<Entry> {
-    let rows = Source::open(&place.path("audit.db"))
+fn entries(place: &Place) -> Vec<AuditEntry> {
+    let rows = TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .last(&Filter::default(), u32::MAX)
         .unwrap();
     rows.iter()
-        .map(|row| Entry::read(&row.body).unwrap())
+        .map(|row| AuditEntry::read(&row.body).unwrap())
         .collect()
 }
 
 /// The decisions that are there, with these numbers.
 fn decided(place: &Place, numbers: impl Fn(u64) -> bool) -> Vec<u64> {
     let number = |entry| match entry {
-        Entry::Decision(decision) if numbers(decision.request) => Some(decision.request),
+        AuditEntry::Decision(decision) if numbers(decision.request) => Some(decision.request),
         _ => None,
     };
     entries(place).into_iter().filter_map(number).collect()
@@ -72,9 +75,9 @@ fn decided(place: &Place, numbers: impl Fn(u64) -> bool) -> Vec<u64> {
 
 /// Denials of root's, each between others, and then far more of what may go than there is room for.
 fn flooded(place: &Place) {
-    let audit = Audit::open(settings(place)).unwrap();
+    let audit = AuditTrail::open(settings(place)).unwrap();
     let junk = || {
-        audit.note(Entry::Refused {
+        audit.note(AuditEntry::Refused {
             reasons: vec!["x".repeat(1000)],
         })
     };
@@ -117,12 +120,12 @@ fn decisions_stay_while_others_go_and_what_went_is_told() {
         found.dropped
     );
     let told = entries(&place).into_iter().filter_map(|entry| match entry {
-        Entry::Dropped(dropped) => Some(dropped.count()),
+        AuditEntry::Dropped(dropped) => Some(dropped.count()),
         _ => None,
     });
     assert_eq!(told.sum::<u64>(), gone, "the records tell the same");
-    let report = Report::of(
-        &Source::open(&place.path("audit.db")).unwrap(),
+    let report = TrailReport::of(
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
         &Filter::default(),
     )
     .unwrap();
@@ -227,7 +230,7 @@ fn rehash(path: &Path, seq: u64, place: &Place) {
         .rfind(|run| run["to"].as_u64() == Some(seq - 1))
         .unwrap();
     let before: peal_sandbox::Digest = run["hash"].as_str().unwrap().parse().unwrap();
-    let row = Source::open(&place.path("audit.db"))
+    let row = TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .row(seq)
         .unwrap()
@@ -248,31 +251,31 @@ fn exported_trail_tells_what_was_dropped() {
     flooded(&place);
     let mut text = Vec::new();
     export(
-        &Source::open(&place.path("audit.db")).unwrap(),
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
         &Filter::default(),
         &mut text,
     )
     .unwrap();
     let exported = place.path("trail.jsonl");
     std::fs::write(&exported, &text).unwrap();
-    let elsewhere = verify(&Source::open(&exported).unwrap(), &key_of(&place), &[]).unwrap();
+    let elsewhere = verify(&TrailSource::open(&exported).unwrap(), &key_of(&place), &[]).unwrap();
     assert_eq!(elsewhere, verified(&place));
 }
 
 /// A decision about a request of this user, of some size.
-fn decide_for(audit: &Audit, uid: u32, number: u64) -> Safe {
+fn decide_for(audit: &AuditTrail, uid: u32, number: u64) -> CommitResult {
     let infos = vec![Info::new(
         Key::new("test.bytes").unwrap(),
         Value::ByteObject(vec![7; 8000].into()),
     )];
     let asked = PolicyRequest {
-        identity: Some(Identity { uid, gid: 100 }),
-        ..PolicyRequest::clone(&request(Matter::JobControl, infos))
+        identity: Some(UserIdentity { uid, gid: 100 }),
+        ..PolicyRequest::clone(&request(PolicySubject::JobControl, infos))
     };
     let (tell, told) = mpsc::channel();
     audit.decide(
-        Decision::new(number, Arc::new(asked), &granted()),
-        By::Caller,
+        DecisionEntry::new(number, Arc::new(asked), &granted()),
+        CommitThread::Caller,
         move |safe| tell.send(safe).unwrap(),
     );
     told.recv_timeout(Duration::from_secs(60)).unwrap()
@@ -281,8 +284,8 @@ fn decide_for(audit: &Audit, uid: u32, number: u64) -> Safe {
 #[test]
 fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
     let place = Place::new();
-    let audit = Audit::open(settings(&place)).unwrap();
-    let first_denied = (0..2000).find(|number| decide_for(&audit, 0, *number) == Safe::No);
+    let audit = AuditTrail::open(settings(&place)).unwrap();
+    let first_denied = (0..2000).find(|number| decide_for(&audit, 0, *number) == CommitResult::No);
     assert!(
         first_denied.is_some_and(|number| number > 50),
         "{first_denied:?}"
@@ -292,7 +295,7 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
         failure.contains("decisions stay for 7days (audit.decision_days)"),
         "{failure}"
     );
-    assert_eq!(decide_for(&audit, 0, 1_000_000), Safe::No);
+    assert_eq!(decide_for(&audit, 0, 1_000_000), CommitResult::No);
     drop(audit);
     let found = verified(&place);
     assert_eq!(
@@ -301,16 +304,16 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
         "no decision went"
     );
     // Where decisions need not stay so long, it goes on.
-    let retention = Retention {
+    let retention = TrailRetention {
         decision_age: Duration::ZERO,
-        ..Retention::default()
+        ..TrailRetention::default()
     };
-    let audit = Audit::open(AuditSettings {
+    let audit = AuditTrail::open(AuditSettings {
         retention,
         ..settings(&place)
     })
     .unwrap();
-    assert_eq!(decide_for(&audit, 0, 1_000_001), Safe::Yes);
+    assert_eq!(decide_for(&audit, 0, 1_000_001), CommitResult::Yes);
     drop(audit);
     let found = verified(&place);
     assert!(
@@ -323,12 +326,12 @@ fn trail_that_may_drop_nothing_denies_as_on_a_full_disk() {
 fn user_who_fills_the_room_of_decisions_is_denied_and_others_are_not() {
     let place = Place::new();
     // Large beside the journal, so that there is something left when it is seen that it is full.
-    let audit = Audit::open(AuditSettings {
+    let audit = AuditTrail::open(AuditSettings {
         max_bytes: 8 * SMALL,
         ..settings(&place)
     })
     .unwrap();
-    let is_denied = |number: &u64| decide_for(&audit, 1000, *number) == Safe::No;
+    let is_denied = |number: &u64| decide_for(&audit, 1000, *number) == CommitResult::No;
     assert!(
         (0..3000).any(|number| is_denied(&number)),
         "the user may take all of the room"
@@ -337,15 +340,15 @@ fn user_who_fills_the_room_of_decisions_is_denied_and_others_are_not() {
     for uid in [1001, 0] {
         assert_eq!(
             decide_for(&audit, uid, 5000 + u64::from(uid)),
-            Safe::Yes,
+            CommitResult::Yes,
             "user {uid}"
         );
     }
-    assert_eq!(decide_for(&audit, 1000, 6000), Safe::No);
+    assert_eq!(decide_for(&audit, 1000, 6000), CommitResult::No);
     drop(audit);
     assert_eq!(decided(&place, |number| number >= 5000), [6001, 5000]);
     let counted = entries(&place).into_iter().any(|entry| {
-        matches!(entry, Entry::Refusals(group) if group.uid == Some(1000) && group.example.cause.as_deref().unwrap().contains("no room"))
+        matches!(entry, AuditEntry::Refusals(group) if group.uid == Some(1000) && group.example.cause.as_deref().unwrap().contains("no room"))
     });
     assert!(counted, "what was not recorded is counted");
 }
@@ -354,29 +357,29 @@ fn user_who_fills_the_room_of_decisions_is_denied_and_others_are_not() {
 fn flood_of_refusals_is_counted_and_costs_few_records() {
     const REFUSALS: u64 = 50_000;
     let place = Place::new();
-    let audit = Audit::open(AuditSettings {
+    let audit = AuditTrail::open(AuditSettings {
         refusal_interval: Duration::from_millis(100),
         ..settings(&place)
     })
     .unwrap();
     for number in 0..REFUSALS {
-        audit.refuse(Denial {
+        audit.refuse(AdmissionDenial {
             uid: Some(1000),
             reason: format!("malformed: {}", "x".repeat(10_000)),
             hook: Some("connection".to_owned()),
             from: Some(format!("127.0.0.1:{number}")),
             cause: Some("malformed handshake".to_owned()),
-            ..Denial::default()
+            ..AdmissionDenial::default()
         });
     }
     drop(audit);
     let found = entries(&place);
     let counts = found.iter().map(|entry| match entry {
-        Entry::Denied(denial) => {
+        AuditEntry::Denied(denial) => {
             assert!(denial.reason.len() < 400, "{} bytes", denial.reason.len());
             1
         }
-        Entry::Refusals(group) => {
+        AuditEntry::Refusals(group) => {
             assert!(
                 (group.uid, group.first <= group.last) == (Some(1000), true),
                 "{group:?}"
@@ -386,8 +389,8 @@ fn flood_of_refusals_is_counted_and_costs_few_records() {
         _ => 0,
     });
     assert_eq!(counts.sum::<u64>(), REFUSALS);
-    let report = Report::of(
-        &Source::open(&place.path("audit.db")).unwrap(),
+    let report = TrailReport::of(
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
         &Filter::default(),
     )
     .unwrap();
@@ -395,7 +398,7 @@ fn flood_of_refusals_is_counted_and_costs_few_records() {
     // One in an interval, of which there are as many as the machine takes.
     let bytes: usize = found
         .iter()
-        .filter(|entry| matches!(entry, Entry::Refusals(_)))
+        .filter(|entry| matches!(entry, AuditEntry::Refusals(_)))
         .count();
     assert!((bytes as u64) < REFUSALS / 100, "{bytes} records");
 }
@@ -425,16 +428,21 @@ fn what_a_handshake_says_is_neither_kept_nor_a_secret() {
     };
     for (number, verdict) in [(1, &granted()), (2, &no), (3, &no), (4, &no)] {
         let (tell, told) = mpsc::channel();
-        let decision = Decision::new(
+        let decision = DecisionEntry::new(
             number,
-            Arc::new(asked(Matter::Connection(ConnectionKind::Tool))),
+            Arc::new(asked(PolicySubject::Connection(ConnectionKind::Tool))),
             verdict,
         );
-        audit.decide(decision, By::Caller, move |safe| tell.send(safe).unwrap());
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(Safe::Yes));
+        audit.decide(decision, CommitThread::Caller, move |safe| {
+            tell.send(safe).unwrap()
+        });
+        assert_eq!(
+            told.recv_timeout(Duration::from_secs(60)),
+            Ok(CommitResult::Yes)
+        );
     }
     drop(audit);
-    let rows = Source::open(&place.path("audit.db"))
+    let rows = TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .last(&Filter::default(), 100)
         .unwrap();
@@ -449,17 +457,20 @@ fn what_a_handshake_says_is_neither_kept_nor_a_secret() {
         );
     }
     let found = entries(&place);
-    let decisions: Vec<&Decision> = found
+    let decisions: Vec<&DecisionEntry> = found
         .iter()
         .filter_map(|entry| {
-            if let Entry::Decision(decision) = entry {
+            if let AuditEntry::Decision(decision) = entry {
                 Some(decision)
             } else {
                 None
             }
         })
         .collect();
-    assert_eq!((decisions.len(), decisions[0].ruling), (2, Ruling::Granted));
+    assert_eq!(
+        (decisions.len(), decisions[0].ruling),
+        (2, DecisionKind::Granted)
+    );
     let facts = decisions[1].handshake.as_ref().unwrap();
     assert_eq!(facts.infos[1].key, "test.large");
     assert!(
@@ -468,6 +479,6 @@ fn what_a_handshake_says_is_neither_kept_nor_a_secret() {
     );
     let again = found
         .iter()
-        .any(|entry| matches!(entry, Entry::Refusals(group) if group.count == 2));
+        .any(|entry| matches!(entry, AuditEntry::Refusals(group) if group.count == 2));
     assert!(again, "{found:?}");
 }

@@ -7,10 +7,11 @@
 )]
 mod support;
 use peal_audit::{
-    Audit, AuditSettings, By, Decision, Entry, GapReason, OnFailure, Ruling, Safe, Source,
+    AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread, DecisionEntry, DecisionKind,
+    GapReason, RecordFailurePolicy, TrailSource,
 };
-use peal_model::{DataArray, Info, Key, Matter, Value, key};
-use peal_sandbox::{Ask, CallRecord, Limits, PolicyCall, Services};
+use peal_model::{DataArray, Info, Key, PolicySubject, Value, key};
+use peal_sandbox::{CallRecord, HostCallRequest, ModuleLimits, PolicyCall, Services};
 use peal_store::{Filter, TrailRow};
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
@@ -18,22 +19,22 @@ use std::time::Duration;
 use support::{Place, component, decide, denied, event, granted, limits, recorded, request};
 
 fn rows(place: &Place) -> Vec<TrailRow> {
-    Source::open(&place.path("audit.db"))
+    TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .last(&Filter::default(), 100_000)
         .unwrap()
 }
 
-fn entries(place: &Place) -> Vec<Entry> {
+fn entries(place: &Place) -> Vec<AuditEntry> {
     rows(place)
         .iter()
-        .map(|row| Entry::read(&row.body).unwrap())
+        .map(|row| AuditEntry::read(&row.body).unwrap())
         .collect()
 }
 
 fn calls(place: &Place) -> Vec<CallRecord> {
     let call = |entry| {
-        if let Entry::Call(call) = entry {
+        if let AuditEntry::Call(call) = entry {
             Some(call.record)
         } else {
             None
@@ -85,7 +86,7 @@ fn a_call_is_recorded_with_all_that_one_looks_for() {
         (records[0].number, records[1].number, records[0].instance),
         (0, 1, records[1].instance)
     );
-    let peal_sandbox::Subject::Event(call) = &records[1].subject else {
+    let peal_sandbox::CallSubject::Event(call) = &records[1].subject else {
         panic!("{records:?}")
     };
     assert_eq!(
@@ -97,7 +98,7 @@ fn a_call_is_recorded_with_all_that_one_looks_for() {
         records[1]
             .host_calls
             .iter()
-            .any(|call| call.ask == Ask::Infos),
+            .any(|call| call.ask == HostCallRequest::Infos),
         "{records:?}"
     );
     assert!(records[1].usage.fuel.unwrap() > 0);
@@ -108,7 +109,7 @@ fn a_small_call_takes_a_kibibyte_of_the_database_at_most() {
     let place = Place::new();
     let made = 5000;
     let size_after = |calls: u64| {
-        let audit = Audit::open(AuditSettings {
+        let audit = AuditTrail::open(AuditSettings {
             queue: 100_000,
             checkpoint_records: 1000,
             ..place.settings()
@@ -170,16 +171,19 @@ fn secrets_are_nowhere_in_the_database_wherever_a_guest_carries_them() {
         assert_eq!(module.handle(&event(-1, infos)).failure, None);
     }
     let carried = request(
-        Matter::JobControl,
+        PolicySubject::JobControl,
         vec![Info::new(key::PMIX_CREDENTIAL, Value::string(SECRET))],
     );
     let (tell, told) = mpsc::channel();
     audit.decide(
-        Decision::new(1, carried, &granted()),
-        By::Thread,
+        DecisionEntry::new(1, carried, &granted()),
+        CommitThread::Thread,
         move |safe| tell.send(safe).unwrap(),
     );
-    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(Safe::Yes));
+    assert_eq!(
+        told.recv_timeout(Duration::from_secs(60)),
+        Ok(CommitResult::Yes)
+    );
     drop((module, audit));
     for file in std::fs::read_dir(place.0.path()).unwrap() {
         let path = file.unwrap().path();
@@ -208,7 +212,7 @@ fn a_run_that_does_not_end_leaves_a_gap() {
     assert!(
         matches!(
             found[2],
-            Entry::Gap {
+            AuditEntry::Gap {
                 calls: None,
                 reason: GapReason::Crash
             }
@@ -216,20 +220,23 @@ fn a_run_that_does_not_end_leaves_a_gap() {
         "{found:?}"
     );
     assert!(
-        matches!((&found[3], &found[4]), (Entry::Began { .. }, Entry::Ended)),
+        matches!(
+            (&found[3], &found[4]),
+            (AuditEntry::Began { .. }, AuditEntry::Ended)
+        ),
         "{found:?}"
     );
     assert!(
         !entries(&place)
             .iter()
-            .any(|entry| matches!(entry, Entry::Gap { .. })),
+            .any(|entry| matches!(entry, AuditEntry::Gap { .. })),
         "this one ended in good order"
     );
 }
 
 /// In a database that is too small for the component, calls of its module cannot be recorded.
-fn too_small(place: &Place, on_failure: OnFailure) -> (Audit, peal_sandbox::Module) {
-    let audit = Audit::open(AuditSettings {
+fn too_small(place: &Place, on_failure: RecordFailurePolicy) -> (AuditTrail, peal_sandbox::Module) {
+    let audit = AuditTrail::open(AuditSettings {
         max_bytes: 1 << 17,
         on_failure,
         ..place.settings()
@@ -261,14 +268,14 @@ fn too_small(place: &Place, on_failure: OnFailure) -> (Audit, peal_sandbox::Modu
 #[test]
 fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
     for (on_failure, safe) in [
-        (OnFailure::Deny, Safe::No),
-        (OnFailure::Continue, Safe::Yes),
+        (RecordFailurePolicy::Deny, CommitResult::No),
+        (RecordFailurePolicy::Continue, CommitResult::Yes),
     ] {
         let place = Place::new();
         let (audit, module) = too_small(&place, on_failure);
         let call = PolicyCall {
             number: 1,
-            request: request(Matter::JobControl, Vec::new()),
+            request: request(PolicySubject::JobControl, Vec::new()),
             steps: Arc::default(),
         };
         module.decide(&call);
@@ -278,7 +285,7 @@ fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
         decide(&audit, 2, &granted());
         assert_eq!(
             decide(&audit, 3, &granted()),
-            Safe::Yes,
+            CommitResult::Yes,
             "{on_failure:?}: no call is missing for this one"
         );
         assert!(audit.health().lost >= 1, "{:?}", audit.health());
@@ -287,7 +294,7 @@ fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
         let gap = found.iter().any(|entry| {
             matches!(
                 entry,
-                Entry::Gap {
+                AuditEntry::Gap {
                     calls: Some(1..),
                     reason: GapReason::NotWritten
                 }
@@ -297,19 +304,19 @@ fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
         let rulings: Vec<bool> = found
             .iter()
             .filter_map(|entry| {
-                if let Entry::Decision(decision) = entry {
+                if let AuditEntry::Decision(decision) = entry {
                     Some(decision.ruling)
                 } else {
                     None
                 }
             })
-            .map(|ruling| ruling == Ruling::Granted)
+            .map(|ruling| ruling == DecisionKind::Granted)
             .collect();
         assert_eq!(rulings.last(), Some(&true));
         // One whose write failed as a whole is not there at all.
         let as_told = rulings.iter().filter(|granted| !**granted).count();
         assert!(
-            on_failure == OnFailure::Continue || as_told <= 2,
+            on_failure == RecordFailurePolicy::Continue || as_told <= 2,
             "{rulings:?}"
         );
     }
@@ -318,7 +325,7 @@ fn what_cannot_be_recorded_is_denied_or_told_as_an_admin_wants() {
 #[test]
 fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
     let place = Place::new();
-    let audit = Audit::open(AuditSettings {
+    let audit = AuditTrail::open(AuditSettings {
         queue: 1,
         ..place.settings()
     })
@@ -340,7 +347,7 @@ fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
     let missing: u64 = entries(&place)
         .iter()
         .filter_map(|entry| match entry {
-            Entry::Gap {
+            AuditEntry::Gap {
                 calls,
                 reason: GapReason::Overload,
             } => *calls,
@@ -355,12 +362,12 @@ fn calls_for_which_there_is_no_room_are_counted_where_they_are_missing() {
 #[test]
 fn of_handlers_one_instance_in_so_many_is_recorded_whole_and_of_policies_every_one() {
     let place = Place::new();
-    let audit = Audit::open(AuditSettings {
+    let audit = AuditTrail::open(AuditSettings {
         handlers: 4.try_into().unwrap(),
         ..place.settings()
     })
     .unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         max_calls: 3,
         ..limits()
     };
@@ -380,7 +387,7 @@ fn of_handlers_one_instance_in_so_many_is_recorded_whole_and_of_policies_every_o
     );
     for number in 1..=240 {
         assert_eq!(handler.handle(&event(-1, Vec::new())).failure, None);
-        let asked = request(Matter::JobControl, Vec::new());
+        let asked = request(PolicySubject::JobControl, Vec::new());
         policy.decide(&PolicyCall {
             number,
             request: asked,
@@ -390,7 +397,7 @@ fn of_handlers_one_instance_in_so_many_is_recorded_whole_and_of_policies_every_o
     drop((handler, policy, audit));
     let (mut handlers, mut policies): (BTreeMap<u64, Vec<u64>>, u64) = Default::default();
     for row in rows(&place) {
-        let Entry::Call(call) = Entry::read(&row.body).unwrap() else {
+        let AuditEntry::Call(call) = AuditEntry::read(&row.body).unwrap() else {
             continue;
         };
         let record = &call.record;

@@ -6,9 +6,9 @@
     reason = "a test may fail"
 )]
 mod support;
-use peal_audit::{Difference, Outcome, Replayed, Replayer, Source};
-use peal_model::{Info, Key, Matter, Status, Value};
-use peal_sandbox::{Limits, Module, PolicyCall, Services, State};
+use peal_audit::{ReplayDifference, ReplayResult, Replayed, Replayer, TrailSource};
+use peal_model::{Info, Key, PolicySubject, Status, Value};
+use peal_sandbox::{Module, ModuleLimits, PolicyCall, Services, StateStore};
 use peal_store::Filter;
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use support::{Place, component, engine, event, limits, recorded, request};
 #[derive(Default)]
 struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
 
-impl State for Drawer {
+impl StateStore for Drawer {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         Ok(self.0.lock().unwrap().get(key).cloned())
     }
@@ -55,7 +55,7 @@ fn info(key: &str, value: Value) -> Info {
 }
 
 fn replayed(place: &Place, filter: &Filter, with: Option<Vec<u8>>) -> Vec<Replayed> {
-    let source = Source::open(&place.path("audit.db")).unwrap();
+    let source = TrailSource::open(&place.path("audit.db")).unwrap();
     let mut all = Vec::new();
     Replayer::new(&source, engine().clone(), with)
         .replay(filter, |replayed| all.push(replayed))
@@ -66,7 +66,7 @@ fn replayed(place: &Place, filter: &Filter, with: Option<Vec<u8>>) -> Vec<Replay
 /// What differs; nothing may be left out.
 fn different(all: &[Replayed]) -> Vec<&Replayed> {
     all.iter()
-        .filter(|replayed| replayed.outcome != Outcome::Same)
+        .filter(|replayed| replayed.outcome != ReplayResult::Same)
         .collect()
 }
 
@@ -80,7 +80,7 @@ fn handle(module: &Module, codes: impl IntoIterator<Item = i32>, infos: &[Info])
 fn what_modules_did_they_do_again() {
     let place = Place::new();
     let audit = place.audit();
-    let load = |name: &str, limits: Limits, services| {
+    let load = |name: &str, limits: ModuleLimits, services| {
         recorded(&audit, name, &component(name), limits, services)
     };
     let infos = [
@@ -109,7 +109,7 @@ fn what_modules_did_they_do_again() {
         [-2, -1, -2],
         &infos,
     );
-    let state: Arc<dyn State> = Arc::new(Drawer::default());
+    let state: Arc<dyn StateStore> = Arc::new(Drawer::default());
     let services = || Services {
         state: Some(state.clone()),
         ..Services::default()
@@ -122,7 +122,7 @@ fn what_modules_did_they_do_again() {
     handle(&other, [-1, -3, -1], &infos);
     handle(&one, [-1, -5, -1], &infos);
     // Each way to fail: a trap, memory, output, host calls, recursion, more at once than may be.
-    let tight = Limits {
+    let tight = ModuleLimits {
         output: 20_000,
         host_calls: 500,
         ..limits()
@@ -133,7 +133,7 @@ fn what_modules_did_they_do_again() {
         &[],
     );
     // Memory that is refused because of what others use, which the guest survives.
-    let scarce = Limits {
+    let scarce = ModuleLimits {
         memory_total: 1 << 18,
         ..limits()
     };
@@ -143,7 +143,7 @@ fn what_modules_did_they_do_again() {
         &[],
     );
     // What a clock ends, fuel ends.
-    let hasty = Limits {
+    let hasty = ModuleLimits {
         call_time: Duration::from_millis(20),
         ..limits()
     };
@@ -154,7 +154,7 @@ fn what_modules_did_they_do_again() {
         let asked = info("test.ask", Value::Uint64(ask));
         let call = PolicyCall {
             number: 1,
-            request: request(Matter::JobControl, vec![asked]),
+            request: request(PolicySubject::JobControl, vec![asked]),
             steps: Arc::default(),
         };
         judge.decide(&call);
@@ -187,11 +187,11 @@ fn another_version_is_caught_where_it_does_something_else() {
     // The record of the trap; those behind it were of another instance, which did not trap.
     assert_eq!(differ.len(), 1, "{differ:?}");
     assert!(differ[0].was.starts_with("failed"), "{differ:?}");
-    let Outcome::Differs(differences) = &differ[0].outcome else {
+    let ReplayResult::Differs(differences) = &differ[0].outcome else {
         panic!("{differ:?}")
     };
     assert!(
-        matches!(&differences[0], Difference::End { is, .. } if is.starts_with("status")),
+        matches!(&differences[0], ReplayDifference::End { is, .. } if is.starts_with("status")),
         "{differences:?}"
     );
     let echo = replayed(&place, &Filter::default(), Some(component("echo")));
@@ -239,10 +239,10 @@ fn one_call_or_a_range_is_replayed_from_the_first_call_of_its_instance() {
     let cut = one(12, 12);
     assert_eq!(
         cut[0].outcome,
-        Outcome::Not("the first call of its instance is not kept any more")
+        ReplayResult::Not("the first call of its instance is not kept any more")
     );
     connection
         .execute("delete from blob where length(bytes) > 1000", [])
         .unwrap();
-    assert!(matches!(one(12, 12)[0].outcome, Outcome::Not(_)));
+    assert!(matches!(one(12, 12)[0].outcome, ReplayResult::Not(_)));
 }

@@ -6,10 +6,13 @@
     reason = "a test may fail"
 )]
 mod support;
-use peal_audit::{Audit, By, Decision, Denial, Entry, Facts, Report, Source, page};
+use peal_audit::{
+    AdmissionDenial, AuditEntry, AuditTrail, CommitThread, DecisionEntry, ModuleFacts, TrailReport,
+    TrailSource, page,
+};
 use peal_core::policy::{DecidedBy, Verdict, reason};
-use peal_model::{Identity, Matter, PolicyRequest, Range, Status, Target, code};
-use peal_sandbox::{Digest, Grants, Limits, Module, Services};
+use peal_model::{PolicyRequest, PolicySubject, Range, Status, TargetProc, UserIdentity, code};
+use peal_sandbox::{Digest, Grants, Module, ModuleLimits, Services};
 use peal_store::Filter;
 use std::{collections::BTreeSet, sync::Arc, sync::mpsc, time::Duration};
 use support::{Place, component, engine, event, limits, proc, request};
@@ -27,8 +30,8 @@ fn evil_name(what: &str) -> String {
     evil(what).replace('\u{202e}', "")
 }
 
-fn report(place: &Place, filter: &Filter) -> Report {
-    Report::of(&Source::open(&place.path("audit.db")).unwrap(), filter).unwrap()
+fn report(place: &Place, filter: &Filter) -> TrailReport {
+    TrailReport::of(&TrailSource::open(&place.path("audit.db")).unwrap(), filter).unwrap()
 }
 
 fn shown(place: &Place) -> String {
@@ -40,9 +43,9 @@ fn shown(place: &Place) -> String {
 }
 
 /// A module all of whose names are chosen by somebody.
-fn load(audit: &Audit, name: &str, kind: &str, limits: Limits) -> Module {
+fn load(audit: &AuditTrail, name: &str, kind: &str, limits: ModuleLimits) -> Module {
     let bytes = component(kind);
-    let facts = Facts {
+    let facts = ModuleFacts {
         name: evil(name),
         owner: evil("owner"),
         mode: "active".to_owned(),
@@ -67,11 +70,11 @@ fn load(audit: &Audit, name: &str, kind: &str, limits: Limits) -> Module {
     .unwrap()
 }
 
-fn decide(audit: &Audit, asked: PolicyRequest, verdict: &Verdict) {
+fn decide(audit: &AuditTrail, asked: PolicyRequest, verdict: &Verdict) {
     let (tell, told) = mpsc::channel();
     audit.decide(
-        Decision::new(1, Arc::new(asked), verdict),
-        By::Caller,
+        DecisionEntry::new(1, Arc::new(asked), verdict),
+        CommitThread::Caller,
         move |safe| tell.send(safe).unwrap(),
     );
     told.recv_timeout(Duration::from_secs(60)).unwrap();
@@ -80,7 +83,7 @@ fn decide(audit: &Audit, asked: PolicyRequest, verdict: &Verdict) {
 /// A trail in which everything that has a name has an evil one.
 fn fill(place: &Place) {
     let audit = place.audit();
-    let tight = Limits {
+    let tight = ModuleLimits {
         output: 20_000,
         ..limits()
     };
@@ -94,9 +97,9 @@ fn fill(place: &Place) {
         reasons: vec![reason(evil("reason"))],
     };
     let requester = Some(proc(&evil_name("job"), 1));
-    let target = Target {
+    let target = TargetProc {
         proc: proc(&evil_name("target"), 0),
-        owner: Some(Identity { uid: 1, gid: 1 }),
+        owner: Some(UserIdentity { uid: 1, gid: 1 }),
     };
     let asked = |matter| PolicyRequest {
         requester: requester.clone(),
@@ -106,29 +109,33 @@ fn fill(place: &Place) {
     for _ in 0..3 {
         decide(
             &audit,
-            asked(Matter::JobControl),
+            asked(PolicySubject::JobControl),
             &denied(DecidedBy::Policy(evil("policy"))),
         );
     }
-    let news = Matter::Event {
+    let news = PolicySubject::Event {
         code: code::PMIX_ERR_PROC_ABORTED,
         range: Range::Session,
     };
     decide(&audit, asked(news), &denied(DecidedBy::Default));
-    decide(&audit, asked(Matter::JobControl), &support::granted());
-    audit.mention(Entry::Denied(Denial {
+    decide(
+        &audit,
+        asked(PolicySubject::JobControl),
+        &support::granted(),
+    );
+    audit.mention(AuditEntry::Denied(AdmissionDenial {
         uid: None,
         job: Some(evil("stranger")),
         reason: evil("turned away"),
-        ..Denial::default()
+        ..AdmissionDenial::default()
     }));
     let (version, cause) = (7, evil("cause"));
-    audit.note(Entry::Deployed {
+    audit.note(AuditEntry::Deployed {
         version,
         cause,
         changes: (0..99).map(|n| evil(&format!("change{n}"))).collect(),
     });
-    audit.note(Entry::Refused {
+    audit.note(AuditEntry::Refused {
         reasons: vec![evil("refused")],
     });
 }
@@ -286,13 +293,13 @@ fn a_page_has_an_end_however_much_there_is() {
     let place = Place::new();
     let audit = place.audit();
     for number in 0..300 {
-        audit.mention(Entry::Denied(Denial {
+        audit.mention(AuditEntry::Denied(AdmissionDenial {
             uid: Some(number),
             job: None,
             reason: "x".repeat(10_000),
-            ..Denial::default()
+            ..AdmissionDenial::default()
         }));
-        audit.note(Entry::Refused {
+        audit.note(AuditEntry::Refused {
             reasons: vec!["y".repeat(10_000); 100],
         });
     }

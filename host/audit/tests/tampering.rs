@@ -6,13 +6,13 @@
     reason = "a test may fail"
 )]
 mod support;
-use peal_audit::{Finding, Keys, PublicKey, Source, Statement, Verified, hash_of, verify};
+use peal_audit::{Finding, Keys, SealPublicKey, Statement, TrailSource, Verified, hash_of, verify};
 use peal_store::{Filter, Trail};
 use rusqlite::Connection;
 use std::path::Path;
 use support::{Place, decide, granted, run};
 
-fn key(place: &Place) -> PublicKey {
+fn key(place: &Place) -> SealPublicKey {
     std::fs::read_to_string(place.path("audit.key.pub"))
         .unwrap()
         .parse()
@@ -21,7 +21,7 @@ fn key(place: &Place) -> PublicKey {
 
 fn verified(place: &Place, elsewhere: &[Statement]) -> Verified {
     verify(
-        &Source::open(&place.path("audit.db")).unwrap(),
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
         &key(place),
         elsewhere,
     )
@@ -218,7 +218,7 @@ fn a_trail_of_somebody_else_is_not_taken_for_ones_own() {
     let place = Place::new();
     run(&place);
     let other = Keys::of(&[7; 32]).public();
-    let source = Source::open(&place.path("audit.db")).unwrap();
+    let source = TrailSource::open(&place.path("audit.db")).unwrap();
     let findings = verify(&source, &other, &[]).unwrap().findings;
     assert!(
         findings
@@ -234,7 +234,7 @@ fn a_trail_that_was_cut_off_is_not_gone_on_with() {
     let place = Place::new();
     run(&place);
     sql(&place.path("audit.db"), "delete from record where seq > 10");
-    let error = peal_audit::Audit::open(place.settings())
+    let error = peal_audit::AuditTrail::open(place.settings())
         .err()
         .unwrap()
         .to_string();
@@ -245,13 +245,13 @@ fn a_trail_that_was_cut_off_is_not_gone_on_with() {
 fn what_was_exported_verifies_and_is_found_out_as_well() {
     let place = Place::new();
     run(&place);
-    let source = Source::open(&place.path("audit.db")).unwrap();
+    let source = TrailSource::open(&place.path("audit.db")).unwrap();
     let mut text = Vec::new();
     peal_audit::export(&source, &Filter::default(), &mut text).unwrap();
     let exported = place.path("trail.jsonl");
     std::fs::write(&exported, &text).unwrap();
     let whole = verify(
-        &Source::open(&exported).unwrap(),
+        &TrailSource::open(&exported).unwrap(),
         &key(&place),
         &checkpoints(&place),
     )
@@ -263,12 +263,12 @@ fn what_was_exported_verifies_and_is_found_out_as_well() {
         .filter(|line| !line.contains("\"seq\":9,"))
         .collect();
     std::fs::write(&exported, lines.join("\n")).unwrap();
-    let findings = verify(&Source::open(&exported).unwrap(), &key(&place), &[])
+    let findings = verify(&TrailSource::open(&exported).unwrap(), &key(&place), &[])
         .unwrap()
         .findings;
     assert_eq!(findings, [Finding::Removed { from: 9, to: 9 }]);
     std::fs::write(&exported, "{\"seal\":\"nonsense\"}").unwrap();
-    let error = Source::open(&exported).err().unwrap().to_string();
+    let error = TrailSource::open(&exported).err().unwrap().to_string();
     assert!(
         error.contains("line 1") && error.contains("no seal"),
         "{error}"
@@ -286,7 +286,7 @@ fn a_trail_goes_on_where_it_ended_and_the_oldest_go() {
     // A day that is over at once.
     let mut settings = place.settings();
     settings.retention.keep = Some(std::time::Duration::ZERO);
-    let audit = peal_audit::Audit::open(settings).unwrap();
+    let audit = peal_audit::AuditTrail::open(settings).unwrap();
     for number in 0..1200 {
         decide(&audit, number, &granted());
     }

@@ -1,6 +1,6 @@
 //! C: clang with the C library of WASI, of which nothing is used that would ask the host for anything.
 use crate::{
-    BuildError, Project, Say, Tools, apt,
+    BuildError, BuildTools, Project, Say, apt,
     command::{run, run_quietly},
     encode,
     error::of_file,
@@ -72,7 +72,11 @@ impl Drop for Scratch {
 }
 
 /// Builds a component of the C files of a project.
-pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn build(
+    project: &Project,
+    tools: &BuildTools,
+    say: Say<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let compiler = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let sdk = project.sdk().join("c");
@@ -110,7 +114,7 @@ fn sources(dir: &std::path::Path) -> Result<Vec<PathBuf>, BuildError> {
 }
 
 /// A compiler, installed if there is none and may be.
-pub(crate) fn find(tools: &Tools, say: Say<'_>) -> Result<Compiler, BuildError> {
+pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<Compiler, BuildError> {
     let any = || {
         let sdk = env::var_os("WASI_SDK_PATH").map(|sdk| PathBuf::from(sdk).join("bin/clang"));
         let candidates = sdk.into_iter().chain(CANDIDATES.map(PathBuf::from));

@@ -1,6 +1,6 @@
 //! JavaScript: `componentize-qjs` puts the engine QuickJS and the module with what it imports into one component.
 use crate::{
-    BuildError, Project, Say, Tools,
+    BuildError, BuildTools, Project, Say,
     command::{run, run_captured},
     error::of_file,
     tools, world,
@@ -16,7 +16,11 @@ use std::{
 const VERSION: &str = "0.4.5";
 
 /// Builds a component of `module.js`.
-pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn build(
+    project: &Project,
+    tools: &BuildTools,
+    say: Say<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let tool = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
@@ -124,7 +128,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
 }
 
 /// The tool, installed if it is missing and may be.
-pub(crate) fn find(tools: &Tools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
     let prefix = tools.dir.join("js");
     let own = prefix.join("node_modules/.bin/componentize-qjs");
     if tools::is_program(&own) {

@@ -8,8 +8,8 @@
 //!
 //! No engine is needed for any of this, so that `cargo xtask` can use it before anything is built.
 mod apt;
+mod bundled;
 mod c;
-mod carried;
 mod command;
 mod encode;
 mod error;
@@ -22,12 +22,12 @@ mod tools;
 mod world;
 
 pub use apt::{install as apt_install, is_available as apt_is_available};
-pub use carried::{capabilities, carried};
+pub use bundled::{capabilities, carried};
 pub use encode::encode;
 pub use error::BuildError;
 pub use manifest::{Language, MANIFEST, Manifest, is_name};
 pub use project::Project;
-pub use tools::{Install, Tools};
+pub use tools::{BuildTools, Install};
 pub use world::world;
 
 /// Tells a person what is being done.

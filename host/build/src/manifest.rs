@@ -1,5 +1,5 @@
 //! `peal-module.toml`: what a project is called, which language it is in, what it does and what it asks for.
-use crate::carried::capabilities;
+use crate::bundled::capabilities;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 

@@ -1,6 +1,6 @@
 //! A project: a directory with a manifest, sources, an SDK and the contract.
 use crate::{
-    BuildError, Language, MANIFEST, Manifest, Say, Tools, c, error::of_file, js, python, rust,
+    BuildError, BuildTools, Language, MANIFEST, Manifest, Say, c, error::of_file, js, python, rust,
 };
 use std::{
     fs,
@@ -45,7 +45,7 @@ impl Project {
     }
 
     /// Makes the component: its bytes.
-    pub fn build(&self, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+    pub fn build(&self, tools: &BuildTools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
         fs::create_dir_all(&self.target).map_err(of_file(&self.target))?;
         match self.manifest.language {
             Language::Rust => rust::build(self, tools, say),

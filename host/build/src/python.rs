@@ -1,6 +1,6 @@
 //! Python: `componentize-py` puts the interpreter, the module and its libraries into one component.
 use crate::{
-    BuildError, Project, Say, Tools,
+    BuildError, BuildTools, Project, Say,
     command::{run, run_captured},
     error::of_file,
     tools, world,
@@ -15,7 +15,11 @@ use std::{
 const VERSION: &str = "0.25.1";
 
 /// Builds a component of `module.py`.
-pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn build(
+    project: &Project,
+    tools: &BuildTools,
+    say: Say<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let tool = find(tools, say)?;
     let wit = world::write(&project.manifest, &project.contract(), &project.target())?;
     let out = project.target().join("component.wasm");
@@ -102,7 +106,7 @@ fn explain(roles: &[String], file: PathBuf, said: &str) -> BuildError {
 }
 
 /// The tool, installed if it is missing and may be.
-pub(crate) fn find(tools: &Tools, say: Say<'_>) -> Result<PathBuf, BuildError> {
+pub(crate) fn find(tools: &BuildTools, say: Say<'_>) -> Result<PathBuf, BuildError> {
     let own = tools.dir.join("python/bin/componentize-py");
     if tools::is_program(&own) {
         return Ok(own);

@@ -1,5 +1,5 @@
 //! Rust: finds a toolchain that compiles for wasm32-unknown-unknown, gets one where it may, and has cargo do the rest.
-use crate::{BuildError, Project, Say, Tools, apt, command, encode};
+use crate::{BuildError, BuildTools, Project, Say, apt, command, encode};
 use std::{
     env,
     ffi::OsString,
@@ -72,28 +72,32 @@ struct Facts {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+enum BuildStep {
     Use(Toolchain),
     AddTarget,
     InstallDebian,
     GiveUp,
 }
 
-fn next(facts: Facts) -> Step {
+fn next(facts: Facts) -> BuildStep {
     match facts {
         Facts {
             active_has_std: true,
             ..
-        } => Step::Use(Toolchain::Active),
-        Facts { rustup: true, .. } => Step::AddTarget,
-        Facts { debian: true, .. } => Step::Use(Toolchain::Debian),
-        Facts { apt: true, .. } => Step::InstallDebian,
-        _ => Step::GiveUp,
+        } => BuildStep::Use(Toolchain::Active),
+        Facts { rustup: true, .. } => BuildStep::AddTarget,
+        Facts { debian: true, .. } => BuildStep::Use(Toolchain::Debian),
+        Facts { apt: true, .. } => BuildStep::InstallDebian,
+        _ => BuildStep::GiveUp,
     }
 }
 
 /// Builds a component of the crate of a project.
-pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn build(
+    project: &Project,
+    tools: &BuildTools,
+    say: Say<'_>,
+) -> Result<Vec<u8>, BuildError> {
     let toolchain = find(tools, say)?;
     say("compiling with cargo (the first time up to two minutes)");
     let mut cargo = toolchain.cargo(&project.dir);
@@ -106,7 +110,7 @@ pub(crate) fn build(project: &Project, tools: &Tools, say: Say<'_>) -> Result<Ve
 }
 
 /// Finds a toolchain for guests, or gets one where that is allowed.
-pub fn find(tools: &Tools, say: Say<'_>) -> Result<Toolchain, BuildError> {
+pub fn find(tools: &BuildTools, say: Say<'_>) -> Result<Toolchain, BuildError> {
     let mut facts = Facts {
         active_has_std: active_has_std(),
         rustup: tools.may_install() && has_rustup(),
@@ -115,19 +119,19 @@ pub fn find(tools: &Tools, say: Say<'_>) -> Result<Toolchain, BuildError> {
     };
     loop {
         match next(facts) {
-            Step::Use(toolchain) => return Ok(toolchain),
-            Step::AddTarget => {
+            BuildStep::Use(toolchain) => return Ok(toolchain),
+            BuildStep::AddTarget => {
                 facts.rustup = false;
                 facts.active_has_std = add_target() && active_has_std();
             }
-            Step::InstallDebian => {
+            BuildStep::InstallDebian => {
                 facts.apt = false;
                 if let Err(error) = apt::install(&DEBIAN_PACKAGES, say) {
                     say(&error.to_string());
                 }
                 facts.debian = has_debian();
             }
-            Step::GiveUp => {
+            BuildStep::GiveUp => {
                 return Err(BuildError::Missing {
                     what: format!("a Rust toolchain for {TARGET}"),
                     install: format!(
@@ -192,13 +196,13 @@ mod tests {
 
     #[test]
     fn an_installed_standard_library_is_used_before_anything_is_fetched() {
-        assert_eq!(next(EVERYTHING), Step::Use(Toolchain::Active));
+        assert_eq!(next(EVERYTHING), BuildStep::Use(Toolchain::Active));
         assert_eq!(
             next(Facts {
                 active_has_std: true,
                 ..NOTHING
             }),
-            Step::Use(Toolchain::Active)
+            BuildStep::Use(Toolchain::Active)
         );
     }
 
@@ -209,14 +213,14 @@ mod tests {
                 active_has_std: false,
                 ..EVERYTHING
             }),
-            Step::AddTarget
+            BuildStep::AddTarget
         );
         assert_eq!(
             next(Facts {
                 rustup: true,
                 ..NOTHING
             }),
-            Step::AddTarget
+            BuildStep::AddTarget
         );
     }
 
@@ -228,19 +232,19 @@ mod tests {
                 apt: true,
                 ..NOTHING
             }),
-            Step::Use(Toolchain::Debian)
+            BuildStep::Use(Toolchain::Debian)
         );
         assert_eq!(
             next(Facts {
                 apt: true,
                 ..NOTHING
             }),
-            Step::InstallDebian
+            BuildStep::InstallDebian
         );
     }
 
     #[test]
     fn with_nothing_to_try_it_gives_up() {
-        assert_eq!(next(NOTHING), Step::GiveUp);
+        assert_eq!(next(NOTHING), BuildStep::GiveUp);
     }
 }

@@ -15,16 +15,16 @@ pub enum Install {
 
 /// Where tools are looked for beside `PATH`, and put.
 #[derive(Clone, Debug)]
-pub struct Tools {
+pub struct BuildTools {
     /// Python packages in `python/`, those of npm in `js/`.
     pub dir: PathBuf,
     /// Whether they may be put there.
     pub install: Install,
 }
 
-impl Tools {
+impl BuildTools {
     /// In `$PEAL_TOOLS`, else in the user's cache.
-    pub fn of_user(install: Install) -> Tools {
+    pub fn of_user(install: Install) -> BuildTools {
         let named = |name| {
             env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -32,7 +32,7 @@ impl Tools {
         };
         let cache = || named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
         let dir = named("PEAL_TOOLS").or_else(|| Some(cache()?.join("peal/tools")));
-        Tools {
+        BuildTools {
             dir: dir.unwrap_or_else(|| env::temp_dir().join("peal-tools")),
             install,
         }

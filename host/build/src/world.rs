@@ -1,5 +1,5 @@
 //! The world of one component: what it may import and what it exports, in WIT.
-use crate::{BuildError, Manifest, carried::capabilities, error::of_file};
+use crate::{BuildError, Manifest, bundled::capabilities, error::of_file};
 use std::{
     fmt::Write as _,
     fs,

@@ -1,10 +1,10 @@
 //! Verbs on a running server go through its admin socket: which socket that is, and asking on it.
 use crate::{
-    args::{End, ServerArgs},
+    args::{ServerArgs, ShutdownArgs},
     config,
 };
 use anyhow::{Error, Result, anyhow, bail};
-use peal_server::admin::{self, Answers, AskError, Call, Reply};
+use peal_server::admin::{self, AdminReply, AdminRequest, Answers, AskError};
 use rustix::process::geteuid;
 use std::{
     io::ErrorKind,
@@ -34,10 +34,10 @@ fn private_dir() -> PathBuf {
 }
 
 /// Asks the server that is meant, and returns its reply. That it refuses is an error.
-pub fn ask(at: ServerArgs, call: &Call) -> Result<(Reply, Answers)> {
+pub fn ask(at: ServerArgs, call: &AdminRequest) -> Result<(AdminReply, Answers)> {
     let mut answers = admin::ask(&socket(at)?, call).map_err(explained)?;
     match answers.reply()? {
-        Reply::Refused { reason } => bail!("the server refuses: {reason}"),
+        AdminReply::Refused { reason } => bail!("the server refuses: {reason}"),
         reply => Ok((reply, answers)),
     }
 }
@@ -73,17 +73,17 @@ fn usual_place() -> String {
 }
 
 /// What to say of a reply to something else.
-pub fn unexpected<T>(reply: &Reply) -> Result<T> {
+pub fn unexpected<T>(reply: &AdminReply) -> Result<T> {
     bail!("the server answered something else: {reply:?}")
 }
 
 /// `peal drain` and `peal stop`.
-pub fn end(args: End, call: Call) -> Result<ExitCode> {
+pub fn end(args: ShutdownArgs, call: AdminRequest) -> Result<ExitCode> {
     let (reply, answers) = ask(args.at, &call)?;
     match reply {
-        Reply::Draining | Reply::Stopping if !args.wait => Ok(ExitCode::SUCCESS),
-        Reply::Draining | Reply::Stopping => match answers.end()? {
-            Reply::Ended => Ok(ExitCode::SUCCESS),
+        AdminReply::Draining | AdminReply::Stopping if !args.wait => Ok(ExitCode::SUCCESS),
+        AdminReply::Draining | AdminReply::Stopping => match answers.end()? {
+            AdminReply::Ended => Ok(ExitCode::SUCCESS),
             reply => unexpected(&reply),
         },
         reply => unexpected(&reply),

@@ -5,13 +5,15 @@ use crate::{
 };
 use anyhow::Result;
 use peal_core::{
-    class::{Class, Levels},
+    class::{Class, ClassFilter},
     owner::Owner,
-    reach::Reach,
-    registration::{Codes, Place, Registration, Sources},
+    registration::{ChainPlacement, EventCodes, Registration, SourceFilter},
+    user_scope::UserScope,
 };
 use peal_model::{Event, Nspace, Proc, Status};
-use peal_server::admin::{Call, Chain, ChainHandler, ChainOwner, Reply, SeenStatus};
+use peal_server::admin::{
+    AdminReply, AdminRequest, Chain, ChainHandler, ChainOwner, WatchedStatus,
+};
 use serde_json::json;
 use std::{
     fmt,
@@ -35,8 +37,8 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
         range,
         infos,
     });
-    let (reply, _) = admin::ask(at.clone(), &Call::Chains)?;
-    let Reply::Chains { chains } = reply else {
+    let (reply, _) = admin::ask(at.clone(), &AdminRequest::Chains)?;
+    let AdminReply::Chains { chains } = reply else {
         return admin::unexpected(&reply);
     };
     let jobs = if event.is_some() {
@@ -59,8 +61,8 @@ pub fn show(args: ChainShow) -> Result<ExitCode> {
 
 /// The jobs that the server knows, with their users: whether an event concerns a user depends on that.
 fn jobs(at: ServerArgs) -> Result<Vec<(Nspace, u32)>> {
-    let (reply, _) = admin::ask(at, &Call::Jobs)?;
-    let Reply::Jobs { jobs } = reply else {
+    let (reply, _) = admin::ask(at, &AdminRequest::Jobs)?;
+    let AdminReply::Jobs { jobs } = reply else {
         return admin::unexpected(&reply);
     };
     jobs.into_iter()
@@ -88,18 +90,18 @@ enum PassedOver {
 impl PassedOver {
     /// Why, if it does not.
     fn why(registration: &Registration, event: &Event) -> Option<PassedOver> {
-        let is_for = |codes: &Codes| match codes {
-            Codes::Single(code) => *code == event.code,
-            Codes::Multi(codes) => codes.contains(&event.code),
-            Codes::Default => true,
+        let is_for = |codes: &EventCodes| match codes {
+            EventCodes::Single(code) => *code == event.code,
+            EventCodes::Multi(codes) => codes.contains(&event.code),
+            EventCodes::Default => true,
         };
         match &registration.codes {
             _ if registration.matches(event) => None,
             codes if !is_for(codes) => Some(PassedOver::Code),
-            Codes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
+            EventCodes::Default if event.is_non_default() => Some(PassedOver::NonDefault),
             _ if !registration.levels.include(Class::of(event)) => match registration.levels {
                 // Of an event without infos it is not known whether it names procs.
-                Levels::JobSpecific if event.infos.is_empty() => {
+                ClassFilter::JobSpecific if event.infos.is_empty() => {
                     PassedOver::why(&in_both_classes(registration), event)
                 }
                 _ => Some(PassedOver::Class),
@@ -122,7 +124,7 @@ impl PassedOver {
 
 fn in_both_classes(registration: &Registration) -> Registration {
     Registration {
-        levels: Levels::Both,
+        levels: ClassFilter::Both,
         ..registration.clone()
     }
 }
@@ -164,7 +166,7 @@ fn rows<'a>(
     for chain in chains {
         let owner = Owner::try_from(&chain.owner)?;
         let users = jobs.iter().map(|(nspace, uid)| (nspace, *uid));
-        let sees = event.is_none_or(|event| owner.sees(event, Reach::Everybody, users));
+        let sees = event.is_none_or(|event| owner.sees(event, UserScope::Everybody, users));
         for handler in &chain.handlers {
             let registration = Registration::try_from(handler)?;
             let passed_over = match event {
@@ -193,14 +195,14 @@ impl Row<'_> {
     fn stands(&self) -> String {
         let category = self.registration.codes.category();
         match &self.registration.place {
-            Place::First => "FIRST".to_owned(),
-            Place::Last => "LAST".to_owned(),
-            Place::FirstInCategory => format!("{category}, FIRST_IN_CATEGORY"),
-            Place::LastInCategory => format!("{category}, LAST_IN_CATEGORY"),
-            Place::Prepend => format!("{category}, prepended"),
-            Place::Append => format!("{category}, appended"),
-            Place::Before(name) => format!("{category}, before {name:?}"),
-            Place::After(name) => format!("{category}, after {name:?}"),
+            ChainPlacement::First => "FIRST".to_owned(),
+            ChainPlacement::Last => "LAST".to_owned(),
+            ChainPlacement::FirstInCategory => format!("{category}, FIRST_IN_CATEGORY"),
+            ChainPlacement::LastInCategory => format!("{category}, LAST_IN_CATEGORY"),
+            ChainPlacement::Prepend => format!("{category}, prepended"),
+            ChainPlacement::Append => format!("{category}, appended"),
+            ChainPlacement::Before(name) => format!("{category}, before {name:?}"),
+            ChainPlacement::After(name) => format!("{category}, after {name:?}"),
         }
     }
 
@@ -226,18 +228,18 @@ impl Row<'_> {
         };
         let mut remarks = vec![format!("registration {}", self.handler.registration), codes];
         remarks.extend(match self.registration.levels {
-            Levels::Neither => Some("no events".to_owned()),
-            Levels::JobSpecific if self.depends_on_class => {
+            ClassFilter::Neither => Some("no events".to_owned()),
+            ClassFilter::JobSpecific if self.depends_on_class => {
                 Some("if the event is about a job".to_owned())
             }
-            Levels::JobSpecific => Some("about jobs".to_owned()),
-            Levels::Environment => Some("of the environment".to_owned()),
-            Levels::Both => None,
+            ClassFilter::JobSpecific => Some("about jobs".to_owned()),
+            ClassFilter::Environment => Some("of the environment".to_owned()),
+            ClassFilter::Both => None,
         });
         remarks.extend(match &self.registration.sources {
-            Sources::Anybody => None,
-            Sources::ResourceManager => Some("from the resource manager".to_owned()),
-            Sources::These(procs) => Some(format!(
+            SourceFilter::Anybody => None,
+            SourceFilter::ResourceManager => Some("from the resource manager".to_owned()),
+            SourceFilter::These(procs) => Some(format!(
                 "from {}",
                 procs
                     .iter()
@@ -264,7 +266,7 @@ impl Row<'_> {
             "module": self.handler.module,
             "stands": self.stands(),
             "registration": self.handler.registration,
-            "codes": self.handler.codes.iter().map(|code| SeenStatus::from(Status(*code))).collect::<Vec<_>>(),
+            "codes": self.handler.codes.iter().map(|code| WatchedStatus::from(Status(*code))).collect::<Vec<_>>(),
             "oneshot": self.handler.oneshot,
             "levels": self.handler.levels,
             "depends_on_class": self.depends_on_class,

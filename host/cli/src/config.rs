@@ -1,22 +1,22 @@
 //! The configuration of a verb: where it comes from, and what the server makes of it.
 use crate::args::ConfigArgs;
-use peal_audit::{OnFailure, Retention};
+use peal_audit::{RecordFailurePolicy, TrailRetention};
 use peal_config::{
-    AuditFailure, Config, ConfigCheck, Given, OrderedChannel, Origin, PolicyDefault, Problem,
-    Problems, Requirement, Resolved, Sources, SystemResources,
+    AuditFailure, Config, ConfigCheck, ConfigSources, OrderedChannel, PolicyDefault, Problem,
+    ProblemOrigin, Problems, Requirement, Resolved, SettingOverride, SystemResources,
 };
 use peal_core::{
     defaults::{Defaults, HookDefault},
     group,
-    log::{LogSettings, Need, book::Aggregation, channel, queue::QueueLimits},
+    log::{ChannelRequirement, LogSettings, channel, duplicates::Aggregation, queue::QueueLimits},
     published,
-    server::{Allowance, Monitoring},
+    server::{EventBudget, Monitoring},
 };
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
-    ChainSettings, ChannelSettings, Duty, IdentityCheck, ServerSettings, Serves, SpillSettings,
-    ToolSettings, admin::AdminGroup, embedded::CleanupSettings,
+    ChainSettings, ChannelSettings, IdentityCheck, RendezvousSettings, ServerKind, ServerSettings,
+    Serves, SpillSettings, admin::AdminGroup, embedded::CleanupSettings,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{
@@ -28,7 +28,7 @@ use std::{path::PathBuf, time::Duration};
 /// Reads all layers; `options` are those of the verb that are settings too, and come last.
 pub fn load(
     args: ConfigArgs,
-    options: impl IntoIterator<Item = Given>,
+    options: impl IntoIterator<Item = SettingOverride>,
 ) -> Result<Resolved, Problems> {
     sources(args, options).load()
 }
@@ -49,7 +49,7 @@ pub struct Readable {
 /// Reads all layers, or where only what they say of modules is wrong all but that.
 pub fn load_for_server(
     args: ConfigArgs,
-    options: impl IntoIterator<Item = Given>,
+    options: impl IntoIterator<Item = SettingOverride>,
 ) -> Result<Readable, Problems> {
     let sources = sources(args, options);
     match sources.load() {
@@ -74,7 +74,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
         mut problems,
     } = sources(args, []).check();
     if problems.is_empty() {
-        let components = peal_deploy::all(&resolved.modules, &resolved.config);
+        let components = peal_modules::all(&resolved.modules, &resolved.config);
         problems.extend(
             components
                 .err()
@@ -82,7 +82,7 @@ pub fn check(args: ConfigArgs) -> ConfigCheck {
                 .unwrap_or_default(),
         );
     } else {
-        problems.extend(peal_deploy::unfit_among(
+        problems.extend(peal_modules::unfit_among(
             &resolved.modules,
             &resolved.config,
         ));
@@ -108,14 +108,14 @@ pub fn admin_group(resolved: &Resolved) -> Result<Option<AdminGroup>, Problem> {
 }
 
 /// What follows where decisions cannot be recorded; nothing where there is no audit trail. Whoever wants one must say.
-pub fn audit_failure(resolved: &Resolved) -> Result<Option<OnFailure>, Problem> {
+pub fn audit_failure(resolved: &Resolved) -> Result<Option<RecordFailurePolicy>, Problem> {
     let (audit, key) = (&resolved.config.audit, "audit.on_failure");
     match (&audit.path, audit.on_failure) {
         (None, _) => Ok(None),
-        (Some(_), Some(AuditFailure::Deny)) => Ok(Some(OnFailure::Deny)),
-        (Some(_), Some(AuditFailure::Continue)) => Ok(Some(OnFailure::Continue)),
+        (Some(_), Some(AuditFailure::Deny)) => Ok(Some(RecordFailurePolicy::Deny)),
+        (Some(_), Some(AuditFailure::Continue)) => Ok(Some(RecordFailurePolicy::Continue)),
         // What was given and is wrong has been told.
-        (Some(_), None) if *resolved.origin(key) != Origin::BuiltIn => Ok(None),
+        (Some(_), None) if *resolved.origin(key) != ProblemOrigin::BuiltIn => Ok(None),
         (Some(_), None) => Err(Problem::new(
             resolved.origin("audit.path").clone(),
             format!(
@@ -130,7 +130,7 @@ pub fn audit_failure(resolved: &Resolved) -> Result<Option<OnFailure>, Problem> 
 const DECISION_DAYS: u32 = 7;
 
 /// The times for which records of the audit trail are kept.
-pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
+pub fn audit_retention(resolved: &Resolved) -> Result<TrailRetention, Problem> {
     let audit = &resolved.config.audit;
     let time = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
     if let (Some(days), Some(keep)) = (audit.decision_days, audit.keep_days)
@@ -145,7 +145,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
     let (user, all) = (audit.user_decision_percent, audit.decision_percent);
     if user > all {
         let key = "audit.user_decision_percent";
-        let is_given = *resolved.origin(key) != Origin::BuiltIn;
+        let is_given = *resolved.origin(key) != ProblemOrigin::BuiltIn;
         let origin = resolved.origin(if is_given {
             key
         } else {
@@ -156,7 +156,7 @@ pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
         );
         return Err(Problem::new(origin.clone(), what));
     }
-    Ok(Retention {
+    Ok(TrailRetention {
         keep: audit.keep_days.map(time),
         decision_age: time(
             audit
@@ -170,8 +170,11 @@ pub fn audit_retention(resolved: &Resolved) -> Result<Retention, Problem> {
 }
 
 /// Where the configuration of a verb comes from.
-pub fn sources(args: ConfigArgs, options: impl IntoIterator<Item = Given>) -> Sources {
-    Sources {
+pub fn sources(
+    args: ConfigArgs,
+    options: impl IntoIterator<Item = SettingOverride>,
+) -> ConfigSources {
+    ConfigSources {
         file: args.config,
         environment: std::env::vars_os().collect(),
         given: args.set.into_iter().chain(options).collect(),
@@ -204,9 +207,9 @@ pub fn cleanup_settings(config: &Config, within: Option<Vec<PathBuf>>) -> Cleanu
 }
 
 /// How much procs may publish.
-pub fn publish_limits(config: &Config) -> published::Limits {
+pub fn publish_limits(config: &Config) -> published::PublishLimits {
     let publish = &config.publish;
-    published::Limits {
+    published::PublishLimits {
         items: publish.max_items,
         bytes: publish.max_bytes,
         waits: publish.max_waits,
@@ -226,13 +229,13 @@ pub fn server_settings(config: &Config) -> ServerSettings {
     };
     ServerSettings {
         duty: if server.gateway {
-            Duty::Gateway
+            ServerKind::Gateway
         } else {
-            Duty::Node
+            ServerKind::Node
         },
         wire,
         spill,
-        core: peal_core::server::Settings {
+        core: peal_core::server::StateSettings {
             get_timeout: server.get_timeout,
             event_cache: events.ring_size,
             event_cache_bytes: events.ring_bytes,
@@ -261,10 +264,10 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 0
             },
             max_tools_per_user: config.tools.per_user(),
-            allowance: Allowance(server.raised_events),
+            allowance: EventBudget(server.raised_events),
             defaults: defaults(&config.policy),
             max_decisions: config.policy.max_pending,
-            groups: group::Settings {
+            groups: group::GroupSettings {
                 timeout: config.group.timeout,
                 decision: config.group.decision_time,
                 memory: config.group.memory,
@@ -273,7 +276,7 @@ pub fn server_settings(config: &Config) -> ServerSettings {
             max_controls: config.control.max_requests,
             checkpoint_timeout: config.control.checkpoint_timeout,
             preempt_grace: config.control.preempt_grace,
-            ..peal_core::server::Settings::default()
+            ..peal_core::server::StateSettings::default()
         },
         max_connections: server.max_connections,
         max_connections_per_user: server.connections_per_user(),
@@ -306,9 +309,9 @@ pub fn server_settings(config: &Config) -> ServerSettings {
 
 /// Where tools find the server; nothing if they may not come. Only a server that is there for more than its own jobs can be
 /// the system's.
-pub fn tool_settings(config: &Config, serves: Serves) -> Option<ToolSettings> {
+pub fn tool_settings(config: &Config, serves: Serves) -> Option<RendezvousSettings> {
     let tools = &config.tools;
-    let mut settings = ToolSettings::default();
+    let mut settings = RendezvousSettings::default();
     if let Some(dir) = &tools.system_dir {
         settings = settings.below(dir.clone());
     }
@@ -366,8 +369,8 @@ fn log_queue(log: &peal_config::Log) -> QueueLimits {
 fn log(log: &peal_config::Log) -> LogSettings {
     let entry = |ordered: &OrderedChannel| {
         let need = match ordered.requirement {
-            Requirement::Optional => Need::Optional,
-            Requirement::Required => Need::Required,
+            Requirement::Optional => ChannelRequirement::Optional,
+            Requirement::Required => ChannelRequirement::Required,
         };
         Some((channel(&ordered.name).ok()?, need))
     };
@@ -400,7 +403,7 @@ mod tests {
         );
         assert_eq!(
             publish_limits(&Config::default()),
-            published::Limits::default()
+            published::PublishLimits::default()
         );
         assert_eq!(store_settings(&Config::default()), StoreSettings::default());
         let engine = peal_sandbox::EngineSettings::default();

@@ -1,6 +1,6 @@
 //! `peal config`: what is wrong with the configuration, what holds, and where that comes from.
 use crate::{
-    args::{Check, ConfigCommand, Show},
+    args::{ConfigCheckArgs, ConfigCommand, ConfigShowArgs},
     config::{self, Readable},
 };
 use anyhow::Result;
@@ -24,8 +24,8 @@ pub fn run(command: ConfigCommand) -> Result<ExitCode> {
 }
 
 /// Tells everything that is wrong.
-fn check(out: &mut impl Write, args: Check) -> Result<ExitCode> {
-    let Check {
+fn check(out: &mut impl Write, args: ConfigCheckArgs) -> Result<ExitCode> {
+    let ConfigCheckArgs {
         file,
         mut config,
         json,
@@ -55,7 +55,7 @@ fn check(out: &mut impl Write, args: Check) -> Result<ExitCode> {
             counted(resolved.modules.len(), "module")
         )?;
     } else {
-        crate::say(&Problems(problems).to_string());
+        crate::print_line(&Problems(problems).to_string());
     }
     Ok(if is_right {
         ExitCode::SUCCESS
@@ -65,7 +65,7 @@ fn check(out: &mut impl Write, args: Check) -> Result<ExitCode> {
 }
 
 /// Prints the settings, and the modules if these can be used.
-fn show(out: &mut impl Write, args: Show) -> Result<()> {
+fn show(out: &mut impl Write, args: ConfigShowArgs) -> Result<()> {
     let Readable { resolved, modules } = config::load_for_server(args.config, [])?;
     let view = resolved.view();
     if args.json {
@@ -75,7 +75,7 @@ fn show(out: &mut impl Write, args: Show) -> Result<()> {
         write!(out, "{view}")?;
     }
     if let Err(problems) = modules {
-        crate::say(&format!(
+        crate::print_line(&format!(
             "what is said of modules cannot be used, so that none is shown:\n{problems}"
         ));
     }

@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn causes_are_told_once() {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let read = peal_deploy::read(Path::new("/nowhere/x.wasm")).unwrap_err();
+        let read = peal_modules::read(Path::new("/nowhere/x.wasm")).unwrap_err();
         let told = text(read);
         assert_eq!(told.matches("No such file").count(), 1, "{told}");
         let wrapped = Err::<(), _>(missing())

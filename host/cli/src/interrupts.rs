@@ -5,7 +5,7 @@ use tokio::{
 };
 
 /// What a signal to `peal` means, by its number.
-pub enum Wish {
+pub enum UserSignal {
     /// The job, or program, shall end.
     End(i32),
     /// It is for the procs.
@@ -23,7 +23,7 @@ const FORWARD: [SignalKind; 2] = [SignalKind::user_defined1(), SignalKind::user_
 
 /// Those that arrive.
 pub struct Interrupts {
-    wishes: mpsc::Receiver<Wish>,
+    wishes: mpsc::Receiver<UserSignal>,
 }
 
 impl Interrupts {
@@ -37,9 +37,9 @@ impl Interrupts {
             let number = kind.as_raw_value();
             let wish = move || {
                 if END.contains(&kind) {
-                    Wish::End(number)
+                    UserSignal::End(number)
                 } else {
-                    Wish::Forward(number)
+                    UserSignal::Forward(number)
                 }
             };
             tokio::spawn(async move {
@@ -50,7 +50,7 @@ impl Interrupts {
     }
 
     /// The next of them.
-    pub async fn next(&mut self) -> Wish {
+    pub async fn next(&mut self) -> UserSignal {
         match self.wishes.recv().await {
             Some(wish) => wish,
             // Every signal is ignored.
@@ -60,7 +60,7 @@ impl Interrupts {
 
     /// Waits until the user wants an end.
     pub async fn end(&mut self) {
-        while let Wish::Forward(_) = self.next().await {}
+        while let UserSignal::Forward(_) = self.next().await {}
     }
 }
 

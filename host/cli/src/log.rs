@@ -61,12 +61,12 @@ pub fn run(mut args: Log) -> Result<ExitCode> {
         )?;
     }
     for (channel, status) in &channels {
-        crate::say(&format!("{channel}: {status}"));
+        crate::print_line(&format!("{channel}: {status}"));
     }
     if status.is_success() {
         return Ok(ExitCode::SUCCESS);
     }
-    crate::say(&format!("{} ({status})", meaning(status)));
+    crate::print_line(&format!("{} ({status})", meaning(status)));
     Ok(ExitCode::from(NOT_LOGGED))
 }
 

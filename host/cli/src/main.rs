@@ -3,19 +3,19 @@ mod admin;
 mod args;
 mod attach;
 mod audit;
+mod audit_trail;
 mod chain;
 mod compiler;
 mod config;
 mod config_command;
+mod confinement;
 mod ctl;
 mod error_text;
 mod event;
-mod feed;
 mod group;
 mod interrupts;
 mod job;
 mod log;
-mod manager;
 mod module;
 mod monitor;
 mod node;
@@ -23,11 +23,12 @@ mod observer;
 mod output;
 mod process_setup;
 mod ps;
-mod recorded;
 mod reload;
 mod run;
 mod serve;
+mod service_manager;
 mod stats;
+mod stdin;
 mod table;
 mod tool;
 mod trace;
@@ -35,13 +36,12 @@ mod transcript;
 mod troubles;
 mod units;
 mod wait_message;
-mod wall;
 
-use args::{Args, ChainCommand, Command};
+use args::{Args, ChainCommand, PealCommand};
 use clap::{CommandFactory, Parser, error::ErrorKind};
 use clap_complete::Shell;
 use error_text::error_text;
-use peal_server::admin::Call;
+use peal_server::admin::AdminRequest;
 use std::{
     fmt::Display,
     io::{self, Write},
@@ -52,12 +52,12 @@ use std::{
 const FAILED: u8 = 125;
 
 fn main() -> ExitCode {
-    let args = Args::parse_from(args::spelled(std::env::args_os()));
-    let done = trace::set_up().and_then(|()| obey(args.command));
+    let args = Args::parse_from(args::normalize_np(std::env::args_os()));
+    let done = trace::set_up().and_then(|()| dispatch(args.command));
     done.unwrap_or_else(|error| match error.downcast::<clap::Error>() {
         Ok(wrong) => wrong.exit(),
         Err(error) => {
-            say(&error_text(&error));
+            print_line(&error_text(&error));
             ExitCode::from(FAILED)
         }
     })
@@ -70,31 +70,31 @@ fn usage_error(problem: impl Display) -> anyhow::Error {
         .into()
 }
 
-fn obey(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(command: PealCommand) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(run) => run::run(run),
-        Command::Attach(attach) => attach::attach(attach),
-        Command::Serve(serve) => serve::serve(serve),
-        Command::Status(status) => stats::status(status),
-        Command::Stats(stats) => stats::stats(stats),
-        Command::Job(command) => job::run(command),
-        Command::Event(command) => event::run(command),
-        Command::Log(args) => log::run(args),
-        Command::Ctl(command) => ctl::run(command),
-        Command::Ps(args) => ps::run(args),
-        Command::Group(command) => group::run(command),
-        Command::Monitor(command) => monitor::run(command),
-        Command::Chain(ChainCommand::Show(show)) => chain::show(show),
-        Command::Drain(drain) => admin::end(drain, Call::Drain),
-        Command::Stop(stop) => admin::end(stop, Call::Stop),
-        Command::Reload(server) => reload::ask(server),
-        Command::Module(command) => module::run(command),
-        Command::Audit(command) => audit::run(command),
-        Command::Config(command) => config_command::run(command),
-        Command::Observe => observer::observe(),
-        Command::Compiler(args) => compiler::work(args),
-        Command::Compile(args) => compiler::compile(args),
-        Command::Completions { shell } => completions(shell),
+        PealCommand::Run(run) => run::run(run),
+        PealCommand::Attach(attach) => attach::attach(attach),
+        PealCommand::Serve(serve) => serve::serve(serve),
+        PealCommand::Status(status) => stats::status(status),
+        PealCommand::Stats(stats) => stats::stats(stats),
+        PealCommand::Job(command) => job::run(command),
+        PealCommand::Event(command) => event::run(command),
+        PealCommand::Log(args) => log::run(args),
+        PealCommand::Ctl(command) => ctl::run(command),
+        PealCommand::Ps(args) => ps::run(args),
+        PealCommand::Group(command) => group::run(command),
+        PealCommand::Monitor(command) => monitor::run(command),
+        PealCommand::Chain(ChainCommand::Show(show)) => chain::show(show),
+        PealCommand::Drain(drain) => admin::end(drain, AdminRequest::Drain),
+        PealCommand::Stop(stop) => admin::end(stop, AdminRequest::Stop),
+        PealCommand::Reload(server) => reload::ask(server),
+        PealCommand::Module(command) => module::run(command),
+        PealCommand::Audit(command) => audit::run(command),
+        PealCommand::Config(command) => config_command::run(command),
+        PealCommand::Observe => observer::observe(),
+        PealCommand::Compiler(args) => compiler::work(args),
+        PealCommand::Compile(args) => compiler::compile(args),
+        PealCommand::Completions { shell } => completions(shell),
     }
 }
 
@@ -113,7 +113,7 @@ const REASON_IN_TRACE: &str =
     "the reason is in the trace of the server, which its administrators can read";
 
 /// Tells whoever reads our standard error. If nobody does, there is nobody to tell.
-fn say(text: &str) {
+fn print_line(text: &str) {
     let lines: String = text.lines().map(|line| format!("peal: {line}\n")).collect();
     let _ = io::stderr().write_all(lines.as_bytes());
 }

@@ -1,20 +1,24 @@
 //! What every verb that runs a server shares: from the configuration to a server that listens.
 use crate::{
+    audit_trail,
     compiler::CompilerProcesses,
     config::{self, Readable},
-    job::{Command, Keeper},
-    recorded, trace,
+    job::{JobRecorder, RecorderCommand},
+    trace,
     wait_message::WaitMessage,
 };
 use anyhow::{Context, Result};
-use peal_audit::Audit;
+use peal_audit::AuditTrail;
 use peal_config::{Config, Problems, Resolved, WallMode};
 use peal_core::owner::Owner;
-use peal_deploy::{Beginning, Begun, Brought, Deployer, Gauge, Loader, Outlets};
-use peal_model::{Identity, Info, Nspace, Proc, Rank, Status};
+use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
+use peal_modules::{
+    Deployer, JobHandlers, Loader, SinkCatalog, StartedModules, StartupModules, UsageSource,
+};
 use peal_server::{
-    EmbeddedFabric, GuestPools, LoneChain, Notices, Observer, Parts, Server, Wanted,
-    embedded::{CleanupSettings, EmbeddedHost},
+    GuestPools, HandlerRequest, InProcessTransport, Notices, ProcessObserver, Server, ServerParts,
+    StandaloneChain,
+    embedded::{CleanupSettings, EmbeddedHostEnvironment},
     metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
@@ -31,20 +35,20 @@ use tokio::{runtime::Runtime, sync::mpsc};
 const LOADING: &str = "loading modules: a component that was not seen before is compiled, an interpreter of Python for some 15 s";
 
 /// All that can go wrong before a server is there has not.
-pub struct Prepared {
+pub struct PreparedServer {
     me: Proc,
-    observer: Observer,
-    begun: Begun,
+    observer: ProcessObserver,
+    begun: StartedModules,
     ground: Ground,
     refused: Option<Problems>,
 }
 
 /// A server that listens.
-pub struct Node {
+pub struct LocalServer {
     /// The server.
     pub server: Server,
     /// Its host environment.
-    pub host: Arc<EmbeddedHost>,
+    pub host: Arc<EmbeddedHostEnvironment>,
     /// By whom its modules are changed.
     pub deployer: Deployer,
     /// What its channels write to.
@@ -52,9 +56,9 @@ pub struct Node {
     /// What outlives it, if that is wanted.
     pub store: Option<Arc<Store>>,
     /// Who keeps the records of jobs there.
-    pub keeper: Option<Keeper>,
+    pub keeper: Option<JobRecorder>,
     /// The audit trail, if there is one.
-    pub audit: Option<Audit>,
+    pub audit: Option<AuditTrail>,
     /// What is wrong with the modules of the configuration, if those that ran last stand in for them.
     pub refused: Option<Problems>,
 }
@@ -62,43 +66,43 @@ pub struct Node {
 /// What there must be before there are modules.
 struct Ground {
     notices: Notices,
-    host: Arc<EmbeddedHost>,
+    host: Arc<EmbeddedHostEnvironment>,
     pools: GuestPools,
     sinks: Arc<Sinks>,
     store: Option<Arc<Store>>,
-    keeper: Option<Keeper>,
-    audit: Option<Audit>,
+    keeper: Option<JobRecorder>,
+    audit: Option<AuditTrail>,
 }
 
 impl Ground {
     fn new(
         resolved: &Resolved,
         notices: Notices,
-        command: Command,
+        command: RecorderCommand,
         cleaning: CleanupSettings,
     ) -> Result<(Ground, Loader)> {
         let config = &resolved.config;
         trace::follow(&config.trace.filter)?;
         raise_file_limit();
-        let (store, audit) = (store(config)?, recorded::open(resolved)?);
+        let (store, audit) = (store(config)?, audit_trail::open(resolved)?);
         let pools =
-            peal_deploy::pools(&config.sandbox).context("cannot start the guest threads")?;
+            peal_modules::pools(&config.sandbox).context("cannot start the guest threads")?;
         let (keeper, notices) = match &store {
             Some(store) => {
-                let (keeper, notices) = Keeper::start(notices, store.clone(), command)?;
+                let (keeper, notices) = JobRecorder::start(notices, store.clone(), command)?;
                 (Some(keeper), notices)
             }
             None => (None, notices),
         };
-        let host = EmbeddedHost::new(notices.clone())
+        let host = EmbeddedHostEnvironment::new(notices.clone())
             .cleaning(cleaning)
             .publishing(config::publish_limits(config));
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
-        let outlets = Outlets::new(host.clone(), sinks.clone(), store.clone());
+        let outlets = SinkCatalog::new(host.clone(), sinks.clone(), store.clone());
         let loader = Loader::new(config.clone(), outlets, store.clone(), audit.clone())
-            .measuring(Arc::new(Measured(host.clone())));
+            .measuring(Arc::new(HostUsageSource(host.clone())));
         Ok((
             Ground {
                 notices,
@@ -115,35 +119,35 @@ impl Ground {
 }
 
 /// What procs use, as the host that runs them sees it.
-struct Measured(Arc<EmbeddedHost>);
+struct HostUsageSource(Arc<EmbeddedHostEnvironment>);
 
-impl Gauge for Measured {
+impl UsageSource for HostUsageSource {
     fn of(&self, owner: &Owner, procs: &[Proc]) -> Result<Vec<Info>, Status> {
         self.0.used(owner, procs)
     }
 }
 
-impl Prepared {
+impl PreparedServer {
     /// Loads, compiles and starts the modules of the configuration and those that a job brings, and opens the store. The server will
     /// be called `me`; the record of the job says that it was started by `command`.
     pub fn for_job(
         resolved: &Resolved,
         me: &str,
         notices: Notices,
-        job: &Brought,
-        command: Command,
-    ) -> Result<Prepared> {
-        let wanted = peal_deploy::all(&resolved.modules, &resolved.config)?;
+        job: &JobHandlers,
+        command: RecorderCommand,
+    ) -> Result<PreparedServer> {
+        let wanted = peal_modules::all(&resolved.modules, &resolved.config)?;
         let cleaning = config::cleanup_settings(&resolved.config, None);
         let (ground, loader) = Ground::new(resolved, notices, command, cleaning)?;
         let loading =
             (!wanted.is_empty() || !job.handlers.is_empty()).then(|| WaitMessage::new(LOADING));
-        let begun = Beginning::of_job(loader, wanted, job)?;
+        let begun = StartupModules::of_job(loader, wanted, job)?;
         drop(loading);
         let me = Proc::new(Nspace::new(me)?, Rank(0));
-        Ok(Prepared {
+        Ok(PreparedServer {
             me,
-            observer: Observer::default(),
+            observer: ProcessObserver::default(),
             begun,
             ground,
             refused: None,
@@ -156,12 +160,12 @@ impl Prepared {
         resolved: &Readable,
         me: &str,
         notices: Notices,
-        observer: Observer,
+        observer: ProcessObserver,
         compilers: Option<CompilerProcesses>,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedServer> {
         let Readable { resolved, modules } = resolved;
         let wanted = match modules {
-            Ok(()) => peal_deploy::all(&resolved.modules, &resolved.config),
+            Ok(()) => peal_modules::all(&resolved.modules, &resolved.config),
             Err(problems) => Err(problems.clone()),
         };
         if resolved.config.store.path.is_none() {
@@ -179,14 +183,14 @@ impl Prepared {
             None => loader,
         };
         let loading = WaitMessage::new(LOADING);
-        let (begun, refused) = Beginning::of_server(loader, wanted)?;
+        let (begun, refused) = StartupModules::of_server(loader, wanted)?;
         drop(loading);
         if let Some(problems) = &refused {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "the modules of the configuration cannot be used, those that ran last do:\n{problems}"
             ));
         }
-        Ok(Prepared {
+        Ok(PreparedServer {
             me: Proc::new(Nspace::new(me)?, Rank(0)),
             observer,
             begun,
@@ -197,24 +201,24 @@ impl Prepared {
 }
 
 /// Handlers without a server, and what they stand on.
-pub struct Alone {
+pub struct StandaloneHandlers {
     /// The handlers.
-    pub chain: LoneChain,
+    pub chain: StandaloneChain,
     /// What they want beyond their answers.
-    pub wanted: mpsc::Receiver<Wanted>,
+    pub wanted: mpsc::Receiver<HandlerRequest>,
     /// What they write to.
     pub sinks: Arc<Sinks>,
     /// Who keeps the records of jobs, if that is wanted.
-    pub keeper: Option<Keeper>,
+    pub keeper: Option<JobRecorder>,
     /// What the modules were loaded with.
-    pub beginning: Beginning,
+    pub beginning: StartupModules,
 }
 
-impl Alone {
+impl StandaloneHandlers {
     /// Starts the handlers of what was prepared, for a proc of a job that another server runs.
-    pub fn start(prepared: Prepared, job: Nspace, config: &Config) -> Alone {
-        let Prepared {
-            begun: Begun { hosted, beginning },
+    pub fn start(prepared: PreparedServer, job: Nspace, config: &Config) -> StandaloneHandlers {
+        let PreparedServer {
+            begun: StartedModules { hosted, beginning },
             ground,
             ..
         } = prepared;
@@ -225,13 +229,14 @@ impl Alone {
             keeper,
             ..
         } = ground;
-        let us = Identity {
+        let us = UserIdentity {
             uid: getuid().as_raw(),
             gid: getgid().as_raw(),
         };
         let settings = config::server_settings(config).chains;
-        let (chain, wanted) = LoneChain::start((job, us), hosted.chains, &pools, settings, notices);
-        Alone {
+        let (chain, wanted) =
+            StandaloneChain::start((job, us), hosted.chains, &pools, settings, notices);
+        StandaloneHandlers {
             chain,
             wanted,
             sinks,
@@ -264,13 +269,13 @@ pub fn as_tool<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     done
 }
 
-impl Node {
+impl LocalServer {
     /// Starts the server of what was prepared.
-    pub async fn start(prepared: Prepared, config: &Config) -> Result<Node> {
-        let Prepared {
+    pub async fn start(prepared: PreparedServer, config: &Config) -> Result<LocalServer> {
+        let PreparedServer {
             me,
             observer,
-            begun: Begun { hosted, beginning },
+            begun: StartedModules { hosted, beginning },
             ground,
             refused,
         } = prepared;
@@ -283,9 +288,9 @@ impl Node {
             keeper,
             audit,
         } = ground;
-        let fabric = EmbeddedFabric::new();
+        let fabric = InProcessTransport::new();
         let recording = audit.clone();
-        let parts = Parts {
+        let parts = ServerParts {
             me,
             host: host.clone(),
             fabric,
@@ -302,9 +307,9 @@ impl Node {
         if let Some(store) = &store {
             server.metrics().show_store(store.clone());
         }
-        peal_deploy::show_sinks(&server.metrics(), sinks.clone());
+        peal_modules::show_sinks(&server.metrics(), sinks.clone());
         let deployer = beginning.at(&server);
-        Ok(Node {
+        Ok(LocalServer {
             server,
             host,
             deployer,
@@ -343,7 +348,7 @@ fn open_sinks(resolved: &Resolved, store: Option<&Arc<Store>>) -> Result<Sinks> 
 }
 
 /// Has written what happened to jobs until now.
-pub async fn finish_records(keeper: Option<Keeper>) {
+pub async fn finish_records(keeper: Option<JobRecorder>) {
     let Some(keeper) = keeper else { return };
     if let Err(error) = tokio::task::spawn_blocking(move || keeper.finish()).await {
         tracing::error!(%error, "the records of jobs may not be complete");

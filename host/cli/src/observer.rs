@@ -1,7 +1,7 @@
 //! The process beside `peal serve` that looks into other processes, as the server itself cannot behind its wall: who the tools are
 //! that connect, and whether two connections of one proc come from the same process.
 use anyhow::{Context, Result};
-use peal_server::Observer;
+use peal_server::ProcessObserver;
 use std::{
     io,
     os::{
@@ -12,7 +12,7 @@ use std::{
 };
 
 /// Starts it, for as long as this process lives.
-pub fn start() -> Result<Observer> {
+pub fn start() -> Result<ProcessObserver> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a pair of sockets")?;
     let mut command = Command::new("/proc/self/exe");
     command
@@ -27,12 +27,12 @@ pub fn start() -> Result<Observer> {
     command
         .spawn()
         .context("cannot start the process that looks into others")?;
-    Ok(Observer::beside(ours)?)
+    Ok(ProcessObserver::beside(ours)?)
 }
 
 /// Is that process.
 pub fn observe() -> Result<ExitCode> {
-    peal_wall::refuse_calls().context("cannot refuse system calls")?;
+    peal_confinement::refuse_calls().context("cannot refuse system calls")?;
     let asked = io::stdin()
         .as_fd()
         .try_clone_to_owned()

@@ -6,41 +6,41 @@ use std::io::{self, StdoutLock, Write};
 
 /// Whether anything still reads an output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Reader {
+enum PipeReader {
     Present,
     Gone,
 }
 
 /// An output whose reader may leave.
 #[derive(Debug)]
-pub struct Output<W> {
+pub struct PrintTarget<W> {
     to: W,
-    reader: Reader,
+    reader: PipeReader,
 }
 
 /// Standard output, held until this is dropped.
-pub fn stdout() -> Output<StdoutLock<'static>> {
-    Output::new(io::stdout().lock())
+pub fn stdout() -> PrintTarget<StdoutLock<'static>> {
+    PrintTarget::new(io::stdout().lock())
 }
 
-impl<W: Write> Output<W> {
-    fn new(to: W) -> Output<W> {
-        Output {
+impl<W: Write> PrintTarget<W> {
+    fn new(to: W) -> PrintTarget<W> {
+        PrintTarget {
             to,
-            reader: Reader::Present,
+            reader: PipeReader::Present,
         }
     }
 
     /// Whether the reader has left: a command that prints without end may end.
     pub fn is_closed(&self) -> bool {
-        self.reader == Reader::Gone
+        self.reader == PipeReader::Gone
     }
 
     /// The outcome of a write, in which a reader that has left is no error.
     fn unless_closed<T>(&mut self, written: io::Result<T>, discarded: T) -> io::Result<T> {
         match written {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.reader = Reader::Gone;
+                self.reader = PipeReader::Gone;
                 Ok(discarded)
             }
             written => written,
@@ -48,7 +48,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-impl<W: Write> Write for Output<W> {
+impl<W: Write> Write for PrintTarget<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.is_closed() {
             return Ok(bytes.len());
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn output_without_reader_is_discarded() {
-        let mut out = Output::new(Failing(1, io::ErrorKind::BrokenPipe));
+        let mut out = PrintTarget::new(Failing(1, io::ErrorKind::BrokenPipe));
         writeln!(out, "one").unwrap();
         assert!(!out.is_closed());
         for _ in 0..3 {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn other_errors_of_an_output_are_told() {
-        let mut out = Output::new(Failing(0, io::ErrorKind::StorageFull));
+        let mut out = PrintTarget::new(Failing(0, io::ErrorKind::StorageFull));
         assert_eq!(
             writeln!(out, "one").unwrap_err().kind(),
             io::ErrorKind::StorageFull

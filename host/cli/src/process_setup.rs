@@ -67,7 +67,7 @@ pub fn leave_foreign_environment() -> Result<()> {
         .filter(|name| name.starts_with("PEAL_"));
     let settings = settings.collect::<Vec<_>>().join(", ");
     if !settings.is_empty() {
-        crate::say(&format!(
+        crate::print_line(&format!(
             "the environment is that of another user and counts for nothing: {} (--config and --set say the same)",
             crate::plain(&settings)
         ));

@@ -2,20 +2,21 @@
 use crate::{
     admin,
     args::{ConfigArgs, ServerArgs},
-    config,
-    trace::{self, Followed},
+    config, confinement,
+    trace::{self, FilterSource},
     troubles::Troubles,
-    wall,
 };
 use anyhow::Result;
-use peal_config::{Config, Given, Policy, Problems, Resolved, Setting, Settings, Sink};
-use peal_deploy::{Deployer, Prompt, Refused};
+use peal_config::{
+    Config, Policy, Problems, Resolved, Setting, SettingOverride, SettingsTable, Sink,
+};
+use peal_confinement::ActiveConfinement;
+use peal_modules::{DeployError, Deployer, ReloadTrigger};
 use peal_server::{
     Metrics, ServerHandle,
-    admin::{Call, Reloaded, Reply},
+    admin::{AdminReply, AdminRequest, ReloadReport},
     metrics::MetricsEndpoint,
 };
-use peal_wall::Raised;
 use std::{io::Write, path::PathBuf, process::ExitCode, sync::Arc};
 
 /// The configuration of a running server, and what of it can change.
@@ -23,7 +24,7 @@ pub struct Reloading {
     /// Where it comes from.
     pub sources: ConfigArgs,
     /// What the verb's own options say.
-    pub given: Vec<Given>,
+    pub given: Vec<SettingOverride>,
     /// What holds; settings that need a restart stay as they were at the start.
     pub current: Config,
     /// Where metrics are served.
@@ -37,7 +38,7 @@ pub struct Reloading {
     /// The files that were read last, also if they made no sense.
     pub looked_at: Vec<PathBuf>,
     /// What keeps it from reaching what was not named at its start.
-    pub wall: Option<Raised>,
+    pub wall: Option<ActiveConfinement>,
     /// The sinks that were opened at its start.
     pub sinks: Vec<Sink>,
     /// Where it is told that the configuration cannot be used.
@@ -46,19 +47,19 @@ pub struct Reloading {
 
 impl Reloading {
     /// Reads the configuration again. If anything is wrong with it, nothing changes.
-    pub async fn reload(&mut self, prompt: Prompt) -> Result<Reloaded> {
+    pub async fn reload(&mut self, prompt: ReloadTrigger) -> Result<ReloadReport> {
         let new = config::load(self.sources.clone(), self.given.clone())?;
         config::admin_group(&new).map_err(|problem| Problems(vec![problem]))?;
         self.looked_at = looked_at(&new);
         let shut_out = self
             .wall
             .as_ref()
-            .map(|raised| wall::shut_out(raised, &new.modules))
+            .map(|raised| confinement::shut_out(raised, &new.modules))
             .unwrap_or_default();
         if !shut_out.is_empty() {
             return Err(self
                 .deployer
-                .refuse(Refused::Unfit(Problems(shut_out)))
+                .refuse(DeployError::Unfit(Problems(shut_out)))
                 .into());
         }
         let wanted = new.config;
@@ -83,14 +84,14 @@ impl Reloading {
             }
         };
         let refused = self.deployer.refused_users();
-        let mut reloaded = Reloaded {
+        let mut reloaded = ReloadReport {
             modules: deployed.changes,
             refused,
-            ..Reloaded::default()
+            ..ReloadReport::default()
         };
         for key in changed(&self.current, &wanted) {
             let applied = match key {
-                "trace.filter" => trace::follow(&wanted.trace.filter)? == Followed::Yes,
+                "trace.filter" => trace::follow(&wanted.trace.filter)? == FilterSource::Yes,
                 "metrics.listen" => true,
                 key => {
                     key.starts_with("modules.")
@@ -152,12 +153,12 @@ impl Reloading {
 
     /// Where users install modules.
     pub fn user_files(&self) -> Vec<PathBuf> {
-        peal_deploy::watched(self.current.deploy.user_dir.as_deref())
+        peal_modules::watched(self.current.deploy.user_dir.as_deref())
     }
 }
 
 /// The files that a configuration is read from, whether they are there or not.
-pub fn named(sources: &ConfigArgs, given: &[Given]) -> Vec<PathBuf> {
+pub fn named(sources: &ConfigArgs, given: &[SettingOverride]) -> Vec<PathBuf> {
     let main = config::sources(sources.clone(), given.to_vec()).main_file();
     let drop_ins = main
         .iter()
@@ -184,8 +185,8 @@ fn changed(old: &Config, new: &Config) -> Vec<&'static str> {
 
 /// Has a running server read its configuration again, and tells what came of it.
 pub fn ask(at: ServerArgs) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(at, &Call::Reload)?;
-    let Reply::Reloaded(reloaded) = reply else {
+    let (reply, _) = admin::ask(at, &AdminRequest::Reload)?;
+    let AdminReply::Reloaded(reloaded) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();

@@ -1,20 +1,21 @@
 //! `peal run`: an embedded server, one job, and its end.
 use crate::{
-    args::{App, Run},
-    config, feed,
-    interrupts::{Interrupts, Wish},
-    node::{self, Node, Prepared},
-    transcript,
+    args::{AppArgs, Run},
+    config,
+    interrupts::{Interrupts, UserSignal},
+    node::{self, LocalServer, PreparedServer},
+    stdin, transcript,
 };
 use anyhow::{Context, Result};
-use peal_config::{Config, Given, OnAbort, Restart};
-use peal_deploy::Brought;
+use peal_config::{Config, OnAbort, RestartScope, SettingOverride};
 use peal_model::{Nspace, Proc, Text};
+use peal_modules::JobHandlers;
 use peal_server::{
-    Heard, Listener, Notices, Rendezvous, Serves,
+    Listener, ListenerItem, Notices, Rendezvous, Serves,
     embedded::{
-        AppRequest, ControlGroups, EmbeddedHost, JobEnd, JobRequest, Keeping, LaunchError, Output,
-        ProcEnd, Reported, Reporting, RestartOf, RunningJob, Setting, Tagging,
+        AppRequest, ControlGroups, EmbeddedHostEnvironment, EnvironmentSetting, JobExit,
+        JobOptions, JobOutput, JobRequest, LaunchError, ProcExit, Reported, Reporting, RestartOf,
+        RunningJob, Tagging,
     },
 };
 use rustix::process::Signal;
@@ -34,13 +35,13 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let on_abort = args
         .on_abort
         .take()
-        .map(|word| Given::option("--on-abort", "run.on_abort", word));
+        .map(|word| SettingOverride::option("--on-abort", "run.on_abort", word));
     let resolved = config::load(std::mem::take(&mut args.config), on_abort)?;
     let config = &resolved.config;
     let me = node::unique("peal");
     let nspace = Nspace::of_job(&format!("{me}@1"))?;
     // Modules are compiled and started before anything else: one that does not fit ends the run before it began.
-    let brought = Brought {
+    let brought = JobHandlers {
         nspace: nspace.clone(),
         handlers: std::mem::take(&mut args.handlers),
     };
@@ -48,7 +49,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     let transcript = args.events.then(|| notices.listen(transcript::is_told));
     let request = request(&args, &apps, config, nspace.clone())?;
     let command = request.command();
-    let prepared = Prepared::for_job(
+    let prepared = PreparedServer::for_job(
         &resolved,
         &me,
         notices,
@@ -57,11 +58,11 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     )?;
     let runtime = node::runtime()?;
     let ended = runtime.block_on(async {
-        let node = Node::start(prepared, config).await?;
+        let node = LocalServer::start(prepared, config).await?;
         // The job runs as well without.
         let endpoint = node.metrics_endpoint(config).await;
         let _endpoint = endpoint.inspect_err(|error| tracing::warn!(%error, "nobody can read the metrics of this job"));
-        let Node { server, host, deployer, sinks, keeper, .. } = node;
+        let LocalServer { server, host, deployer, sinks, keeper, .. } = node;
         // The modules of a job stay as they are; and nobody else must keep the host, whose end ends the transcript.
         drop(deployer);
         // A thread of its own: a terminal that takes nothing must not keep anything from the job's record.
@@ -76,7 +77,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
         });
         let ended = match host.launch(request).await {
             Ok(job) => {
-                feed::feed(job.inputs(), args.stdin.0);
+                stdin::feed(job.inputs(), args.stdin.0);
                 Ok(wait(job, &host, args.timeout, &mut interrupts, server.failure()).await)
             }
             Err(error) => Err(error),
@@ -102,7 +103,7 @@ pub fn run(mut args: Run) -> Result<ExitCode> {
     Ok(exit(&nspace, ended))
 }
 
-fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<JobRequest> {
+fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Result<JobRequest> {
     let wanted = Reported::ALL
         .iter()
         .filter(|(_, word)| args.log.iter().any(|given| given == word));
@@ -113,7 +114,7 @@ fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<
         offset: 0,
         hostname: peal_server::hostname(),
         keeping: keeping(config),
-        output: Output {
+        output: JobOutput {
             tagging: if args.tag_output {
                 Tagging::Rank
             } else {
@@ -129,18 +130,21 @@ fn request(args: &Run, apps: &[App], config: &Config, nspace: Nspace) -> Result<
     })
 }
 
-fn application(app: &App) -> Result<AppRequest> {
+fn application(app: &AppArgs) -> Result<AppRequest> {
     let (program, rest) = app.program.split_first().context("a program is needed")?;
     let settings = app.variables.iter().filter_map(|variable| {
         let is_there = std::env::var_os(&variable.name).is_some();
         if variable.value.is_none() && !is_there {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "-x {}: there is no such variable",
                 variable.name.display()
             ));
         }
         // What is there is inherited.
-        Some(Setting::Set(variable.name.clone(), variable.value.clone()?))
+        Some(EnvironmentSetting::Set(
+            variable.name.clone(),
+            variable.value.clone()?,
+        ))
     });
     Ok(AppRequest {
         wdir: app.wdir.clone(),
@@ -151,8 +155,8 @@ fn application(app: &App) -> Result<AppRequest> {
 }
 
 /// How the configuration wants jobs to be kept.
-fn keeping(config: &Config) -> Keeping {
-    Keeping {
+fn keeping(config: &Config) -> JobOptions {
+    JobOptions {
         on_abort: match config.run.on_abort {
             OnAbort::Continue => peal_server::embedded::OnAbort::Continue,
             OnAbort::Terminate => peal_server::embedded::OnAbort::Terminate,
@@ -161,8 +165,8 @@ fn keeping(config: &Config) -> Keeping {
         termination_delay: config.run.termination_delay,
         grace: config.run.grace,
         restart: match config.run.restart {
-            Restart::Ranks => RestartOf::Ranks,
-            Restart::Job => RestartOf::Job,
+            RestartScope::Ranks => RestartOf::Ranks,
+            RestartScope::Job => RestartOf::Job,
         },
         control_groups: match config.run.control_groups {
             peal_config::ControlGroups::Try => ControlGroups::Try,
@@ -175,7 +179,7 @@ fn keeping(config: &Config) -> Keeping {
 
 /// How a job ended, and whether that was because its time was over.
 enum Ended {
-    InTime(JobEnd),
+    InTime(JobExit),
     Late(Duration),
     /// The server panicked, and the job was killed.
     Failed,
@@ -185,7 +189,7 @@ enum Ended {
 /// their time or the failure of their server.
 async fn wait(
     mut job: RunningJob,
-    host: &EmbeddedHost,
+    host: &EmbeddedHostEnvironment,
     limit: Option<Duration>,
     interrupts: &mut Interrupts,
     failure: impl Future<Output = ()>,
@@ -220,8 +224,8 @@ async fn wait(
                 host.interrupt(Signal::KILL.as_raw());
             }
             signal = interrupts.next() => match signal {
-                Wish::End(signal) => host.interrupt(signal),
-                Wish::Forward(signal) => host.forward(signal),
+                UserSignal::End(signal) => host.interrupt(signal),
+                UserSignal::Forward(signal) => host.forward(signal),
             },
             () = over => {
                 late = limit;
@@ -235,8 +239,8 @@ async fn wait(
 pub fn print_transcript(mut told: Listener) {
     while let Some(heard) = told.blocking_recv() {
         match heard {
-            Heard::Notice(notice) => transcript::print(&notice),
-            Heard::Missed(lost) => tracing::warn!(
+            ListenerItem::Notice(notice) => transcript::print(&notice),
+            ListenerItem::Missed(lost) => tracing::warn!(
                 lost,
                 "who reads the transcript does not keep up: notices are lost"
             ),
@@ -248,14 +252,14 @@ pub fn print_transcript(mut told: Listener) {
 fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
     match ended {
         Ok(Ended::Late(limit)) => {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "the job did not end within {} and was ended",
                 humantime::format_duration(limit)
             ));
             ExitCode::from(TIMED_OUT)
         }
         Ok(Ended::Failed) => {
-            crate::say(
+            crate::print_line(
                 "the server of the job failed: a part of it panicked, which its trace tells; the job was killed",
             );
             ExitCode::from(crate::FAILED)
@@ -274,7 +278,7 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
                 } else {
                     message
                 };
-                crate::say(&format!(
+                crate::print_line(&format!(
                     "rank {}{} aborted the job: {}",
                     proc.rank,
                     which(proc),
@@ -282,12 +286,12 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
                 ));
             } else if let Some((proc, how)) = &end.first_abnormal {
                 // That it is abnormal, its status does not say.
-                let left = if *how == ProcEnd::Exited(0) {
+                let left = if *how == ProcExit::Exited(0) {
                     " without having finalized"
                 } else {
                     ""
                 };
-                crate::say(&format!("rank {}{} {how}{left}", proc.rank, which(proc)));
+                crate::print_line(&format!("rank {}{} {how}{left}", proc.rank, which(proc)));
             }
             // Only eight bits reach our parent; what is not zero must not become zero.
             let low = u8::try_from(end.exit_status & 0xff).unwrap_or(1);
@@ -298,7 +302,7 @@ fn exit(nspace: &Nspace, ended: Result<Ended, LaunchError>) -> ExitCode {
             })
         }
         Err(error) => {
-            crate::say(&error.to_string());
+            crate::print_line(&error.to_string());
             match error {
                 LaunchError::Program { source, .. }
                     if source.kind() == std::io::ErrorKind::NotFound =>

@@ -1,21 +1,20 @@
 //! `peal serve`: a server for the jobs and tools of its node, from its start to its end.
 use crate::{
     admin,
-    args::Serve,
-    compiler, config,
-    manager::{Manager, State},
-    node::{self, Node, Prepared},
+    args::ServeArgs,
+    compiler, config, confinement,
+    node::{self, LocalServer, PreparedServer},
     process_setup,
     reload::{self, Reloading},
+    service_manager::{Manager, ServiceState},
     troubles::Troubles,
-    wall,
 };
 use anyhow::{Context, Result, bail};
-use peal_config::{Given, Problems};
-use peal_deploy::{Prompt, Watch};
+use peal_config::{Problems, SettingOverride};
+use peal_modules::{ReloadTrigger, Watch};
 use peal_server::{
     Notices, Rendezvous, Server, Serves,
-    admin::{AdminChannel, AdminParts, Order, Phase, Reloaded, SocketClaim},
+    admin::{AdminChannel, AdminParts, ProcessCommand, ReloadReport, ServerPhase, SocketClaim},
 };
 use std::process::ExitCode;
 use tokio::{
@@ -24,10 +23,10 @@ use tokio::{
 };
 
 /// Serves until it is told to stop.
-pub fn serve(args: Serve) -> Result<ExitCode> {
+pub fn serve(args: ServeArgs) -> Result<ExitCode> {
     process_setup::leave_foreign_environment()?;
     process_setup::forbid_core_files()?;
-    let given: Vec<Given> = args
+    let given: Vec<SettingOverride> = args
         .at
         .socket
         .iter()
@@ -47,11 +46,11 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     let files = reload::named(&args.at.config, &given);
     // Behind the wall nothing can be started.
     let compilers = compiler::start(&config)?;
-    let (wall, observer) = wall::raise(&readable, &files, &socket)?;
+    let (wall, observer) = confinement::raise(&readable, &files, &socket)?;
     let group =
         config::admin_group(&readable.resolved).map_err(|problem| Problems(vec![problem]))?;
     let notices = Notices::default();
-    let prepared = Prepared::for_server(
+    let prepared = PreparedServer::for_server(
         &readable,
         &node::unique("peal"),
         notices.clone(),
@@ -61,7 +60,7 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
     let runtime = node::runtime()?;
     let ending = runtime.block_on(async {
         let mut signals = Signals::new().context("cannot listen to signals")?;
-        let node = Node::start(prepared, &config).await?;
+        let node = LocalServer::start(prepared, &config).await?;
         let tools = config::tool_settings(&config, Serves::Session);
         let _tools = tools.map(|settings| Rendezvous::publish(&settings, node.server.uri(), &[])).transpose()?;
         let endpoint = node.metrics_endpoint(&config).await?;
@@ -101,11 +100,11 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             troubles,
         };
         let watch = || config.deploy.watch.then(|| Watch::new(config.deploy.settle));
-        let mut watches = Watches { files: watch(), users: watch() };
+        let mut watches = ConfigWatches { files: watch(), users: watch() };
         watches.follow(&reloading);
-        crate::say(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
+        crate::print_line(&format!("ready: clients find the server at {uri}, administrators at {}", socket.display()));
         let manager = Manager::new();
-        manager.tell(State::Ready);
+        manager.tell(ServiceState::Ready);
         let mut server = node.server;
         let (handle, failure) = (server.handle(), server.failure());
         let ending = tokio::select! {
@@ -113,8 +112,8 @@ pub fn serve(args: Serve) -> Result<ExitCode> {
             () = failure => ServeEnd::Failure,
             never = manager.keep_alive(handle) => match never {},
         };
-        channel.enter(Phase::Stopping);
-        manager.tell(State::Stopping);
+        channel.enter(ServerPhase::Stopping);
+        manager.tell(ServiceState::Stopping);
         let last_words = async {
             if ending == ServeEnd::Wanted {
                 server.shutdown().await;
@@ -150,8 +149,8 @@ enum ServeEnd {
     Failure,
 }
 
-fn socket_option(path: &std::path::Path) -> Given {
-    Given::option(
+fn socket_option(path: &std::path::Path) -> SettingOverride {
+    SettingOverride::option(
         "--socket",
         "admin.socket",
         path.to_string_lossy().into_owned(),
@@ -162,9 +161,9 @@ fn socket_option(path: &std::path::Path) -> Given {
 async fn supervise(
     server: &mut Server,
     channel: &AdminChannel,
-    mut orders: mpsc::Receiver<Order>,
+    mut orders: mpsc::Receiver<ProcessCommand>,
     signals: &mut Signals,
-    (mut reloading, mut watches): (Reloading, Watches),
+    (mut reloading, mut watches): (Reloading, ConfigWatches),
     manager: &Manager,
 ) -> ServeEnd {
     let mut draining = false;
@@ -174,14 +173,14 @@ async fn supervise(
             () = server.drain(), if draining => return ServeEnd::Wanted,
             Some(order) = orders.recv() => order,
             wish = signals.next() => match wish {
-                Wish::End if draining => Order::Stop,
-                Wish::End => Order::Drain,
+                SignalMeaning::End if draining => ProcessCommand::Stop,
+                SignalMeaning::End => ProcessCommand::Drain,
                 // Nobody waits for what comes of it.
-                Wish::Reload => Order::Reload(oneshot::channel().0),
+                SignalMeaning::Reload => ProcessCommand::Reload(oneshot::channel().0),
             },
             () = changed(&mut watches.files), if !draining => {
                 // Whoever changed them is told on our standard error.
-                let _ = reload(&mut reloading, Prompt::Files, manager, State::Ready).await;
+                let _ = reload(&mut reloading, ReloadTrigger::Files, manager, ServiceState::Ready).await;
                 watches.follow(&reloading);
                 continue;
             }
@@ -196,32 +195,33 @@ async fn supervise(
             }
         };
         match order {
-            Order::Stop => return ServeEnd::Wanted,
-            Order::Drain => {
+            ProcessCommand::Stop => return ServeEnd::Wanted,
+            ProcessCommand::Drain => {
                 draining = true;
-                channel.enter(Phase::Draining);
-                crate::say("draining: no more jobs and connections are taken");
-                manager.tell(State::Draining);
+                channel.enter(ServerPhase::Draining);
+                crate::print_line("draining: no more jobs and connections are taken");
+                manager.tell(ServiceState::Draining);
             }
-            Order::Reload(tell) => {
+            ProcessCommand::Reload(tell) => {
                 // Whoever asked may have gone.
                 let then = if draining {
-                    State::Draining
+                    ServiceState::Draining
                 } else {
-                    State::Ready
+                    ServiceState::Ready
                 };
-                let _ = tell.send(reload(&mut reloading, Prompt::Asked, manager, then).await);
+                let _ =
+                    tell.send(reload(&mut reloading, ReloadTrigger::Asked, manager, then).await);
                 watches.follow(&reloading);
             }
-            Order::Jobs(tell) => {
+            ProcessCommand::Jobs(tell) => {
                 reloading.follow_jobs().await;
                 let _ = tell.send(());
             }
-            Order::Module { call, tell } => {
+            ProcessCommand::Module { call, tell } => {
                 let _ = tell.send(
                     reloading
                         .deployer
-                        .obey(call)
+                        .execute(call)
                         .await
                         .map_err(|refused| refused.to_string()),
                 );
@@ -239,14 +239,14 @@ async fn changed(watch: &mut Option<Watch>) {
 }
 
 /// The watched directories, apart from each other: users who are busy with their files have nothing but these read.
-struct Watches {
+struct ConfigWatches {
     /// The configuration and the site's modules.
     files: Option<Watch>,
     /// The modules that users install.
     users: Option<Watch>,
 }
 
-impl Watches {
+impl ConfigWatches {
     fn follow(&mut self, reloading: &Reloading) {
         if let Some(watch) = &mut self.files {
             watch.follow(reloading.files());
@@ -263,18 +263,18 @@ impl Watches {
 
 async fn reload(
     reloading: &mut Reloading,
-    prompt: Prompt,
+    prompt: ReloadTrigger,
     manager: &Manager,
-    then: State,
-) -> Result<Reloaded, String> {
-    manager.tell(State::Reloading);
+    then: ServiceState,
+) -> Result<ReloadReport, String> {
+    manager.tell(ServiceState::Reloading);
     let done = reloading
         .reload(prompt)
         .await
         .map_err(|error| crate::error_text(&error));
     reloading.troubles.configured(done.as_ref().err().cloned());
     match &done {
-        Ok(reloaded) if prompt == Prompt::Files && reloaded.is_unchanged() => {}
+        Ok(reloaded) if prompt == ReloadTrigger::Files && reloaded.is_unchanged() => {}
         Ok(reloaded) => {
             let list = |keys: &[String]| {
                 if keys.is_empty() {
@@ -286,11 +286,11 @@ async fn reload(
             let modules = reloaded.modules.iter().map(ToString::to_string);
             let applied: Vec<String> = reloaded.applied.iter().cloned().chain(modules).collect();
             let (applied, later) = (list(&applied), list(&reloaded.needs_restart));
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "the configuration was read again: changed: {applied}; at the next start: {later}"
             ));
         }
-        Err(problems) => crate::say(&format!(
+        Err(problems) => crate::print_line(&format!(
             "the configuration is not taken, the old one holds:\n{problems}"
         )),
     }
@@ -299,7 +299,7 @@ async fn reload(
 }
 
 /// What a signal means.
-enum Wish {
+enum SignalMeaning {
     /// The server shall end, once those who are connected have finished.
     End,
     /// The configuration shall be read again.
@@ -321,16 +321,16 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Wish {
+    async fn next(&mut self) -> SignalMeaning {
         tokio::select! {
-            _ = self.interrupt.recv() => Wish::End,
-            _ = self.terminate.recv() => Wish::End,
-            _ = self.hangup.recv() => Wish::Reload,
+            _ = self.interrupt.recv() => SignalMeaning::End,
+            _ = self.terminate.recv() => SignalMeaning::End,
+            _ = self.hangup.recv() => SignalMeaning::Reload,
         }
     }
 
     /// Waits until somebody wants an end.
     async fn end(&mut self) {
-        while let Wish::Reload = self.next().await {}
+        while let SignalMeaning::Reload = self.next().await {}
     }
 }

@@ -1,9 +1,9 @@
 //! `peal status` and `peal stats`: how a running server is, and what it counts and measures.
-use crate::{admin, args::Ask, plain};
+use crate::{admin, args::QueryArgs, plain};
 use anyhow::Result;
 use peal_server::{
-    admin::{Call, Reply, Status, Trouble},
-    metrics::{Amount, Sample, Snapshot},
+    admin::{AdminReply, AdminRequest, ServerStatus, Trouble},
+    metrics::{Amount, MetricSample, Snapshot},
 };
 use std::{
     io::{self, Write},
@@ -14,9 +14,9 @@ use std::{
 const TROUBLE: u8 = 1;
 
 /// Prints how a server is.
-pub fn status(args: Ask) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &Call::Status)?;
-    let Reply::Status(status) = reply else {
+pub fn status(args: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.at, &AdminRequest::Status)?;
+    let AdminReply::Status(status) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
@@ -46,7 +46,7 @@ pub fn status(args: Ask) -> Result<ExitCode> {
 }
 
 /// Whether all is well.
-fn status_code(status: &Status) -> ExitCode {
+fn status_code(status: &ServerStatus) -> ExitCode {
     if status.troubles.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -63,9 +63,9 @@ fn plain_lines(text: &str) -> String {
 }
 
 /// Prints what a server counts and measures.
-pub fn stats(args: Ask) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &Call::Stats)?;
-    let Reply::Stats(snapshot) = reply else {
+pub fn stats(args: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.at, &AdminRequest::Stats)?;
+    let AdminReply::Stats(snapshot) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
@@ -89,7 +89,7 @@ fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
             .next()
             .unwrap_or_default()
             .trim_end();
-        let line = |sample: &Sample| {
+        let line = |sample: &MetricSample| {
             (
                 amount(sample.value),
                 format!("{name}{}", labels(sample)),
@@ -114,7 +114,7 @@ fn amount(amount: Amount) -> String {
 }
 
 /// Labels as Prometheus writes them. Names come from users.
-fn labels(sample: &Sample) -> String {
+fn labels(sample: &MetricSample) -> String {
     let labels: Vec<String> = sample
         .labels
         .iter()

@@ -1,6 +1,6 @@
 //! Coming to a server as a tool, and what to say where that does not succeed.
 use anyhow::{Error, Result, anyhow};
-use peal_client::{Attach, AvailableServer, ClientError, Places, Tool, ToolSettings};
+use peal_client::{AttachTarget, AvailableServer, ClientError, Places, Tool, ToolSettings};
 use std::{fmt::Write, path::Path};
 
 /// The variables that say where servers leave their files, the first that is set.
@@ -14,11 +14,11 @@ pub async fn attach(settings: ToolSettings) -> Result<Tool> {
         Err(error) => error,
     };
     if let ClientError::SeveralServers { .. } = &error
-        && client.attach == Attach::Any
+        && client.attach == AttachTarget::Any
         && let [AvailableServer { uri, .. }] = &alive(&places).await[..]
     {
         return Ok(Tool::init(ToolSettings {
-            attach: Attach::Uri(uri.clone()),
+            attach: AttachTarget::Uri(uri.clone()),
             ..client
         })
         .await?);
@@ -31,19 +31,21 @@ pub async fn attach_to_all(settings: ToolSettings) -> Result<Vec<Tool>> {
     let places = settings.places.clone();
     let error = match Tool::init(settings.clone()).await {
         Ok(tool) => return Ok(vec![tool]),
-        Err(error @ ClientError::SeveralServers { .. }) if settings.attach == Attach::Any => error,
+        Err(error @ ClientError::SeveralServers { .. }) if settings.attach == AttachTarget::Any => {
+            error
+        }
         Err(error) => return Err(explained(error, &places).await),
     };
     let mut tools = Vec::new();
     for AvailableServer { uri, .. } in alive(&places).await {
         match Tool::init(ToolSettings {
-            attach: Attach::Uri(uri),
+            attach: AttachTarget::Uri(uri),
             ..settings.clone()
         })
         .await
         {
             Ok(tool) => tools.push(tool),
-            Err(error) => crate::say(&format!("left out: {error}")),
+            Err(error) => crate::print_line(&format!("left out: {error}")),
         }
     }
     if tools.is_empty() {

@@ -106,7 +106,7 @@ fn parsed(text: &OsString) -> Result<EnvFilter> {
 
 /// Whether a filter of the configuration holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Followed {
+pub enum FilterSource {
     /// From now on.
     Yes,
     /// `PEAL_LOG` overrides it.
@@ -114,14 +114,14 @@ pub enum Followed {
 }
 
 /// Traces what the configuration says.
-pub fn follow(filter: &str) -> Result<Followed> {
+pub fn follow(filter: &str) -> Result<FilterSource> {
     if overriding().is_some() {
-        return Ok(Followed::Overridden);
+        return Ok(FilterSource::Overridden);
     }
     if let Some(handle) = FILTER.get() {
         handle.reload(EnvFilter::try_new(filter)?)?;
     }
-    Ok(Followed::Yes)
+    Ok(FilterSource::Yes)
 }
 
 #[cfg(test)]

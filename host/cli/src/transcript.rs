@@ -1,6 +1,6 @@
 //! Tells on standard error what happens in a job, in terms that a newcomer understands.
-use peal_core::{owner::Owner, termination::Wish};
-use peal_model::{Event, Proc, Step, Value, code, counted};
+use peal_core::{owner::Owner, termination::TerminationRequest};
+use peal_model::{ChainResult, Event, Proc, Value, code, counted};
 use peal_server::{ChainResults, Notice, Wished};
 use std::io::Write;
 
@@ -9,7 +9,7 @@ const LONGEST: usize = 200;
 
 /// Whether there is anything to tell of a notice.
 pub fn is_told(notice: &Notice) -> bool {
-    !matches!(notice, Notice::Raised(_))
+    !matches!(notice, Notice::EventEntered(_))
 }
 
 /// Prints one notice.
@@ -23,7 +23,7 @@ pub fn print(notice: &Notice) {
         Notice::ProcFinalized(proc) => format!("{} left in order\n", rank(proc)),
         Notice::ProcEnded { proc, end } => format!("{} {end}\n", rank(proc)),
         // What is told of an event is what became of it.
-        Notice::Raised(_) => return,
+        Notice::EventEntered(_) => return,
         Notice::Passed { event, results, .. } => passed(event, results),
         Notice::Wished { nspace, wished } => format!("job {nspace} {}\n", decided(wished)),
         Notice::Controlled {
@@ -77,7 +77,7 @@ fn passed(event: &Event, results: &[ChainResults]) -> String {
         .collect()
 }
 
-fn handled(owner: &Owner, event: &Event, steps: &[Step]) -> String {
+fn handled(owner: &Owner, event: &Event, steps: &[ChainResult]) -> String {
     let mut text = format!("{}, through {}'s chain:\n", headline(event), whose(owner));
     for step in steps {
         text.push_str(&format!("  {} answers {}", name(step), step.status));
@@ -111,12 +111,12 @@ fn decided(wished: &Wished) -> String {
         whose(&wished.owner)
     );
     match wished.wish {
-        Wish::Termination => format!("is to end: {by} wants termination"),
-        Wish::NoTermination => format!("goes on: {by} wants no termination"),
+        TerminationRequest::Termination => format!("is to end: {by} wants termination"),
+        TerminationRequest::NoTermination => format!("goes on: {by} wants no termination"),
     }
 }
 
-fn name(step: &Step) -> String {
+fn name(step: &ChainResult) -> String {
     if step.name.is_empty() {
         "(no name)".to_owned()
     } else {

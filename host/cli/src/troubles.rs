@@ -1,7 +1,7 @@
 //! What is wrong with a server that serves all the same, as `peal status` tells it.
-use peal_audit::Audit;
-use peal_deploy::ModuleTroubles;
+use peal_audit::AuditTrail;
 use peal_model::counted;
+use peal_modules::ModuleTroubles;
 use peal_server::admin::{Trouble, TroubleKind};
 use peal_store::Store;
 use std::{
@@ -17,7 +17,7 @@ const RECENT: Duration = Duration::from_secs(60);
 pub struct Troubles {
     /// Why the configuration as it is now is not what runs.
     configuration: Arc<Mutex<Option<String>>>,
-    audit: Option<Audit>,
+    audit: Option<AuditTrail>,
     store: Option<Arc<Store>>,
     modules: ModuleTroubles,
 }
@@ -25,7 +25,7 @@ pub struct Troubles {
 impl Troubles {
     /// Of a server with this trail, this store and these modules.
     pub fn new(
-        audit: Option<Audit>,
+        audit: Option<AuditTrail>,
         store: Option<Arc<Store>>,
         modules: ModuleTroubles,
     ) -> Troubles {
@@ -65,7 +65,7 @@ impl Troubles {
     }
 }
 
-fn audit(audit: &Audit) -> Option<Trouble> {
+fn audit(audit: &AuditTrail) -> Option<Trouble> {
     let (failure, health) = (
         audit
             .failure_within(RECENT, Instant::now())

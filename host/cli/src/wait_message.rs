@@ -67,7 +67,7 @@ fn tell(what: &Mutex<String>, ended: &mpsc::Receiver<()>) {
                 began.elapsed().as_secs()
             );
         } else if what != last {
-            crate::say(&what);
+            crate::print_line(&what);
         }
         last = what;
     }

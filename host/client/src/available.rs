@@ -1,6 +1,6 @@
 //! Which servers there are on this node that we might connect to (`PMIX_QUERY_AVAIL_SERVERS`): their files say so, so no server is asked.
-use crate::{ClientError, Places, rendezvous::Found};
-use peal_model::Identity;
+use crate::{ClientError, Places, rendezvous::RendezvousEntry};
+use peal_model::UserIdentity;
 use peal_wire::{Release, ServerUri};
 
 /// A server that has left a file for tools, and what else the file says. Servers of older releases say less.
@@ -13,7 +13,7 @@ pub struct AvailableServer {
     /// Its process (`PMIX_SERVER_PIDINFO`).
     pub pid: Option<u32>,
     /// As whom it runs (`PMIX_USERID`, `PMIX_GRPID`).
-    pub identity: Option<Identity>,
+    pub identity: Option<UserIdentity>,
     /// Since when, as it has written it (`PMIX_SERVER_START_TIME`).
     pub started: Option<String>,
 }
@@ -29,9 +29,9 @@ impl Places {
     }
 }
 
-impl From<Found> for AvailableServer {
-    fn from(found: Found) -> AvailableServer {
-        let Found {
+impl From<RendezvousEntry> for AvailableServer {
+    fn from(found: RendezvousEntry) -> AvailableServer {
+        let RendezvousEntry {
             server: uri,
             release,
             rest,
@@ -44,7 +44,7 @@ impl From<Found> for AvailableServer {
         let identity = line(1)
             .and_then(|line| line.split_once(':'))
             .and_then(|(uid, gid)| {
-                Some(Identity {
+                Some(UserIdentity {
                     uid: uid.parse().ok()?,
                     gid: gid.parse().ok()?,
                 })

@@ -1,14 +1,14 @@
 //! The client, as a program uses it: coming and going, and the data of its job.
 use crate::{
-    Call, ClientError, ClientSettings, Environment, Server,
-    data::{self, Known},
-    events::Handlers,
-    link::{Appointment, Connected, Link},
+    Call, ClientError, ClientSettings, Environment, ServerInfo,
+    data::{self, KnownData},
+    events::ClientHandlers,
     lock,
     posted::Posted,
     queue::{Arrivals, EventQueue},
     recent::RecentEvents,
-    session::{Company, Session, handle_events},
+    server_connection::{ConnectTarget, Connected, ServerConnection},
+    session::{ClientSession, Company, handle_events},
     singleton,
 };
 use peal_model::{
@@ -35,8 +35,8 @@ pub struct Client {
 }
 
 struct Inner {
-    session: Arc<Session>,
-    known: Mutex<Known>,
+    session: Arc<ClientSession>,
+    known: Mutex<KnownData>,
     posted: Mutex<Posted>,
     events: JoinHandle<()>,
 }
@@ -57,7 +57,7 @@ impl Client {
         environment: &Environment,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
-        let to = Appointment {
+        let to = ConnectTarget {
             server: environment.server.clone(),
             release: environment.release.clone(),
             peer: PeerKind::Client(environment.me.clone()),
@@ -69,13 +69,14 @@ impl Client {
     /// Connects for the first time. The server may give us another name than we have.
     pub(crate) async fn start(
         me: Proc,
-        to: Appointment,
+        to: ConnectTarget,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
         let handlers = handlers(&settings)?;
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
-        let Connected { link, name } = Link::connect(to, &settings, queue.clone()).await?;
-        let mut known = Known::new(settings.data_bytes);
+        let Connected { link, name } =
+            ServerConnection::connect(to, &settings, queue.clone()).await?;
+        let mut known = KnownData::new(settings.data_bytes);
         let limit = settings.answer_timeout;
         match bounded(
             CommandCode::JobData,
@@ -93,7 +94,7 @@ impl Client {
             }
         }
         Ok(Client::of(
-            Session::new(name.unwrap_or(me), Some(link), settings, handlers, queue),
+            ClientSession::new(name.unwrap_or(me), Some(link), settings, handlers, queue),
             arrivals,
             known,
         ))
@@ -102,19 +103,19 @@ impl Client {
     /// A client that never has a server, and knows this.
     pub(crate) fn without_server(
         me: Proc,
-        known: Known,
+        known: KnownData,
         settings: ClientSettings,
     ) -> Result<Client, ClientError> {
         let (queue, arrivals) = EventQueue::new(settings.event_queue_bytes);
         let handlers = handlers(&settings)?;
         Ok(Client::of(
-            Session::new(me, None, settings, handlers, queue),
+            ClientSession::new(me, None, settings, handlers, queue),
             arrivals,
             known,
         ))
     }
 
-    fn of(session: Session, arrivals: Arrivals, known: Known) -> Client {
+    fn of(session: ClientSession, arrivals: Arrivals, known: KnownData) -> Client {
         let session = Arc::new(session);
         let inner = Arc::new_cyclic(|inner: &Weak<Inner>| {
             let inner = inner.clone();
@@ -288,11 +289,11 @@ impl Client {
     }
 
     /// What is known without asking. Not to be held while something is waited for.
-    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn known(&self) -> MutexGuard<'_, KnownData> {
         lock(&self.inner.known)
     }
 
-    pub(crate) fn session(&self) -> &Arc<Session> {
+    pub(crate) fn session(&self) -> &Arc<ClientSession> {
         &self.inner.session
     }
 
@@ -364,21 +365,21 @@ impl Client {
 }
 
 /// One thread: a client's handlers see its events one after the other.
-fn handlers(settings: &ClientSettings) -> Result<Handlers, ClientError> {
+fn handlers(settings: &ClientSettings) -> Result<ClientHandlers, ClientError> {
     let threads = PoolSettings {
         threads: NonZeroUsize::MIN,
         ..PoolSettings::default()
     };
     let pool = GuestPool::new(threads).map_err(ClientError::Thread)?;
     let recent = RecentEvents::new(settings.recent_events, settings.recent_event_bytes);
-    Ok(Handlers::new(pool, recent, settings.handler_timeout))
+    Ok(ClientHandlers::new(pool, recent, settings.handler_timeout))
 }
 
 /// Waits no longer than may be for what this server is to answer.
 pub(crate) async fn bounded<T>(
     command: CommandCode,
     limit: Option<Duration>,
-    server: impl Into<Option<Box<Server>>>,
+    server: impl Into<Option<Box<ServerInfo>>>,
     call: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let Some(limit) = limit else {

@@ -1,7 +1,9 @@
 //! Control of procs in types: what can be asked for, and the directives that say so (`PMIx_Job_control`, RFC "Job control and monitoring").
 //! In [`crate::controlled`] is what comes back.
-use crate::{Client, ClientError, Controlled};
-use peal_core::job_control::{Depth, GRACE, Method, PREEMPT, Subdirectories, Top, Which};
+use crate::{Client, ClientError, JobControlResult};
+use peal_core::job_control::{
+    CheckpointMethod, Depth, GRACE, PREEMPT, RequestSelector, Subdirectories, TopDirectory,
+};
 use peal_model::{DataArray, Info, Key, KeyName, Proc, Text, Value, code, key};
 use std::{
     ffi::OsString,
@@ -31,7 +33,7 @@ pub enum Control {
         /// What the checkpoint shall be called.
         name: String,
         /// By which way they are told; none: the first that they have declared and the host supports.
-        method: Option<Method>,
+        method: Option<CheckpointMethod>,
         /// How long they have, in whole seconds (`PMIX_TIMEOUT`: `PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT` has the key of the signal); none: as
         /// long as the server gives.
         timeout: Option<Duration>,
@@ -42,7 +44,7 @@ pub enum Control {
         checkpoint: Option<String>,
     },
     /// Let requests go that are not done (`PMIX_JOB_CTRL_CANCEL`).
-    Cancel(Which),
+    Cancel(RequestSelector),
     /// Prepare nodes (`PMIX_JOB_CTRL_PROVISION`).
     Provision {
         /// Their names, which may have ranges in them, as in `node[01-16]`.
@@ -60,7 +62,7 @@ pub enum Control {
     /// Declare that the requester's job can be preempted (`PMIX_JOB_CTRL_PREEMPTIBLE`). Nobody is a target of that.
     Preemptible,
     /// Declare by which ways the requester can be told to make a checkpoint, the best first (`PMIX_JOB_CTRL_CHECKPOINT_METHOD`).
-    CheckpointMethods(Vec<Method>),
+    CheckpointMethods(Vec<CheckpointMethod>),
     /// Have files and directories removed when the targets have ended (`PMIX_REGISTER_CLEANUP`, `PMIX_REGISTER_CLEANUP_DIR`).
     Cleanup(CleanupRequest),
 }
@@ -102,7 +104,7 @@ pub struct CleanupRequest {
     /// What of the directories is removed (`PMIX_CLEANUP_EMPTY`).
     pub subdirectories: Subdirectories,
     /// Whether the directories themselves go (`PMIX_CLEANUP_LEAVE_TOPDIR`).
-    pub top: Top,
+    pub top: TopDirectory,
     /// Names of what is left alone (`PMIX_CLEANUP_IGNORE`).
     pub ignored: Vec<OsString>,
 }
@@ -247,7 +249,8 @@ impl CleanupRequest {
             (self.subdirectories == Subdirectories::OnlyEmpty)
                 .then(|| set(key::PMIX_CLEANUP_EMPTY)),
         );
-        infos.extend((self.top == Top::Leave).then(|| set(key::PMIX_CLEANUP_LEAVE_TOPDIR)));
+        infos
+            .extend((self.top == TopDirectory::Leave).then(|| set(key::PMIX_CLEANUP_LEAVE_TOPDIR)));
         if !self.ignored.is_empty() {
             let names: Vec<&[u8]> = self.ignored.iter().map(|name| name.as_bytes()).collect();
             let names = Value::String(Some(Text::from_bytes(&names.join(&b','))));
@@ -286,7 +289,7 @@ impl Client {
         &self,
         targets: &[Proc],
         request: impl Into<ControlRequest>,
-    ) -> Result<Controlled, ClientError> {
+    ) -> Result<JobControlResult, ClientError> {
         let ControlRequest { control, id, more } = request.into();
         if let Control::Cleanup(cleanup) = &control {
             cleanup.check()?;
@@ -295,30 +298,32 @@ impl Client {
         directives.extend(id.map(|id| text(key::PMIX_JOB_CTRL_ID, &id)));
         directives.extend(more);
         match self.job_control(targets, &directives).await {
-            Ok(infos) => Ok(Controlled::told(infos)),
+            Ok(infos) => Ok(JobControlResult::told(infos)),
             Err(ClientError::Refused {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 infos,
                 ..
-            }) => Ok(Controlled::told(infos)),
+            }) => Ok(JobControlResult::told(infos)),
             Err(error) => Err(error),
         }
     }
 }
 
 /// How a proc is told to make a checkpoint.
-fn told(method: Method) -> Info {
+fn told(method: CheckpointMethod) -> Info {
     match method {
-        Method::Event(code) => Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, Value::Status(code)),
-        Method::Signal(number) => signal(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL, number),
+        CheckpointMethod::Event(code) => {
+            Info::new(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, Value::Status(code))
+        }
+        CheckpointMethod::Signal(number) => signal(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL, number),
     }
 }
 
 /// As the Standard has it: no text stands for all.
-pub(crate) fn which_value(which: &Which) -> Value {
+pub(crate) fn which_value(which: &RequestSelector) -> Value {
     match which {
-        Which::Named(id) => Value::string(id),
-        Which::All => Value::String(None),
+        RequestSelector::Named(id) => Value::string(id),
+        RequestSelector::All => Value::String(None),
     }
 }
 

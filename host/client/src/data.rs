@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// Values by proc; those of the job are under its wildcard rank.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownData {
     values: BTreeMap<Proc, BTreeMap<Key, Value>>,
     /// What members of groups say of themselves, by the numbers of the groups.
     said: BTreeMap<(u64, Proc), Vec<Info>>,
@@ -17,10 +17,10 @@ pub(crate) struct Known {
     room: usize,
 }
 
-impl Known {
+impl KnownData {
     /// Nothing yet, and room for so many bytes.
-    pub(crate) fn new(room: usize) -> Known {
-        Known {
+    pub(crate) fn new(room: usize) -> KnownData {
+        KnownData {
             values: BTreeMap::new(),
             said: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -176,7 +176,7 @@ mod tests {
     fn what_there_is_no_room_for_is_not_remembered_and_nothing_old_in_its_place() {
         let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
         let text = |length| Value::string(&"x".repeat(length));
-        let mut known = Known::new(4096);
+        let mut known = KnownData::new(4096);
         let mut learn = |key: KeyName, value: Value| {
             known.learn(RankData {
                 proc: proc.clone(),

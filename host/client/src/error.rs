@@ -1,5 +1,5 @@
 //! What can go wrong for a client.
-use crate::{Call, NotFormed, Server};
+use crate::{Call, NotFormed, ServerInfo};
 use peal_core::{
     policy,
     registration::{RegistrationError, RegistrationId},
@@ -136,7 +136,7 @@ pub enum ClientError {
         /// What was called.
         call: Call,
         /// Who did not answer; nobody if there is no server any more.
-        server: Option<Box<Server>>,
+        server: Option<Box<ServerInfo>>,
         /// How long it could take.
         limit: Duration,
     },
@@ -279,7 +279,7 @@ fn strangers(count: usize) -> String {
     }
 }
 
-fn by(server: &Option<Box<Server>>) -> String {
+fn by(server: &Option<Box<ServerInfo>>) -> String {
     server
         .as_ref()
         .map(|server| format!(" by the server at {server}"))

@@ -1,13 +1,13 @@
 //! The client's own handlers: native closures and components in one chain, in the order of RFC 0002.
 use crate::{
-    handler::{Called, Handler, LateOutcome, Wishes, panicked},
-    interests::{ForServer, Interests},
+    event_registrations::{EventRegistrations, ServerUpdate},
+    handler::{Handler, HandlerRequests, HandlerReturn, LateOutcome, panicked},
     lock,
     recent::{EventNumber, RecentEvents},
 };
 use peal_core::{
-    chain::{ChainRun, Next, Outcome, PendingCall},
-    class::Levels,
+    chain::{ChainRun, HandlerOutcome, NextHandler, PendingHandler},
+    class::ClassFilter,
     order::Registrations,
     registration::{Registration, RegistrationError, RegistrationId},
 };
@@ -27,12 +27,12 @@ const MAX_REGISTRATIONS: usize = 64;
 /// What a registration is counted for.
 struct Counted {
     codes: Vec<Status>,
-    levels: Levels,
+    levels: ClassFilter,
 }
 
 /// Whether an event is kept for handlers that register later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Retention {
+pub(crate) enum EventRetention {
     /// It is, as long as there is room.
     ForLater,
     /// Only handlers that are registered hear it.
@@ -42,7 +42,7 @@ pub(crate) enum Retention {
 /// An event that is to pass the chain.
 pub(crate) struct IncomingEvent {
     pub(crate) event: Event,
-    pub(crate) retention: Retention,
+    pub(crate) retention: EventRetention,
 }
 
 /// A handler that is to hear recent events from before its registration.
@@ -54,21 +54,22 @@ struct LateHandler {
     end: EventNumber,
 }
 
-struct State {
+struct ChainState {
     chain: Registrations<Handler>,
     recent: RecentEvents,
     late: VecDeque<LateHandler>,
     /// What each registration is counted for.
     counted: BTreeMap<RegistrationId, Counted>,
-    interests: Interests,
+    interests: EventRegistrations,
     /// What this client wants for itself, as long as it is there.
     own: BTreeSet<Status>,
 }
 
-impl State {
+impl ChainState {
     fn begin(&mut self, IncomingEvent { event, retention }: IncomingEvent) -> EventRun {
         let event = Arc::new(event);
-        let number = (retention == Retention::ForLater).then(|| self.recent.push(event.clone()));
+        let number =
+            (retention == EventRetention::ForLater).then(|| self.recent.push(event.clone()));
         EventRun {
             chain: self.chain.run(event),
             number,
@@ -100,8 +101,8 @@ impl State {
 }
 
 /// The handlers of a client and the thread on which those run that may block.
-pub(crate) struct Handlers {
-    state: Mutex<State>,
+pub(crate) struct ClientHandlers {
+    state: Mutex<ChainState>,
     pool: Arc<GuestPool>,
     /// How long a handler may take to complete whose answer comes later.
     limit: Duration,
@@ -124,17 +125,17 @@ pub(crate) enum Hearers {
     LateHandler,
 }
 
-impl Handlers {
-    pub(crate) fn new(pool: GuestPool, recent: RecentEvents, limit: Duration) -> Handlers {
-        let state = State {
+impl ClientHandlers {
+    pub(crate) fn new(pool: GuestPool, recent: RecentEvents, limit: Duration) -> ClientHandlers {
+        let state = ChainState {
             chain: Registrations::default(),
             recent,
             late: VecDeque::new(),
             counted: BTreeMap::new(),
-            interests: Interests::default(),
+            interests: EventRegistrations::default(),
             own: BTreeSet::new(),
         };
-        Handlers {
+        ClientHandlers {
             state: Mutex::new(state),
             pool: Arc::new(pool),
             limit,
@@ -147,7 +148,7 @@ impl Handlers {
         codes: &[Status],
         registration: Registration,
         handler: Handler,
-    ) -> Result<(RegistrationId, ForServer), RegistrationError> {
+    ) -> Result<(RegistrationId, ServerUpdate), RegistrationError> {
         let mut state = lock(&self.state);
         let levels = registration.levels;
         let id = state.chain.register(registration, handler)?;
@@ -164,7 +165,7 @@ impl Handlers {
     }
 
     /// Takes a handler out of the chain; nothing if there is none of that number.
-    pub(crate) fn deregister(&self, id: RegistrationId) -> Option<ForServer> {
+    pub(crate) fn deregister(&self, id: RegistrationId) -> Option<ServerUpdate> {
         let mut state = lock(&self.state);
         state.chain.deregister(id)?;
         let Counted { codes, levels } = state.counted.remove(&id)?;
@@ -172,7 +173,7 @@ impl Handlers {
     }
 
     /// This client wants events of these codes for itself, from now on: what it once heard of it must not miss, or a server would keep it.
-    pub(crate) fn want(&self, codes: &[Status]) -> ForServer {
+    pub(crate) fn want(&self, codes: &[Status]) -> ServerUpdate {
         let mut state = lock(&self.state);
         let new: Vec<Status> = codes
             .iter()
@@ -180,9 +181,9 @@ impl Handlers {
             .filter(|code| state.own.insert(*code))
             .collect();
         if new.is_empty() {
-            ForServer::Nothing
+            ServerUpdate::Nothing
         } else {
-            state.interests.add(&new, Levels::Both)
+            state.interests.add(&new, ClassFilter::Both)
         }
     }
 
@@ -213,7 +214,7 @@ impl Handlers {
     }
 
     /// What a server must be asked for that knows of nothing.
-    pub(crate) fn wanted(&self) -> Vec<ForServer> {
+    pub(crate) fn wanted(&self) -> Vec<ServerUpdate> {
         lock(&self.state).interests.all()
     }
 
@@ -245,21 +246,23 @@ impl Handlers {
 
     /// Runs an event through the chain: here as far as nobody may block, the rest on the handlers' thread. One that a handler
     /// has completed is for no later handler.
-    pub(crate) async fn run(&self, EventRun { chain, number, .. }: EventRun) -> Wishes {
-        let mut walked = walk(chain.advance(), Wishes::default(), Walker::Runtime);
+    pub(crate) async fn run(&self, EventRun { chain, number, .. }: EventRun) -> HandlerRequests {
+        let mut walked = walk(chain.advance(), HandlerRequests::default(), Walker::Runtime);
         loop {
             walked = match walked {
-                Walked::Done(wishes, end) => {
-                    if let (ChainEnd::Completed, Some(number)) = (end, number) {
+                ClientChainRun::Done(wishes, end) => {
+                    if let (ChainConclusion::Completed, Some(number)) = (end, number) {
                         lock(&self.state).recent.remove(number);
                     }
                     return wishes;
                 }
-                Walked::MayBlock(call, wishes) => match self.walk_on_thread(call, wishes).await {
-                    Some(walked) => walked,
-                    None => return Wishes::default(),
-                },
-                Walked::Deferred(call, wishes, answer) => {
+                ClientChainRun::MayBlock(call, wishes) => {
+                    match self.walk_on_thread(call, wishes).await {
+                        Some(walked) => walked,
+                        None => return HandlerRequests::default(),
+                    }
+                }
+                ClientChainRun::Deferred(call, wishes, answer) => {
                     let outcome = self.complete(call.event(), answer).await;
                     walk(call.finish(outcome).advance(), wishes, Walker::Runtime)
                 }
@@ -269,13 +272,13 @@ impl Handlers {
 
     async fn walk_on_thread(
         &self,
-        call: Box<PendingCall<Handler>>,
-        wishes: Wishes,
-    ) -> Option<Walked> {
+        call: Box<PendingHandler<Handler>>,
+        wishes: HandlerRequests,
+    ) -> Option<ClientChainRun> {
         let (tell, told) = oneshot::channel();
         let walked = self.pool.try_run(move || {
             // Whoever waits may be gone with the client.
-            let _ = tell.send(walk(Next::Call(*call), wishes, Walker::Thread));
+            let _ = tell.send(walk(NextHandler::Call(*call), wishes, Walker::Thread));
         });
         match walked {
             Ok(()) => told.await.ok(),
@@ -287,7 +290,7 @@ impl Handlers {
     }
 
     /// Waits for the answer of a handler, as long as that may take.
-    async fn complete(&self, event: &Event, answer: LateOutcome) -> Outcome {
+    async fn complete(&self, event: &Event, answer: LateOutcome) -> HandlerOutcome {
         // A task of its own, whose panic is the handler's alone.
         let mut answering = tokio::spawn(answer);
         match timeout(self.limit, &mut answering).await {
@@ -296,13 +299,13 @@ impl Handlers {
             Err(_) => {
                 answering.abort();
                 tracing::error!(code = %event.code, limit = ?self.limit, "handler did not complete in time");
-                Outcome::status(Status::PEAL_ERR_HANDLER_TIMEOUT)
+                HandlerOutcome::status(Status::PEAL_ERR_HANDLER_TIMEOUT)
             }
         }
     }
 }
 
-impl Drop for Handlers {
+impl Drop for ClientHandlers {
     /// A pool waits for its threads, and a handler may wait for whoever drops the client. So the handlers' thread drops the
     /// pool itself, when it has done everything else.
     fn drop(&mut self) {
@@ -323,7 +326,7 @@ enum Walker {
 
 /// How the way of an event through a chain ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ChainEnd {
+enum ChainConclusion {
     /// A handler has completed it.
     Completed,
     /// All handlers were called.
@@ -331,42 +334,46 @@ enum ChainEnd {
 }
 
 /// How far a chain came.
-enum Walked {
-    Done(Wishes, ChainEnd),
+enum ClientChainRun {
+    Done(HandlerRequests, ChainConclusion),
     /// To a handler that must not be called here.
-    MayBlock(Box<PendingCall<Handler>>, Wishes),
+    MayBlock(Box<PendingHandler<Handler>>, HandlerRequests),
     /// To a handler that was called and is at work.
-    Deferred(Box<PendingCall<Handler>>, Wishes, LateOutcome),
+    Deferred(Box<PendingHandler<Handler>>, HandlerRequests, LateOutcome),
 }
 
-fn walk(mut next: Next<Handler>, wishes: Wishes, walker: Walker) -> Walked {
+fn walk(mut next: NextHandler<Handler>, wishes: HandlerRequests, walker: Walker) -> ClientChainRun {
     let wishes = RefCell::new(wishes);
     loop {
         match next {
-            Next::Call(call) => {
+            NextHandler::Call(call) => {
                 let handler = call.member().handler.clone();
                 let may_block = matches!(handler, Handler::Native(_) | Handler::Component { .. });
                 if walker == Walker::Runtime && may_block {
-                    return Walked::MayBlock(Box::new(call), wishes.into_inner());
+                    return ClientChainRun::MayBlock(Box::new(call), wishes.into_inner());
                 }
                 next = match handler.call(&call, &wishes) {
-                    Called::Answered(outcome) => call.finish(outcome).advance(),
-                    Called::Deferred(answer) => {
-                        return Walked::Deferred(Box::new(call), wishes.into_inner(), answer);
+                    HandlerReturn::Answered(outcome) => call.finish(outcome).advance(),
+                    HandlerReturn::Deferred(answer) => {
+                        return ClientChainRun::Deferred(
+                            Box::new(call),
+                            wishes.into_inner(),
+                            answer,
+                        );
                     }
                 };
             }
-            Next::Done(finished) => {
+            NextHandler::Done(finished) => {
                 let mut wishes = wishes.into_inner();
                 wishes.gone.extend(finished.spent);
                 let last = finished.steps.last().map(|step| step.status);
                 let is_completed = last == Some(code::PMIX_EVENT_ACTION_COMPLETE);
                 let end = if is_completed {
-                    ChainEnd::Completed
+                    ChainConclusion::Completed
                 } else {
-                    ChainEnd::Exhausted
+                    ChainConclusion::Exhausted
                 };
-                return Walked::Done(wishes, end);
+                return ClientChainRun::Done(wishes, end);
             }
         }
     }

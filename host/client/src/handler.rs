@@ -1,11 +1,11 @@
 //! A handler of the client: a native closure or a component, and the call of it.
-use crate::{Decision, Invited, group::Advice};
+use crate::{AbsenceDecision, Invited, group::InvitationAnswer};
 use peal_core::{
-    chain::{Member, Outcome, PendingCall},
+    chain::{ChainMember, HandlerOutcome, PendingHandler},
     registration::{Registration, RegistrationId},
 };
-use peal_model::{Event, Info, Range, Status, Step, Value};
-use peal_sandbox::{Change, EventCall, Module};
+use peal_model::{ChainResult, Event, Info, Range, Status, Value};
+use peal_sandbox::{EventCall, Module, RegistrationChange};
 use std::{
     cell::RefCell,
     fmt,
@@ -18,10 +18,10 @@ use std::{
 /// never waits for what waits for it.
 pub struct HandlerCall<'a> {
     event: &'a Event,
-    steps: &'a [Step],
+    steps: &'a [ChainResult],
     id: RegistrationId,
     registration: &'a Registration,
-    wishes: &'a RefCell<Wishes>,
+    wishes: &'a RefCell<HandlerRequests>,
 }
 
 impl HandlerCall<'_> {
@@ -41,7 +41,7 @@ impl HandlerCall<'_> {
     }
 
     /// What those before it returned, oldest first.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[ChainResult] {
         self.steps
     }
 
@@ -50,7 +50,7 @@ impl HandlerCall<'_> {
         self.wishes
             .borrow_mut()
             .raised
-            .push(Raised { code, range, infos });
+            .push(RaisedEvent { code, range, infos });
     }
 
     /// Declines an invitation to a group.
@@ -60,7 +60,7 @@ impl HandlerCall<'_> {
     }
 
     /// Decides what becomes of an invitation of ours that somebody does not follow.
-    pub fn decide(&self, group: &str, decision: &Decision) {
+    pub fn decide(&self, group: &str, decision: &AbsenceDecision) {
         let (code, infos) = decision.event(group);
         self.notify(code, Range::ProcLocal, infos);
     }
@@ -78,13 +78,13 @@ impl HandlerCall<'_> {
     /// What those before it returned in the RFC's form: one info for each handler that ran, its key the handler's name, its value an array whose
     /// first element carries the status.
     pub fn results(&self) -> Vec<Info> {
-        self.steps.iter().map(Step::as_info).collect()
+        self.steps.iter().map(ChainResult::as_info).collect()
     }
 }
 
 /// An event that a handler raised.
 #[derive(Debug)]
-pub(crate) struct Raised {
+pub(crate) struct RaisedEvent {
     pub(crate) code: Status,
     pub(crate) range: Range,
     pub(crate) infos: Vec<Info>,
@@ -92,27 +92,27 @@ pub(crate) struct Raised {
 
 /// What the handlers of a chain asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct HandlerRequests {
     /// Events to be raised.
-    pub(crate) raised: Vec<Raised>,
+    pub(crate) raised: Vec<RaisedEvent>,
     /// Registrations that have ended: taken out by a handler, or spent.
     pub(crate) gone: Vec<RegistrationId>,
     /// How components want their own registrations changed.
-    pub(crate) changes: Vec<(Arc<Module>, Change)>,
+    pub(crate) changes: Vec<(Arc<Module>, RegistrationChange)>,
     /// What the first component that says anything to an invitation says.
-    pub(crate) advice: Option<Advice>,
+    pub(crate) advice: Option<InvitationAnswer>,
 }
 
 /// The answer of a handler that is still at work.
-pub(crate) type LateOutcome = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type LateOutcome = Pin<Box<dyn Future<Output = HandlerOutcome> + Send>>;
 
-type Native = dyn Fn(&HandlerCall<'_>) -> Outcome + Send + Sync;
+type Native = dyn Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync;
 type Deferred = dyn Fn(&HandlerCall<'_>) -> LateOutcome + Send + Sync;
 
 /// What a call of a handler led to.
-pub(crate) enum Called {
+pub(crate) enum HandlerReturn {
     /// Its answer.
-    Answered(Outcome),
+    Answered(HandlerOutcome),
     /// Its answer will come.
     Deferred(LateOutcome),
 }
@@ -140,13 +140,15 @@ pub enum Handler {
 impl Handler {
     /// A closure as a handler.
     pub fn native(
-        handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static,
+        handler: impl Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync + 'static,
     ) -> Handler {
         Handler::Native(Arc::new(handler))
     }
 
     /// A closure that never blocks as a handler. While it runs nothing else of this client does, nor of its runtime's thread.
-    pub fn quick(handler: impl Fn(&HandlerCall<'_>) -> Outcome + Send + Sync + 'static) -> Handler {
+    pub fn non_blocking(
+        handler: impl Fn(&HandlerCall<'_>) -> HandlerOutcome + Send + Sync + 'static,
+    ) -> Handler {
         Handler::Quick(Arc::new(handler))
     }
 
@@ -167,7 +169,7 @@ impl Handler {
     /// A handler that is not done in time has the status [`Status::PEAL_ERR_HANDLER_TIMEOUT`], and what it returned is dropped.
     pub fn deferred<F>(handler: impl Fn(&HandlerCall<'_>) -> F + Send + Sync + 'static) -> Handler
     where
-        F: Future<Output = Outcome> + Send + 'static,
+        F: Future<Output = HandlerOutcome> + Send + 'static,
     {
         Handler::Deferred(Arc::new(move |call| Box::pin(handler(call))))
     }
@@ -181,8 +183,12 @@ impl Handler {
         matches!(self, Handler::Component { module, .. } if Arc::ptr_eq(module, component))
     }
 
-    pub(crate) fn call(&self, call: &PendingCall<Handler>, wishes: &RefCell<Wishes>) -> Called {
-        let Member {
+    pub(crate) fn call(
+        &self,
+        call: &PendingHandler<Handler>,
+        wishes: &RefCell<HandlerRequests>,
+    ) -> HandlerReturn {
+        let ChainMember {
             id, registration, ..
         } = call.member();
         let (event, id) = (call.event(), *id);
@@ -196,12 +202,12 @@ impl Handler {
         match self {
             Handler::Native(native) | Handler::Quick(native) => {
                 let answer = catch_unwind(AssertUnwindSafe(|| native(&native_call())));
-                Called::Answered(answer.unwrap_or_else(|_| panicked(event)))
+                HandlerReturn::Answered(answer.unwrap_or_else(|_| panicked(event)))
             }
             Handler::Deferred(begin) => {
                 match catch_unwind(AssertUnwindSafe(|| begin(&native_call()))) {
-                    Ok(answer) => Called::Deferred(answer),
-                    Err(_) => Called::Answered(panicked(event)),
+                    Ok(answer) => HandlerReturn::Deferred(answer),
+                    Err(_) => HandlerReturn::Answered(panicked(event)),
                 }
             }
             Handler::Component { module, tag } => {
@@ -215,7 +221,7 @@ impl Handler {
                     steps,
                 });
                 let raised = result.notifications.into_iter();
-                let raised = raised.map(|event| Raised {
+                let raised = raised.map(|event| RaisedEvent {
                     code: event.code,
                     range: event.range,
                     infos: event.infos,
@@ -231,14 +237,14 @@ impl Handler {
                 wishes.advice = wishes
                     .advice
                     .take()
-                    .or_else(|| Advice::of(event, &result.infos));
+                    .or_else(|| InvitationAnswer::of(event, &result.infos));
                 wishes.changes.extend(
                     result
                         .changes
                         .into_iter()
                         .map(|change| (module.clone(), change)),
                 );
-                Called::Answered(Outcome {
+                HandlerReturn::Answered(HandlerOutcome {
                     status: result.status,
                     infos: result.infos,
                 })
@@ -259,7 +265,7 @@ impl fmt::Debug for Handler {
 }
 
 /// The answer of a handler that panicked.
-pub(crate) fn panicked(event: &Event) -> Outcome {
+pub(crate) fn panicked(event: &Event) -> HandlerOutcome {
     tracing::error!(code = %event.code, "a handler panicked; the chain goes on");
-    Outcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
+    HandlerOutcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
 }

@@ -46,19 +46,18 @@ mod call;
 mod client;
 mod connected;
 mod control;
-mod controlled;
 mod data;
 mod environment;
 mod error;
+mod event_registrations;
 mod events;
 mod group;
 mod handler;
-mod interests;
-mod link;
+mod job_control_result;
 mod monitor;
 mod notices;
 mod observers;
-mod open;
+mod open_requests;
 mod posted;
 mod published;
 mod queue;
@@ -66,6 +65,7 @@ mod recent;
 mod rendezvous;
 mod resolved;
 mod server;
+mod server_connection;
 mod services;
 mod session;
 mod settings;
@@ -77,20 +77,24 @@ pub use available::AvailableServer;
 pub use call::Call;
 pub use client::Client;
 pub use control::{CleanupRequest, Control, ControlRequest, Preemption};
-pub use controlled::{ControlStatus, Controlled, ProcOutcome, reasons};
 pub use environment::Environment;
 pub use error::ClientError;
-pub use group::{Absence, Construct, Decision, Group, Invite, Invited, Join, NotFormed};
+pub use group::{
+    Absence, AbsenceDecision, ConstructOptions, Group, Invite, Invited, Join, NotFormed,
+};
 pub use handler::{Handler, HandlerCall};
-pub use monitor::{FileSign, Heartbeats, UsageOf, Watch};
+pub use job_control_result::{ControlStatus, JobControlResult, ProcOutcome, reasons};
+pub use monitor::{FileSign, HeartbeatTask, MonitorRequest, UsageSubject};
 pub use peal_core::{
-    chain::Outcome,
-    class::Levels,
-    job_control::{ControlState, Depth, Method as CheckpointMethod, Subdirectories, Top, Which},
+    chain::HandlerOutcome,
+    class::ClassFilter,
+    job_control::{
+        CheckpointMethod, ControlState, Depth, RequestSelector, Subdirectories, TopDirectory,
+    },
     registration::RegistrationId,
 };
-pub use rendezvous::{Attach, Places};
-pub use server::Server;
+pub use rendezvous::{AttachTarget, Places};
+pub use server::ServerInfo;
 pub use services::Findings;
 pub use settings::ClientSettings;
 pub use tool::{Tool, ToolSettings};

@@ -2,9 +2,9 @@
 use crate::{
     Call, Client, ClientError,
     control::{path_value, which_value, whole_seconds},
-    session::Session,
+    session::ClientSession,
 };
-use peal_core::job_control::Which;
+use peal_core::job_control::RequestSelector;
 use peal_model::{
     CommandCode, DataArray, Info, KeyName, Proc, Range, Reply, Request, Status, Value, code, key,
 };
@@ -32,7 +32,7 @@ use tokio::{
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Debug)]
-pub struct Watch {
+pub struct MonitorRequest {
     monitor: Info,
     alert: Status,
     directives: Vec<Info>,
@@ -51,7 +51,7 @@ pub enum FileSign {
 
 /// Whose use of resources is meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum UsageOf {
+pub enum UsageSubject {
     /// That of these procs (`PMIX_MONITOR_PROC_RESOURCE_USAGE`); none: all of the requester's job.
     Procs(Vec<Proc>),
     /// That of the server's node (`PMIX_MONITOR_NODE_RESOURCE_USAGE`).
@@ -62,11 +62,11 @@ pub enum UsageOf {
     Networks,
 }
 
-impl Watch {
+impl MonitorRequest {
     /// Have the requester watched: it must beat at least so often, in whole seconds. If more beats than `drops` are missing,
     /// `PMIX_MONITOR_HEARTBEAT_ALERT` is raised.
-    pub fn heartbeat(every: Duration, drops: u32) -> Watch {
-        Watch {
+    pub fn heartbeat(every: Duration, drops: u32) -> MonitorRequest {
+        MonitorRequest {
             monitor: Info::new(key::PMIX_MONITOR_HEARTBEAT, Value::Bool(true)),
             alert: code::PMIX_MONITOR_HEARTBEAT_ALERT,
             directives: vec![
@@ -78,13 +78,13 @@ impl Watch {
 
     /// Have a file looked at so often, in whole seconds. If it shows no life more often than `drops` in a row, `PMIX_MONITOR_FILE_ALERT` is
     /// raised.
-    pub fn file(path: &Path, sign: FileSign, every: Duration, drops: u32) -> Watch {
+    pub fn file(path: &Path, sign: FileSign, every: Duration, drops: u32) -> MonitorRequest {
         let sign = match sign {
             FileSign::Size => key::PMIX_MONITOR_FILE_SIZE,
             FileSign::Access => key::PMIX_MONITOR_FILE_ACCESS,
             FileSign::Modify => key::PMIX_MONITOR_FILE_MODIFY,
         };
-        Watch {
+        MonitorRequest {
             monitor: Info::new(key::PMIX_MONITOR_FILE, path_value(path)),
             alert: code::PMIX_MONITOR_FILE_ALERT,
             directives: vec![
@@ -97,16 +97,16 @@ impl Watch {
 
     /// Have the use of resources told: once in the answer, or with [`Watch::at_rate`] again and again as
     /// `PMIX_MONITOR_RESUSAGE_UPDATE`.
-    pub fn usage(of: UsageOf) -> Watch {
+    pub fn usage(of: UsageSubject) -> MonitorRequest {
         let (what, procs) = match of {
-            UsageOf::Procs(procs) => (key::PMIX_MONITOR_PROC_RESOURCE_USAGE, procs),
-            UsageOf::Node => (key::PMIX_MONITOR_NODE_RESOURCE_USAGE, Vec::new()),
-            UsageOf::Disks => (key::PMIX_MONITOR_DISK_RESOURCE_USAGE, Vec::new()),
-            UsageOf::Networks => (key::PMIX_MONITOR_NET_RESOURCE_USAGE, Vec::new()),
+            UsageSubject::Procs(procs) => (key::PMIX_MONITOR_PROC_RESOURCE_USAGE, procs),
+            UsageSubject::Node => (key::PMIX_MONITOR_NODE_RESOURCE_USAGE, Vec::new()),
+            UsageSubject::Disks => (key::PMIX_MONITOR_DISK_RESOURCE_USAGE, Vec::new()),
+            UsageSubject::Networks => (key::PMIX_MONITOR_NET_RESOURCE_USAGE, Vec::new()),
         };
         let targets = (!procs.is_empty())
             .then(|| Info::new(key::PMIX_MONITOR_TARGET_PROCS, Value::procs(procs)));
-        Watch {
+        MonitorRequest {
             // An array that names no numbers asks for all there are.
             monitor: Info::new(what, Value::DataArray(DataArray::infos([]))),
             alert: code::PMIX_MONITOR_RESUSAGE_UPDATE,
@@ -115,34 +115,34 @@ impl Watch {
     }
 
     /// How often the use of resources is told, in whole seconds (`PMIX_MONITOR_RESOURCE_RATE`).
-    pub fn at_rate(mut self, every: Duration) -> Watch {
+    pub fn at_rate(mut self, every: Duration) -> MonitorRequest {
         self.directives
             .push(seconds(key::PMIX_MONITOR_RESOURCE_RATE, every));
         self
     }
 
     /// What the requester calls it (`PMIX_MONITOR_ID`), by which it can be ended.
-    pub fn called(mut self, id: &str) -> Watch {
+    pub fn called(mut self, id: &str) -> MonitorRequest {
         self.directives
             .push(Info::new(key::PMIX_MONITOR_ID, Value::string(id)));
         self
     }
 
     /// Nobody but the application does anything about an alert (`PMIX_MONITOR_APP_CONTROL`).
-    pub fn left_to_the_application(mut self) -> Watch {
+    pub fn left_to_the_application(mut self) -> MonitorRequest {
         self.directives
             .push(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true)));
         self
     }
 
     /// The code of the event that tells of it, instead of the Standard's.
-    pub fn alerting(mut self, code: Status) -> Watch {
+    pub fn alerting(mut self, code: Status) -> MonitorRequest {
         self.alert = code;
         self
     }
 
     /// Whom that event is for; without it, the requester's namespace.
-    pub fn reaching(mut self, range: Range) -> Watch {
+    pub fn reaching(mut self, range: Range) -> MonitorRequest {
         self.directives
             .push(Info::new(key::PMIX_RANGE, Value::Range(range)));
         self
@@ -160,9 +160,9 @@ fn seconds(key: KeyName, time: Duration) -> Info {
 
 /// While this is there, the client beats.
 #[derive(Debug)]
-pub struct Heartbeats(JoinHandle<()>);
+pub struct HeartbeatTask(JoinHandle<()>);
 
-impl Drop for Heartbeats {
+impl Drop for HeartbeatTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -194,8 +194,8 @@ impl Client {
     }
 
     /// Has this watched, until it is ended by [`Client::unwatch`] or we leave.
-    pub async fn watch(&self, watch: Watch) -> Result<Vec<Info>, ClientError> {
-        let Watch {
+    pub async fn watch(&self, watch: MonitorRequest) -> Result<Vec<Info>, ClientError> {
+        let MonitorRequest {
             monitor,
             alert,
             directives,
@@ -205,7 +205,7 @@ impl Client {
     }
 
     /// Ends what we have watched (`PMIX_MONITOR_CANCEL`).
-    pub async fn unwatch(&self, which: &Which) -> Result<(), ClientError> {
+    pub async fn unwatch(&self, which: &RequestSelector) -> Result<(), ClientError> {
         let cancel = Info::new(key::PMIX_MONITOR_CANCEL, which_value(which));
         self.monitor(cancel, code::PMIX_SUCCESS, &[])
             .await
@@ -221,9 +221,9 @@ impl Client {
 
     /// Beats now and then so often, until what this returns is dropped or we leave. It says that this process and its runtime are
     /// alive; to say that the work goes on, the work must call [`Client::beat`].
-    pub fn heartbeats(&self, period: Duration) -> Heartbeats {
+    pub fn heartbeats(&self, period: Duration) -> HeartbeatTask {
         let session = std::sync::Arc::downgrade(self.session());
-        Heartbeats(tokio::spawn(beat_on(
+        HeartbeatTask(tokio::spawn(beat_on(
             session,
             period.max(Duration::from_millis(1)),
         )))
@@ -231,7 +231,7 @@ impl Client {
 }
 
 /// Does not keep the connection open: a client that was dropped is lost to its server all the same.
-async fn beat_on(session: Weak<Session>, period: Duration) {
+async fn beat_on(session: Weak<ClientSession>, period: Duration) {
     let mut ticks = interval(period);
     // A late beat is not made up for by more of them.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

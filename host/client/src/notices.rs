@@ -1,5 +1,5 @@
 //! Events, as a program registers for them and raises them.
-use crate::{Client, ClientError, Handler, queue::Arrival, session::Session};
+use crate::{Client, ClientError, Handler, queue::QueuedItem, session::ClientSession};
 use peal_core::{
     audience,
     registration::{Registration, RegistrationId},
@@ -30,7 +30,7 @@ impl Client {
             let turn = session.changes.lock().await;
             // Recorded here first: cached events may come right behind the server's acknowledgement.
             let (id, for_server) = session.handlers.register(codes, registration, handler)?;
-            session.queue.put(Arrival::Registered, None);
+            session.queue.put(QueuedItem::Registered, None);
             let unsettled = Unsettled {
                 session,
                 id: Some(id),
@@ -105,7 +105,7 @@ impl Client {
         };
         if audience::includes(&event, self.me()) {
             let queue = &self.session().queue;
-            let own = Arrival::Event(event);
+            let own = QueuedItem::Event(event);
             let room = async { Ok(queue.room(&own).await) };
             let room = self
                 .bounded(CommandCode::Notify, self.answer_limit(), room)
@@ -124,7 +124,7 @@ impl Client {
 /// A registration that is not yet known to stand: if it comes to nothing, also because the caller gave up, its handler is
 /// taken out again.
 struct Unsettled<'a> {
-    session: &'a Arc<Session>,
+    session: &'a Arc<ClientSession>,
     id: Option<RegistrationId>,
 }
 

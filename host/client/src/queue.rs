@@ -1,5 +1,5 @@
 //! The way of events to the handlers: one queue for what servers send and for what the client raises for itself.
-use crate::{link::Held, observers::Observers};
+use crate::{observers::Observers, server_connection::LossDetection};
 use peal_model::{Event, Size};
 use peal_wire::{ServerUri, WireError};
 use std::{sync::Arc, time::Duration};
@@ -10,7 +10,7 @@ use tokio::{
 
 /// What waits for the handlers.
 #[derive(Debug)]
-pub(crate) enum Arrival {
+pub(crate) enum QueuedItem {
     /// An event, of a server or our own.
     Event(Event),
     /// A message of a server that could not be unpacked, or one to it that could not be packed.
@@ -18,16 +18,16 @@ pub(crate) enum Arrival {
     /// A handler was registered, which may have to hear recent events.
     Registered,
     /// The end of a connection, which is a loss only of one that is held.
-    Lost(Held, ServerUri),
+    Lost(LossDetection, ServerUri),
 }
 
 /// Something that waits, and the room that it takes.
-type Waiting = (Arrival, Option<OwnedSemaphorePermit>);
+type WaitingItem = (QueuedItem, Option<OwnedSemaphorePermit>);
 
 /// The end at which things are put.
 #[derive(Clone)]
 pub(crate) struct EventQueue {
-    arrive: mpsc::UnboundedSender<Waiting>,
+    arrive: mpsc::UnboundedSender<WaitingItem>,
     room: Arc<Semaphore>,
     bytes: u32,
     /// Who hears of what is put, before the handlers.
@@ -54,7 +54,7 @@ impl EventQueue {
     }
 
     /// Waits until there is room for it; an event larger than all the room waits for all of it.
-    pub(crate) async fn room(&self, arrival: &Arrival) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn room(&self, arrival: &QueuedItem) -> Option<OwnedSemaphorePermit> {
         // Nobody closes it.
         self.room
             .clone()
@@ -64,7 +64,7 @@ impl EventQueue {
     }
 
     /// Puts it into the queue if there is room at once.
-    pub(crate) fn try_put(&self, arrival: Arrival) {
+    pub(crate) fn try_put(&self, arrival: QueuedItem) {
         match self
             .room
             .clone()
@@ -75,16 +75,18 @@ impl EventQueue {
         }
     }
 
-    fn weight(&self, arrival: &Arrival) -> u32 {
+    fn weight(&self, arrival: &QueuedItem) -> u32 {
         let wanted = match arrival {
-            Arrival::Event(event) => Size::of_event(event).bytes,
-            Arrival::Garbled(..) | Arrival::Registered | Arrival::Lost(..) => size_of::<Waiting>(),
+            QueuedItem::Event(event) => Size::of_event(event).bytes,
+            QueuedItem::Garbled(..) | QueuedItem::Registered | QueuedItem::Lost(..) => {
+                size_of::<WaitingItem>()
+            }
         };
         u32::try_from(wanted).unwrap_or(u32::MAX).min(self.bytes)
     }
 
     /// Puts it into the queue.
-    pub(crate) fn put(&self, arrival: Arrival, room: Option<OwnedSemaphorePermit>) {
+    pub(crate) fn put(&self, arrival: QueuedItem, room: Option<OwnedSemaphorePermit>) {
         self.observers.see(&arrival);
         // Without a reader the client is gone.
         let _ = self.arrive.send((arrival, room));
@@ -93,14 +95,14 @@ impl EventQueue {
 
 /// The end at which things arrive.
 pub(crate) struct Arrivals {
-    queue: mpsc::UnboundedReceiver<Waiting>,
+    queue: mpsc::UnboundedReceiver<WaitingItem>,
     /// What was looked at and comes next.
-    next: Option<Waiting>,
+    next: Option<WaitingItem>,
 }
 
 impl Arrivals {
     /// What comes next; nothing when the client is gone.
-    pub(crate) async fn next(&mut self) -> Option<Waiting> {
+    pub(crate) async fn next(&mut self) -> Option<WaitingItem> {
         match self.next.take() {
             Some(next) => Some(next),
             None => self.queue.recv().await,
@@ -112,8 +114,8 @@ impl Arrivals {
         let (deadline, mut lost) = (Instant::now() + window, Vec::new());
         while let Ok(Some(next)) = timeout_at(deadline, self.next()).await {
             match next {
-                (Arrival::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
-                (Arrival::Registered, _) => {}
+                (QueuedItem::Lost(held, server), _) => lost.extend(held.get().then_some(server)),
+                (QueuedItem::Registered, _) => {}
                 other => {
                     self.next = Some(other);
                     break;

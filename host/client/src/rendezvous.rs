@@ -15,7 +15,7 @@ use std::{
 
 /// Which server a tool attaches to.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub enum Attach {
+pub enum AttachTarget {
     /// The one at this address (`PMIX_SERVER_URI`).
     Uri(ServerUri),
     /// The one that this rendezvous file leads to (`PMIX_TOOL_ATTACHMENT_FILE`, or a URI `file:PATH`).
@@ -44,7 +44,7 @@ pub struct Places {
 
 /// A server, as a rendezvous file tells of it.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RendezvousEntry {
     pub(crate) server: ServerUri,
     pub(crate) release: Option<Release>,
     /// The lines behind these, which servers of older releases leave out.
@@ -63,27 +63,27 @@ const RETRIES: usize = 20;
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Which names are meant.
-enum Wanted {
+enum FileSelector {
     Exactly(String),
     Beginning(String),
     /// Those of every server of this host.
     OfHost(String),
 }
 
-impl Wanted {
+impl FileSelector {
     fn covers(&self, name: &str) -> bool {
         match self {
-            Wanted::Exactly(wanted) => name == wanted,
-            Wanted::Beginning(wanted) => name.starts_with(wanted),
-            Wanted::OfHost(host) => name == system(host) || name.starts_with(&tool(host)),
+            FileSelector::Exactly(wanted) => name == wanted,
+            FileSelector::Beginning(wanted) => name.starts_with(wanted),
+            FileSelector::OfHost(host) => name == system(host) || name.starts_with(&tool(host)),
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Wanted::Exactly(wanted) => wanted.clone(),
-            Wanted::Beginning(wanted) => format!("{wanted}*"),
-            Wanted::OfHost(host) => format!("{}, {}*", system(host), tool(host)),
+            FileSelector::Exactly(wanted) => wanted.clone(),
+            FileSelector::Beginning(wanted) => format!("{wanted}*"),
+            FileSelector::OfHost(host) => format!("{}, {}*", system(host), tool(host)),
         }
     }
 }
@@ -100,8 +100,8 @@ fn tool(host: &str) -> String {
 
 /// What a search has found: readable files by the addresses in them, and what came in its way.
 #[derive(Default)]
-struct Search {
-    found: BTreeMap<String, (PathBuf, Found)>,
+struct RendezvousSearch {
+    found: BTreeMap<String, (PathBuf, RendezvousEntry)>,
     passed_by: usize,
     unreadable: Option<ClientError>,
     is_whole: bool,
@@ -109,7 +109,7 @@ struct Search {
 
 impl Places {
     /// The server of the system, if it has left a file.
-    pub(crate) fn system(&self) -> Result<Found, ClientError> {
+    pub(crate) fn system(&self) -> Result<RendezvousEntry, ClientError> {
         let name = system(&self.host);
         let path = self.directory.join(&name);
         match trusted(&path) {
@@ -121,18 +121,21 @@ impl Places {
     }
 
     /// The server of this process id.
-    pub(crate) fn pid(&self, pid: u32) -> Result<Found, ClientError> {
-        self.search(Wanted::Exactly(format!("{}.{pid}", tool(&self.host))))
+    pub(crate) fn pid(&self, pid: u32) -> Result<RendezvousEntry, ClientError> {
+        self.search(FileSelector::Exactly(format!("{}.{pid}", tool(&self.host))))
     }
 
     /// The server of this name.
-    pub(crate) fn nspace(&self, nspace: &Nspace) -> Result<Found, ClientError> {
-        self.search(Wanted::Exactly(format!("{}.{nspace}", tool(&self.host))))
+    pub(crate) fn nspace(&self, nspace: &Nspace) -> Result<RendezvousEntry, ClientError> {
+        self.search(FileSelector::Exactly(format!(
+            "{}.{nspace}",
+            tool(&self.host)
+        )))
     }
 
     /// The only server that there is.
-    pub(crate) fn any(&self) -> Result<Found, ClientError> {
-        self.search(Wanted::Beginning(tool(&self.host)))
+    pub(crate) fn any(&self) -> Result<RendezvousEntry, ClientError> {
+        self.search(FileSelector::Beginning(tool(&self.host)))
     }
 
     fn none(&self, wanted: String, passed_by: usize) -> ClientError {
@@ -144,9 +147,9 @@ impl Places {
     }
 
     /// Every server of this host.
-    pub(crate) fn every(&self) -> Result<Vec<Found>, ClientError> {
-        let wanted = Wanted::OfHost(self.host.clone());
-        let Search {
+    pub(crate) fn every(&self) -> Result<Vec<RendezvousEntry>, ClientError> {
+        let wanted = FileSelector::OfHost(self.host.clone());
+        let RendezvousSearch {
             found,
             unreadable,
             is_whole,
@@ -159,8 +162,8 @@ impl Places {
         }
     }
 
-    fn search(&self, wanted: Wanted) -> Result<Found, ClientError> {
-        let Search {
+    fn search(&self, wanted: FileSelector) -> Result<RendezvousEntry, ClientError> {
+        let RendezvousSearch {
             found,
             passed_by,
             unreadable,
@@ -181,7 +184,7 @@ impl Places {
         })
     }
 
-    fn too_much(&self, wanted: &Wanted) -> ClientError {
+    fn too_much(&self, wanted: &FileSelector) -> ClientError {
         let (wanted, directory) = (wanted.text(), self.directory.clone());
         ClientError::TooMuchToSearch {
             wanted,
@@ -190,7 +193,7 @@ impl Places {
         }
     }
 
-    fn look_for(&self, wanted: &Wanted) -> Result<Search, ClientError> {
+    fn look_for(&self, wanted: &FileSelector) -> Result<RendezvousSearch, ClientError> {
         let (mut paths, mut left) = (Vec::new(), MAX_ENTRIES);
         match fs::read_dir(&self.directory) {
             Ok(entries) => walk(entries, wanted, MAX_DEPTH, &mut left, &mut paths),
@@ -202,9 +205,9 @@ impl Places {
                 });
             }
         }
-        let mut search = Search {
+        let mut search = RendezvousSearch {
             is_whole: left > 0,
-            ..Search::default()
+            ..RendezvousSearch::default()
         };
         for path in paths {
             match trusted(&path) {
@@ -229,7 +232,7 @@ impl Places {
 }
 
 /// The server that this file leads to, whoever wrote it: the user has named it.
-pub(crate) fn named(path: &Path) -> Result<Found, ClientError> {
+pub(crate) fn named(path: &Path) -> Result<RendezvousEntry, ClientError> {
     let unreadable = |source| ClientError::UnreadableFile {
         path: path.to_owned(),
         source,
@@ -240,7 +243,7 @@ pub(crate) fn named(path: &Path) -> Result<Found, ClientError> {
 /// Depth first, as other tools do; links are not followed, so there is an end to it.
 fn walk(
     entries: ReadDir,
-    wanted: &Wanted,
+    wanted: &FileSelector,
     depth: usize,
     left: &mut usize,
     found: &mut Vec<PathBuf>,
@@ -306,7 +309,7 @@ fn regular(path: &Path, flags: OFlags) -> io::Result<File> {
 }
 
 /// Reads a file; one that its server has not written to the end of the first line is read again.
-fn read(path: &Path, mut file: File) -> Result<Found, ClientError> {
+fn read(path: &Path, mut file: File) -> Result<RendezvousEntry, ClientError> {
     let unreadable = |source| ClientError::UnreadableFile {
         path: path.to_owned(),
         source,
@@ -331,7 +334,7 @@ fn read(path: &Path, mut file: File) -> Result<Found, ClientError> {
         line: line.chars().take(80).collect(),
     })?;
     let release = lines.next().and_then(|line| line.parse().ok());
-    Ok(Found {
+    Ok(RendezvousEntry {
         server,
         release,
         rest: lines.map(str::to_owned).collect(),

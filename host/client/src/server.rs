@@ -4,14 +4,14 @@ use std::fmt;
 
 /// A server that a client is connected to.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Server {
+pub struct ServerInfo {
     /// Its name and address.
     pub uri: ServerUri,
     /// Its release, if it has said so.
     pub release: Option<Release>,
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ServerInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.uri)?;
         match &self.release {

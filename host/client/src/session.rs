@@ -1,21 +1,21 @@
 //! What a client's calls and its event task share: who it is, its handlers, and its connections.
 use crate::{
     Call, ClientError, ClientSettings,
-    events::{EventRun, Handlers, Hearers, IncomingEvent, Retention},
-    group::Advice,
-    group::AllOver,
-    handler::{Handler, Raised},
-    interests::ForServer,
-    link::{Appointment, Connected, Link, Pending},
+    event_registrations::ServerUpdate,
+    events::{ClientHandlers, EventRetention, EventRun, Hearers, IncomingEvent},
+    group::EndedInvitations,
+    group::InvitationAnswer,
+    handler::{Handler, RaisedEvent},
     lock,
-    queue::{Arrival, Arrivals, EventQueue},
+    queue::{Arrivals, EventQueue, QueuedItem},
+    server_connection::{ConnectTarget, Connected, PendingReply, ServerConnection},
 };
 use peal_core::{
     audience,
     registration::{Registration, RegistrationId},
 };
 use peal_model::{CommandCode, Event, Info, Proc, Range, Request, Status, Value, code, key};
-use peal_sandbox::{Change, Module, ModuleRegistration};
+use peal_sandbox::{Module, ModuleRegistration, RegistrationChange};
 use peal_wire::ServerUri;
 use std::{
     sync::{Arc, Mutex},
@@ -24,20 +24,20 @@ use std::{
 use tokio::time::timeout;
 
 /// The one client that this process is, however many servers it is connected to.
-pub(crate) struct Session {
+pub(crate) struct ClientSession {
     pub(crate) me: Proc,
     pub(crate) settings: ClientSettings,
-    pub(crate) handlers: Handlers,
+    pub(crate) handlers: ClientHandlers,
     pub(crate) queue: EventQueue,
     /// The connections; calls go to the first of them. One that is lost stays until there is another, so that calls can say
     /// which server is gone.
-    links: Mutex<Vec<Arc<Link>>>,
+    links: Mutex<Vec<Arc<ServerConnection>>>,
     pub(crate) company: Company,
     /// Held while a change of the registrations is made here and told to the servers, so that all see the same order. Never
     /// while an answer is waited for, which may lie behind events whose handling needs it.
     pub(crate) changes: tokio::sync::Mutex<()>,
     /// The invitations of ours that are over.
-    pub(crate) over: AllOver,
+    pub(crate) over: EndedInvitations,
     runtime: tokio::runtime::Handle,
 }
 
@@ -50,15 +50,15 @@ pub(crate) enum Company {
     Nobody,
 }
 
-impl Session {
+impl ClientSession {
     /// With the server that this connection leads to; without one, alone.
     pub(crate) fn new(
         me: Proc,
-        first: Option<Arc<Link>>,
+        first: Option<Arc<ServerConnection>>,
         settings: ClientSettings,
-        handlers: Handlers,
+        handlers: ClientHandlers,
         queue: EventQueue,
-    ) -> Session {
+    ) -> ClientSession {
         first.iter().for_each(|first| first.held.set(true));
         let company = if first.is_some() {
             Company::Servers
@@ -67,8 +67,8 @@ impl Session {
         };
         let links = Mutex::new(first.into_iter().collect());
         let runtime = tokio::runtime::Handle::current();
-        let (changes, over) = (tokio::sync::Mutex::default(), AllOver::default());
-        Session {
+        let (changes, over) = (tokio::sync::Mutex::default(), EndedInvitations::default());
+        ClientSession {
             me,
             settings,
             handlers,
@@ -82,7 +82,7 @@ impl Session {
     }
 
     /// The connection that calls go to.
-    pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<Link>, ClientError> {
+    pub(crate) fn link(&self, command: CommandCode) -> Result<Arc<ServerConnection>, ClientError> {
         let (first, call) = (lock(&self.links).first().cloned(), Call(command));
         first.ok_or(match self.company {
             Company::Servers => ClientError::NoConnection { call },
@@ -110,8 +110,12 @@ impl Session {
     }
 
     /// Connects to one more server and asks it for the events that our handlers want. Calls go to it if there is no other.
-    pub(crate) async fn attach(&self, to: Appointment) -> Result<Arc<Link>, ClientError> {
-        let Connected { link, .. } = Link::connect(to, &self.settings, self.queue.clone()).await?;
+    pub(crate) async fn attach(
+        &self,
+        to: ConnectTarget,
+    ) -> Result<Arc<ServerConnection>, ClientError> {
+        let Connected { link, .. } =
+            ServerConnection::connect(to, &self.settings, self.queue.clone()).await?;
         link.ask(Request::JobData).await?;
         let attaching = Attaching {
             session: self,
@@ -121,7 +125,7 @@ impl Session {
         {
             let _turn = self.changes.lock().await;
             for wanted in self.handlers.wanted() {
-                if let ForServer::Register(codes, levels) = wanted {
+                if let ServerUpdate::Register(codes, levels) = wanted {
                     pending.push(
                         link.post(Request::RegisterEvents {
                             codes,
@@ -162,7 +166,7 @@ impl Session {
     }
 
     /// Takes a connection out; its end is then no loss.
-    pub(crate) fn detach(&self, server: &Proc) -> Result<Arc<Link>, ClientError> {
+    pub(crate) fn detach(&self, server: &Proc) -> Result<Arc<ServerConnection>, ClientError> {
         let mut links = lock(&self.links);
         match links.iter().position(|link| link.server.proc == *server) {
             Some(at) => {
@@ -175,7 +179,7 @@ impl Session {
     }
 
     /// Takes all connections out.
-    pub(crate) fn detach_all(&self) -> Vec<Arc<Link>> {
+    pub(crate) fn detach_all(&self) -> Vec<Arc<ServerConnection>> {
         let links = std::mem::take(&mut *lock(&self.links));
         links.iter().for_each(|link| link.held.set(false));
         links
@@ -183,13 +187,13 @@ impl Session {
 
     /// Tells the servers of a change; a registration will be answered. Only the server that calls go to can refuse it: the
     /// others are told as far as they are there.
-    pub(crate) async fn tell(&self, what: ForServer) -> Result<Vec<Pending>, ClientError> {
+    pub(crate) async fn tell(&self, what: ServerUpdate) -> Result<Vec<PendingReply>, ClientError> {
         let (mut pending, mut refused) = (Vec::new(), None);
         let links = lock(&self.links).clone();
         for (at, link) in links.iter().enumerate() {
             let told = match what.clone() {
-                ForServer::Nothing => return Ok(pending),
-                ForServer::Register(codes, levels) => {
+                ServerUpdate::Nothing => return Ok(pending),
+                ServerUpdate::Register(codes, levels) => {
                     let posted = link
                         .post(Request::RegisterEvents {
                             codes,
@@ -198,7 +202,7 @@ impl Session {
                         .await;
                     posted.map(|posted| pending.push(posted))
                 }
-                ForServer::Deregister(codes) => {
+                ServerUpdate::Deregister(codes) => {
                     link.tell(Request::DeregisterEvents { codes }).await
                 }
             };
@@ -247,14 +251,14 @@ impl Session {
 
     /// Lets an event pass our handlers, and then what they raised for ourselves; what comes of that in turn goes to the server only.
     /// Returns what is to be answered to invitations.
-    async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<Advice> {
+    async fn pass(self: &Arc<Self>, run: EventRun) -> Vec<InvitationAnswer> {
         let (mut own, hearers) = (Vec::new(), run.hearers);
         // An invitation is answered by the handlers that were there when it came.
         let advice = self
             .handle(run, &mut own)
             .await
             .filter(|_| hearers == Hearers::All);
-        let mut advice: Vec<Advice> = advice.into_iter().collect();
+        let mut advice: Vec<InvitationAnswer> = advice.into_iter().collect();
         for event in own {
             let run = self.handlers.begin(self.incoming(event));
             advice.extend(self.handle(run, &mut Vec::new()).await);
@@ -270,16 +274,20 @@ impl Session {
         IncomingEvent {
             event,
             retention: if once {
-                Retention::Once
+                EventRetention::Once
             } else {
-                Retention::ForLater
+                EventRetention::ForLater
             },
         }
     }
 
     /// Runs an event through handlers and does what they asked for. What they raised for ourselves is put into `own`. Returns what
     /// is to be answered to an invitation.
-    async fn handle(self: &Arc<Self>, run: EventRun, own: &mut Vec<Event>) -> Option<Advice> {
+    async fn handle(
+        self: &Arc<Self>,
+        run: EventRun,
+        own: &mut Vec<Event>,
+    ) -> Option<InvitationAnswer> {
         let wishes = self.handlers.run(run).await;
         for id in wishes.gone {
             self.deregister_in_time(id).await;
@@ -287,7 +295,7 @@ impl Session {
         for (module, change) in wishes.changes {
             self.change(module, change).await;
         }
-        for Raised { code, range, infos } in wishes.raised {
+        for RaisedEvent { code, range, infos } in wishes.raised {
             let event = Event {
                 code,
                 source: Some(self.me.clone()),
@@ -295,7 +303,7 @@ impl Session {
                 infos,
             };
             if audience::includes(&event, &self.me) {
-                self.queue.observers.see(&Arrival::Event(event.clone()));
+                self.queue.observers.see(&QueuedItem::Event(event.clone()));
                 own.push(event.clone());
             }
             if range == Range::ProcLocal {
@@ -312,21 +320,21 @@ impl Session {
     }
 
     /// Changes what a component is registered for, if it may. What cannot be is traced: the component has returned.
-    async fn change(self: &Arc<Self>, module: Arc<Module>, change: Change) {
+    async fn change(self: &Arc<Self>, module: Arc<Module>, change: RegistrationChange) {
         match change {
-            Change::Deregister(number) => {
+            RegistrationChange::Deregister(number) => {
                 let id = RegistrationId(number);
                 if self.handlers.is_of(id, &module) {
                     self.deregister_in_time(id).await;
                 }
             }
-            Change::Register(wish) if self.handlers.has_room_for(&module) => {
+            RegistrationChange::Register(wish) if self.handlers.has_room_for(&module) => {
                 let name = module.name().to_owned();
                 if let Err(error) = self.register_wish(module, wish).await {
                     tracing::warn!(module = name, %error, "a component cannot be registered as it wishes");
                 }
             }
-            Change::Register(_) => tracing::warn!(
+            RegistrationChange::Register(_) => tracing::warn!(
                 module = module.name(),
                 "a component may have no more registrations"
             ),
@@ -348,7 +356,7 @@ impl Session {
             tag: wish.tag,
         };
         let (id, for_server) = self.handlers.register(&wish.codes, registration, handler)?;
-        self.queue.put(Arrival::Registered, None);
+        self.queue.put(QueuedItem::Registered, None);
         let limit = self.settings.answer_timeout;
         let command = CommandCode::RegisterEvents;
         let server = self.link(command).ok().map(|link| link.whose());
@@ -380,7 +388,7 @@ impl Session {
         self.runtime.spawn(async move {
             for event in events {
                 if audience::includes(&event, &session.me) {
-                    let own = Arrival::Event(event.clone());
+                    let own = QueuedItem::Event(event.clone());
                     let room = session.queue.room(&own).await;
                     session.queue.put(own, room);
                 }
@@ -415,14 +423,14 @@ impl Session {
     }
 
     /// The events by which our handlers hear of what arrived.
-    async fn events_of(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<IncomingEvent> {
-        if let Arrival::Event(event) = arrival {
+    async fn events_of(&self, arrival: QueuedItem, arrivals: &mut Arrivals) -> Vec<IncomingEvent> {
+        if let QueuedItem::Event(event) = arrival {
             return vec![self.incoming(event)];
         }
         // What concerns a connection that was, no later handler need hear.
         let once = |event| IncomingEvent {
             event,
-            retention: Retention::Once,
+            retention: EventRetention::Once,
         };
         self.internal_events(arrival, arrivals)
             .await
@@ -431,15 +439,15 @@ impl Session {
             .collect()
     }
 
-    async fn internal_events(&self, arrival: Arrival, arrivals: &mut Arrivals) -> Vec<Event> {
+    async fn internal_events(&self, arrival: QueuedItem, arrivals: &mut Arrivals) -> Vec<Event> {
         match arrival {
-            Arrival::Event(_) | Arrival::Registered => Vec::new(),
-            Arrival::Garbled(server, error) => {
+            QueuedItem::Event(_) | QueuedItem::Registered => Vec::new(),
+            QueuedItem::Garbled(server, error) => {
                 tracing::warn!(%error, %server, "message could not be packed or unpacked");
                 vec![internal(GARBLED, &self.me, &[server])]
             }
-            Arrival::Lost(held, _) if !held.get() => Vec::new(),
-            Arrival::Lost(_, server) => {
+            QueuedItem::Lost(held, _) if !held.get() => Vec::new(),
+            QueuedItem::Lost(_, server) => {
                 let others_are_left = !self.servers().is_empty();
                 let window = if others_are_left {
                     self.settings.loss_window
@@ -458,7 +466,7 @@ impl Session {
     }
 }
 
-fn not_attached(links: &[Arc<Link>], server: &Proc) -> ClientError {
+fn not_attached(links: &[Arc<ServerConnection>], server: &Proc) -> ClientError {
     let attached = links.iter().map(|link| link.server.proc.clone()).collect();
     ClientError::NotAttached {
         server: server.clone(),
@@ -468,13 +476,13 @@ fn not_attached(links: &[Arc<Link>], server: &Proc) -> ClientError {
 
 /// A connection that is not yet known to stand: if it comes to nothing, also because the caller gave up, it is taken out again.
 struct Attaching<'a> {
-    session: &'a Session,
-    link: Option<Arc<Link>>,
+    session: &'a ClientSession,
+    link: Option<Arc<ServerConnection>>,
 }
 
 impl Attaching<'_> {
     /// From now on its end is a loss; if that has come already, nobody will hear of it but who attached.
-    fn settled(mut self) -> Result<Arc<Link>, ClientError> {
+    fn settled(mut self) -> Result<Arc<ServerConnection>, ClientError> {
         let call = Call(CommandCode::JobData);
         let link = self
             .link
@@ -504,9 +512,9 @@ impl Drop for Attaching<'_> {
 
 /// Takes events as they come, one after the other. Invitations that are to be answered are.
 pub(crate) async fn handle_events(
-    session: Arc<Session>,
+    session: Arc<ClientSession>,
     mut arrivals: Arrivals,
-    follow: impl Fn(Advice),
+    follow: impl Fn(InvitationAnswer),
 ) {
     while let Some((arrival, _room)) = arrivals.next().await {
         let events = session.events_of(arrival, &mut arrivals).await;

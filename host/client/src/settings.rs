@@ -1,5 +1,5 @@
 //! How long a client waits, and how much it takes from its server.
-use peal_wire::Limits;
+use peal_wire::DecodeLimits;
 use std::time::Duration;
 
 /// Times and bounds of a client.
@@ -31,7 +31,7 @@ pub struct ClientSettings {
     /// How much memory may be spent on remembering what gets have brought, in bytes.
     pub data_bytes: usize,
     /// The bounds of one message.
-    pub wire: Limits,
+    pub wire: DecodeLimits,
 }
 
 impl Default for ClientSettings {
@@ -49,7 +49,7 @@ impl Default for ClientSettings {
             handler_timeout: Duration::from_secs(60),
             loss_window: Duration::from_millis(100),
             data_bytes: 256 << 20,
-            wire: Limits::default(),
+            wire: DecodeLimits::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Programs that nobody started as part of a job: they come to the server of the system, or run alone.
 use crate::{
     Call, Client, ClientError, ClientSettings, Places,
-    data::Known,
-    link::{Appointment, user},
+    data::KnownData,
+    server_connection::{ConnectTarget, user},
 };
 use peal_model::{
     Info, Kval, Nspace, Proc, Rank, RankData, Reply, Request, Value, code, key, rank,
@@ -26,7 +26,7 @@ impl Client {
             Value::Pid(std::process::id()),
         )];
         let peer = PeerKind::Singleton(user(), me.clone());
-        let to = Appointment {
+        let to = ConnectTarget {
             server: found.server,
             release: found.release,
             peer,
@@ -56,9 +56,12 @@ impl Client {
     /// # client.finalize().await
     /// # }
     /// ```
-    pub async fn alone(places: &Places, settings: ClientSettings) -> Result<Client, ClientError> {
+    pub async fn standalone(
+        places: &Places,
+        settings: ClientSettings,
+    ) -> Result<Client, ClientError> {
         let me = singleton(places)?;
-        let mut known = Known::new(settings.data_bytes);
+        let mut known = KnownData::new(settings.data_bytes);
         job_data(&me, &places.host)
             .into_iter()
             .for_each(|data| known.learn(data));

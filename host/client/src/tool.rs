@@ -1,12 +1,12 @@
 //! Tools: programs that no server started and that choose their servers themselves.
 use crate::{
-    Client, ClientError, ClientSettings, Environment, Server,
+    Client, ClientError, ClientSettings, Environment, ServerInfo,
     client::bounded,
-    link::{Appointment, user},
-    rendezvous::{self, Attach, Found, Places},
+    rendezvous::{self, AttachTarget, Places, RendezvousEntry},
+    server_connection::{ConnectTarget, user},
 };
 use peal_model::{CommandCode, Info, Nspace, Proc, Rank, Request, Value, key};
-use peal_wire::{Identity, PeerKind, ServerUri, variable};
+use peal_wire::{PeerKind, ServerUri, ToolIdentifier, variable};
 use std::{ffi::OsString, ops::Deref, path::PathBuf};
 
 /// The most of a command line that a server is told, in bytes.
@@ -16,7 +16,7 @@ const COMMAND_LINE: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
     /// Which server.
-    pub attach: Attach,
+    pub attach: AttachTarget,
     /// By which name; without one, the server gives one.
     pub me: Option<Proc>,
     /// Where servers leave their files.
@@ -52,7 +52,7 @@ impl ToolSettings {
         let environment = get(variable::SERVER_URI)
             .map(|_| Environment::from(&get))
             .transpose()?;
-        let (attach, client) = (Attach::default(), ClientSettings::default());
+        let (attach, client) = (AttachTarget::default(), ClientSettings::default());
         Ok(ToolSettings {
             attach,
             me: None,
@@ -92,15 +92,17 @@ impl Tool {
         } = settings;
         let (found, started) = find(&attach, &places, environment).await?;
         let identity = match (me, started) {
-            (Some(me), _) => Identity::Own(me),
-            (None, Some(me)) => Identity::Started(me),
-            (None, None) => Identity::Wanted,
+            (Some(me), _) => ToolIdentifier::Own(me),
+            (None, Some(me)) => ToolIdentifier::Started(me),
+            (None, None) => ToolIdentifier::Wanted,
         };
         // Nobody's name stands for the one that the server will give.
         let nobody = Proc::new(Nspace::default(), Rank(0));
         let (me, to) = match &identity {
-            Identity::Wanted => (nobody, appointment(found, identity)),
-            Identity::Own(me) | Identity::Started(me) => (me.clone(), appointment(found, identity)),
+            ToolIdentifier::Wanted => (nobody, appointment(found, identity)),
+            ToolIdentifier::Own(me) | ToolIdentifier::Started(me) => {
+                (me.clone(), appointment(found, identity))
+            }
         };
         Ok(Tool {
             client: Client::start(me, to, client).await?,
@@ -110,10 +112,10 @@ impl Tool {
 
     /// Attaches to one more server (`PMIx_tool_attach_to_server`), by the name that the tool has. Calls go to it if there is no
     /// other, or after [`Tool::set_server`]. Returns its name.
-    pub async fn attach(&self, attach: &Attach) -> Result<Proc, ClientError> {
+    pub async fn attach(&self, attach: &AttachTarget) -> Result<Proc, ClientError> {
         let (found, _) = find(attach, &self.places, None).await?;
-        let to = appointment(found, Identity::Own(self.me().clone()));
-        let server = Box::new(Server {
+        let to = appointment(found, ToolIdentifier::Own(self.me().clone()));
+        let server = Box::new(ServerInfo {
             uri: to.server.clone(),
             release: to.release.clone(),
         });
@@ -154,13 +156,13 @@ impl Tool {
 
 /// The server that is meant; and who we are there, if it started this process.
 async fn find(
-    attach: &Attach,
+    attach: &AttachTarget,
     places: &Places,
     environment: Option<Environment>,
-) -> Result<(Found, Option<Proc>), ClientError> {
+) -> Result<(RendezvousEntry, Option<Proc>), ClientError> {
     let started = |environment: Environment| {
         (
-            Found {
+            RendezvousEntry {
                 server: environment.server,
                 release: environment.release,
                 rest: Vec::new(),
@@ -171,21 +173,21 @@ async fn find(
     let (attach, places) = (attach.clone(), places.clone());
     let look = move || {
         let found = match attach {
-            Attach::Uri(server) => Found {
+            AttachTarget::Uri(server) => RendezvousEntry {
                 server,
                 release: None,
                 rest: Vec::new(),
             },
-            Attach::File(path) => rendezvous::named(&path)?,
-            Attach::System => places.system()?,
-            Attach::Pid(pid) => places.pid(pid)?,
-            Attach::Nspace(nspace) => places.nspace(&nspace)?,
-            Attach::SystemFirst => match (places.system(), environment) {
+            AttachTarget::File(path) => rendezvous::named(&path)?,
+            AttachTarget::System => places.system()?,
+            AttachTarget::Pid(pid) => places.pid(pid)?,
+            AttachTarget::Nspace(nspace) => places.nspace(&nspace)?,
+            AttachTarget::SystemFirst => match (places.system(), environment) {
                 (Ok(found), _) => found,
                 (Err(_), Some(environment)) => return Ok(started(environment)),
                 (Err(_), None) => places.any()?,
             },
-            Attach::Any => match environment {
+            AttachTarget::Any => match environment {
                 Some(environment) => return Ok(started(environment)),
                 None => places.any()?,
             },
@@ -197,10 +199,10 @@ async fn find(
     looked.unwrap_or_else(|error| Err(ClientError::Thread(std::io::Error::other(error))))
 }
 
-fn appointment(found: Found, identity: Identity) -> Appointment {
+fn appointment(found: RendezvousEntry, identity: ToolIdentifier) -> ConnectTarget {
     let infos = introduction(&found.server, &identity);
     let peer = PeerKind::Tool(user(), identity);
-    Appointment {
+    ConnectTarget {
         server: found.server,
         release: found.release,
         peer,
@@ -209,12 +211,12 @@ fn appointment(found: Found, identity: Identity) -> Appointment {
 }
 
 /// What a tool says of itself: what tools of release 5.0.11 say, in their order.
-fn introduction(server: &ServerUri, identity: &Identity) -> Vec<Info> {
+fn introduction(server: &ServerUri, identity: &ToolIdentifier) -> Vec<Info> {
     let mut infos = vec![Info::new(
         key::PMIX_SERVER_URI,
         Value::string(&server.to_string()),
     )];
-    if let Identity::Own(me) = identity {
+    if let ToolIdentifier::Own(me) = identity {
         infos.push(Info::new(
             key::PMIX_TOOL_NSPACE,
             Value::string(me.nspace.as_str()),

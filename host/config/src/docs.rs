@@ -1,10 +1,10 @@
 //! What readers get of the table of settings: the commented example file, and tables in Markdown.
 use crate::{
-    c_names::C_NAMES,
     module_settings::Module,
+    openpmix_names::C_NAMES,
     settings::Config,
     sink::Sink,
-    table::{Listed, Setting, Settings, paragraph},
+    table::{NamedTable, Setting, SettingsTable, paragraph},
 };
 use std::fmt::Write as _;
 
@@ -102,7 +102,7 @@ fn sinks(text: &mut String) {
     }
 }
 
-fn listed<T: Listed>(text: &mut String, settings: impl Iterator<Item = &'static Setting<T>>) {
+fn listed<T: NamedTable>(text: &mut String, settings: impl Iterator<Item = &'static Setting<T>>) {
     for setting in settings {
         describe(text, setting, &T::default());
         line(
@@ -151,7 +151,7 @@ pub fn reference() -> String {
     text
 }
 
-fn about<T: Settings>() -> String {
+fn about<T: SettingsTable>() -> String {
     T::SECTIONS
         .iter()
         .next()
@@ -159,7 +159,7 @@ fn about<T: Settings>() -> String {
         .unwrap_or_default()
 }
 
-fn of_section<T: Settings>(section: &str) -> impl Iterator<Item = &'static Setting<T>> {
+fn of_section<T: SettingsTable>(section: &str) -> impl Iterator<Item = &'static Setting<T>> {
     T::ALL
         .iter()
         .filter(move |setting| setting.key.split('.').next() == Some(section))
@@ -171,7 +171,7 @@ fn rest<'k>(key: &'k str, section: &str) -> &'k str {
         .unwrap_or(key)
 }
 
-fn table<T: Settings>(
+fn table<T: SettingsTable>(
     text: &mut String,
     settings: impl Iterator<Item = &'static Setting<T>>,
     without: &str,
@@ -198,7 +198,7 @@ fn table<T: Settings>(
 }
 
 /// The default as the tables show it.
-fn default<T: Settings>(setting: &Setting<T>, of: &T) -> String {
+fn default<T: SettingsTable>(setting: &Setting<T>, of: &T) -> String {
     match (setting.value(of), setting.unset()) {
         _ if setting.is_required() => String::new(),
         (Some(value), _) => format!("`{value}`"),
@@ -207,7 +207,7 @@ fn default<T: Settings>(setting: &Setting<T>, of: &T) -> String {
 }
 
 /// Puts what a setting means before it.
-fn describe<T: Settings>(text: &mut String, setting: &Setting<T>, of: &T) {
+fn describe<T: SettingsTable>(text: &mut String, setting: &Setting<T>, of: &T) {
     let default = match (setting.value(of), setting.unset()) {
         _ if setting.is_required() => " Must be given.".to_owned(),
         (None, Some(unset)) => format!(" Default: {unset}."),

@@ -2,11 +2,11 @@
 use crate::{
     module_settings::Module,
     nearest::{instead, nearest},
-    problem::{Origin, Problem},
-    reading::{Reading, described, quoted},
+    parser::{DocumentParser, described, quoted},
+    problem::{Problem, ProblemOrigin},
     settings::Config,
     sink::Sink,
-    table::{Listed, Setting, Settings},
+    table::{NamedTable, Setting, SettingsTable},
 };
 use std::{collections::BTreeMap, ops::Range};
 use toml::{
@@ -15,26 +15,26 @@ use toml::{
 };
 
 /// Where the settings that somebody gave come from, by key.
-pub(crate) type Origins = BTreeMap<&'static str, Origin>;
+pub(crate) type Origins = BTreeMap<&'static str, ProblemOrigin>;
 
 /// One of several things of a kind, such as a module, and where its settings stand.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Entry<T> {
+pub struct TableEntry<T> {
     /// Its settings.
     pub settings: T,
-    pub(crate) table: Origin,
+    pub(crate) table: ProblemOrigin,
     pub(crate) origins: Origins,
     pub(crate) is_flawed: bool,
 }
 
 /// A module and where its settings stand.
-pub type ModuleEntry = Entry<Module>;
+pub type ModuleEntry = TableEntry<Module>;
 /// A sink and where its settings stand.
-pub type SinkEntry = Entry<Sink>;
+pub type SinkEntry = TableEntry<Sink>;
 
-impl<T> Entry<T> {
+impl<T> TableEntry<T> {
     /// Where a setting was given; none where it has its default.
-    pub fn given(&self, key: &str) -> Option<&Origin> {
+    pub fn given(&self, key: &str) -> Option<&ProblemOrigin> {
         self.origins.get(key)
     }
 
@@ -44,7 +44,7 @@ impl<T> Entry<T> {
     }
 
     /// Where to point when something is wrong with a setting: to its key, or to the table where it was not given.
-    pub fn at(&self, key: &str) -> &Origin {
+    pub fn at(&self, key: &str) -> &ProblemOrigin {
         self.given(key).unwrap_or(&self.table)
     }
 
@@ -56,7 +56,7 @@ impl<T> Entry<T> {
 
 /// The part of a configuration that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Extent<'a> {
+pub(crate) enum DocumentPart<'a> {
     /// All of it.
     Whole,
     /// All but the modules.
@@ -65,14 +65,14 @@ pub(crate) enum Extent<'a> {
     Sections(&'a [&'a str]),
 }
 
-impl Extent<'_> {
+impl DocumentPart<'_> {
     /// Whether a table at the top of a file is read for its settings. A section that is almost called as one that is wanted counts:
     /// its settings would be missed.
     fn includes(self, name: &str) -> bool {
         if [Module::HEAD, Sink::HEAD].contains(&name) {
             return false;
         }
-        let Extent::Sections(wanted) = self else {
+        let DocumentPart::Sections(wanted) = self else {
             return true;
         };
         let is_section = Config::SECTIONS.iter().any(|section| section.0 == name);
@@ -81,7 +81,7 @@ impl Extent<'_> {
 
     /// Whether a setting is read.
     pub(crate) fn has_setting(self, key: &str) -> bool {
-        let Extent::Sections(wanted) = self else {
+        let DocumentPart::Sections(wanted) = self else {
             return true;
         };
         wanted.iter().any(|section| is_within(key, section))
@@ -90,16 +90,21 @@ impl Extent<'_> {
 
 /// All that documents say so far.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct ParsedSettings {
     pub(crate) config: Config,
     pub(crate) origins: Origins,
     pub(crate) modules: Vec<ModuleEntry>,
     pub(crate) sinks: Vec<SinkEntry>,
 }
 
-impl Said {
+impl ParsedSettings {
     /// Takes in `peal.toml`.
-    pub(crate) fn take_main(&mut self, text: &str, extent: Extent<'_>, reading: &mut Reading<'_>) {
+    pub(crate) fn take_main(
+        &mut self,
+        text: &str,
+        extent: DocumentPart<'_>,
+        reading: &mut DocumentParser<'_>,
+    ) {
         let Some(document) = parse(text, reading) else {
             return;
         };
@@ -108,16 +113,16 @@ impl Said {
             .iter()
             .filter(|(name, _)| extent.includes(name.get_ref()));
         read_table(settings, "", &mut self.config, &mut self.origins, reading);
-        if !matches!(extent, Extent::Sections(_)) {
+        if !matches!(extent, DocumentPart::Sections(_)) {
             take_tables(table, &mut self.sinks, reading);
         }
-        if extent == Extent::Whole {
+        if extent == DocumentPart::Whole {
             take_tables(table, &mut self.modules, reading);
         }
     }
 
     /// Takes in a file of `modules.d`: `[[module]]` tables, or one module at top level.
-    pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut Reading<'_>) {
+    pub(crate) fn take_drop_in(&mut self, text: &str, reading: &mut DocumentParser<'_>) {
         let Some(document) = parse(text, reading) else {
             return;
         };
@@ -144,10 +149,10 @@ impl Said {
 }
 
 /// Takes in the tables of one kind.
-fn take_tables<T: Listed>(
+fn take_tables<T: NamedTable>(
     document: &DeTable<'_>,
-    into: &mut Vec<Entry<T>>,
-    reading: &mut Reading<'_>,
+    into: &mut Vec<TableEntry<T>>,
+    reading: &mut DocumentParser<'_>,
 ) {
     let head = T::HEAD;
     let Some((name, value)) = document.iter().find(|(name, _)| name.get_ref() == head) else {
@@ -183,11 +188,11 @@ fn take_tables<T: Listed>(
     }
 }
 
-fn take_table<T: Listed>(
+fn take_table<T: NamedTable>(
     table: &DeTable<'_>,
     span: &Range<usize>,
-    into: &mut Vec<Entry<T>>,
-    reading: &mut Reading<'_>,
+    into: &mut Vec<TableEntry<T>>,
+    reading: &mut DocumentParser<'_>,
 ) {
     let (head, mut settings, mut origins) = (T::HEAD, T::default(), Origins::new());
     let sound = reading.problems.len();
@@ -203,7 +208,7 @@ fn take_table<T: Listed>(
         }
     }
     let is_flawed = reading.problems.len() > sound;
-    let entry = Entry {
+    let entry = TableEntry {
         table: reading.source.origin(span),
         settings,
         origins,
@@ -232,7 +237,7 @@ fn is_of_all_modules(name: &str) -> bool {
 }
 
 /// Parses a document; what is no TOML is noted.
-fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable<'i>>> {
+fn parse<'i>(text: &'i str, reading: &mut DocumentParser<'_>) -> Option<Spanned<DeTable<'i>>> {
     let (document, mut errors) = DeTable::parse_recoverable(text);
     errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
     for error in &errors {
@@ -244,18 +249,18 @@ fn parse<'i>(text: &'i str, reading: &mut Reading<'_>) -> Option<Spanned<DeTable
     errors.is_empty().then_some(document)
 }
 
-type Row<'t, 'i> = (
+type SettingRow<'t, 'i> = (
     &'t Spanned<std::borrow::Cow<'i, str>>,
     &'t Spanned<DeValue<'i>>,
 );
 
 /// Reads the keys of a table that stands at `prefix`.
-fn read_table<'t, 'i: 't, T: Settings>(
-    table: impl Iterator<Item = Row<'t, 'i>>,
+fn read_table<'t, 'i: 't, T: SettingsTable>(
+    table: impl Iterator<Item = SettingRow<'t, 'i>>,
     prefix: &str,
     into: &mut T,
     origins: &mut Origins,
-    reading: &mut Reading<'_>,
+    reading: &mut DocumentParser<'_>,
 ) {
     for (name, value) in table {
         let key = join(prefix, name.get_ref());
@@ -294,7 +299,7 @@ fn is_within(key: &str, section: &str) -> bool {
 }
 
 /// What to say of a name that is none, at this place: the nearest one there, the same one elsewhere, or all.
-fn unknown<T: Settings>(prefix: &str, name: &str) -> String {
+fn unknown<T: SettingsTable>(prefix: &str, name: &str) -> String {
     let keys = T::ALL.iter().map(|setting| setting.key);
     let mut names: Vec<&str> = Vec::new();
     for key in keys.clone() {

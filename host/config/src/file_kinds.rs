@@ -1,8 +1,8 @@
 //! How the directories are read and written that a module may use.
 use crate::{
-    kinds::{FilePath, Kind, Number, Words},
-    reading::Reading,
-    values::{Files, FilesMode, Word},
+    kinds::{FilePath, KeywordKind, Number, ValueKind},
+    parser::DocumentParser,
+    values::{DirectoryGrant, FilesMode, Keyword},
 };
 use std::path::PathBuf;
 use toml::{Spanned, Table, Value, de::DeValue};
@@ -17,8 +17,12 @@ const MAX_NAME: usize = 256;
 /// A directory that a module may use.
 pub(crate) struct FilesGrant;
 
-impl Kind<Files> for FilesGrant {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Files> {
+impl ValueKind<DirectoryGrant> for FilesGrant {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<DirectoryGrant> {
         let Some(table) = value.get_ref().as_table() else {
             reading.refuse(value, &self.wanted());
             return None;
@@ -28,9 +32,9 @@ impl Kind<Files> for FilesGrant {
         for (key, value) in table {
             match &**key.get_ref() {
                 "name" => name = read_name(value, reading),
-                "path" => path = Kind::<PathBuf>::read(&FilePath, value, reading),
-                "mode" => mode = Kind::<FilesMode>::read(&Words, value, reading),
-                "max_bytes" => max_bytes = Kind::<u64>::read(&BYTES, value, reading),
+                "path" => path = ValueKind::<PathBuf>::read(&FilePath, value, reading),
+                "mode" => mode = ValueKind::<FilesMode>::read(&KeywordKind, value, reading),
+                "max_bytes" => max_bytes = ValueKind::<u64>::read(&BYTES, value, reading),
                 other => {
                     let message = format!(
                         "{}: there is no `{}`; it has name, path, mode and max_bytes",
@@ -47,7 +51,7 @@ impl Kind<Files> for FilesGrant {
                 format!("{}: a directory needs a name and a path", reading.key),
             );
         }
-        Some(Files {
+        Some(DirectoryGrant {
             name: name?,
             path: path?,
             mode: mode?,
@@ -55,8 +59,8 @@ impl Kind<Files> for FilesGrant {
         })
     }
 
-    fn write(&self, value: &Files) -> Option<Value> {
-        let Files {
+    fn write(&self, value: &DirectoryGrant) -> Option<Value> {
+        let DirectoryGrant {
             name,
             path,
             mode,
@@ -64,11 +68,14 @@ impl Kind<Files> for FilesGrant {
         } = value;
         Some(Value::Table(Table::from_iter([
             ("name".to_owned(), Value::String(name.clone())),
-            ("path".to_owned(), Kind::<PathBuf>::write(&FilePath, path)?),
+            (
+                "path".to_owned(),
+                ValueKind::<PathBuf>::write(&FilePath, path)?,
+            ),
             ("mode".to_owned(), Value::String(mode.name().to_owned())),
             (
                 "max_bytes".to_owned(),
-                Kind::<u64>::write(&BYTES, max_bytes)?,
+                ValueKind::<u64>::write(&BYTES, max_bytes)?,
             ),
         ])))
     }
@@ -78,7 +85,7 @@ impl Kind<Files> for FilesGrant {
     }
 }
 
-fn read_name(value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+fn read_name(value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<String> {
     let is_name = |name: &&str| {
         !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control)
     };

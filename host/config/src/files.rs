@@ -26,7 +26,7 @@ pub(crate) enum FileError {
     #[error("the configuration {path:?} has {len} bytes, {MAX_FILE} are allowed")]
     TooLong { path: PathBuf, len: u64 },
     #[error(transparent)]
-    Exposed(#[from] Exposed),
+    Exposed(#[from] UnsafePermissions),
     #[error("{path:?} holds more than {MAX_DROP_INS} files")]
     TooMany { path: PathBuf },
 }
@@ -37,7 +37,7 @@ pub(crate) enum FileError {
     "{path:?} has owner {owner} and mode {mode:o}; for a server of root it must belong to root and be writable by its owner \
      alone (chown root, chmod go-w)"
 )]
-pub struct Exposed {
+pub struct UnsafePermissions {
     /// The file or directory.
     pub path: PathBuf,
     /// Its owner.
@@ -118,11 +118,11 @@ pub(crate) fn drop_ins(beside: &Path) -> Result<Vec<PathBuf>, FileError> {
 }
 
 /// What tells a server of root what to do must be root's alone. Pipes have no other name by which one could write.
-pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Exposed> {
+pub fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), UnsafePermissions> {
     let is_lasting = metadata.is_file() || metadata.is_dir();
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
     if is_lasting && rustix::process::geteuid().is_root() && is_exposed(owner, mode) {
-        return Err(Exposed {
+        return Err(UnsafePermissions {
             path: path.to_owned(),
             owner,
             mode,

@@ -1,7 +1,7 @@
 //! How values of each type are read, written and described.
 use crate::{
-    reading::Reading,
-    values::{OrderedChannel, Requirement, Word},
+    parser::DocumentParser,
+    values::{Keyword, OrderedChannel, Requirement},
 };
 use std::{
     net::SocketAddr,
@@ -16,9 +16,9 @@ use tracing_subscriber::EnvFilter;
 pub(crate) const MAX_TEXT: usize = 4096;
 
 /// A kind of value: what stands in the table beside the type, and knows the bounds.
-pub(crate) trait Kind<T> {
+pub(crate) trait ValueKind<T> {
     /// Reads a value, or notes what is wrong with it.
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T>;
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T>;
     /// The value as a file would have it; none where nothing is set.
     fn write(&self, value: &T) -> Option<Value>;
     /// What would be right.
@@ -40,8 +40,12 @@ pub(crate) trait Kind<T> {
 /// A setting that may be unset, with what holds then.
 pub(crate) struct Unset<K>(pub(crate) &'static str, pub(crate) K);
 
-impl<T, K: Kind<T>> Kind<Option<T>> for Unset<K> {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Option<T>> {
+impl<T, K: ValueKind<T>> ValueKind<Option<T>> for Unset<K> {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<Option<T>> {
         self.1.read(value, reading).map(Some)
     }
 
@@ -65,8 +69,8 @@ impl<T, K: Kind<T>> Kind<Option<T>> for Unset<K> {
 /// A setting that must be given; its default is never seen.
 pub(crate) struct Required<K>(pub(crate) K);
 
-impl<T, K: Kind<T>> Kind<T> for Required<K> {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+impl<T, K: ValueKind<T>> ValueKind<T> for Required<K> {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T> {
         self.0.read(value, reading)
     }
 
@@ -99,11 +103,11 @@ impl Number {
 /// Numbers of these types.
 macro_rules! numbers {
     ($($ty:ty: $from:expr, $to:expr;)+) => { $(
-        impl Kind<$ty> for Number {
-            fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<$ty> {
+        impl ValueKind<$ty> for Number {
+            fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<$ty> {
                 let number = self.read_u64(value).and_then($from);
                 if number.is_none() {
-                    reading.refuse(value, &<Self as Kind<$ty>>::wanted(self));
+                    reading.refuse(value, &<Self as ValueKind<$ty>>::wanted(self));
                 }
                 number
             }
@@ -133,8 +137,12 @@ numbers! {
 /// A time in milliseconds, from the first to the second.
 pub(crate) struct Millis(pub(crate) u64, pub(crate) u64);
 
-impl Kind<Duration> for Millis {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Duration> {
+impl ValueKind<Duration> for Millis {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<Duration> {
         let time = Number(self.0, self.1)
             .read_u64(value)
             .map(Duration::from_millis);
@@ -159,8 +167,8 @@ impl Kind<Duration> for Millis {
 /// True or false.
 pub(crate) struct Switch;
 
-impl Kind<bool> for Switch {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<bool> {
+impl ValueKind<bool> for Switch {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<bool> {
         let truth = value.get_ref().as_bool();
         if truth.is_none() {
             reading.refuse(value, &self.wanted());
@@ -178,13 +186,13 @@ impl Kind<bool> for Switch {
 }
 
 /// One of the words of its type.
-pub(crate) struct Words;
+pub(crate) struct KeywordKind;
 
-impl<T: Word> Kind<T> for Words {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+impl<T: Keyword> ValueKind<T> for KeywordKind {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T> {
         let word = value.get_ref().as_str().and_then(T::from_name);
         if word.is_none() {
-            reading.refuse(value, &<Self as Kind<T>>::wanted(self));
+            reading.refuse(value, &<Self as ValueKind<T>>::wanted(self));
         }
         word
     }
@@ -214,8 +222,12 @@ pub(crate) fn alternatives<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// A path; a relative one starts at the directory of its file.
 pub(crate) struct FilePath;
 
-impl Kind<PathBuf> for FilePath {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<PathBuf> {
+impl ValueKind<PathBuf> for FilePath {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<PathBuf> {
         match value.get_ref().as_str() {
             Some(path) if !path.is_empty() && path.len() < MAX_TEXT && !path.contains('\0') => {
                 Some(reading.base.join(Path::new(path)))
@@ -241,22 +253,26 @@ impl Kind<PathBuf> for FilePath {
 }
 
 /// A kind of text that is taken as it is, if it fits.
-pub(crate) trait Text {
+pub(crate) trait TextKind {
     /// Whether it does.
     fn fits(&self, text: &str) -> bool;
     /// What would be right.
     fn wanted(&self) -> String;
 }
 
-impl<K: Text> Kind<String> for K {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+impl<K: TextKind> ValueKind<String> for K {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<String> {
         let text = value
             .get_ref()
             .as_str()
             .filter(|text| self.fits(text))
             .map(str::to_owned);
         if text.is_none() {
-            reading.refuse(value, &Text::wanted(self));
+            reading.refuse(value, &TextKind::wanted(self));
         }
         text
     }
@@ -266,7 +282,7 @@ impl<K: Text> Kind<String> for K {
     }
 
     fn wanted(&self) -> String {
-        Text::wanted(self)
+        TextKind::wanted(self)
     }
 
     fn is_text(&self) -> bool {
@@ -275,9 +291,9 @@ impl<K: Text> Kind<String> for K {
 }
 
 /// The name of a group of users.
-pub(crate) struct GroupName;
+pub(crate) struct UnixGroupName;
 
-impl Text for GroupName {
+impl TextKind for UnixGroupName {
     fn fits(&self, text: &str) -> bool {
         let is_part = |c: char| c != ':' && !c.is_whitespace() && !c.is_control();
         !text.is_empty() && text.len() <= 32 && text.chars().all(is_part)
@@ -291,7 +307,7 @@ impl Text for GroupName {
 /// What to trace, by levels and by where lines come from.
 pub(crate) struct TraceFilter;
 
-impl Text for TraceFilter {
+impl TextKind for TraceFilter {
     fn fits(&self, text: &str) -> bool {
         text.len() <= MAX_TEXT && EnvFilter::try_new(text).is_ok()
     }
@@ -304,8 +320,12 @@ impl Text for TraceFilter {
 /// An address and port on which only this machine is heard.
 pub(crate) struct Loopback;
 
-impl Kind<SocketAddr> for Loopback {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<SocketAddr> {
+impl ValueKind<SocketAddr> for Loopback {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<SocketAddr> {
         let address = value
             .get_ref()
             .as_str()
@@ -372,11 +392,11 @@ impl ChannelOrder {
     }
 }
 
-impl Kind<Vec<OrderedChannel>> for ChannelOrder {
+impl ValueKind<Vec<OrderedChannel>> for ChannelOrder {
     fn read(
         &self,
         value: &Spanned<DeValue<'_>>,
-        reading: &mut Reading<'_>,
+        reading: &mut DocumentParser<'_>,
     ) -> Option<Vec<OrderedChannel>> {
         let text = value
             .get_ref()

@@ -1,13 +1,13 @@
 //! The layers that settings come from: built-in, file, drop-ins, environment, command line; each overrides those before.
 use crate::{
-    document::{Extent, ModuleEntry, Origins, Said, SinkEntry, unknown_key},
+    document::{DocumentPart, ModuleEntry, Origins, ParsedSettings, SinkEntry, unknown_key},
     files::{self, FileError},
     nearest::{instead, nearest},
-    problem::{Origin, Problem, Problems},
-    reading::{Reading, Source},
+    parser::{DocumentParser, TextSource},
+    problem::{Problem, ProblemOrigin, Problems},
     settings::Config,
     shares::{self, SystemResources},
-    table::{Setting, Settings},
+    table::{Setting, SettingsTable},
     values::SinkName,
 };
 use std::{
@@ -24,7 +24,7 @@ const OTHER_VARIABLES: [&str; 4] = [FILE_VARIABLE, "PEAL_LOG", "PEAL_PROC", "PEA
 
 /// A setting given on the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Given {
+pub struct SettingOverride {
     /// The option that gave it, as a message shows it.
     pub option: String,
     /// The whole key.
@@ -33,12 +33,12 @@ pub struct Given {
     pub value: String,
 }
 
-impl Given {
+impl SettingOverride {
     /// What `--set KEY=VALUE` gives; none where there is no `=`.
-    pub fn set(text: &str) -> Option<Given> {
+    pub fn set(text: &str) -> Option<SettingOverride> {
         let (key, value) = text.split_once('=')?;
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-        Some(Given {
+        Some(SettingOverride {
             option: format!("--set {key}"),
             key,
             value,
@@ -46,8 +46,8 @@ impl Given {
     }
 
     /// What an option of its own gives, such as `--on-abort`.
-    pub fn option(option: &str, key: &str, value: String) -> Given {
-        Given {
+    pub fn option(option: &str, key: &str, value: String) -> SettingOverride {
+        SettingOverride {
             option: option.to_owned(),
             key: key.to_owned(),
             value,
@@ -57,13 +57,13 @@ impl Given {
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, Default)]
-pub struct Sources {
+pub struct ConfigSources {
     /// The file that the command line names, which must be there.
     pub file: Option<PathBuf>,
     /// The environment.
     pub environment: Vec<(OsString, OsString)>,
     /// What the command line gives; later ones override earlier ones.
-    pub given: Vec<Given>,
+    pub given: Vec<SettingOverride>,
     /// The names of the capabilities that can be granted.
     pub capabilities: Vec<&'static str>,
     /// The resources that settings may not exceed.
@@ -86,8 +86,8 @@ pub struct Resolved {
 
 impl Resolved {
     /// Where a setting comes from.
-    pub fn origin(&self, key: &str) -> &Origin {
-        self.origins.get(key).unwrap_or(&Origin::BuiltIn)
+    pub fn origin(&self, key: &str) -> &ProblemOrigin {
+        self.origins.get(key).unwrap_or(&ProblemOrigin::BuiltIn)
     }
 }
 
@@ -100,30 +100,30 @@ pub struct ConfigCheck {
     pub problems: Vec<Problem>,
 }
 
-impl Sources {
+impl ConfigSources {
     /// Reads all layers, or tells everything that is wrong with them.
     pub fn load(&self) -> Result<Resolved, Problems> {
-        self.read(Extent::Whole).usable()
+        self.read(DocumentPart::Whole).usable()
     }
 
     /// Reads all layers but what they say of modules: for a server that has its modules from elsewhere, since what is said of them
     /// cannot be used.
     pub fn load_settings(&self) -> Result<Resolved, Problems> {
-        self.read(Extent::Settings).usable()
+        self.read(DocumentPart::Settings).usable()
     }
 
     /// Reads the settings of these sections from all layers. What is wrong elsewhere in files and the environment does not matter.
     pub fn load_sections(&self, sections: &[&str]) -> Result<Resolved, Problems> {
-        self.read(Extent::Sections(sections)).usable()
+        self.read(DocumentPart::Sections(sections)).usable()
     }
 
     /// Reads all layers, whatever is wrong with some of them.
     pub fn check(&self) -> ConfigCheck {
-        self.read(Extent::Whole)
+        self.read(DocumentPart::Whole)
     }
 
-    fn read(&self, extent: Extent<'_>) -> ConfigCheck {
-        let said = Said::default();
+    fn read(&self, extent: DocumentPart<'_>) -> ConfigCheck {
+        let said = ParsedSettings::default();
         let mut layers = Layers {
             sources: self,
             extent,
@@ -138,7 +138,7 @@ impl Sources {
         layers.check_shares();
         let Layers {
             said:
-                Said {
+                ParsedSettings {
                     config,
                     origins,
                     modules,
@@ -204,9 +204,9 @@ enum Presence {
 
 /// The layers, one after the other.
 struct Layers<'a> {
-    sources: &'a Sources,
-    extent: Extent<'a>,
-    said: Said,
+    sources: &'a ConfigSources,
+    extent: DocumentPart<'a>,
+    said: ParsedSettings,
     files: Vec<PathBuf>,
     problems: Vec<Problem>,
 }
@@ -232,7 +232,7 @@ impl Layers<'_> {
             }
             (Err(error), _) => self.not_read(&error),
         }
-        if extent == Extent::Whole {
+        if extent == DocumentPart::Whole {
             match files::drop_ins(&path) {
                 Ok(drop_ins) => drop_ins.iter().for_each(|path| self.read_drop_in(path)),
                 Err(error) => self.not_read(&error),
@@ -242,7 +242,7 @@ impl Layers<'_> {
 
     fn read_drop_in(&mut self, path: &Path) {
         match files::read(path) {
-            Ok(Some(text)) => self.read_file(path, &text, Said::take_drop_in),
+            Ok(Some(text)) => self.read_file(path, &text, ParsedSettings::take_drop_in),
             // It has gone since it was listed.
             Ok(None) => {}
             Err(error) => self.not_read(&error),
@@ -257,13 +257,13 @@ impl Layers<'_> {
         &mut self,
         path: &Path,
         text: &str,
-        take: impl FnOnce(&mut Said, &str, &mut Reading<'_>),
+        take: impl FnOnce(&mut ParsedSettings, &str, &mut DocumentParser<'_>),
     ) {
         self.files.push(path.to_owned());
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let base = absolute.parent().unwrap_or(Path::new("")).to_owned();
-        let mut reading = Reading {
-            source: Source::file(path, text),
+        let mut reading = DocumentParser {
+            source: TextSource::file(path, text),
             base,
             capabilities: &self.sources.capabilities,
             problems: &mut self.problems,
@@ -274,7 +274,7 @@ impl Layers<'_> {
 
     /// Looks whether the shares of users fit.
     fn check_shares(&mut self) {
-        let Said {
+        let ParsedSettings {
             config, origins, ..
         } = &self.said;
         self.problems
@@ -283,7 +283,7 @@ impl Layers<'_> {
 
     /// Looks whether sinks are what they must be, and those that modules name are there.
     fn match_sinks(&mut self) {
-        let Said { modules, sinks, .. } = &self.said;
+        let ParsedSettings { modules, sinks, .. } = &self.said;
         // What is wrong in itself makes no sense together.
         let sound = sinks.iter().filter(|sink| !sink.is_flawed());
         self.problems.extend(
@@ -322,7 +322,7 @@ impl Layers<'_> {
             else {
                 continue;
             };
-            let source = Source::Variable(name.to_owned());
+            let source = TextSource::Variable(name.to_owned());
             if let Some((_, setting)) = settings.iter().find(|setting| setting.0 == name) {
                 self.read_value(setting, value, source);
             } else if let Some(message) = unknown_variable(name, &settings, self.extent) {
@@ -334,7 +334,7 @@ impl Layers<'_> {
 
     fn read_command_line(&mut self) {
         for given in &self.sources.given {
-            let source = Source::Option(given.option.clone());
+            let source = TextSource::Option(given.option.clone());
             match Setting::<Config>::of(&given.key) {
                 Some(setting) => self.read_value(setting, OsStr::new(&given.value), source),
                 None => self.problems.push(Problem::new(
@@ -345,7 +345,7 @@ impl Layers<'_> {
         }
     }
 
-    fn read_value(&mut self, setting: &'static Setting<Config>, text: &OsStr, source: Source) {
+    fn read_value(&mut self, setting: &'static Setting<Config>, text: &OsStr, source: TextSource) {
         let origin = source.origin(&(0..0));
         let Some(text) = text.to_str() else {
             self.problems.push(Problem::new(
@@ -358,7 +358,7 @@ impl Layers<'_> {
             ));
             return;
         };
-        let mut reading = Reading {
+        let mut reading = DocumentParser {
             source,
             base: std::env::current_dir().unwrap_or_default(),
             capabilities: &self.sources.capabilities,
@@ -379,15 +379,16 @@ impl Layers<'_> {
 fn unknown_variable(
     name: &str,
     settings: &[(String, &'static Setting<Config>)],
-    extent: Extent<'_>,
+    extent: DocumentPart<'_>,
 ) -> Option<String> {
-    if extent != Extent::Whole && Config::ALL.iter().any(|setting| setting.variable() == name) {
+    if extent != DocumentPart::Whole && Config::ALL.iter().any(|setting| setting.variable() == name)
+    {
         return None;
     }
     let near = nearest(name, settings.iter().map(|setting| setting.0.as_str()));
     let is_wanted = |section: &str| match extent {
-        Extent::Sections(wanted) => wanted.contains(&section),
-        Extent::Whole | Extent::Settings => !section.is_empty(),
+        DocumentPart::Sections(wanted) => wanted.contains(&section),
+        DocumentPart::Whole | DocumentPart::Settings => !section.is_empty(),
     };
     let mut sections = Config::SECTIONS
         .iter()

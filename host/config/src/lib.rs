@@ -15,7 +15,6 @@
 //! C_NAMES       what corresponds to the settings of OpenPMIx
 //! ```
 
-mod c_names;
 mod defaults;
 pub mod docs;
 mod document;
@@ -26,9 +25,10 @@ mod layers;
 mod module_kinds;
 mod module_settings;
 mod nearest;
+mod openpmix_names;
+mod parser;
 mod policy;
 mod problem;
-mod reading;
 mod saved;
 mod settings;
 mod shares;
@@ -40,25 +40,26 @@ mod values;
 mod view;
 pub mod words;
 
-pub use c_names::{C_NAMES, CName};
-pub use document::{Entry, ModuleEntry, SinkEntry};
-pub use files::{Exposed, check_owner};
-pub use layers::{ConfigCheck, Given, Resolved, Sources};
+pub use document::{ModuleEntry, SinkEntry, TableEntry};
+pub use files::{UnsafePermissions, check_owner};
+pub use layers::{ConfigCheck, ConfigSources, Resolved, SettingOverride};
 pub use module_settings::{Limits, Module};
 pub use nearest::nearest;
-pub use problem::{Origin, Position, Problem, Problems};
+pub use openpmix_names::{C_NAMES, OpenPmixName};
+pub use problem::{Problem, ProblemOrigin, Problems, TextPosition};
 pub use saved::{recalled, saved};
 pub use settings::{
     Admin, Audit, Brought, Config, Control, Deploy, Events, Identity, Log, Metrics, Modules,
     Policy, Run, Sandbox, Server, Store, Tenant, Tools, Trace, Wall,
 };
 pub use shares::SystemResources;
-pub use signing::{KeyError, KeyId, TrustedKey};
+pub use signing::{KeyId, SignerKeyError, TrustedKey};
 pub use sink::Sink;
-pub use table::{Setting, Settings};
+pub use table::{Setting, SettingsTable};
 pub use values::{
-    AuditFailure, ControlGroups, Durability, EventLevels, Files, FilesMode, FuelCount,
-    IdentityCheck, Isolation, Mode, ModuleOwner, OnAbort, OnFailure, OrderedChannel, PolicyDefault,
-    Requirement, Restart, Scope, SinkName, Syslog, User, WallMode, Word,
+    AuditFailure, CheckpointSyslog, ConfiguredScope, ControlGroups, DirectoryGrant, Durability,
+    EventLevels, FilesMode, FuelCount, IdentityCheck, Isolation, Keyword, Mode, ModuleOwner,
+    OnAbort, OnFailure, OrderedChannel, PolicyDefault, Requirement, RestartScope, SinkName,
+    UserRef, WallMode,
 };
 pub use view::{Shown, View};

@@ -1,14 +1,14 @@
 //! The kinds of values that only modules have: codes, places, grants, channels, settings of their own.
 use crate::{
-    kinds::{Kind, Text, alternatives},
+    kinds::{TextKind, ValueKind, alternatives},
     module_settings::Module,
     nearest::instead,
-    reading::{Reading, described, quoted},
-    table::Listed,
-    values::{Scope, User},
+    parser::{DocumentParser, described, quoted},
+    table::NamedTable,
+    values::{ConfiguredScope, UserRef},
     words,
 };
-use peal_core::{log::CHANNELS, pattern::NspacePattern, registration::Place};
+use peal_core::{log::CHANNELS, pattern::NspacePattern, registration::ChainPlacement};
 use peal_model::{Info, Key, Proc, Status, Value as PmixValue};
 use std::fmt::Write as _;
 use toml::{Spanned, Table, Value, de::DeValue};
@@ -18,7 +18,7 @@ const MAX_LIST: usize = 1024;
 /// The longest name of a module, in bytes: results appear under it, as a key.
 const MAX_NAME: usize = Key::MAX;
 
-impl Listed for Module {
+impl NamedTable for Module {
     const HEAD: &'static str = "module";
     const MOST: usize = 1024;
 
@@ -30,8 +30,12 @@ impl Listed for Module {
 /// A list of values of one kind, none of them twice.
 pub(crate) struct List<K>(pub(crate) K);
 
-impl<T: PartialEq, K: Kind<T>> Kind<Vec<T>> for List<K> {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<T>> {
+impl<T: PartialEq, K: ValueKind<T>> ValueKind<Vec<T>> for List<K> {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<Vec<T>> {
         let Some(elements) = value
             .get_ref()
             .as_array()
@@ -73,10 +77,14 @@ impl<T: PartialEq, K: Kind<T>> Kind<Vec<T>> for List<K> {
 }
 
 /// A status by the Standard's name or by number.
-pub(crate) struct Code;
+pub(crate) struct StatusCodeKind;
 
-impl Kind<Status> for Code {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Status> {
+impl ValueKind<Status> for StatusCodeKind {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<Status> {
         match value.get_ref() {
             DeValue::Integer(number) => {
                 let status = i32::from_str_radix(number.as_str(), number.radix())
@@ -128,17 +136,21 @@ impl Kind<Status> for Code {
 /// Where a module stands in its chain: a word, or a neighbour.
 pub(crate) struct Placement;
 
-const PLACES: [(&str, Place); 6] = [
-    ("first", Place::First),
-    ("last", Place::Last),
-    ("first-in-category", Place::FirstInCategory),
-    ("last-in-category", Place::LastInCategory),
-    ("prepend", Place::Prepend),
-    ("append", Place::Append),
+const PLACES: [(&str, ChainPlacement); 6] = [
+    ("first", ChainPlacement::First),
+    ("last", ChainPlacement::Last),
+    ("first-in-category", ChainPlacement::FirstInCategory),
+    ("last-in-category", ChainPlacement::LastInCategory),
+    ("prepend", ChainPlacement::Prepend),
+    ("append", ChainPlacement::Append),
 ];
 
-impl Kind<Place> for Placement {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Place> {
+impl ValueKind<ChainPlacement> for Placement {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<ChainPlacement> {
         let place = match value.get_ref() {
             DeValue::String(word) => PLACES
                 .iter()
@@ -155,8 +167,8 @@ impl Kind<Place> for Placement {
                     neighbour(word).filter(|name| !name.is_empty() && name.len() <= MAX_NAME)
                 };
                 neighbour("before")
-                    .map(Place::Before)
-                    .or_else(|| neighbour("after").map(Place::After))
+                    .map(ChainPlacement::Before)
+                    .or_else(|| neighbour("after").map(ChainPlacement::After))
             }
             _ => None,
         };
@@ -166,7 +178,7 @@ impl Kind<Place> for Placement {
         place
     }
 
-    fn write(&self, value: &Place) -> Option<Value> {
+    fn write(&self, value: &ChainPlacement) -> Option<Value> {
         let beside = |word: &str, name: &String| {
             Value::Table(Table::from_iter([(
                 word.to_owned(),
@@ -174,8 +186,8 @@ impl Kind<Place> for Placement {
             )]))
         };
         Some(match value {
-            Place::Before(name) => beside("before", name),
-            Place::After(name) => beside("after", name),
+            ChainPlacement::Before(name) => beside("before", name),
+            ChainPlacement::After(name) => beside("after", name),
             other => Value::String(PLACES.iter().find(|place| place.1 == *other)?.0.to_owned()),
         })
     }
@@ -193,10 +205,14 @@ impl Kind<Place> for Placement {
 }
 
 /// A capability that can be granted; which there are is said by who reads the configuration.
-pub(crate) struct Capability;
+pub(crate) struct CapabilityKind;
 
-impl Kind<String> for Capability {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+impl ValueKind<String> for CapabilityKind {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<String> {
         let Some(name) = value.get_ref().as_str() else {
             reading.refuse(value, &self.wanted());
             return None;
@@ -233,8 +249,12 @@ impl Kind<String> for Capability {
 /// The key of an info, by its name in the Standard or as it is.
 pub(crate) struct InfoKey;
 
-impl Kind<String> for InfoKey {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<String> {
+impl ValueKind<String> for InfoKey {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<String> {
         let key = value
             .get_ref()
             .as_str()
@@ -257,8 +277,8 @@ impl Kind<String> for InfoKey {
 /// A log channel: one of the Standard's by its short name or key, or a key of the site's own, which has a dot.
 pub(crate) struct Channel;
 
-impl Kind<Key> for Channel {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Key> {
+impl ValueKind<Key> for Channel {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<Key> {
         let Some(name) = value.get_ref().as_str() else {
             reading.refuse(value, &self.wanted());
             return None;
@@ -302,8 +322,12 @@ impl Kind<Key> for Channel {
 /// The SHA-256 of a file.
 pub(crate) struct Sha256;
 
-impl Kind<[u8; 32]> for Sha256 {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<[u8; 32]> {
+impl ValueKind<[u8; 32]> for Sha256 {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<[u8; 32]> {
         let digest = value.get_ref().as_str().and_then(digest);
         if digest.is_none() {
             reading.refuse(value, &self.wanted());
@@ -338,29 +362,33 @@ fn digest(text: &str) -> Option<[u8; 32]> {
 pub(crate) struct ModuleScope;
 
 impl ModuleScope {
-    fn parse(text: &str) -> Option<Scope> {
+    fn parse(text: &str) -> Option<ConfiguredScope> {
         let is_plain = |name: &str| !name.is_empty() && !name.contains(char::is_control);
         match text.split_once(':') {
-            None => (text == "site").then_some(Scope::Site),
+            None => (text == "site").then_some(ConfiguredScope::Site),
             Some(("user", name)) => match name.parse() {
-                Ok(id) => Some(Scope::User(User::Id(id))),
+                Ok(id) => Some(ConfiguredScope::User(UserRef::Id(id))),
                 Err(_) => {
                     let is_name =
                         is_plain(name) && name.len() <= 32 && !name.contains([':', '/', ' ']);
-                    is_name.then(|| Scope::User(User::Name(name.to_owned())))
+                    is_name.then(|| ConfiguredScope::User(UserRef::Name(name.to_owned())))
                 }
             },
             Some(("namespace", name)) => NspacePattern::new(name)
                 .ok()
                 .filter(|_| is_plain(name))
-                .map(Scope::Namespace),
+                .map(ConfiguredScope::Namespace),
             Some(_) => None,
         }
     }
 }
 
-impl Kind<Scope> for ModuleScope {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Scope> {
+impl ValueKind<ConfiguredScope> for ModuleScope {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<ConfiguredScope> {
         let scope = value.get_ref().as_str().and_then(ModuleScope::parse);
         if scope.is_none() {
             reading.refuse(value, &self.wanted());
@@ -368,12 +396,12 @@ impl Kind<Scope> for ModuleScope {
         scope
     }
 
-    fn write(&self, value: &Scope) -> Option<Value> {
+    fn write(&self, value: &ConfiguredScope) -> Option<Value> {
         Some(Value::String(match value {
-            Scope::Site => "site".to_owned(),
-            Scope::User(User::Id(id)) => format!("user:{id}"),
-            Scope::User(User::Name(name)) => format!("user:{name}"),
-            Scope::Namespace(nspace) => format!("namespace:{nspace}"),
+            ConfiguredScope::Site => "site".to_owned(),
+            ConfiguredScope::User(UserRef::Id(id)) => format!("user:{id}"),
+            ConfiguredScope::User(UserRef::Name(name)) => format!("user:{name}"),
+            ConfiguredScope::Namespace(nspace) => format!("namespace:{nspace}"),
         }))
     }
 
@@ -385,8 +413,8 @@ impl Kind<Scope> for ModuleScope {
 /// A proc, or all procs of a job.
 pub(crate) struct ProcName;
 
-impl Kind<Proc> for ProcName {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Proc> {
+impl ValueKind<Proc> for ProcName {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<Proc> {
         let is_plain = |proc: &Proc| !proc.nspace.as_str().contains(char::is_control);
         let proc = value
             .get_ref()
@@ -409,9 +437,9 @@ impl Kind<Proc> for ProcName {
 }
 
 /// What a module is called.
-pub(crate) struct ModuleName;
+pub(crate) struct ModuleNameKind;
 
-impl Text for ModuleName {
+impl TextKind for ModuleNameKind {
     fn fits(&self, text: &str) -> bool {
         !text.is_empty() && text.len() <= MAX_NAME && !text.contains(char::is_control)
     }
@@ -424,8 +452,12 @@ impl Text for ModuleName {
 /// Settings of a module's own.
 pub(crate) struct OwnSettings;
 
-impl Kind<Vec<Info>> for OwnSettings {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<Vec<Info>> {
+impl ValueKind<Vec<Info>> for OwnSettings {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<Vec<Info>> {
         let Some(table) = value
             .get_ref()
             .as_table()

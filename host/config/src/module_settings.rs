@@ -1,16 +1,16 @@
 //! The table of settings of modules: what each is, what it may reach, and its limits.
 use crate::{
     file_kinds::FilesGrant,
-    kinds::{FilePath, Millis, Number, Required, Switch, Unset, Words},
+    kinds::{FilePath, KeywordKind, Millis, Number, Required, Switch, Unset},
     module_kinds::{
-        Capability, Channel, Code, List, ModuleName, ModuleScope, OwnSettings, Placement, ProcName,
-        Sha256,
+        CapabilityKind, Channel, List, ModuleNameKind, ModuleScope, OwnSettings, Placement,
+        ProcName, Sha256, StatusCodeKind,
     },
     sink_kinds::NameOfSink,
     table::settings,
-    values::{EventLevels, Files, Isolation, Mode, OnFailure, Scope, SinkName},
+    values::{ConfiguredScope, DirectoryGrant, EventLevels, Isolation, Mode, OnFailure, SinkName},
 };
-use peal_core::registration::Place;
+use peal_core::registration::ChainPlacement;
 use peal_model::{Info, Key, Proc, Status};
 use std::{path::PathBuf, time::Duration};
 
@@ -25,42 +25,42 @@ settings! {
     /// A module: a component that the site deploys.
     "module" Module {
         /// What it is called; its results appear under this name. No two modules have the same.
-        name "module.name": String = String::new(), Required(ModuleName), "\"same-user\"";
+        name "module.name": String = String::new(), Required(ModuleNameKind), "\"same-user\"";
         /// Its file.
         path "module.path": PathBuf = PathBuf::new(), Required(FilePath), "\"same-user.wasm\"";
         /// The digest that the file must have.
         sha256 "module.sha256": Option<[u8; 32]> = None, Unset("any", Sha256),
             "\"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"";
         /// Whose it is: a handler of a user or a job sees what concerns their procs, in a chain of its own behind the site's.
-        scope "module.scope": Scope = Scope::Site, ModuleScope, "\"namespace:solver\"";
+        scope "module.scope": ConfiguredScope = ConfiguredScope::Site, ModuleScope, "\"namespace:solver\"";
         /// Whether it takes part or, as a shadow, is only asked what it would do: `peal module diff` shows where that differs.
-        mode "module.mode": Mode = Mode::Active, Words, "\"shadow\"";
+        mode "module.mode": Mode = Mode::Active, KeywordKind, "\"shadow\"";
         /// The events that a handler is for; an empty array means all.
-        codes "module.codes": Vec<Status> = Vec::new(), List(Code), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
+        codes "module.codes": Vec<Status> = Vec::new(), List(StatusCodeKind), "[\"PMIX_ERR_PROC_ABORTED_BY_SIG\", -3001]";
         /// The classes of events that a handler is for: those about jobs, those about the environment, or both.
-        levels "module.levels": EventLevels = EventLevels::Job, Words, "\"both\"";
+        levels "module.levels": EventLevels = EventLevels::Job, KeywordKind, "\"both\"";
         /// If any procs are named, a handler is called only for events that affect one of them, or that do not say whom they affect.
         affected "module.affected": Vec<Proc> = Vec::new(), List(ProcName), "[\"solver:0\", \"viewer:*\"]";
         /// Where it stands in its chain.
-        place "module.place": Place = Place::Append, Placement, "{ after = \"other\" }";
+        place "module.place": ChainPlacement = ChainPlacement::Append, Placement, "{ after = \"other\" }";
         /// Whether a handler is called only once.
         oneshot "module.oneshot": bool = false, Switch, "true";
         /// What a policy that fails counts as.
-        on_failure "module.on_failure": OnFailure = OnFailure::Deny, Words, "\"pass\"";
+        on_failure "module.on_failure": OnFailure = OnFailure::Deny, KeywordKind, "\"pass\"";
         /// The log channels that it is.
         channels "module.channels": Vec<Key> = Vec::new(), List(Channel), "[\"stdout\", \"site.log.board\"]";
         /// The capabilities that it may import.
-        grants "module.grants": Vec<String> = Vec::new(), List(Capability), "[\"logging\"]";
+        grants "module.grants": Vec<String> = Vec::new(), List(CapabilityKind), "[\"logging\"]";
         /// Where it may write, with the capability `sink`: to the output of the job that logs, to its record in the store, and to what
         /// a [[sink]] opens.
         sinks "module.sinks": Vec<SinkName> = Vec::new(), List(NameOfSink), "[\"stderr\"]";
         /// The directories that it may use, with the capability `files`: what it calls each, where that is, whether it may
         /// write there, and if so how many bytes all files there may take, of which each counts for 4096 at least.
-        files "module.files": Vec<Files> = Vec::new(), List(FilesGrant),
+        files "module.files": Vec<DirectoryGrant> = Vec::new(), List(FilesGrant),
             "[{ name = \"spool\", path = \"/var/spool/peal\", mode = \"read-write\", max_bytes = 1048576 }]";
         /// Who shares the memory of an instance: all calls, those that procs of the same job have caused, or nobody.
         isolation "module.isolation": Option<Isolation> = None,
-            Unset("\"module\" for the site's, \"namespace\" for those of users and jobs", Words), "\"call\"";
+            Unset("\"module\" for the site's, \"namespace\" for those of users and jobs", KeywordKind), "\"call\"";
         /// How much it may keep, with the capability `state`, in bytes.
         state_quota "module.state_quota": u64 = MIB as u64, Number(0, TIB), "65536";
         /// Settings of its own, handed to its `init`.

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// A place in a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Position {
+pub struct TextPosition {
     /// The file, as it was named.
     pub file: PathBuf,
     /// The line, from 1.
@@ -14,7 +14,7 @@ pub struct Position {
     pub column: usize,
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
     }
@@ -23,11 +23,11 @@ impl fmt::Display for Position {
 /// The layer that a value comes from; each overrides those before it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "layer", rename_all = "kebab-case")]
-pub enum Origin {
+pub enum ProblemOrigin {
     /// Nobody said anything else.
     BuiltIn,
     /// `peal.toml`, or a file in `modules.d`.
-    File(Position),
+    File(TextPosition),
     /// An environment variable.
     Environment {
         /// Its name.
@@ -40,13 +40,13 @@ pub enum Origin {
     },
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for ProblemOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::BuiltIn => f.write_str("built-in"),
-            Origin::File(position) => position.fmt(f),
-            Origin::Environment { variable } => f.write_str(variable),
-            Origin::CommandLine { option } => f.write_str(option),
+            ProblemOrigin::BuiltIn => f.write_str("built-in"),
+            ProblemOrigin::File(position) => position.fmt(f),
+            ProblemOrigin::Environment { variable } => f.write_str(variable),
+            ProblemOrigin::CommandLine { option } => f.write_str(option),
         }
     }
 }
@@ -55,14 +55,14 @@ impl fmt::Display for Origin {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Problem {
     /// Where; none for a file as a whole.
-    at: Option<Origin>,
+    at: Option<ProblemOrigin>,
     /// And what.
     message: String,
 }
 
 impl Problem {
     /// What is wrong at a place.
-    pub fn new(at: Origin, message: impl Into<String>) -> Problem {
+    pub fn new(at: ProblemOrigin, message: impl Into<String>) -> Problem {
         Problem {
             at: Some(at),
             message: message.into(),

@@ -1,10 +1,10 @@
 //! Modules as a document that says the same again, wherever it is read: for those who keep what a server has run.
 use crate::{
-    document::{ModuleEntry, Said},
+    document::{ModuleEntry, ParsedSettings},
     module_settings::Module,
+    parser::{DocumentParser, TextSource},
     problem::{Problem, Problems},
-    reading::{Reading, Source},
-    table::Settings,
+    table::SettingsTable,
 };
 use std::{fmt::Write, path::Path};
 
@@ -34,9 +34,9 @@ pub fn recalled(
     base: &Path,
     capabilities: &[&'static str],
 ) -> Result<Vec<ModuleEntry>, Problems> {
-    let (mut said, mut problems) = (Said::default(), Vec::<Problem>::new());
-    let mut reading = Reading {
-        source: Source::file(name, document),
+    let (mut said, mut problems) = (ParsedSettings::default(), Vec::<Problem>::new());
+    let mut reading = DocumentParser {
+        source: TextSource::file(name, document),
         base: base.to_owned(),
         capabilities,
         problems: &mut problems,

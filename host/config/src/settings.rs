@@ -4,15 +4,15 @@
 use crate::{
     defaults::{GIB, KIB, MIB, audit_secrets, tenant_grants},
     kinds::{
-        ChannelOrder, FilePath, GroupName, Loopback, Millis, Number, Switch, TraceFilter, Unset,
-        Words,
+        ChannelOrder, FilePath, KeywordKind, Loopback, Millis, Number, Switch, TraceFilter,
+        UnixGroupName, Unset,
     },
-    module_kinds::{Capability, InfoKey, List},
-    signing::{PublicKey, TrustedKey},
+    module_kinds::{CapabilityKind, InfoKey, List},
+    signing::{SignerPublicKey, TrustedKey},
     table::settings,
     values::{
-        AuditFailure, ControlGroups, Durability, FuelCount, IdentityCheck, ModuleOwner, OnAbort,
-        OrderedChannel, PolicyDefault, Restart, Syslog, WallMode,
+        AuditFailure, CheckpointSyslog, ControlGroups, Durability, FuelCount, IdentityCheck,
+        ModuleOwner, OnAbort, OrderedChannel, PolicyDefault, RestartScope, WallMode,
     },
 };
 use std::{
@@ -37,7 +37,7 @@ settings! {
     "run" run: Run {
         /// What follows the abnormal end of a proc where no handler of its event wishes anything: the job is ended, or the
         /// other procs go on.
-        on_abort "run.on_abort": OnAbort = OnAbort::Terminate, Words, "\"continue\"";
+        on_abort "run.on_abort": OnAbort = OnAbort::Terminate, KeywordKind, "\"continue\"";
         /// How long these handlers have to wish something.
         action_timeout "run.action_timeout_ms": Duration = Duration::from_secs(5), Millis(0, DAY), "1000";
         /// How long the other procs go on after an abnormal end before they are told to end, so that they can finish what they were
@@ -46,10 +46,10 @@ settings! {
         /// How long procs that are to end have before they are killed.
         grace "run.grace_ms": Duration = Duration::from_secs(3), Millis(0, DAY), "500";
         /// Who is started again where a proc is to be: only those that were named, or all procs of their job.
-        restart "run.restart": Restart = Restart::Ranks, Words, "\"job\"";
+        restart "run.restart": RestartScope = RestartScope::Ranks, KeywordKind, "\"job\"";
         /// Whether procs are kept in control groups (cgroup v2) of their own, which are frozen to pause them; where that is not
         /// possible, they are paused by signals.
-        control_groups "run.control_groups": ControlGroups = ControlGroups::Try, Words, "\"off\"";
+        control_groups "run.control_groups": ControlGroups = ControlGroups::Try, KeywordKind, "\"off\"";
         /// How many jobs there may be at the same time that procs have spawned (PMIx_Spawn, MPI_Comm_spawn).
         max_spawned_jobs "run.max_spawned_jobs": usize = 64, Number(0, 65_535), "8";
         /// How much of what a proc has written last to each output is kept for those who pull it later (PMIx_IOF_pull), in bytes. Of
@@ -163,33 +163,33 @@ settings! {
     /// How peers are identified.
     "identity" identity: Identity {
         /// Who may be a proc: only the process that was started for it and its descendants, or any process of its user.
-        check "identity.check": IdentityCheck = IdentityCheck::Process, Words, "\"user\"";
+        check "identity.check": IdentityCheck = IdentityCheck::Process, KeywordKind, "\"user\"";
     }
 
     /// What holds where all policies of a hook pass, or where there are none.
     "policy" policy: Policy {
         /// Who may connect.
-        connection "policy.connection.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        connection "policy.connection.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Which events may be raised.
-        event "policy.event.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"grant\"";
+        event "policy.event.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"grant\"";
         /// Who may control which procs.
-        job_control "policy.job-control.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        job_control "policy.job-control.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may have which procs monitored.
-        monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        monitor "policy.monitor.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who is provided with nodes; unless a policy provides them, or this grants, nobody.
-        provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        provision "policy.provision.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may write to log channels.
-        log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        log "policy.log.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may form groups with whom.
-        group "policy.group.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        group "policy.group.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may start procs.
-        spawn "policy.spawn.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        spawn "policy.spawn.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may publish data.
-        publish "policy.publish.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        publish "policy.publish.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may look up published data.
-        lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        lookup "policy.lookup.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// Who may ask about others' jobs.
-        query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, Words, "\"deny\"";
+        query "policy.query.default": PolicyDefault = PolicyDefault::BuiltIn, KeywordKind, "\"deny\"";
         /// How many requests and connections may wait for policies, those of one user at most half of them; more are denied.
         max_pending "policy.max_pending": usize = 1024, Number(1, MILLION), "64";
     }
@@ -273,7 +273,7 @@ settings! {
         socket "admin.socket": Option<PathBuf> = None,
             Unset("/run/peal/admin.sock for root, else $XDG_RUNTIME_DIR/peal/admin.sock", FilePath), "\"/run/peal/my.sock\"";
         /// The group that may administrate the server beside root and the server's own user.
-        group "admin.group": Option<String> = None, Unset("none", GroupName), "\"wheel\"";
+        group "admin.group": Option<String> = None, Unset("none", UnixGroupName), "\"wheel\"";
         /// How many jobs may be registered at once.
         max_jobs "admin.max_jobs": usize = 4096, Number(0, MILLION), "64";
     }
@@ -305,18 +305,18 @@ settings! {
     /// takes over what is said here, for all that is loaded from then on.
     "modules" modules: Modules {
         /// Whose modules must be signed by a key that is trusted for them: of theirs, nothing else is loaded.
-        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(Words), "[\"site\", \"brought\"]";
+        require_signature "modules.require_signature": Vec<ModuleOwner> = Vec::new(), List(KeywordKind), "[\"site\", \"brought\"]";
         /// The public keys that are trusted for everybody's modules: the second line of a `.pub` of `peal module keygen` or minisign.
-        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        trusted_keys "modules.trusted_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Those that are trusted for modules of users as well.
-        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        user_keys "modules.user_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Those that are trusted for modules that the site gives jobs of some names as well.
-        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        namespace_keys "modules.namespace_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
         /// Those that are trusted for what jobs bring as well.
-        brought_keys "modules.brought_keys": Vec<TrustedKey> = Vec::new(), List(PublicKey),
+        brought_keys "modules.brought_keys": Vec<TrustedKey> = Vec::new(), List(SignerPublicKey),
             "[\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]";
     }
 
@@ -345,12 +345,12 @@ settings! {
         path "audit.path": Option<PathBuf> = None, Unset("nothing is recorded", FilePath), "\"/var/lib/peal/audit.db\"";
         /// What to do where a decision cannot be recorded, as when the disk is full: deny what policies grant, or go on without a
         /// record. Has to be said where there is a trail.
-        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("has to be said with audit.path", Words), "\"deny\"";
+        on_failure "audit.on_failure": Option<AuditFailure> = None, Unset("has to be said with audit.path", KeywordKind), "\"deny\"";
         /// The key that it is sealed with, made where there is none. Its public key is written beside it.
         key "audit.key": Option<PathBuf> = None, Unset("the database's name with .key behind it", FilePath), "\"/etc/peal/audit.key\"";
         /// What a record survives once it is written: the end of the process, or of the machine as well, for which each group
         /// waits for the disk.
-        durability "audit.durability": Durability = Durability::Process, Words, "\"machine\"";
+        durability "audit.durability": Durability = Durability::Process, KeywordKind, "\"machine\"";
         /// How large the database may become, in bytes. The oldest records make room.
         max_bytes "audit.max_bytes": u64 = GIB as u64, Number(1 << 20, TIB), "10737418240";
         /// For how many days records are kept, if there is room for so many.
@@ -377,7 +377,7 @@ settings! {
         /// A file that checkpoints are added to: best on another machine's disk.
         checkpoint_file "audit.checkpoint_file": Option<PathBuf> = None, Unset("there is none", FilePath), "\"/mnt/log/peal.checkpoints\"";
         /// Whether they go to the system's log as well.
-        checkpoint_syslog "audit.checkpoint_syslog": Syslog = Syslog::No, Words, "\"yes\"";
+        checkpoint_syslog "audit.checkpoint_syslog": CheckpointSyslog = CheckpointSyslog::No, KeywordKind, "\"yes\"";
         /// After how many records there is a checkpoint.
         checkpoint_records "audit.checkpoint_records": u64 = 1000, Number(1, 1000 * MILLION), "100";
         /// After how long there is one, if there are records.
@@ -389,7 +389,7 @@ settings! {
     /// call that a server has no use for.
     "wall" wall: Wall {
         /// Whether there is one: as far as the kernel can, or else no server.
-        mode "wall.mode": WallMode = WallMode::Try, Words, "\"require\"";
+        mode "wall.mode": WallMode = WallMode::Try, KeywordKind, "\"require\"";
         /// The directories in which it reads nothing but what its configuration names.
         shut "wall.shut": Vec<PathBuf> = ["/etc", "/home", "/root"].map(PathBuf::from).into(), List(FilePath), "[\"/etc\", \"/home\", \"/srv\"]";
         /// Files and directories in those that it may read all the same, as where components will lie that are not named yet.
@@ -411,7 +411,7 @@ settings! {
         /// in Python or JavaScript, counts as several: one for each 8 core instances, 2 memories or 4 tables.
         max_instances "sandbox.max_instances": u32 = 1000, Number(1, 100_000), "64";
         /// For which modules fuel is counted: for those that have a limit of it, or for all, which slows all of them down.
-        fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, Words, "\"always\"";
+        fuel "sandbox.fuel": FuelCount = FuelCount::WhereLimited, KeywordKind, "\"always\"";
     }
 
     /// What the modules of one user or one job may have together: those of the configuration that have such a scope, and those
@@ -428,7 +428,7 @@ settings! {
         /// How much they may keep as state, in bytes.
         state_quota "tenant.state_quota": u64 = 16 * MIB as u64, Number(0, TIB), "1048576";
         /// The capabilities that they may be granted. What a job brings is granted all of these but state, sinks and files.
-        grants "tenant.grants": Vec<String> = tenant_grants(), List(Capability), "[\"logging\"]";
+        grants "tenant.grants": Vec<String> = tenant_grants(), List(CapabilityKind), "[\"logging\"]";
     }
 
     /// What a module may use that a job brings.

@@ -240,7 +240,7 @@ fn system_bounds(config: &Config, system: SystemResources) -> Vec<Bound> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layers::{Given, Sources};
+    use crate::layers::{ConfigSources, SettingOverride};
 
     const SYSTEM: SystemResources = SystemResources {
         open_files: Some(1064),
@@ -249,14 +249,14 @@ mod tests {
 
     /// The mistake in this setting.
     fn problems(settings: &[&str]) -> Vec<String> {
-        let sources = Sources {
+        let sources = ConfigSources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],
             given: settings
                 .iter()
-                .filter_map(|text| Given::set(text))
+                .filter_map(|text| SettingOverride::set(text))
                 .collect(),
             system: SYSTEM,
-            ..Sources::default()
+            ..ConfigSources::default()
         };
         sources
             .check()

@@ -1,5 +1,5 @@
 //! The public keys by which signatures of modules are checked, and the rules that say for whose modules which are trusted.
-use crate::{kinds::Kind, reading::Reading, settings::Modules, values::ModuleOwner};
+use crate::{kinds::ValueKind, parser::DocumentParser, settings::Modules, values::ModuleOwner};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use std::fmt;
 use thiserror::Error;
@@ -37,7 +37,7 @@ impl fmt::Display for KeyId {
 /// A text is no public key.
 #[derive(Debug, Error)]
 #[error("{text:?} is no public key of minisign; one has 56 characters and begins with RW")]
-pub struct KeyError {
+pub struct SignerKeyError {
     text: String,
 }
 
@@ -51,7 +51,7 @@ pub struct TrustedKey {
 
 impl TrustedKey {
     /// Reads a key: as it stands in the second line of its file, or the whole file.
-    pub fn parse(text: &str) -> Result<TrustedKey, KeyError> {
+    pub fn parse(text: &str) -> Result<TrustedKey, SignerKeyError> {
         let lines: Vec<&str> = text
             .lines()
             .map(str::trim)
@@ -64,7 +64,7 @@ impl TrustedKey {
         let read = minisign_verify::PublicKey::from_base64(line)
             .ok()
             .zip(KeyId::of_line(line));
-        let error = || KeyError {
+        let error = || SignerKeyError {
             text: line.chars().take(60).collect(),
         };
         let (key, id) = read.ok_or_else(error)?;
@@ -121,10 +121,14 @@ impl Modules {
 }
 
 /// A public key in a configuration.
-pub(crate) struct PublicKey;
+pub(crate) struct SignerPublicKey;
 
-impl Kind<TrustedKey> for PublicKey {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<TrustedKey> {
+impl ValueKind<TrustedKey> for SignerPublicKey {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<TrustedKey> {
         let key = value
             .get_ref()
             .as_str()

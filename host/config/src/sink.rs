@@ -1,16 +1,17 @@
 //! The table of settings of sinks, which are ways out of the process, and what they come to.
 use crate::{
     document::SinkEntry,
-    kinds::{FilePath, Millis, Number, Required, Unset, Words},
+    kinds::{FilePath, KeywordKind, Millis, Number, Required, Unset},
     module_kinds::List,
     problem::Problems,
-    sink_kinds::{Line, NewSink, Parsed, Permissions},
-    table::{Listed, settings},
-    values::{Encryption, FileSync, Keep},
+    sink_kinds::{NewSink, Parsed, Permissions, TextLineKind},
+    table::{NamedTable, settings},
+    values::{Encryption, FileSync, SinkDurability},
 };
 use peal_sinks::{
-    Address, AddressPattern, Addresses, Credentials, Durability, FileSettings, MailSettings,
-    QueueBounds, Retry, Server, SinkKind, SinkSettings, SyslogSettings, TlsIdentity, TlsSettings,
+    Address, AddressPattern, Addresses, Credentials, FileSettings, MailSettings, QueueBounds,
+    QueueDurability, Retry, SinkKind, SinkSettings, SmtpServer, SyslogSettings, TlsIdentity,
+    TlsSettings,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -35,8 +36,8 @@ settings! {
         name "sink.name": String = String::new(), Required(NewSink), "\"central\"";
         /// What a message survives that was accepted and has not arrived yet: nothing, or, in the store, the end of the process. A
         /// file is written at once.
-        keep "sink.keep": Option<Keep> = None,
-            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this machine", Words), "\"memory\"";
+        keep "sink.keep": Option<SinkDurability> = None,
+            Unset("\"store\" for mail and for syslog over a network, \"memory\" for syslog on this machine", KeywordKind), "\"memory\"";
         /// How many messages may wait; who has more to say is refused.
         queue "sink.queue": usize = 10_000, Number(1, MILLION), "1000";
         /// How many bytes these may have.
@@ -69,23 +70,23 @@ settings! {
     /// People, by way of a mail server.
     "sink.mail" mail: Mail {
         /// The server that mail is submitted to.
-        server "sink.mail.server": Option<Server> = None, Unset("it is no sink of mail", Parsed(HOST_PORT)),
+        server "sink.mail.server": Option<SmtpServer> = None, Unset("it is no sink of mail", Parsed(HOST_PORT)),
             "\"mail.example.org:587\"";
         /// Whether what is said to it can be read on the way.
-        encryption "sink.mail.encryption": Encryption = Encryption::StartTls, Words, "\"tls\"";
+        encryption "sink.mail.encryption": Encryption = Encryption::StartTls, KeywordKind, "\"tls\"";
         /// A file with the certificates of authorities to trust, in PEM.
         ca "sink.mail.ca": Option<PathBuf> = None, Unset("those of the system", FilePath), "\"/etc/peal/mail-ca.pem\"";
         /// Who we are to that server; it alone is told, and only behind encryption.
-        user "sink.mail.user": Option<String> = None, Unset("nobody", Line("a name")), "\"peal\"";
+        user "sink.mail.user": Option<String> = None, Unset("nobody", TextLineKind("a name")), "\"peal\"";
         /// A file with the password on its first line, which only its owner may read.
         password_file "sink.mail.password_file": Option<PathBuf> = None, Unset("none", FilePath), "\"/etc/peal/mail-password\"";
         /// Whom mail is from, unless its requester may say and says somebody else: an address, or a name and an address.
-        sender "sink.mail.sender": Option<String> = None, Unset("must be given for a sink of mail", Line("an address, as in \"Peal <peal@example.org>\"")),
+        sender "sink.mail.sender": Option<String> = None, Unset("must be given for a sink of mail", TextLineKind("an address, as in \"Peal <peal@example.org>\"")),
             "\"Peal <peal@example.org>\"";
         /// Whom a requester may say that mail is from.
         allowed_senders "sink.mail.allowed_senders": Vec<AddressPattern> = Vec::new(), List(Parsed(PATTERN)), "[\"@example.org\"]";
         /// The servers that a requester may choose.
-        allowed_servers "sink.mail.allowed_servers": Vec<Server> = Vec::new(), List(Parsed(HOST_PORT)), "[\"backup.example.org:587\"]";
+        allowed_servers "sink.mail.allowed_servers": Vec<SmtpServer> = Vec::new(), List(Parsed(HOST_PORT)), "[\"backup.example.org:587\"]";
         /// Who may be sent mail.
         allowed_recipients "sink.mail.allowed_recipients": Option<Vec<AddressPattern>> = None,
             Unset("anybody", List(Parsed(PATTERN))), "[\"@example.org\", \"ops@example.com\"]";
@@ -94,7 +95,7 @@ settings! {
         /// How large a mail may be, as it is sent, in bytes.
         max_bytes "sink.mail.max_bytes": usize = MIB, Number(4096, 1 << 30), "65536";
         /// The name by which we greet servers.
-        hello "sink.mail.hello": Option<String> = None, Unset("that of this machine", Line("a name of a machine")), "\"node1.example.org\"";
+        hello "sink.mail.hello": Option<String> = None, Unset("that of this machine", TextLineKind("a name of a machine")), "\"node1.example.org\"";
         /// How long connecting, and each answer, may take.
         timeout "sink.mail.timeout_ms": Duration = Duration::from_secs(30), Millis(10, HOUR), "10000";
         /// How long the answer to a whole message may take; RFC 5321 asks for ten minutes.
@@ -114,11 +115,11 @@ settings! {
         /// The longest message, in bytes.
         max_message "sink.file.max_message": usize = MIB, Number(80, 1 << 30), "65536";
         /// When a message is on the disk: when the system writes it, or before its requester is told.
-        sync "sink.file.sync": FileSync = FileSync::Never, Words, "\"each\"";
+        sync "sink.file.sync": FileSync = FileSync::Never, KeywordKind, "\"each\"";
     }
 }
 
-impl Listed for Sink {
+impl NamedTable for Sink {
     const HEAD: &'static str = "sink";
     const MOST: usize = 64;
 
@@ -147,10 +148,10 @@ impl SinkEntry {
             SinkKind::File(_) => false,
         };
         let durability = match keep {
-            Some(Keep::Store) => Durability::Store,
-            Some(Keep::Memory) => Durability::Memory,
-            None if is_far => Durability::Store,
-            None => Durability::Memory,
+            Some(SinkDurability::Store) => QueueDurability::Store,
+            Some(SinkDurability::Memory) => QueueDurability::Memory,
+            None if is_far => QueueDurability::Store,
+            None => QueueDurability::Memory,
         };
         Ok(SinkSettings {
             name,
@@ -275,7 +276,7 @@ impl SinkEntry {
         })
     }
 
-    fn mail(&self, server: &Server) -> Result<MailSettings, Problems> {
+    fn mail(&self, server: &SmtpServer) -> Result<MailSettings, Problems> {
         let Mail {
             encryption,
             ca,

@@ -1,7 +1,7 @@
 //! The kinds of values that have to do with sinks: their names, what stands for an address, permissions of a file.
 use crate::{
-    kinds::{Kind, MAX_TEXT, Text},
-    reading::Reading,
+    kinds::{MAX_TEXT, TextKind, ValueKind},
+    parser::DocumentParser,
     values::SinkName,
 };
 use std::{
@@ -21,7 +21,7 @@ fn is_name(name: &str) -> bool {
 /// What a sink is called.
 pub(crate) struct NewSink;
 
-impl Text for NewSink {
+impl TextKind for NewSink {
     fn fits(&self, text: &str) -> bool {
         is_name(text) && matches!(SinkName::of(text), SinkName::Opened(_))
     }
@@ -39,8 +39,12 @@ impl Text for NewSink {
 /// The name of a sink to write to.
 pub(crate) struct NameOfSink;
 
-impl Kind<SinkName> for NameOfSink {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<SinkName> {
+impl ValueKind<SinkName> for NameOfSink {
+    fn read(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        reading: &mut DocumentParser<'_>,
+    ) -> Option<SinkName> {
         let name = value
             .get_ref()
             .as_str()
@@ -67,8 +71,8 @@ impl Kind<SinkName> for NameOfSink {
 /// A text that stands for something else, which says itself what is wrong with it.
 pub(crate) struct Parsed(pub(crate) &'static str);
 
-impl<T: FromStr<Err: Display> + Display> Kind<T> for Parsed {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<T> {
+impl<T: FromStr<Err: Display> + Display> ValueKind<T> for Parsed {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<T> {
         let Some(text) = value
             .get_ref()
             .as_str()
@@ -92,9 +96,9 @@ impl<T: FromStr<Err: Display> + Display> Kind<T> for Parsed {
 }
 
 /// One line of text.
-pub(crate) struct Line(pub(crate) &'static str);
+pub(crate) struct TextLineKind(pub(crate) &'static str);
 
-impl Text for Line {
+impl TextKind for TextLineKind {
     fn fits(&self, text: &str) -> bool {
         !text.is_empty() && text.len() <= MAX_TEXT && !text.contains(char::is_control)
     }
@@ -107,8 +111,8 @@ impl Text for Line {
 /// Who may read and write a file.
 pub(crate) struct Permissions;
 
-impl Kind<u32> for Permissions {
-    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut Reading<'_>) -> Option<u32> {
+impl ValueKind<u32> for Permissions {
+    fn read(&self, value: &Spanned<DeValue<'_>>, reading: &mut DocumentParser<'_>) -> Option<u32> {
         let is_octal = |text: &&str| {
             !text.is_empty() && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit))
         };

@@ -1,5 +1,5 @@
 //! What the table of settings is made of: the macro that makes types out of it, and a row of it.
-use crate::reading::Reading;
+use crate::parser::DocumentParser;
 use toml::{Spanned, Value, de::DeValue};
 
 /// A key and all that is known about it; `T` is what it is a setting of.
@@ -9,7 +9,7 @@ pub struct Setting<T> {
     /// A value other than the default, as a file has it.
     pub example: &'static str,
     pub(crate) doc: &'static [&'static str],
-    pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut Reading<'_>),
+    pub(crate) read: fn(&mut T, &Spanned<DeValue<'_>>, &mut DocumentParser<'_>),
     pub(crate) value: fn(&T) -> Option<Value>,
     pub(crate) wanted: fn() -> String,
     pub(crate) unset: fn() -> Option<&'static str>,
@@ -18,7 +18,7 @@ pub struct Setting<T> {
 }
 
 /// What has settings.
-pub trait Settings: Default + Sized + 'static {
+pub trait SettingsTable: Default + Sized + 'static {
     /// All of them, in the order in which they are shown.
     const ALL: &'static [Setting<Self>];
     /// The first part of their keys and what it holds, in the same order.
@@ -26,7 +26,7 @@ pub trait Settings: Default + Sized + 'static {
 }
 
 /// What there may be several of, each in a table of its own with a name.
-pub(crate) trait Listed: Settings {
+pub(crate) trait NamedTable: SettingsTable {
     /// What heads such a table, and their keys begin with.
     const HEAD: &'static str;
     /// The most of them.
@@ -36,7 +36,7 @@ pub(crate) trait Listed: Settings {
     fn name(&self) -> &str;
 }
 
-impl<T: Settings> Setting<T> {
+impl<T: SettingsTable> Setting<T> {
     /// What it means.
     pub fn meaning(&self) -> String {
         paragraph(self.doc)
@@ -130,7 +130,7 @@ macro_rules! settings {
             }
         )+
 
-        impl $crate::table::Settings for $All {
+        impl $crate::table::SettingsTable for $All {
             const ALL: &'static [$crate::table::Setting<$All>] = &[
                 $( settings!(@row ($field) $key, $ty, $kind, $example, [$($doc),+]), )*
                 $( $( settings!(@row ($group . $group_field) $group_key, $group_ty, $group_kind, $group_example,
@@ -146,15 +146,15 @@ macro_rules! settings {
             example: $example,
             doc: &[$($doc),+],
             read: |of, value, reading| {
-                if let Some(value) = <_ as $crate::kinds::Kind<$ty>>::read(&$kind, value, reading) {
+                if let Some(value) = <_ as $crate::kinds::ValueKind<$ty>>::read(&$kind, value, reading) {
                     of.$($path)+ = value;
                 }
             },
-            value: |of| <_ as $crate::kinds::Kind<$ty>>::write(&$kind, &of.$($path)+),
-            wanted: || <_ as $crate::kinds::Kind<$ty>>::wanted(&$kind),
-            unset: || <_ as $crate::kinds::Kind<$ty>>::unset(&$kind),
-            is_text: || <_ as $crate::kinds::Kind<$ty>>::is_text(&$kind),
-            is_required: || <_ as $crate::kinds::Kind<$ty>>::is_required(&$kind),
+            value: |of| <_ as $crate::kinds::ValueKind<$ty>>::write(&$kind, &of.$($path)+),
+            wanted: || <_ as $crate::kinds::ValueKind<$ty>>::wanted(&$kind),
+            unset: || <_ as $crate::kinds::ValueKind<$ty>>::unset(&$kind),
+            is_text: || <_ as $crate::kinds::ValueKind<$ty>>::is_text(&$kind),
+            is_required: || <_ as $crate::kinds::ValueKind<$ty>>::is_required(&$kind),
         }
     };
 }

@@ -3,7 +3,7 @@ use peal_core::pattern::NspacePattern;
 use std::path::PathBuf;
 
 /// A type whose values are words.
-pub trait Word: Copy + PartialEq + Sized + 'static {
+pub trait Keyword: Copy + PartialEq + Sized + 'static {
     /// Every value.
     const ALL: &'static [Self];
 
@@ -26,7 +26,7 @@ macro_rules! words {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum $Name { $( $(#[doc = $doc])+ $Value, )+ }
 
-        impl Word for $Name {
+        impl Keyword for $Name {
             const ALL: &'static [$Name] = &[$($Name::$Value),+];
 
             fn name(self) -> &'static str {
@@ -46,7 +46,7 @@ words! {
     }
 
     /// Who is started again where a proc is to be.
-    Restart {
+    RestartScope {
         /// Those that were named.
         Ranks = "ranks",
         /// All procs of their job.
@@ -152,7 +152,7 @@ words! {
     }
 
     /// Whether the system's log has checkpoints of the audit trail.
-    Syslog {
+    CheckpointSyslog {
         /// It has not.
         No = "no",
         /// It has.
@@ -178,7 +178,7 @@ words! {
     }
 
     /// What accepted messages of a sink survive.
-    Keep {
+    SinkDurability {
         /// Nothing: they are in memory.
         Memory = "memory",
         /// The end of the process: they are in the store.
@@ -246,7 +246,7 @@ impl SinkName {
 
 /// A directory that a module may use.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Files {
+pub struct DirectoryGrant {
     /// What the module calls it.
     pub name: String,
     /// Where it is.
@@ -259,18 +259,18 @@ pub struct Files {
 
 /// Whose module it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Scope {
+pub enum ConfiguredScope {
     /// The site's.
     Site,
     /// A user's.
-    User(User),
+    User(UserRef),
     /// A job's, which may be registered later, or those of all jobs that have such a name.
     Namespace(NspacePattern),
 }
 
 /// A user, as the configuration names one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum User {
+pub enum UserRef {
     /// By number.
     Id(u32),
     /// By name, which the system knows.

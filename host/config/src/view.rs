@@ -1,10 +1,10 @@
 //! What `peal config show` prints: every setting, its value and its origin, for people (as TOML) or as JSON.
 use crate::{
-    document::Entry,
+    document::TableEntry,
     layers::Resolved,
-    problem::Origin,
+    problem::ProblemOrigin,
     settings::Config,
-    table::{Setting, Settings},
+    table::{Setting, SettingsTable},
 };
 use serde::Serialize;
 use std::{fmt, path::PathBuf};
@@ -21,7 +21,7 @@ pub struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unset: Option<&'static str>,
     /// Where it comes from.
-    pub origin: Origin,
+    pub origin: ProblemOrigin,
 }
 
 /// A configuration as it is.
@@ -53,15 +53,15 @@ impl Resolved {
     }
 }
 
-fn entry<T: Settings>(entry: &Entry<T>) -> Vec<Shown> {
-    let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&Origin::BuiltIn);
+fn entry<T: SettingsTable>(entry: &TableEntry<T>) -> Vec<Shown> {
+    let origin = |setting: &Setting<T>| entry.given(setting.key).unwrap_or(&ProblemOrigin::BuiltIn);
     T::ALL
         .iter()
         .map(|setting| shown(setting, &entry.settings, origin(setting)))
         .collect()
 }
 
-fn shown<T: Settings>(setting: &Setting<T>, of: &T, origin: &Origin) -> Shown {
+fn shown<T: SettingsTable>(setting: &Setting<T>, of: &T, origin: &ProblemOrigin) -> Shown {
     let value = setting.value(of);
     let unset = if value.is_none() {
         setting.unset()

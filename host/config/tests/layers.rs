@@ -1,7 +1,10 @@
 //! Every key is read from every layer, each layer overrides those before it, and everybody can see where a value comes from.
 mod support;
 
-use peal_config::{Config, Given, Module, OnAbort, Origin, Setting, Settings, Sink, Sources, docs};
+use peal_config::{
+    Config, ConfigSources, Module, OnAbort, ProblemOrigin, Setting, SettingOverride, SettingsTable,
+    Sink, docs,
+};
 use peal_sinks::SinkKind;
 use std::collections::BTreeSet;
 use support::{Site, line, load, with_option, with_variable};
@@ -45,7 +48,7 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
             );
             assert_eq!(
                 environment.origin(setting.key),
-                &Origin::Environment { variable }
+                &ProblemOrigin::Environment { variable }
             );
             let option = with_option(&format!("{}={text}", setting.key))
                 .load()
@@ -56,7 +59,7 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
                 "--set {}={text}",
                 setting.key
             );
-            let origin = Origin::CommandLine {
+            let origin = ProblemOrigin::CommandLine {
                 option: format!("--set {}", setting.key),
             };
             assert_eq!(option.origin(setting.key), &origin);
@@ -70,7 +73,7 @@ fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
                 setting.key,
                 other.key
             );
-            assert_eq!(file.origin(other.key), &Origin::BuiltIn);
+            assert_eq!(file.origin(other.key), &ProblemOrigin::BuiltIn);
         }
     }
 }
@@ -133,7 +136,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
     let all = load(&settings.collect::<Vec<_>>().join("\n")).unwrap();
     for setting in Config::ALL {
         assert!(
-            matches!(all.origin(setting.key), Origin::File(_)),
+            matches!(all.origin(setting.key), ProblemOrigin::File(_)),
             "{} is not in the example",
             setting.key
         );
@@ -201,14 +204,17 @@ fn each_layer_overrides_those_before_it() {
         "[events]\nring_size = 1\n\n[server]\noutbox = 11\nmax_clones = 21\n\n[run]\non_abort = \"continue\"\n",
     );
     let mut sources = site.sources();
-    let cache = |sources: &Sources| {
+    let cache = |sources: &ConfigSources| {
         let loaded = sources.load().unwrap();
         (
             loaded.config.events.ring_size,
             loaded.origin("events.ring_size").to_string(),
         )
     };
-    assert_eq!(cache(&Sources::default()), (512, "built-in".to_owned()));
+    assert_eq!(
+        cache(&ConfigSources::default()),
+        (512, "built-in".to_owned())
+    );
     assert_eq!(
         cache(&sources),
         (1, format!("{}:2:1", site.file().display()))
@@ -222,13 +228,13 @@ fn each_layer_overrides_those_before_it() {
     assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
     sources
         .given
-        .push(Given::set("events.ring_size=3").unwrap());
+        .push(SettingOverride::set("events.ring_size=3").unwrap());
     assert_eq!(cache(&sources), (3, "--set events.ring_size".to_owned()));
     sources
         .given
-        .push(Given::set(" events.ring_size = 4 ").unwrap());
+        .push(SettingOverride::set(" events.ring_size = 4 ").unwrap());
     assert_eq!(cache(&sources).0, 4, "the later one counts");
-    sources.given.push(Given::option(
+    sources.given.push(SettingOverride::option(
         "--on-abort",
         "run.on_abort",
         "terminate".to_owned(),
@@ -252,9 +258,9 @@ fn each_layer_overrides_those_before_it() {
 fn the_file_is_found_where_it_is_named_or_where_it_usually_lies() {
     let site = Site::new("[events]\nring_size = 7\n");
     let by_variable = |file: &str| {
-        Sources {
+        ConfigSources {
             environment: vec![("PEAL_CONFIG".into(), file.into())],
-            ..Sources::default()
+            ..ConfigSources::default()
         }
         .load()
     };
@@ -283,9 +289,9 @@ fn the_file_is_found_where_it_is_named_or_where_it_usually_lies() {
     );
     assert!(by_variable("").unwrap().files.is_empty());
     let home = tempfile::tempdir().unwrap();
-    let usual = Sources {
+    let usual = ConfigSources {
         environment: vec![("XDG_CONFIG_HOME".into(), home.path().into())],
-        ..Sources::default()
+        ..ConfigSources::default()
     };
     assert_eq!(
         usual.load().unwrap().config,

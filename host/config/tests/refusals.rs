@@ -1,7 +1,7 @@
 //! What is wrong is refused with its file, line and column and with what would be right, all of it at once.
 mod support;
 
-use peal_config::{C_NAMES, Config, Module, Setting, Settings, Sink, docs};
+use peal_config::{C_NAMES, Config, Module, Setting, SettingsTable, Sink, docs};
 use std::collections::BTreeSet;
 use support::{load, problem, with_option, with_variable};
 
@@ -495,7 +495,7 @@ fn everything_that_is_wrong_is_told_at_once_also_across_layers() {
         .push(("PEAL_RUN_ON_ABORT".into(), "explode".into()));
     sources
         .given
-        .push(peal_config::Given::set("log.onec=true").unwrap());
+        .push(peal_config::SettingOverride::set("log.onec=true").unwrap());
     let problems = sources.load().unwrap_err().0;
     assert_eq!(problems.len(), 7, "{problems:#?}");
 }

@@ -1,5 +1,5 @@
 //! Whom an event reaches: its range, its own list of targets, and what a registration asks for.
-use crate::class::{Affects, Class, Head, Levels, Marking};
+use crate::class::{Affects, Class, ClassFilter, EventSummary, Marking};
 use peal_model::{Event, Infos, KeyName, Nspace, Proc, Range, Rank, Status, rank};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ pub(crate) const BY_SERVER: KeyName = KeyName("peal.event.by_server");
 
 /// Whether this proc is among those that an event is meant for, by range and targets alone.
 pub fn includes(event: &Event, proc: &Proc) -> bool {
-    Aim::of(event).includes(event, proc)
+    EventTargets::of(event).includes(event, proc)
 }
 
 /// Whether an event concerns the procs of this namespace, so that the namespace's own hosted handlers see it.
@@ -27,7 +27,7 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
 
 /// Whom an event names, in a form that is asked quickly: events and filters may both name thousands.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Aim {
+pub(crate) struct EventTargets {
     affected: ProcSet,
     targets: Option<ProcSet>,
     /// The namespaces that a namespace range means.
@@ -36,9 +36,9 @@ pub(crate) struct Aim {
     by_source: bool,
 }
 
-impl Aim {
+impl EventTargets {
     /// That of this event.
-    pub(crate) fn of(event: &Event) -> Aim {
+    pub(crate) fn of(event: &Event) -> EventTargets {
         let jobs = if event.range == Range::Namespace {
             jobs_of(event)
         } else {
@@ -48,7 +48,7 @@ impl Aim {
             ProcSet::of(event.affected()),
             event.custom_targets().map(ProcSet::of),
         );
-        Aim {
+        EventTargets {
             affected,
             targets,
             jobs,
@@ -173,13 +173,13 @@ pub(crate) fn jobs_of(event: &Event) -> Vec<Nspace> {
 /// What a client asked to hear: the server's side of its registrations. Clients name codes when they want them no more, so
 /// that is all there is to remember: which codes, and under which filters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Interests(BTreeMap<Filter, Codes>);
+pub struct PeerRegistrations(BTreeMap<CodeFilter, CodeFilters>);
 
 /// Which events of a code are wanted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Filter {
+struct CodeFilter {
     /// Only those of these classes.
-    levels: Levels,
+    levels: ClassFilter,
     /// If any procs are named, only events that affect one of them.
     affected: Vec<Proc>,
 }
@@ -196,43 +196,43 @@ pub(crate) enum Coverage {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Codes {
+struct CodeFilters {
     /// These codes ...
     some: BTreeSet<Status>,
     /// ... and perhaps all: a default registration.
     all: bool,
 }
 
-impl Interests {
+impl PeerRegistrations {
     /// Adds an interest in these codes (none: all), of these classes, perhaps only where these procs are affected (none:
     /// wherever). Asking for neither class adds nothing.
-    pub fn add(&mut self, codes: &[Status], levels: Levels, mut affected: Vec<Proc>) {
-        if levels == Levels::Neither {
+    pub fn add(&mut self, codes: &[Status], levels: ClassFilter, mut affected: Vec<Proc>) {
+        if levels == ClassFilter::Neither {
             return;
         }
         affected.sort_unstable();
         affected.dedup();
-        let known = self.0.entry(Filter { levels, affected }).or_default();
+        let known = self.0.entry(CodeFilter { levels, affected }).or_default();
         known.all |= codes.is_empty();
         known.some.extend(codes);
     }
 
     /// Whether an event is of interest.
     pub fn want(&self, event: &Event) -> bool {
-        let aim = Aim::of(event);
-        self.cover(&Head::of(event, &aim), &aim)
+        let aim = EventTargets::of(event);
+        self.cover(&EventSummary::of(event, &aim), &aim)
     }
 
     /// Whether an event of this head and aim is of interest. A default registration passes by events marked non-default.
-    pub(crate) fn cover(&self, head: &Head, aim: &Aim) -> bool {
+    pub(crate) fn cover(&self, head: &EventSummary, aim: &EventTargets) -> bool {
         self.filters(head)
             .any(|filter| aim.affects(&filter.affected))
     }
 
     /// Whether an event of this head is of interest, as far as that tells.
-    pub(crate) fn coverage(&self, head: &Head) -> Coverage {
+    pub(crate) fn coverage(&self, head: &EventSummary) -> Coverage {
         let always =
-            |filter: &Filter| head.affects == Affects::Anybody || filter.affected.is_empty();
+            |filter: &CodeFilter| head.affects == Affects::Anybody || filter.affected.is_empty();
         self.filters(head)
             .fold(Coverage::Uncovered, |found, filter| match found {
                 Coverage::Covered => found,
@@ -242,8 +242,8 @@ impl Interests {
     }
 
     /// The filters under which events of such a head are wanted.
-    fn filters(&self, head: &Head) -> impl Iterator<Item = &Filter> {
-        let has = |codes: &Codes| {
+    fn filters(&self, head: &EventSummary) -> impl Iterator<Item = &CodeFilter> {
+        let has = |codes: &CodeFilters| {
             codes.some.contains(&head.code) || (codes.all && head.marking == Marking::Ordinary)
         };
         self.0
@@ -254,7 +254,8 @@ impl Interests {
 
     /// Whether events of this class and code are of interest; without a code, those of all codes.
     pub(crate) fn hears(&self, class: Class, code: Option<Status>) -> bool {
-        let has = |codes: &Codes| codes.all || code.is_some_and(|code| codes.some.contains(&code));
+        let has =
+            |codes: &CodeFilters| codes.all || code.is_some_and(|code| codes.some.contains(&code));
         self.0
             .iter()
             .any(|(filter, codes)| filter.levels.include(class) && has(codes))
@@ -262,7 +263,7 @@ impl Interests {
 
     /// Whether events of the environment of this very code were asked for; `Status::DEFAULT_HANDLER` means those of all codes.
     pub(crate) fn asks_for_environment(&self, code: Status) -> bool {
-        let has = |codes: &Codes| {
+        let has = |codes: &CodeFilters| {
             if code == Status::DEFAULT_HANDLER {
                 codes.all
             } else {

@@ -1,11 +1,11 @@
 //! Stepping an event through a chain: one handler after the other, each seeing what those before it returned.
 use crate::registration::{Lifetime, Registration, RegistrationId};
-use peal_model::{Event, Info, Status, Step, code, key};
+use peal_model::{ChainResult, Event, Info, Status, code, key};
 use std::{collections::VecDeque, sync::Arc};
 
 /// A handler on the way of an event.
 #[derive(Clone, Debug)]
-pub struct Member<H> {
+pub struct ChainMember<H> {
     /// The number of its registration ...
     pub id: RegistrationId,
     /// ... and what that asks for.
@@ -16,17 +16,17 @@ pub struct Member<H> {
 
 /// What a handler answered.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct HandlerOutcome {
     /// Any status; only `PMIX_EVENT_ACTION_COMPLETE` ends the chain.
     pub status: Status,
     /// What those after it shall see.
     pub infos: Vec<Info>,
 }
 
-impl Outcome {
+impl HandlerOutcome {
     /// An answer without infos.
-    pub fn status(status: Status) -> Outcome {
-        Outcome {
+    pub fn status(status: Status) -> HandlerOutcome {
+        HandlerOutcome {
             status,
             infos: Vec::new(),
         }
@@ -37,39 +37,39 @@ impl Outcome {
 #[derive(Clone, Debug)]
 pub struct ChainRun<H> {
     event: Arc<Event>,
-    waiting: VecDeque<Member<H>>,
+    waiting: VecDeque<ChainMember<H>>,
     /// Shared, so that a handler's call costs no copy of what came before it.
-    steps: Arc<Vec<Step>>,
+    steps: Arc<Vec<ChainResult>>,
     spent: Vec<RegistrationId>,
 }
 
 /// What comes next.
 #[derive(Clone, Debug)]
-pub enum Next<H> {
+pub enum NextHandler<H> {
     /// This handler is to be called.
-    Call(PendingCall<H>),
+    Call(PendingHandler<H>),
     /// All that had to be called was called.
-    Done(Finished),
+    Done(ChainEnd),
 }
 
 /// A handler that is to be called, or is being called.
 #[derive(Clone, Debug)]
-pub struct PendingCall<H> {
+pub struct PendingHandler<H> {
     run: ChainRun<H>,
-    member: Member<H>,
+    member: ChainMember<H>,
 }
 
 /// The end of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Finished {
+pub struct ChainEnd {
     /// One entry for every handler that ran, oldest first.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChainResult>,
     /// One-shot registrations that were called and so have ended.
     pub spent: Vec<RegistrationId>,
 }
 
 impl<H> ChainRun<H> {
-    pub(crate) fn new(members: VecDeque<Member<H>>, event: Arc<Event>) -> ChainRun<H> {
+    pub(crate) fn new(members: VecDeque<ChainMember<H>>, event: Arc<Event>) -> ChainRun<H> {
         let steps = Arc::new(Vec::with_capacity(members.len()));
         ChainRun {
             event,
@@ -85,10 +85,10 @@ impl<H> ChainRun<H> {
     }
 
     /// Goes on to the next handler, or to the end.
-    pub fn advance(mut self) -> Next<H> {
+    pub fn advance(mut self) -> NextHandler<H> {
         match self.waiting.pop_front() {
-            Some(member) => Next::Call(PendingCall { run: self, member }),
-            None => Next::Done(Finished {
+            Some(member) => NextHandler::Call(PendingHandler { run: self, member }),
+            None => NextHandler::Done(ChainEnd {
                 steps: Arc::unwrap_or_clone(self.steps),
                 spent: self.spent,
             }),
@@ -96,7 +96,7 @@ impl<H> ChainRun<H> {
     }
 }
 
-impl<H> PendingCall<H> {
+impl<H> PendingHandler<H> {
     /// The event.
     pub fn event(&self) -> &Arc<Event> {
         &self.run.event
@@ -119,12 +119,12 @@ impl<H> PendingCall<H> {
     }
 
     /// Whose turn it is.
-    pub fn member(&self) -> &Member<H> {
+    pub fn member(&self) -> &ChainMember<H> {
         &self.member
     }
 
     /// What those before it returned, oldest first.
-    pub fn steps(&self) -> &Arc<Vec<Step>> {
+    pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
         &self.run.steps
     }
 
@@ -134,8 +134,8 @@ impl<H> PendingCall<H> {
     }
 
     /// Records what it answered. Its results appear under its name, whatever the status; completion ends the chain.
-    pub fn finish(self, outcome: Outcome) -> ChainRun<H> {
-        let PendingCall { mut run, member } = self;
+    pub fn finish(self, outcome: HandlerOutcome) -> ChainRun<H> {
+        let PendingHandler { mut run, member } = self;
         if outcome.status == code::PMIX_EVENT_ACTION_COMPLETE {
             run.waiting.clear();
         }
@@ -143,7 +143,7 @@ impl<H> PendingCall<H> {
             run.spent.push(member.id);
         }
         let name = member.registration.name.clone();
-        Arc::make_mut(&mut run.steps).push(Step {
+        Arc::make_mut(&mut run.steps).push(ChainResult {
             name,
             status: outcome.status,
             infos: outcome.infos,

@@ -1,5 +1,5 @@
 //! The two classes of events, and which of them a registration asks for.
-use crate::audience::Aim;
+use crate::audience::EventTargets;
 use peal_model::{Event, Info, Infos, Range, Status, Value, key};
 
 /// What an event is about (RFC 0002, "PMIx Event Notification"): certain procs, or what surrounds them.
@@ -14,13 +14,13 @@ pub enum Class {
 impl Class {
     /// That of this event, by what it says itself.
     pub fn of(event: &Event) -> Class {
-        Head::of(event, &Aim::of(event)).class
+        EventSummary::of(event, &EventTargets::of(event)).class
     }
 }
 
 /// The classes of events that a registration asks for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Levels {
+pub enum ClassFilter {
     /// Of neither: it said no to both.
     Neither,
     /// Of job-specific ones only.
@@ -31,14 +31,14 @@ pub enum Levels {
     Both,
 }
 
-impl Levels {
+impl ClassFilter {
     /// What these directives ask for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`); `default` where they say nothing.
     /// A class that is asked for alone is the only one; one that is refused alone leaves the other. Whatever is not a
     /// boolean counts as absent.
     ///
     /// The default depends on who registers: [`Levels::Both`] for clients of `libpmix`, whose releases dropped the keys and
     /// rely on getting both; [`Levels::JobSpecific`] for the handlers of `peal-client` and hosted ones (RFC 0002).
-    pub fn of(directives: &[Info], default: Levels) -> Levels {
+    pub fn of(directives: &[Info], default: ClassFilter) -> ClassFilter {
         let given = |key| directives.value_of(key).and_then(Value::as_bool);
         let (job, environment) = (
             given(key::PMIX_EVENT_JOB_LEVEL),
@@ -52,10 +52,10 @@ impl Levels {
             job.or(environment.map(|other| !other)),
             environment.or(job.map(|other| !other)),
         ) {
-            (Some(true), Some(true)) => Levels::Both,
-            (Some(true), _) => Levels::JobSpecific,
-            (_, Some(true)) => Levels::Environment,
-            _ => Levels::Neither,
+            (Some(true), Some(true)) => ClassFilter::Both,
+            (Some(true), _) => ClassFilter::JobSpecific,
+            (_, Some(true)) => ClassFilter::Environment,
+            _ => ClassFilter::Neither,
         }
     }
 
@@ -72,17 +72,17 @@ impl Levels {
     /// Whether events of this class are asked for.
     pub fn include(self, class: Class) -> bool {
         match self {
-            Levels::Neither => false,
-            Levels::JobSpecific => class == Class::JobSpecific,
-            Levels::Environment => class == Class::Environment,
-            Levels::Both => true,
+            ClassFilter::Neither => false,
+            ClassFilter::JobSpecific => class == Class::JobSpecific,
+            ClassFilter::Environment => class == Class::Environment,
+            ClassFilter::Both => true,
         }
     }
 }
 
 /// What of an event suffices to tell, mostly, whether somebody asked for it; also when the event itself is elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub(crate) struct EventSummary {
     pub(crate) code: Status,
     pub(crate) class: Class,
     pub(crate) marking: Marking,
@@ -107,9 +107,9 @@ pub(crate) enum Affects {
     Named,
 }
 
-impl Head {
+impl EventSummary {
     /// That of this event, which has this aim.
-    pub(crate) fn of(event: &Event, aim: &Aim) -> Head {
+    pub(crate) fn of(event: &Event, aim: &EventTargets) -> EventSummary {
         let marking = if event.is_non_default() {
             Marking::NonDefault
         } else {
@@ -125,7 +125,7 @@ impl Head {
             _ if aim.names_affected() || aim.names_targets() => Class::JobSpecific,
             _ => Class::Environment,
         };
-        Head {
+        EventSummary {
             code: event.code,
             class,
             marking,
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_pair_of_words_means_one_thing() {
-        use Levels::{Both, Environment, JobSpecific, Neither};
+        use ClassFilter::{Both, Environment, JobSpecific, Neither};
         let (no, yes) = (Some(Value::Bool(false)), Some(Value::Bool(true)));
         let odd = Some(Value::Pointer);
         for (job, environment, wanted) in [
@@ -168,11 +168,11 @@ mod tests {
                 .filter_map(|(key, value)| info(key, value))
                 .collect();
             if let Some(wanted) = wanted {
-                assert_eq!(Levels::of(&wanted.directives(), Both), wanted);
+                assert_eq!(ClassFilter::of(&wanted.directives(), Both), wanted);
             }
             for default in [Both, JobSpecific] {
                 assert_eq!(
-                    Levels::of(&directives, default),
+                    ClassFilter::of(&directives, default),
                     wanted.unwrap_or(default),
                     "{job:?} {environment:?}"
                 );

@@ -1,7 +1,7 @@
 //! What holds where no policy decides: one rule per hook, each a row of the table in the design, section 3.3.
 use peal_model::{
-    ConnectionKind, Hook, Identity, Info, Infos, Matter, PolicyRequest, Proc, Status, Target,
-    Value, code, key,
+    ConnectionKind, Hook, Info, Infos, PolicyRequest, PolicySubject, Proc, Status, TargetProc,
+    UserIdentity, Value, code, key,
 };
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -36,22 +36,22 @@ impl Defaults {
 
 /// A request as the table sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Case<'a> {
+pub struct RuleRequest<'a> {
     /// Who asks; none for a tool that has no name yet.
     pub requester: Option<&'a Proc>,
     /// As whom, by the kernel's word. Nobody may do nothing.
-    pub identity: Option<Identity>,
+    pub identity: Option<UserIdentity>,
     /// As whom the server runs.
-    pub server: Identity,
+    pub server: UserIdentity,
     /// Whom it is about.
-    pub targets: &'a [Target],
+    pub targets: &'a [TargetProc],
     /// What is asked.
-    pub what: What<'a>,
+    pub what: RuleSubject<'a>,
 }
 
 /// What is asked, and all that its rule needs to know beside who and whom.
 #[derive(Clone, Copy, Debug)]
-pub enum What<'a> {
+pub enum RuleSubject<'a> {
     /// To connect. The target is the proc itself, or the job that a tool asks about.
     Connection(ConnectionKind),
     /// To raise an event, perhaps in the name of another source (`PMIX_EVENT_PROXY`).
@@ -83,27 +83,27 @@ pub enum What<'a> {
     },
 }
 
-impl<'a> Case<'a> {
+impl<'a> RuleRequest<'a> {
     /// What policies were asked.
-    pub fn of(request: &'a PolicyRequest) -> Case<'a> {
+    pub fn of(request: &'a PolicyRequest) -> RuleRequest<'a> {
         let what = match request.matter {
-            Matter::Connection(kind) => What::Connection(kind),
-            Matter::Event { .. } => What::Event {
+            PolicySubject::Connection(kind) => RuleSubject::Connection(kind),
+            PolicySubject::Event { .. } => RuleSubject::Event {
                 claimed: request.infos.value_of(key::PMIX_EVENT_PROXY),
             },
-            Matter::Registration => What::Registration,
-            Matter::JobControl => What::Others {
+            PolicySubject::Registration => RuleSubject::Registration,
+            PolicySubject::JobControl => RuleSubject::Others {
                 hook: Hook::JobControl,
                 users: &[],
             },
-            Matter::Monitor => What::Others {
+            PolicySubject::Monitor => RuleSubject::Others {
                 hook: Hook::Monitor,
                 users: &[],
             },
-            Matter::Provision => What::Provision,
-            Matter::Log => What::Log,
-            Matter::Group(_) => What::Group,
-            Matter::Spawn => What::Spawn {
+            PolicySubject::Provision => RuleSubject::Provision,
+            PolicySubject::Log => RuleSubject::Log,
+            PolicySubject::Group(_) => RuleSubject::Group,
+            PolicySubject::Spawn => RuleSubject::Spawn {
                 infos: &request.infos,
                 directives: &request.directives,
             },
@@ -115,7 +115,7 @@ impl<'a> Case<'a> {
             targets,
             ..
         } = request;
-        Case {
+        RuleRequest {
             requester: requester.as_ref(),
             identity: *identity,
             server: *server,
@@ -125,24 +125,24 @@ impl<'a> Case<'a> {
     }
 }
 
-impl What<'_> {
+impl RuleSubject<'_> {
     /// The hook whose rule holds.
     pub fn hook(&self) -> Hook {
         match self {
-            What::Connection(_) => Hook::Connection,
-            What::Event { .. } | What::Registration => Hook::Event,
-            What::Log => Hook::Log,
-            What::Provision => Hook::Provision,
-            What::Group => Hook::Group,
-            What::Spawn { .. } => Hook::Spawn,
-            What::Others { hook, .. } => *hook,
+            RuleSubject::Connection(_) => Hook::Connection,
+            RuleSubject::Event { .. } | RuleSubject::Registration => Hook::Event,
+            RuleSubject::Log => Hook::Log,
+            RuleSubject::Provision => Hook::Provision,
+            RuleSubject::Group => Hook::Group,
+            RuleSubject::Spawn { .. } => Hook::Spawn,
+            RuleSubject::Others { hook, .. } => *hook,
         }
     }
 }
 
 /// Why a default refuses. Each says who or what stands in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum RuleDenial {
     /// About a proc that nobody knows.
     #[error("{0} is not known here")]
     Unknown(Proc),
@@ -194,47 +194,49 @@ fn name(proc: Option<&Proc>) -> String {
     proc.map_or("a tool without a name".to_owned(), Proc::to_string)
 }
 
-impl Refused {
+impl RuleDenial {
     /// The status that tells the requester of it.
     pub fn status(&self) -> Status {
         match self {
-            Refused::Unknown(_) => code::PMIX_ERR_NOT_FOUND,
-            Refused::NoProvisioner => code::PMIX_ERR_NOT_SUPPORTED,
+            RuleDenial::Unknown(_) => code::PMIX_ERR_NOT_FOUND,
+            RuleDenial::NoProvisioner => code::PMIX_ERR_NOT_SUPPORTED,
             _ => code::PMIX_ERR_NO_PERMISSIONS,
         }
     }
 }
 
 /// What a hook's default says to a case.
-pub fn decide(default: HookDefault, case: &Case<'_>) -> Result<(), Refused> {
+pub fn decide(default: HookDefault, case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match default {
         // A site that lets nobody raise events need not keep anybody from hearing those of the resource manager.
-        _ if matches!(case.what, What::Registration) => Ok(()),
+        _ if matches!(case.what, RuleSubject::Registration) => Ok(()),
         HookDefault::Grant => Ok(()),
-        HookDefault::Deny => Err(Refused::Configured(case.what.hook())),
+        HookDefault::Deny => Err(RuleDenial::Configured(case.what.hook())),
         HookDefault::BuiltIn => built_in(case),
     }
 }
 
-fn built_in(case: &Case<'_>) -> Result<(), Refused> {
+fn built_in(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match case.what {
-        What::Connection(ConnectionKind::Client) => own_only(case, &[]),
-        What::Connection(ConnectionKind::Tool) => tool(case),
-        What::Event { claimed } => own_event(case, claimed),
+        RuleSubject::Connection(ConnectionKind::Client) => own_only(case, &[]),
+        RuleSubject::Connection(ConnectionKind::Tool) => tool(case),
+        RuleSubject::Event { claimed } => own_event(case, claimed),
         // The channels that there are, are those that the admin lists; what is not there nobody can be granted.
-        What::Log | What::Registration => Ok(()),
-        What::Provision => Err(Refused::NoProvisioner),
+        RuleSubject::Log | RuleSubject::Registration => Ok(()),
+        RuleSubject::Provision => Err(RuleDenial::NoProvisioner),
         // Only what the site's own modules ask for has no name.
-        What::Others { .. } if case.requester.is_none() && case.identity == Some(case.server) => {
+        RuleSubject::Others { .. }
+            if case.requester.is_none() && case.identity == Some(case.server) =>
+        {
             Ok(())
         }
         // The kernel tells root of everybody's processes, and so does the server.
-        What::Others {
+        RuleSubject::Others {
             hook: Hook::Query, ..
         } if case.identity.is_some_and(|identity| identity.uid == 0) => known_only(case),
-        What::Others { users, .. } => own_only(case, users),
-        What::Group => own_as_far_as_known(case),
-        What::Spawn { infos, directives } => {
+        RuleSubject::Others { users, .. } => own_only(case, users),
+        RuleSubject::Group => own_as_far_as_known(case),
+        RuleSubject::Spawn { infos, directives } => {
             let users: Vec<u32> = directives
                 .iter()
                 .chain(infos)
@@ -246,31 +248,31 @@ fn built_in(case: &Case<'_>) -> Result<(), Refused> {
 }
 
 /// Everybody may raise events, in their own name.
-fn own_event(case: &Case<'_>, claimed: Option<&Value>) -> Result<(), Refused> {
+fn own_event(case: &RuleRequest<'_>, claimed: Option<&Value>) -> Result<(), RuleDenial> {
     let requester = || case.requester.cloned();
     if case.identity.is_none() {
-        return Err(Refused::Nobody(requester()));
+        return Err(RuleDenial::Nobody(requester()));
     }
     match claimed {
         Some(Value::Proc(source)) if Some(source) == case.requester => Ok(()),
-        Some(_) => Err(Refused::ForeignSource(requester())),
+        Some(_) => Err(RuleDenial::ForeignSource(requester())),
         None => Ok(()),
     }
 }
 
 /// The same of those whose jobs are here. Others may be on other servers, and whoever is not of this user there cannot come: the names
 /// of groups are each user's own.
-fn own_as_far_as_known(case: &Case<'_>) -> Result<(), Refused> {
+fn own_as_far_as_known(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     none_foreign(case, uid_of(case)?)
 }
 
 /// All that is named belongs to the requester's user.
-fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
+fn own_only(case: &RuleRequest<'_>, users: &[u32]) -> Result<(), RuleDenial> {
     let uid = uid_of(case)?;
     known_only(case)?;
     none_foreign(case, uid)?;
     match users.iter().find(|user| **user != uid) {
-        Some(named) => Err(Refused::ForeignUser {
+        Some(named) => Err(RuleDenial::ForeignUser {
             requester: case.requester.cloned(),
             uid,
             named: *named,
@@ -280,17 +282,17 @@ fn own_only(case: &Case<'_>, users: &[u32]) -> Result<(), Refused> {
 }
 
 /// All that is named is known, whoever it belongs to.
-fn known_only(case: &Case<'_>) -> Result<(), Refused> {
+fn known_only(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match case.targets.iter().find(|target| target.owner.is_none()) {
-        Some(unknown) => Err(Refused::Unknown(unknown.proc.clone())),
+        Some(unknown) => Err(RuleDenial::Unknown(unknown.proc.clone())),
         None => Ok(()),
     }
 }
 
-fn uid_of(case: &Case<'_>) -> Result<u32, Refused> {
+fn uid_of(case: &RuleRequest<'_>) -> Result<u32, RuleDenial> {
     case.identity
         .map(|identity| identity.uid)
-        .ok_or_else(|| Refused::Nobody(case.requester.cloned()))
+        .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))
 }
 
 /// The user as whom procs shall run.
@@ -303,10 +305,10 @@ fn user_named(info: &Info) -> Option<u32> {
 }
 
 /// None of those whose owner is known belongs to another user than this.
-fn none_foreign(case: &Case<'_>, uid: u32) -> Result<(), Refused> {
-    let foreign = case.targets.iter().find_map(|Target { proc, owner }| {
+fn none_foreign(case: &RuleRequest<'_>, uid: u32) -> Result<(), RuleDenial> {
+    let foreign = case.targets.iter().find_map(|TargetProc { proc, owner }| {
         let owner = owner.filter(|owner| owner.uid != uid)?.uid;
-        Some(Refused::Foreign {
+        Some(RuleDenial::Foreign {
             requester: case.requester.cloned(),
             uid,
             target: proc.clone(),
@@ -317,17 +319,17 @@ fn none_foreign(case: &Case<'_>, uid: u32) -> Result<(), Refused> {
 }
 
 /// Root, the server's own user, or whoever owns all that it asks about.
-fn tool(case: &Case<'_>) -> Result<(), Refused> {
+fn tool(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     let uid = case
         .identity
-        .ok_or_else(|| Refused::Nobody(case.requester.cloned()))?
+        .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))?
         .uid;
-    let owns = |target: &Target| target.owner.is_some_and(|owner| owner.uid == uid);
+    let owns = |target: &TargetProc| target.owner.is_some_and(|owner| owner.uid == uid);
     let owns_all = !case.targets.is_empty() && case.targets.iter().all(owns);
     if uid == 0 || uid == case.server.uid || owns_all {
         Ok(())
     } else {
-        Err(Refused::ForeignTool {
+        Err(RuleDenial::ForeignTool {
             uid,
             server: case.server.uid,
         })

@@ -2,8 +2,10 @@
 //! Values of another type than the Standard's are converted by `peal_model` ([`peal_model::Value::as_u64`] and its like).
 use crate::{
     audience::ProcSet,
-    class::Levels,
-    registration::{Codes, Lifetime, Place, Registration, RegistrationError, Sources},
+    class::ClassFilter,
+    registration::{
+        ChainPlacement, EventCodes, Lifetime, Registration, RegistrationError, SourceFilter,
+    },
 };
 use peal_model::{Info, Infos, KeyName, Proc, Range, Status, code, key};
 use std::time::Duration;
@@ -20,19 +22,22 @@ impl Registration {
     ) -> Result<Registration, RegistrationError> {
         let mut registration = Registration::new(
             text(directives, key::PMIX_EVENT_HDLR_NAME)?.unwrap_or_default(),
-            Codes::of(codes),
+            EventCodes::of(codes),
         );
-        let mut chosen: Option<(&'static str, Place)> = None;
+        let mut chosen: Option<(&'static str, ChainPlacement)> = None;
         for (key, place) in [
-            (key::PMIX_EVENT_HDLR_FIRST, Place::First),
-            (key::PMIX_EVENT_HDLR_LAST, Place::Last),
+            (key::PMIX_EVENT_HDLR_FIRST, ChainPlacement::First),
+            (key::PMIX_EVENT_HDLR_LAST, ChainPlacement::Last),
             (
                 key::PMIX_EVENT_HDLR_FIRST_IN_CATEGORY,
-                Place::FirstInCategory,
+                ChainPlacement::FirstInCategory,
             ),
-            (key::PMIX_EVENT_HDLR_LAST_IN_CATEGORY, Place::LastInCategory),
-            (key::PMIX_EVENT_HDLR_PREPEND, Place::Prepend),
-            (key::PMIX_EVENT_HDLR_APPEND, Place::Append),
+            (
+                key::PMIX_EVENT_HDLR_LAST_IN_CATEGORY,
+                ChainPlacement::LastInCategory,
+            ),
+            (key::PMIX_EVENT_HDLR_PREPEND, ChainPlacement::Prepend),
+            (key::PMIX_EVENT_HDLR_APPEND, ChainPlacement::Append),
         ] {
             if flag(directives, key)? {
                 choose(&mut chosen, key, place)?;
@@ -42,14 +47,14 @@ impl Registration {
             choose(
                 &mut chosen,
                 key::PMIX_EVENT_HDLR_BEFORE,
-                Place::Before(name.to_owned()),
+                ChainPlacement::Before(name.to_owned()),
             )?;
         }
         if let Some(name) = text(directives, key::PMIX_EVENT_HDLR_AFTER)? {
             choose(
                 &mut chosen,
                 key::PMIX_EVENT_HDLR_AFTER,
-                Place::After(name.to_owned()),
+                ChainPlacement::After(name.to_owned()),
             )?;
         }
         if let Some((_, place)) = chosen {
@@ -71,7 +76,7 @@ impl Registration {
         for key in [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL] {
             flag(directives, key)?;
         }
-        registration.levels = Levels::of(directives, registration.levels);
+        registration.levels = ClassFilter::of(directives, registration.levels);
         registration.sources = sources(directives, registrant)?;
         registration.object = directives.value_of(key::PMIX_EVENT_RETURN_OBJECT).cloned();
         Ok(registration)
@@ -91,7 +96,10 @@ pub(crate) fn timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
 }
 
 /// Whose events are asked for.
-fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, RegistrationError> {
+fn sources(
+    directives: &[Info],
+    registrant: Option<&Proc>,
+) -> Result<SourceFilter, RegistrationError> {
     let listed = match directives.value_of(key::PMIX_EVENT_CUSTOM_RANGE) {
         None => None,
         Some(value) => Some(ProcSet::of(
@@ -111,19 +119,19 @@ fn sources(directives: &[Info], registrant: Option<&Proc>) -> Result<Sources, Re
     };
     let of = |pattern: &dyn Fn(&Proc) -> Proc| {
         let registrant = registrant.ok_or(RegistrationError::NobodysRange { range })?;
-        Ok(Sources::These(ProcSet::of(vec![pattern(registrant)])))
+        Ok(SourceFilter::These(ProcSet::of(vec![pattern(registrant)])))
     };
     match (range, listed) {
-        (Range::Custom, Some(procs)) => Ok(Sources::These(procs)),
+        (Range::Custom, Some(procs)) => Ok(SourceFilter::These(procs)),
         (Range::Custom, None) | (_, Some(_)) => {
             Err(RegistrationError::ContradictoryRange { range })
         }
         (Range::Namespace, None) => of(&|proc| Proc::all(proc.nspace.clone())),
         (Range::ProcLocal, None) => of(&Proc::clone),
-        (Range::Rm, None) => Ok(Sources::ResourceManager),
+        (Range::Rm, None) => Ok(SourceFilter::ResourceManager),
         // Whatever reaches a proc comes from its node and session.
         (Range::Undef | Range::Local | Range::Session | Range::Global, None) => {
-            Ok(Sources::Anybody)
+            Ok(SourceFilter::Anybody)
         }
     }
 }
@@ -136,9 +144,9 @@ fn bad_procs(key: KeyName) -> RegistrationError {
 }
 
 fn choose(
-    chosen: &mut Option<(&'static str, Place)>,
+    chosen: &mut Option<(&'static str, ChainPlacement)>,
     key: KeyName,
-    place: Place,
+    place: ChainPlacement,
 ) -> Result<(), RegistrationError> {
     match chosen {
         Some((first, _)) => Err(RegistrationError::TwoPlaces {

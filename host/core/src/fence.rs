@@ -1,6 +1,6 @@
 //! Fences: procs wait for each other, by the set of procs they name and by what for. Procs that connect or disconnect wait the same way.
 use crate::{
-    Time,
+    MonotonicTime,
     deadlines::Deadlines,
     server::{PeerId, RequestId},
 };
@@ -40,31 +40,31 @@ pub enum Collect {
 
 /// Whether everybody took part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Attendance {
+pub enum Completeness {
     /// Everybody did.
     Full,
     /// Somebody ended before arriving.
     Partial,
 }
 
-impl Attendance {
+impl Completeness {
     /// That of two parts of one fence.
-    pub fn and(self, other: Attendance) -> Attendance {
-        if self == Attendance::Full {
+    pub fn and(self, other: Completeness) -> Completeness {
+        if self == Completeness::Full {
             other
         } else {
-            Attendance::Partial
+            Completeness::Partial
         }
     }
 }
 
 /// What a server brings to a fence, or the others bring to it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Brought {
+pub struct FenceContribution {
     /// What its procs have put for others.
     pub data: Vec<RankData>,
     /// Whether all of its procs took part.
-    pub attendance: Attendance,
+    pub attendance: Completeness,
 }
 
 #[derive(Debug)]
@@ -76,8 +76,8 @@ struct Fence {
     arrived: BTreeSet<Proc>,
     waiting: Vec<RequestId>,
     collect: Collect,
-    attendance: Attendance,
-    deadline: Option<Time>,
+    attendance: Completeness,
+    deadline: Option<MonotonicTime>,
 }
 
 /// A fence whose local procs have all arrived.
@@ -88,28 +88,28 @@ pub(crate) struct LocallyComplete {
     pub(crate) procs: NamedProcs,
     pub(crate) arrived: Vec<Proc>,
     pub(crate) collect: Collect,
-    pub(crate) attendance: Attendance,
+    pub(crate) attendance: Completeness,
 }
 
 /// A proc's arrival.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct FenceArrival {
     pub(crate) proc: Proc,
     pub(crate) request: RequestId,
     pub(crate) collect: Collect,
-    pub(crate) deadline: Option<Time>,
+    pub(crate) deadline: Option<MonotonicTime>,
 }
 
 /// A fence that is over everywhere.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct CompletedFence {
     pub(crate) purpose: Purpose,
     /// The procs named.
     pub(crate) procs: NamedProcs,
     /// Those of them who arrived here, and who of them still wait.
     pub(crate) arrived: BTreeSet<Proc>,
     pub(crate) waiting: Vec<RequestId>,
-    pub(crate) attendance: Attendance,
+    pub(crate) attendance: Completeness,
 }
 
 /// Who takes part in a fence.
@@ -120,7 +120,7 @@ pub(crate) struct Participants {
     /// Those of them that live here and can still arrive.
     pub(crate) expected: BTreeSet<Proc>,
     /// Whether one of them has ended already.
-    pub(crate) attendance: Attendance,
+    pub(crate) attendance: Completeness,
 }
 
 /// All fences under way.
@@ -193,7 +193,7 @@ impl Fences {
     }
 
     /// Counts a proc in, and says whether that was the last that had to come.
-    pub(crate) fn arrive(&mut self, id: FenceId, arrival: Arrival) -> Option<LocallyComplete> {
+    pub(crate) fn arrive(&mut self, id: FenceId, arrival: FenceArrival) -> Option<LocallyComplete> {
         let fence = self.open.get_mut(&id)?;
         fence.missing.remove(&arrival.proc);
         fence.arrived.insert(arrival.proc);
@@ -233,7 +233,7 @@ impl Fences {
             .filter(|fence| concerned(fence.purpose))
         {
             if fence.missing.remove(proc) {
-                fence.attendance = Attendance::Partial;
+                fence.attendance = Completeness::Partial;
                 complete.extend(fence.complete());
             }
         }
@@ -241,7 +241,7 @@ impl Fences {
     }
 
     /// The fence is over everywhere.
-    pub(crate) fn finish(&mut self, id: FenceId) -> Option<Finished> {
+    pub(crate) fn finish(&mut self, id: FenceId) -> Option<CompletedFence> {
         let fence = self.open.remove(&id)?;
         fence
             .deadline
@@ -255,7 +255,7 @@ impl Fences {
             attendance,
             ..
         } = fence;
-        Some(Finished {
+        Some(CompletedFence {
             purpose,
             procs,
             arrived,
@@ -327,7 +327,7 @@ impl Fences {
     }
 
     /// Those who wait in fences whose time is over; the fences are gone.
-    pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
         }
@@ -341,7 +341,7 @@ impl Fences {
     }
 
     /// When the next fence's time is over.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
     }
 }

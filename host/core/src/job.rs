@@ -1,7 +1,7 @@
 //! A job as its server knows it.
 use peal_model::{
-    DataArray, Identity, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData,
-    Text, Value, key,
+    DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
+    UserIdentity, Value, key,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,7 +15,7 @@ pub struct JobSpec {
     /// The node's name.
     pub hostname: String,
     /// As whom its procs run.
-    pub identity: Identity,
+    pub identity: UserIdentity,
     /// The proc that spawned it, if one did.
     pub parent: Option<Proc>,
     /// How many procs the jobs have that were started before it and belong together with it (`PMIX_NPROC_OFFSET`).
@@ -41,7 +41,7 @@ impl JobSpec {
         nspace: Nspace,
         size: u32,
         hostname: impl Into<String>,
-        identity: Identity,
+        identity: UserIdentity,
     ) -> JobSpec {
         let apps = vec![AppSpec {
             size,
@@ -74,7 +74,7 @@ impl JobSpec {
 
 /// Where a proc is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Life {
+pub enum ProcPhase {
     /// Registered by the host, not yet connected.
     Expected,
     /// Connected, by so many connections (a proc's descendants may connect as its clones).
@@ -89,7 +89,7 @@ pub enum Life {
 
 /// How far the procs of a job are: how many are in which part of their lives.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Census {
+pub struct JobProgress {
     /// The job.
     pub spec: JobSpec,
     /// Not yet connected.
@@ -104,18 +104,21 @@ pub struct Census {
 
 /// A job and its procs.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct TrackedJob {
     pub(crate) spec: JobSpec,
     pub(crate) info: Arc<JobInfo>,
-    pub(crate) procs: BTreeMap<Rank, Life>,
+    pub(crate) procs: BTreeMap<Rank, ProcPhase>,
     /// How often each rank was started, where the host says so.
     starts: BTreeMap<Rank, u32>,
 }
 
-impl Job {
-    pub(crate) fn new(spec: JobSpec) -> Job {
-        let procs = spec.ranks().map(|rank| (rank, Life::Expected)).collect();
-        Job {
+impl TrackedJob {
+    pub(crate) fn new(spec: JobSpec) -> TrackedJob {
+        let procs = spec
+            .ranks()
+            .map(|rank| (rank, ProcPhase::Expected))
+            .collect();
+        TrackedJob {
             info: Arc::new(spec.job_info()),
             procs,
             starts: BTreeMap::new(),
@@ -123,8 +126,8 @@ impl Job {
         }
     }
 
-    pub(crate) fn census(&self) -> Census {
-        let mut census = Census {
+    pub(crate) fn census(&self) -> JobProgress {
+        let mut census = JobProgress {
             spec: self.spec.clone(),
             expected: 0,
             connected: 0,
@@ -133,10 +136,10 @@ impl Job {
         };
         for life in self.procs.values() {
             *match life {
-                Life::Expected => &mut census.expected,
-                Life::Connected(_) => &mut census.connected,
-                Life::Finalized | Life::Terminated => &mut census.finalized,
-                Life::Lost => &mut census.lost,
+                ProcPhase::Expected => &mut census.expected,
+                ProcPhase::Connected(_) => &mut census.connected,
+                ProcPhase::Finalized | ProcPhase::Terminated => &mut census.finalized,
+                ProcPhase::Lost => &mut census.lost,
             } += 1;
         }
         census

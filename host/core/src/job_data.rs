@@ -67,7 +67,7 @@ impl JobSpec {
         self.offset.saturating_add(self.size()) > self.slots
     }
 
-    fn rank_values(&self, shared: &SharedRankData, place: &Place<'_>, rank: Rank) -> Vec<Kval> {
+    fn rank_values(&self, shared: &SharedRankData, place: &AppRanks<'_>, rank: Rank) -> Vec<Kval> {
         let in_all = self.offset.saturating_add(rank.0);
         let number = |number: u32| Value::Uint16(u16::try_from(number).unwrap_or(u16::MAX));
         let own = [
@@ -100,10 +100,10 @@ impl JobSpec {
     }
 
     /// Its applications, each with its place among the ranks.
-    fn placed(&self) -> impl Iterator<Item = Place<'_>> {
+    fn placed(&self) -> impl Iterator<Item = AppRanks<'_>> {
         let mut leader = 0;
         (0..).zip(&self.apps).map(move |(number, app)| {
-            let place = Place {
+            let place = AppRanks {
                 number,
                 leader,
                 app,
@@ -151,14 +151,14 @@ impl SharedRankData {
 
 /// An application and the first of its ranks.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct AppRanks<'a> {
     number: u32,
     leader: u32,
     app: &'a AppSpec,
 }
 
-impl<'a> Place<'a> {
-    fn ranks(self) -> impl Iterator<Item = (Place<'a>, Rank)> {
+impl<'a> AppRanks<'a> {
+    fn ranks(self) -> impl Iterator<Item = (AppRanks<'a>, Rank)> {
         (self.leader..self.leader + self.app.size).map(move |rank| (self, Rank(rank)))
     }
 
@@ -191,7 +191,7 @@ fn array(key: KeyName, infos: Vec<Info>) -> JobEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_model::{Identity, Nspace};
+    use peal_model::{Nspace, UserIdentity};
 
     #[test]
     fn ranks_go_through_the_applications_and_global_ones_through_the_jobs_before() {
@@ -202,7 +202,7 @@ mod tests {
             command: None,
             wdir: None,
         };
-        let one = JobSpec::new(nspace, 0, "node", Identity { uid: 1, gid: 1 });
+        let one = JobSpec::new(nspace, 0, "node", UserIdentity { uid: 1, gid: 1 });
         let spec = JobSpec {
             apps: vec![app(2), app(1)],
             parent: Some(parent.clone()),

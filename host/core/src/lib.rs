@@ -13,7 +13,6 @@
 //! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events and
 //!   what of them is kept for those who cannot hear them yet.
 
-mod allowance;
 mod assemblage;
 pub mod audience;
 pub mod chain;
@@ -21,6 +20,7 @@ pub mod class;
 mod deadlines;
 pub mod defaults;
 mod directives;
+mod event_budget;
 mod fence;
 pub mod group;
 pub mod job;
@@ -36,7 +36,6 @@ pub mod policy;
 pub mod psets;
 pub mod published;
 mod put_values;
-pub mod reach;
 pub mod registration;
 mod retained;
 pub mod server;
@@ -45,5 +44,6 @@ pub mod targets;
 pub mod termination;
 mod time;
 mod user_bytes;
+pub mod user_scope;
 
-pub use time::Time;
+pub use time::MonotonicTime;

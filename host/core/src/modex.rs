@@ -1,6 +1,6 @@
 //! What procs have put for each other, and those who wait for it: direct modex on one node.
 use crate::{
-    Time,
+    MonotonicTime,
     deadlines::Deadlines,
     put_values::{PutValues, SoughtValue},
     server::{PeerId, PutRefusal, RequestId},
@@ -16,7 +16,7 @@ struct Committed {
     local: PutValues,
     /// For procs of other nodes, and for those of this one once they are in a group together.
     remote: PutValues,
-    audience: Audience,
+    audience: PutVisibility,
     /// The memory that both take, in bytes.
     bytes: usize,
     /// The user who is charged for it.
@@ -27,7 +27,7 @@ struct Committed {
 
 /// For whom of this node what a proc has put is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Audience {
+enum PutVisibility {
     /// What it has put for this node.
     #[default]
     Node,
@@ -38,7 +38,7 @@ enum Audience {
 impl Committed {
     /// Whether procs of this node may see such a value.
     fn shows(&self, sought: &SoughtValue) -> bool {
-        self.local.has(sought) || (self.audience == Audience::Group && self.remote.has(sought))
+        self.local.has(sought) || (self.audience == PutVisibility::Group && self.remote.has(sought))
     }
 
     /// All that they may see.
@@ -46,17 +46,17 @@ impl Committed {
         let remote = self
             .remote
             .kvals_beside(&self.local)
-            .filter(|_| self.audience == Audience::Group);
+            .filter(|_| self.audience == PutVisibility::Group);
         self.local.kvals().chain(remote)
     }
 }
 
 /// A get that is held until its key is there.
 #[derive(Debug)]
-struct Held {
+struct PendingGet {
     request: RequestId,
     sought: Option<SoughtValue>,
-    deadline: Time,
+    deadline: MonotonicTime,
 }
 
 /// All that was put, and the gets that wait for more.
@@ -65,7 +65,7 @@ pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
     /// Who is or was in a group with others of this node.
     shared: BTreeSet<Proc>,
-    held: BTreeMap<Proc, Vec<Held>>,
+    held: BTreeMap<Proc, Vec<PendingGet>>,
     /// How many are held for each connection.
     held_by: BTreeMap<PeerId, usize>,
     deadlines: Deadlines,
@@ -105,7 +105,7 @@ impl Modex {
     ) -> Result<Vec<RequestId>, PutRefusal> {
         let committed = self.committed.entry(proc.clone()).or_default();
         if self.shared.contains(proc) {
-            committed.audience = Audience::Group;
+            committed.audience = PutVisibility::Group;
         }
         let (mut local, mut remote) = (PutValues::default(), PutValues::default());
         for Commit { scope, kvals } in commits {
@@ -154,7 +154,7 @@ impl Modex {
             return Vec::new();
         }
         if let Some(committed) = self.committed.get_mut(proc) {
-            (committed.audience, committed.answer) = (Audience::Group, None);
+            (committed.audience, committed.answer) = (PutVisibility::Group, None);
         }
         self.answered(proc)
     }
@@ -164,7 +164,7 @@ impl Modex {
         let Some(committed) = self.committed.get(proc) else {
             return Vec::new();
         };
-        let answered = |held: &Held| {
+        let answered = |held: &PendingGet| {
             held.sought
                 .as_ref()
                 .is_none_or(|sought| committed.shows(sought))
@@ -236,11 +236,11 @@ impl Modex {
         proc: &Proc,
         sought: Option<SoughtValue>,
         request: RequestId,
-        deadline: Time,
+        deadline: MonotonicTime,
     ) {
         *self.held_by.entry(request.peer).or_default() += 1;
         self.deadlines.add(deadline);
-        self.held.entry(proc.clone()).or_default().push(Held {
+        self.held.entry(proc.clone()).or_default().push(PendingGet {
             request,
             sought,
             deadline,
@@ -277,14 +277,14 @@ impl Modex {
     }
 
     /// The gets whose time is over.
-    pub(crate) fn expire(&mut self, now: Time) -> Vec<RequestId> {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
         }
         self.take_all(|held| held.deadline <= now)
     }
 
-    fn take_all(&mut self, taken: impl Fn(&Held) -> bool + Copy) -> Vec<RequestId> {
+    fn take_all(&mut self, taken: impl Fn(&PendingGet) -> bool + Copy) -> Vec<RequestId> {
         let procs: Vec<Proc> = self.held.keys().cloned().collect();
         let taken = procs
             .iter()
@@ -294,8 +294,8 @@ impl Modex {
     }
 
     /// Those that are held no more.
-    fn release(&mut self, taken: Vec<Held>) -> Vec<RequestId> {
-        for Held {
+    fn release(&mut self, taken: Vec<PendingGet>) -> Vec<RequestId> {
+        for PendingGet {
             request, deadline, ..
         } in &taken
         {
@@ -311,7 +311,7 @@ impl Modex {
     }
 
     /// When the next held get's time is over.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
     }
 
@@ -341,14 +341,14 @@ impl Modex {
 }
 
 fn take_held(
-    held: &mut BTreeMap<Proc, Vec<Held>>,
+    held: &mut BTreeMap<Proc, Vec<PendingGet>>,
     proc: &Proc,
-    taken: impl Fn(&Held) -> bool,
-) -> Vec<Held> {
+    taken: impl Fn(&PendingGet) -> bool,
+) -> Vec<PendingGet> {
     let Some(list) = held.get_mut(proc) else {
         return Vec::new();
     };
-    let (out, stay): (Vec<Held>, Vec<Held>) = std::mem::take(list)
+    let (out, stay): (Vec<PendingGet>, Vec<PendingGet>) = std::mem::take(list)
         .into_iter()
         .partition(|held| taken(held));
     if stay.is_empty() {

@@ -3,16 +3,18 @@
 //! It is that of RFC 0002 with the later placement words: the one FIRST, then single-code, multi-code and default
 //! registrations, then the one LAST; inside a category FIRST_IN_CATEGORY, the list, LAST_IN_CATEGORY.
 use crate::{
-    audience::Aim,
-    chain::{ChainRun, Member},
-    class::Head,
-    registration::{Category, Mode, Place, Registration, RegistrationError, RegistrationId},
+    audience::EventTargets,
+    chain::{ChainMember, ChainRun},
+    class::EventSummary,
+    registration::{
+        Category, ChainPlacement, Mode, Registration, RegistrationError, RegistrationId,
+    },
 };
 use peal_model::Event;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
-struct Entry<H> {
+struct RegistrationEntry<H> {
     id: RegistrationId,
     registration: Arc<Registration>,
     handler: H,
@@ -20,7 +22,7 @@ struct Entry<H> {
 
 /// A place that one handler may hold. Shadows stand there beside whoever does.
 #[derive(Clone, Debug)]
-struct Slot<H>(Vec<Entry<H>>);
+struct Slot<H>(Vec<RegistrationEntry<H>>);
 
 impl<H> Default for Slot<H> {
     fn default() -> Self {
@@ -29,8 +31,12 @@ impl<H> Default for Slot<H> {
 }
 
 impl<H> Slot<H> {
-    fn fill(&mut self, place: &'static str, entry: Entry<H>) -> Result<(), RegistrationError> {
-        let takes_part = |entry: &&Entry<H>| entry.registration.mode == Mode::Active;
+    fn fill(
+        &mut self,
+        place: &'static str,
+        entry: RegistrationEntry<H>,
+    ) -> Result<(), RegistrationError> {
+        let takes_part = |entry: &&RegistrationEntry<H>| entry.registration.mode == Mode::Active;
         if let (Some(holder), true) = (self.0.iter().find(takes_part), takes_part(&&entry)) {
             return Err(RegistrationError::Taken {
                 place,
@@ -41,7 +47,7 @@ impl<H> Slot<H> {
         Ok(())
     }
 
-    fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
+    fn take(&mut self, id: RegistrationId) -> Option<RegistrationEntry<H>> {
         self.0
             .iter()
             .position(|entry| entry.id == id)
@@ -57,7 +63,7 @@ impl<H> Slot<H> {
 #[derive(Clone, Debug)]
 struct Bucket<H> {
     first: Slot<H>,
-    list: Vec<Entry<H>>,
+    list: Vec<RegistrationEntry<H>>,
     last: Slot<H>,
 }
 
@@ -72,15 +78,15 @@ impl<H> Default for Bucket<H> {
 }
 
 impl<H> Bucket<H> {
-    fn iter(&self) -> impl Iterator<Item = &Entry<H>> {
+    fn iter(&self) -> impl Iterator<Item = &RegistrationEntry<H>> {
         self.first.0.iter().chain(&self.list).chain(&self.last.0)
     }
 
-    fn insert_at(&mut self, at: usize, entry: Entry<H>) {
+    fn insert_at(&mut self, at: usize, entry: RegistrationEntry<H>) {
         self.list.insert(at.min(self.list.len()), entry);
     }
 
-    fn take(&mut self, id: RegistrationId) -> Option<Entry<H>> {
+    fn take(&mut self, id: RegistrationId) -> Option<RegistrationEntry<H>> {
         let listed = || {
             self.list
                 .iter()
@@ -164,7 +170,7 @@ impl<H> Registrations<H> {
         handler: H,
     ) -> Result<RegistrationId, RegistrationError> {
         let id = RegistrationId(self.next);
-        self.insert(Entry {
+        self.insert(RegistrationEntry {
             id,
             registration: Arc::new(registration),
             handler,
@@ -180,33 +186,33 @@ impl<H> Registrations<H> {
         registration: &Arc<Registration>,
         handler: H,
     ) -> Result<(), RegistrationError> {
-        self.insert(Entry {
+        self.insert(RegistrationEntry {
             id,
             registration: registration.clone(),
             handler,
         })
     }
 
-    fn insert(&mut self, entry: Entry<H>) -> Result<(), RegistrationError> {
+    fn insert(&mut self, entry: RegistrationEntry<H>) -> Result<(), RegistrationError> {
         let category = entry.registration.codes.category();
         match entry.registration.place.clone() {
-            Place::First => self.first.fill("FIRST", entry)?,
-            Place::Last => self.last.fill("LAST", entry)?,
-            Place::FirstInCategory => self
+            ChainPlacement::First => self.first.fill("FIRST", entry)?,
+            ChainPlacement::Last => self.last.fill("LAST", entry)?,
+            ChainPlacement::FirstInCategory => self
                 .bucket_mut(category)
                 .first
                 .fill("FIRST_IN_CATEGORY", entry)?,
-            Place::LastInCategory => self
+            ChainPlacement::LastInCategory => self
                 .bucket_mut(category)
                 .last
                 .fill("LAST_IN_CATEGORY", entry)?,
-            Place::Prepend => self.bucket_mut(category).insert_at(0, entry),
-            Place::Append => self.bucket_mut(category).insert_at(usize::MAX, entry),
-            Place::Before(name) => {
+            ChainPlacement::Prepend => self.bucket_mut(category).insert_at(0, entry),
+            ChainPlacement::Append => self.bucket_mut(category).insert_at(usize::MAX, entry),
+            ChainPlacement::Before(name) => {
                 let at = self.beside(category, &name, 0)?;
                 self.bucket_mut(category).insert_at(at, entry);
             }
-            Place::After(name) => {
+            ChainPlacement::After(name) => {
                 let at = self.beside(category, &name, 1)?;
                 self.bucket_mut(category).insert_at(at, entry);
             }
@@ -237,7 +243,7 @@ impl<H> Registrations<H> {
             .map(|entry| (entry.id, &entry.registration, &entry.handler))
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry<H>> {
+    fn entries(&self) -> impl Iterator<Item = &RegistrationEntry<H>> {
         let buckets = [&self.single, &self.multi, &self.default]
             .into_iter()
             .flat_map(Bucket::iter);
@@ -299,12 +305,12 @@ impl<H> Registrations<H> {
 impl<H: Clone> Registrations<H> {
     /// The run of this event through the handlers that it meets.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
-        let aim = Aim::of(&event);
-        let head = Head::of(&event, &aim);
+        let aim = EventTargets::of(&event);
+        let head = EventSummary::of(&event, &aim);
         let met = self
             .entries()
             .filter(|entry| entry.registration.is_for(&event, &head, &aim));
-        let members = met.map(|entry| Member {
+        let members = met.map(|entry| ChainMember {
             id: entry.id,
             registration: entry.registration.clone(),
             handler: entry.handler.clone(),
@@ -314,12 +320,12 @@ impl<H: Clone> Registrations<H> {
 
     /// The run of this event through one handler; nothing if there is none of that number, or the event is not for it.
     pub fn run_one(&self, id: RegistrationId, event: Arc<Event>) -> Option<ChainRun<H>> {
-        let Entry {
+        let RegistrationEntry {
             registration,
             handler,
             ..
         } = self.entries().find(|entry| entry.id == id)?;
-        let member = Member {
+        let member = ChainMember {
             id,
             registration: registration.clone(),
             handler: handler.clone(),

@@ -1,5 +1,5 @@
 //! Whose handlers: one chain per owner, and the order of the owners.
-use crate::{audience, reach::Reach};
+use crate::{audience, user_scope::UserScope};
 use peal_model::{Event, Nspace, Proc};
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Owner {
     pub fn sees<'a>(
         &self,
         event: &Event,
-        reach: Reach,
+        reach: UserScope,
         mut jobs: impl Iterator<Item = (&'a Nspace, u32)>,
     ) -> bool {
         match self {
@@ -77,7 +77,7 @@ mod tests {
                 jobs.iter().map(|(nspace, uid)| (nspace, *uid)),
             )
         };
-        let sees = |owner: &Owner, event: &Event| reaches(owner, event, Reach::Everybody);
+        let sees = |owner: &Owner, event: &Event| reaches(owner, event, UserScope::Everybody);
         let from = |nspace: &Nspace, range| {
             let source = Some(Proc::new(nspace.clone(), Rank(0)));
             Event {
@@ -92,9 +92,9 @@ mod tests {
             assert!(sees(owner, &from(&other, Range::Global)));
             assert_eq!(sees(owner, &from(&other, Range::Namespace)), *owner == site);
             let global = from(&other, Range::Global);
-            assert!(reaches(owner, &global, Reach::User(7)));
+            assert!(reaches(owner, &global, UserScope::User(7)));
             assert_eq!(
-                reaches(owner, &global, Reach::User(8)),
+                reaches(owner, &global, UserScope::User(8)),
                 *owner == site,
                 "other users do not reach them"
             );

@@ -1,13 +1,13 @@
 //! Stepping a request through the policies of its hook: each may amend it for those after, the first grant or deny decides,
 //! and where all pass the hook's default does.
 use crate::{
-    defaults::{self, Case, HookDefault, Refused},
+    defaults::{self, HookDefault, RuleDenial, RuleRequest},
     order::Registrations,
-    registration::{Codes, Mode, Place, Registration, RegistrationError},
+    registration::{ChainPlacement, EventCodes, Mode, Registration, RegistrationError},
 };
 use peal_model::{
-    Amendment, GroupKind, Info, KeyName, Matter, PolicyOutcome, PolicyRequest, Range, Status, Step,
-    Value, code,
+    Amendment, ChainResult, GroupOperationKind, Info, KeyName, PolicyOutcome, PolicyRequest,
+    PolicySubject, Range, Status, Value, code,
 };
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -120,8 +120,8 @@ impl Verdict {
     }
 }
 
-impl From<Refused> for Verdict {
-    fn from(refused: Refused) -> Verdict {
+impl From<RuleDenial> for Verdict {
+    fn from(refused: RuleDenial) -> Verdict {
         Verdict::Denied {
             by: DecidedBy::Default,
             status: refused.status(),
@@ -132,7 +132,7 @@ impl From<Refused> for Verdict {
 
 /// What a policy said.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Said {
+pub struct PolicyAnswer {
     /// Its outcome, or how it failed.
     pub outcome: Result<PolicyOutcome, PolicyFailure>,
     /// What it pushed: its reasons.
@@ -175,14 +175,14 @@ impl<P> PolicyChain<P> {
     pub fn register(
         &mut self,
         name: &str,
-        (place, mode): (Place, Mode),
+        (place, mode): (ChainPlacement, Mode),
         on_failure: OnFailure,
         policy: P,
     ) -> Result<(), RegistrationError> {
         let registration = Registration {
             place,
             mode,
-            ..Registration::new(name, Codes::Default)
+            ..Registration::new(name, EventCodes::Default)
         };
         self.policies
             .register(registration, Policy { on_failure, policy })
@@ -198,11 +198,14 @@ impl<P> PolicyChain<P> {
 impl<P: Clone> PolicyChain<P> {
     /// The run of this request through the policies; where all pass, `default` decides.
     pub fn run(&self, request: Arc<PolicyRequest>, default: HookDefault) -> PolicyRun<P> {
-        let members = self.policies.iter().map(|(_, registration, entry)| Member {
-            name: registration.name.clone(),
-            on_failure: entry.on_failure,
-            policy: entry.policy.clone(),
-        });
+        let members = self
+            .policies
+            .iter()
+            .map(|(_, registration, entry)| HookMember {
+                name: registration.name.clone(),
+                on_failure: entry.on_failure,
+                policy: entry.policy.clone(),
+            });
         PolicyRun {
             request,
             waiting: members.collect(),
@@ -214,7 +217,7 @@ impl<P: Clone> PolicyChain<P> {
 }
 
 #[derive(Clone, Debug)]
-struct Member<P> {
+struct HookMember<P> {
     name: Arc<str>,
     on_failure: OnFailure,
     policy: P,
@@ -224,8 +227,8 @@ struct Member<P> {
 #[derive(Clone, Debug)]
 pub struct PolicyRun<P> {
     request: Arc<PolicyRequest>,
-    waiting: VecDeque<Member<P>>,
-    steps: Arc<Vec<Step>>,
+    waiting: VecDeque<HookMember<P>>,
+    steps: Arc<Vec<ChainResult>>,
     default: HookDefault,
     verdict: Option<Verdict>,
 }
@@ -236,23 +239,23 @@ pub enum NextPolicy<P> {
     /// This policy is to be asked.
     Ask(PendingPolicy<P>),
     /// It is decided.
-    Done(Decided),
+    Done(ConcludedRun),
 }
 
 /// A policy that is to be asked, or is being asked.
 #[derive(Clone, Debug)]
 pub struct PendingPolicy<P> {
     run: PolicyRun<P>,
-    member: Member<P>,
+    member: HookMember<P>,
 }
 
 /// The end of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Decided {
+pub struct ConcludedRun {
     /// What was concluded.
     pub verdict: Verdict,
     /// One entry for every policy that was asked, in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChainResult>,
 }
 
 impl<P> PolicyRun<P> {
@@ -265,7 +268,7 @@ impl<P> PolicyRun<P> {
                 None => by_default(self.default, &self.request),
             },
         };
-        NextPolicy::Done(Decided {
+        NextPolicy::Done(ConcludedRun {
             verdict,
             steps: Arc::unwrap_or_clone(self.steps),
         })
@@ -274,7 +277,7 @@ impl<P> PolicyRun<P> {
 
 /// What a hook's default says.
 pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
-    match defaults::decide(default, &Case::of(request)) {
+    match defaults::decide(default, &RuleRequest::of(request)) {
         Ok(()) => granted(DecidedBy::Default, request, &[]),
         Err(refused) => refused.into(),
     }
@@ -297,7 +300,7 @@ impl<P> PendingPolicy<P> {
     }
 
     /// What those before it said, oldest first.
-    pub fn steps(&self) -> &Arc<Vec<Step>> {
+    pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
         &self.run.steps
     }
 
@@ -307,7 +310,7 @@ impl<P> PendingPolicy<P> {
     }
 
     /// Records what it said.
-    pub fn finish(self, said: Said) -> PolicyRun<P> {
+    pub fn finish(self, said: PolicyAnswer) -> PolicyRun<P> {
         let PendingPolicy { mut run, member } = self;
         let by = DecidedBy::Policy(member.name.to_string());
         let (status, infos) = match said.outcome {
@@ -352,7 +355,7 @@ impl<P> PendingPolicy<P> {
                 (status, infos)
             }
         };
-        Arc::make_mut(&mut run.steps).push(Step {
+        Arc::make_mut(&mut run.steps).push(ChainResult {
             name: member.name,
             status,
             infos,
@@ -370,25 +373,28 @@ impl<P> PolicyRun<P> {
         let request = Arc::make_mut(&mut self.request);
         if let Some(amended) = infos {
             match request.matter {
-                Matter::JobControl
-                | Matter::Monitor
-                | Matter::Registration
-                | Matter::Log
-                | Matter::Spawn
-                | Matter::Group(GroupKind::Construct | GroupKind::Destruct) => {
-                    request.directives = amended
-                }
+                PolicySubject::JobControl
+                | PolicySubject::Monitor
+                | PolicySubject::Registration
+                | PolicySubject::Log
+                | PolicySubject::Spawn
+                | PolicySubject::Group(
+                    GroupOperationKind::Construct | GroupOperationKind::Destruct,
+                ) => request.directives = amended,
                 // They are those of a request for job control, or of an event, which was decided about before.
-                Matter::Provision | Matter::Group(GroupKind::Invite | GroupKind::Join) => {}
-                Matter::Event { .. } | Matter::Connection(_) => request.infos = amended,
+                PolicySubject::Provision
+                | PolicySubject::Group(GroupOperationKind::Invite | GroupOperationKind::Join) => {}
+                PolicySubject::Event { .. } | PolicySubject::Connection(_) => {
+                    request.infos = amended
+                }
             }
         }
-        if let (Matter::Event { range, .. }, Some(amended)) = (&mut request.matter, range)
+        if let (PolicySubject::Event { range, .. }, Some(amended)) = (&mut request.matter, range)
             && amended.is_within(*range)
         {
             *range = amended;
         }
-        if let (Matter::Log, Some(rewritten)) = (&request.matter, data) {
+        if let (PolicySubject::Log, Some(rewritten)) = (&request.matter, data) {
             request.infos = rewritten;
         }
     }
@@ -396,23 +402,23 @@ impl<P> PolicyRun<P> {
 
 /// The request as it has become, and what whoever granted it said.
 fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
-    let range = if let Matter::Event { range, .. } = request.matter {
+    let range = if let PolicySubject::Event { range, .. } = request.matter {
         Some(range)
     } else {
         None
     };
-    let data = (request.matter == Matter::Log).then(|| request.infos.clone());
+    let data = (request.matter == PolicySubject::Log).then(|| request.infos.clone());
     let amended = match request.matter {
-        Matter::JobControl
-        | Matter::Monitor
-        | Matter::Provision
-        | Matter::Registration
-        | Matter::Log
-        | Matter::Spawn
-        | Matter::Group(_) => &request.directives,
-        Matter::Event { .. } | Matter::Connection(_) => &request.infos,
+        PolicySubject::JobControl
+        | PolicySubject::Monitor
+        | PolicySubject::Provision
+        | PolicySubject::Registration
+        | PolicySubject::Log
+        | PolicySubject::Spawn
+        | PolicySubject::Group(_) => &request.directives,
+        PolicySubject::Event { .. } | PolicySubject::Connection(_) => &request.infos,
     };
-    let answer = if request.matter == Matter::Provision {
+    let answer = if request.matter == PolicySubject::Provision {
         said.to_vec()
     } else {
         Vec::new()

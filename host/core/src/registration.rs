@@ -1,8 +1,8 @@
 //! What a handler asks for: codes, a place among others, filters; and why that may be refused. How directives say so is in
 //! `directives.rs`.
 use crate::{
-    audience::{Aim, ProcSet},
-    class::{Head, Levels, Marking},
+    audience::{EventTargets, ProcSet},
+    class::{ClassFilter, EventSummary, Marking},
 };
 use peal_model::{Event, Proc, Range, Status, Value, code};
 use std::{fmt, sync::Arc};
@@ -14,7 +14,7 @@ pub struct RegistrationId(pub u64);
 
 /// The codes that a handler is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Codes {
+pub enum EventCodes {
     /// One code.
     Single(Status),
     /// Several codes.
@@ -23,44 +23,44 @@ pub enum Codes {
     Default,
 }
 
-impl Codes {
+impl EventCodes {
     /// The codes of a list as the API takes it: none means all.
-    pub fn of(list: &[Status]) -> Codes {
+    pub fn of(list: &[Status]) -> EventCodes {
         match list {
-            [] => Codes::Default,
-            [one] => Codes::Single(*one),
-            several => Codes::Multi(several.to_vec()),
+            [] => EventCodes::Default,
+            [one] => EventCodes::Single(*one),
+            several => EventCodes::Multi(several.to_vec()),
         }
     }
 
     /// How many codes are listed.
     pub fn len(&self) -> usize {
         match self {
-            Codes::Single(_) => 1,
-            Codes::Multi(codes) => codes.len(),
-            Codes::Default => 0,
+            EventCodes::Single(_) => 1,
+            EventCodes::Multi(codes) => codes.len(),
+            EventCodes::Default => 0,
         }
     }
 
     /// Whether none is listed: a default registration.
     pub fn is_empty(&self) -> bool {
-        *self == Codes::Default
+        *self == EventCodes::Default
     }
 
     /// Which part of the chain such a registration belongs to.
     pub fn category(&self) -> Category {
         match self {
-            Codes::Single(_) => Category::Single,
-            Codes::Multi(_) => Category::Multi,
-            Codes::Default => Category::Default,
+            EventCodes::Single(_) => Category::Single,
+            EventCodes::Multi(_) => Category::Multi,
+            EventCodes::Default => Category::Default,
         }
     }
 
-    fn include(&self, head: &Head) -> bool {
+    fn include(&self, head: &EventSummary) -> bool {
         match self {
-            Codes::Single(code) => *code == head.code,
-            Codes::Multi(codes) => codes.contains(&head.code),
-            Codes::Default => head.marking == Marking::Ordinary,
+            EventCodes::Single(code) => *code == head.code,
+            EventCodes::Multi(codes) => codes.contains(&head.code),
+            EventCodes::Default => head.marking == Marking::Ordinary,
         }
     }
 }
@@ -92,7 +92,7 @@ impl fmt::Display for Category {
 
 /// Where a handler wants to stand.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Place {
+pub enum ChainPlacement {
     /// Before everything else of this owner (`PMIX_EVENT_HDLR_FIRST`).
     First,
     /// After everything else of this owner (`PMIX_EVENT_HDLR_LAST`).
@@ -135,7 +135,7 @@ pub enum Lifetime {
 /// Whose events a handler asks for: the range of a registration is about their source (`PMIX_RANGE` and
 /// `PMIX_EVENT_CUSTOM_RANGE` at registration).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Sources {
+pub enum SourceFilter {
     /// Anybody's.
     #[default]
     Anybody,
@@ -145,12 +145,12 @@ pub enum Sources {
     These(ProcSet),
 }
 
-impl Sources {
+impl SourceFilter {
     fn include(&self, event: &Event) -> bool {
         match (self, &event.source) {
-            (Sources::Anybody, _) | (Sources::ResourceManager, None) => true,
-            (Sources::These(procs), Some(source)) => procs.covers(source),
-            (Sources::ResourceManager, Some(_)) | (Sources::These(_), None) => false,
+            (SourceFilter::Anybody, _) | (SourceFilter::ResourceManager, None) => true,
+            (SourceFilter::These(procs), Some(source)) => procs.covers(source),
+            (SourceFilter::ResourceManager, Some(_)) | (SourceFilter::These(_), None) => false,
         }
     }
 }
@@ -161,17 +161,17 @@ pub struct Registration {
     /// What it is called (`PMIX_EVENT_HDLR_NAME`); empty for nothing. Names need not be unique.
     pub name: Arc<str>,
     /// The codes it is for.
-    pub codes: Codes,
+    pub codes: EventCodes,
     /// Where it wants to stand.
-    pub place: Place,
+    pub place: ChainPlacement,
     /// Whether it takes part.
     pub mode: Mode,
     /// How long it stands.
     pub lifetime: Lifetime,
     /// The classes of events that it is for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`).
-    pub levels: Levels,
+    pub levels: ClassFilter,
     /// Whose events it is for.
-    pub sources: Sources,
+    pub sources: SourceFilter,
     /// What its handler is given back with every call (`PMIX_EVENT_RETURN_OBJECT`).
     pub object: Option<Value>,
     /// If any procs are named, only events that affect one of them (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
@@ -269,15 +269,15 @@ fn display_name(name: &str) -> String {
 
 impl Registration {
     /// A registration without directives: for job-specific events, as RFC 0002 has it.
-    pub fn new(name: &str, codes: Codes) -> Registration {
+    pub fn new(name: &str, codes: EventCodes) -> Registration {
         Registration {
             name: name.into(),
             codes,
-            place: Place::default(),
+            place: ChainPlacement::default(),
             mode: Mode::default(),
             lifetime: Lifetime::default(),
-            levels: Levels::JobSpecific,
-            sources: Sources::default(),
+            levels: ClassFilter::JobSpecific,
+            sources: SourceFilter::default(),
             object: None,
             affected: Vec::new(),
         }
@@ -292,7 +292,7 @@ impl Registration {
 
     /// How many procs it names, as sources and as affected.
     pub fn names(&self) -> usize {
-        let sources = if let Sources::These(procs) = &self.sources {
+        let sources = if let SourceFilter::These(procs) = &self.sources {
             procs.len()
         } else {
             0
@@ -302,14 +302,14 @@ impl Registration {
 
     /// Whether an event is for it.
     pub fn matches(&self, event: &Event) -> bool {
-        let aim = Aim::of(event);
-        self.is_for(event, &Head::of(event, &aim), &aim)
+        let aim = EventTargets::of(event);
+        self.is_for(event, &EventSummary::of(event, &aim), &aim)
     }
 
     /// The same, of an event whose head and aim are known.
-    pub(crate) fn is_for(&self, event: &Event, head: &Head, aim: &Aim) -> bool {
+    pub(crate) fn is_for(&self, event: &Event, head: &EventSummary, aim: &EventTargets) -> bool {
         // One for the resource manager is aimed at its handlers, so that its class does not matter.
-        let is_aimed = event.range == Range::Rm && self.levels != Levels::Neither;
+        let is_aimed = event.range == Range::Rm && self.levels != ClassFilter::Neither;
         self.codes.include(head)
             && (is_aimed || self.levels.include(head.class))
             && self.sources.include(event)

@@ -1,30 +1,30 @@
 //! What is to become of a job after the abnormal end of a proc, as the handlers of an event say: the termination wishes of the
 //! Standard.
-use peal_model::{Info, Step, Value, key};
+use peal_model::{ChainResult, Info, Value, key};
 
 /// What a handler wishes, by an info among its results that is true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum TerminationRequest {
     /// `PMIX_EVENT_WANT_TERMINATION`: the job is to end.
     Termination,
     /// `PMIX_EVENT_NO_TERMINATION`: what happened has been dealt with, and the job goes on.
     NoTermination,
 }
 
-impl Wish {
+impl TerminationRequest {
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {
-            Wish::Termination => "termination",
-            Wish::NoTermination => "no termination",
+            TerminationRequest::Termination => "termination",
+            TerminationRequest::NoTermination => "no termination",
         }
     }
 
-    fn of(info: &Info) -> Option<Wish> {
+    fn of(info: &Info) -> Option<TerminationRequest> {
         let wish = if info.key == key::PMIX_EVENT_WANT_TERMINATION {
-            Wish::Termination
+            TerminationRequest::Termination
         } else if info.key == key::PMIX_EVENT_NO_TERMINATION {
-            Wish::NoTermination
+            TerminationRequest::NoTermination
         } else {
             return None;
         };
@@ -34,9 +34,9 @@ impl Wish {
 
 /// The wish that counts among the results of one chain, with the step that it is of: the last one. Whoever comes later has
 /// seen what those before him wished, and whoever is to have the last word can be placed last, or end the chain.
-pub fn last_wish(steps: &[Step]) -> Option<(&Step, Wish)> {
+pub fn last_wish(steps: &[ChainResult]) -> Option<(&ChainResult, TerminationRequest)> {
     steps.iter().rev().find_map(|step| {
-        let wish = step.infos.iter().rev().find_map(Wish::of)?;
+        let wish = step.infos.iter().rev().find_map(TerminationRequest::of)?;
         Some((step, wish))
     })
 }
@@ -49,12 +49,12 @@ mod tests {
     const WANT: KeyName = key::PMIX_EVENT_WANT_TERMINATION;
     const NO: KeyName = key::PMIX_EVENT_NO_TERMINATION;
 
-    fn step(name: &str, infos: &[(KeyName, Value)]) -> Step {
+    fn step(name: &str, infos: &[(KeyName, Value)]) -> ChainResult {
         let infos = infos
             .iter()
             .map(|(key, value)| Info::new(*key, value.clone()))
             .collect();
-        Step {
+        ChainResult {
             name: name.into(),
             status: code::PMIX_EVENT_NO_ACTION_TAKEN,
             infos,
@@ -82,14 +82,20 @@ mod tests {
             (vec![says_nothing.clone()], None),
             (
                 vec![wants.clone(), says_nothing.clone()],
-                Some(("wants", Wish::Termination)),
+                Some(("wants", TerminationRequest::Termination)),
             ),
             (
                 vec![wants.clone(), spares.clone(), says_nothing],
-                Some(("spares", Wish::NoTermination)),
+                Some(("spares", TerminationRequest::NoTermination)),
             ),
-            (vec![spares, wants], Some(("wants", Wish::Termination))),
-            (vec![changes_its_mind], Some(("moody", Wish::NoTermination))),
+            (
+                vec![spares, wants],
+                Some(("wants", TerminationRequest::Termination)),
+            ),
+            (
+                vec![changes_its_mind],
+                Some(("moody", TerminationRequest::NoTermination)),
+            ),
         ] {
             let found = last_wish(&steps);
             assert_eq!(

@@ -3,19 +3,19 @@ use std::{fmt, ops::Add, time::Duration};
 
 /// A point in time, in milliseconds since a start that whoever drives the machine chooses. Never goes back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Time(pub u64);
+pub struct MonotonicTime(pub u64);
 
-impl Add<Duration> for Time {
-    type Output = Time;
-    fn add(self, after: Duration) -> Time {
-        Time(
+impl Add<Duration> for MonotonicTime {
+    type Output = MonotonicTime;
+    fn add(self, after: Duration) -> MonotonicTime {
+        MonotonicTime(
             self.0
                 .saturating_add(u64::try_from(after.as_millis()).unwrap_or(u64::MAX)),
         )
     }
 }
 
-impl fmt::Debug for Time {
+impl fmt::Debug for MonotonicTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ms", self.0)
     }

@@ -6,17 +6,20 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     job::JobSpec,
-    server::{Action, Attendance, Brought, PeerId, RequestId, Server, Settings, Upcall},
+    server::{
+        Action, Completeness, FenceContribution, PeerId, RequestId, ServerState, StateSettings,
+        Upcall,
+    },
 };
 use peal_model::{
-    Identity, Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key,
+    Info, Infos, Nspace, Proc, Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use proptest::prelude::*;
 use std::{collections::BTreeSet, time::Duration};
 
-const WHO: Identity = Identity {
+const WHO: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
@@ -31,7 +34,7 @@ fn proc(who: usize) -> Proc {
 }
 
 struct Stage {
-    server: Server,
+    server: ServerState,
     peers: Vec<PeerId>,
     tag: u32,
     there: BTreeSet<usize>,
@@ -40,9 +43,9 @@ struct Stage {
 
 impl Stage {
     fn new() -> Stage {
-        let mut server = Server::new(Settings {
+        let mut server = ServerState::new(StateSettings {
             loss_window: Duration::ZERO,
-            ..Settings::default()
+            ..StateSettings::default()
         });
         for job in JOBS {
             let nspace = Nspace::new(job).unwrap();
@@ -77,16 +80,16 @@ impl Stage {
             peer: self.peers[who],
             tag: self.tag,
         };
-        let actions = self.server.request(to, request, Time(0));
+        let actions = self.server.request(to, request, MonotonicTime(0));
         let willing = |action| match action {
-            Action::Host(Upcall::RegisterEvents { id, .. }) => {
+            Action::Upcall(Upcall::RegisterEvents { id, .. }) => {
                 self.server.host_registered(id, Ok(()))
             }
             Action::Gather { id, .. } => self.server.gathered(
                 id,
-                Ok(Brought {
+                Ok(FenceContribution {
                     data: Vec::new(),
-                    attendance: Attendance::Full,
+                    attendance: Completeness::Full,
                 }),
             ),
             action => vec![action],
@@ -178,7 +181,7 @@ impl Stage {
                 if !self.there.remove(&who) {
                     return;
                 }
-                let actions = self.server.disconnected(self.peers[who], Time(0));
+                let actions = self.server.disconnected(self.peers[who], MonotonicTime(0));
                 let told = actions.iter().filter_map(|action| match action {
                     Action::Deliver { peer, event } => {
                         let about = event.infos.value_of(key::PMIX_EVENT_AFFECTED_PROC);
@@ -231,9 +234,9 @@ proptest! {
 #[test]
 fn a_proc_is_in_no_more_assemblages_than_it_may_wait_in_fences() {
     let mut stage = Stage::new();
-    stage.server = Server::new(Settings {
+    stage.server = ServerState::new(StateSettings {
         max_fences: 1,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let nspace = Nspace::new(JOBS[0]).unwrap();
     stage

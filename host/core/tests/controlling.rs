@@ -6,15 +6,15 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     job::JobSpec,
     job_control::{ControlId, GRACE, JobAction, NotDone, OUTCOME, PREEMPT, REQUEST, STATUS},
     policy::{DecidedBy, REASON, Verdict},
-    server::{Action, PeerId, RequestId, Server, Settings, Upcall},
+    server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
 };
 use peal_model::{
-    DataArray, Event, Hook, Identity, Info, Infos, KeyName, Matter, Nspace, Proc, Query, Range,
-    Rank, Reply, Request, Status, Value, code, key,
+    DataArray, Event, Hook, Info, Infos, KeyName, Nspace, PolicySubject, Proc, Query, Range, Rank,
+    Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use proptest::prelude::*;
 use std::{
@@ -22,11 +22,11 @@ use std::{
     time::Duration,
 };
 
-const OWNER: Identity = Identity {
+const OWNER: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const OTHER: Identity = Identity {
+const OTHER: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -69,15 +69,15 @@ fn by_event(code: i32) -> Info {
 
 /// A server with one job, all of whose procs are connected.
 struct Stage {
-    server: Server,
+    server: ServerState,
     peers: Vec<PeerId>,
     tag: u32,
-    now: Time,
+    now: MonotonicTime,
 }
 
 impl Stage {
-    fn new(settings: Settings) -> Stage {
-        let mut server = Server::new(settings);
+    fn new(settings: StateSettings) -> Stage {
+        let mut server = ServerState::new(settings);
         let (nspace, hostname) = (Nspace::new("job").unwrap(), "node".to_owned());
         server.add_job(JobSpec::new(nspace, SIZE, hostname, OWNER));
         let peers = (0..SIZE)
@@ -87,7 +87,7 @@ impl Stage {
             server,
             peers,
             tag: 0,
-            now: Time(0),
+            now: MonotonicTime(0),
         }
     }
 
@@ -124,7 +124,7 @@ impl Stage {
     }
 
     /// The names and states of all requests that somebody may know of.
-    fn states(&self, identity: Identity) -> Vec<(String, String)> {
+    fn states(&self, identity: UserIdentity) -> Vec<(String, String)> {
         let query = Query {
             keys: vec![Some(key::PMIX_JOB_CTRL_ID.0.into())],
             qualifiers: Vec::new(),
@@ -194,7 +194,7 @@ fn answer(actions: &[Action]) -> (Status, String) {
 /// What the host environment is asked to do.
 fn asked_of_host(actions: &[Action]) -> Vec<(ControlId, JobAction, Vec<Proc>)> {
     let upcall = |action: &Action| match action {
-        Action::Host(Upcall::JobControl { id, control, .. }) => {
+        Action::Upcall(Upcall::JobControl { id, control, .. }) => {
             Some((*id, control.action.clone(), control.targets.clone()))
         }
         _ => None,
@@ -225,7 +225,7 @@ fn ended<'a>(actions: &'a [Action]) -> Vec<&'a Event> {
 
 #[test]
 fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let begun = stage.control(
         0,
         &[proc(1), proc(2)],
@@ -257,7 +257,7 @@ fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
     assert!(
         matches!(
             &done[0],
-            Action::Controlled {
+            Action::JobControlEnded {
                 status: code::PMIX_ERR_PARTIAL_SUCCESS,
                 ..
             }
@@ -276,7 +276,7 @@ fn what_the_host_does_is_answered_when_it_is_done_with_who_was_left_out() {
 
 #[test]
 fn a_restart_is_answered_when_it_is_accepted_and_told_of_when_it_is_over() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let begun = stage.control(
         0,
         &[proc(3)],
@@ -319,7 +319,7 @@ fn a_restart_is_answered_when_it_is_accepted_and_told_of_when_it_is_over() {
 
 #[test]
 fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let ckpt = || [text(key::PMIX_JOB_CTRL_CHECKPOINT, "ck"), named("c")];
     let nobody = answer(&stage.control(0, &[], &ckpt()));
     assert_eq!(nobody.0, code::PMIX_ERR_NOT_SUPPORTED);
@@ -366,7 +366,7 @@ fn a_checkpoint_takes_the_first_declared_method_that_is_possible() {
         event.infos.value_of(STATUS),
         Some(&Value::Status(code::PMIX_SUCCESS))
     );
-    let recorded = |action: &Action| matches!(action, Action::Controlled { operation, .. } if operation.to_string() == "checkpoint \"ck\"");
+    let recorded = |action: &Action| matches!(action, Action::JobControlEnded { operation, .. } if operation.to_string() == "checkpoint \"ck\"");
     assert!(over.iter().any(recorded), "{over:?}");
     assert_eq!(stage.state("c"), "done");
 }
@@ -378,7 +378,7 @@ fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
         (true, 12, Some(12), 300),
         (true, 65, None, 65),
     ] {
-        let mut stage = Stage::new(Settings::default());
+        let mut stage = Stage::new(StateSettings::default());
         if declares {
             stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         }
@@ -414,7 +414,7 @@ fn lone_number_of_a_signal_is_sent_whatever_was_declared() {
 
 #[test]
 fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let preempt = || {
         [
             text(PREEMPT, "terminate"),
@@ -452,7 +452,7 @@ fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
     );
 
     // Who can make no checkpoint has all of its time.
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     stage.control(1, &[], &[yes(key::PMIX_JOB_CTRL_PREEMPTIBLE)]);
     let begun = stage.control(0, &[proc(1)], &preempt());
     assert_eq!(raised(&begun).len(), 1);
@@ -470,7 +470,7 @@ fn who_is_preempted_is_alerted_makes_a_checkpoint_and_has_its_time() {
 
 #[test]
 fn one_may_cancel_what_has_not_gone_too_far_and_is_ones_own() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     stage.control(0, &[], &[methods(&[by_event(-3500)])]);
     let ckpt = |name: &str| [text(key::PMIX_JOB_CTRL_CHECKPOINT, name), named(name)];
     let cancel = |name: &str| [text(key::PMIX_JOB_CTRL_CANCEL, name)];
@@ -562,9 +562,9 @@ fn not_cancelled(actions: &[Action]) -> Vec<String> {
 
 #[test]
 fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
-    let mut stage = Stage::new(Settings {
+    let mut stage = Stage::new(StateSettings {
         max_controls: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let pause = || [yes(key::PMIX_JOB_CTRL_PAUSE)];
     let first = asked_of_host(&stage.control(0, &[], &pause()));
@@ -592,12 +592,12 @@ fn there_is_an_end_to_what_is_kept_and_others_see_nothing_of_it() {
     );
     assert_eq!(states.len(), 5, "{states:?}");
     assert!(stage.states(OTHER).is_empty());
-    assert_eq!(stage.states(Identity { uid: 0, gid: 0 }).len(), 5);
+    assert_eq!(stage.states(UserIdentity { uid: 0, gid: 0 }).len(), 5);
 }
 
 #[test]
 fn what_is_denied_is_on_record() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let (nspace, hostname) = (Nspace::new("theirs").unwrap(), "node".to_owned());
     stage
         .server
@@ -646,7 +646,7 @@ fn mails(actions: &[Action]) -> Vec<[String; 3]> {
 
 #[test]
 fn whoever_is_to_be_mailed_hears_of_the_request_and_of_its_end() {
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let mail = |more: &[Info]| {
         let parts = [&[text(key::PMIX_LOG_EMAIL_ADDR, "ops@example.org")], more].concat();
         Info::new(
@@ -708,7 +708,7 @@ fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_a
             ],
         )
     };
-    let mut stage = Stage::new(Settings::default());
+    let mut stage = Stage::new(StateSettings::default());
     let (status, why) = answer(&ask(&mut stage));
     assert_eq!(status, code::PMIX_ERR_NOT_SUPPORTED);
     assert!(why.contains("no provisioner"), "{why}");
@@ -745,7 +745,7 @@ fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_a
     ] {
         stage
             .server
-            .guard(Identity { uid: 500, gid: 500 }, [Hook::Provision]);
+            .guard(UserIdentity { uid: 500, gid: 500 }, [Hook::Provision]);
         let begun = ask(&mut stage);
         assert_eq!(
             (answer(&begun).0, stage.state("n").as_str()),
@@ -758,7 +758,7 @@ fn nodes_are_provided_by_whoever_grants_them_and_the_end_of_the_request_is_the_a
         assert_eq!(provision.nodes, ["node01", "node02", "node03", "login1"]);
         assert_eq!(
             (provision.image.as_deref(), request.matter),
-            (Some("c7"), Matter::Provision)
+            (Some("c7"), PolicySubject::Provision)
         );
         let over = stage.server.decided(*id, verdict);
         let [event] = ended(&over)[..] else {
@@ -828,7 +828,7 @@ proptest! {
 
     #[test]
     fn checkpoints_end_as_those_who_make_them_say(steps in steps()) {
-        let mut stage = Stage::new(Settings { loss_window: Duration::ZERO, ..Settings::default() });
+        let mut stage = Stage::new(StateSettings { loss_window: Duration::ZERO, ..StateSettings::default() });
         stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         let mut known: BTreeMap<usize, Known> = BTreeMap::new();
         let (mut gone, mut now): (BTreeSet<u32>, u64) = (BTreeSet::new(), 0);
@@ -891,6 +891,6 @@ proptest! {
             }
         }
         let next = known.values().filter(|checkpoint| checkpoint.state == "running").map(|checkpoint| checkpoint.until).min();
-        prop_assert_eq!(stage.server.deadline(), next.map(|seconds| Time(seconds * 1000)));
+        prop_assert_eq!(stage.server.deadline(), next.map(|seconds| MonotonicTime(seconds * 1000)));
     }
 }

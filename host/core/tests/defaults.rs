@@ -6,10 +6,12 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    defaults::{Case, Defaults, HookDefault, What, decide},
-    reach::Reach,
+    defaults::{Defaults, HookDefault, RuleRequest, RuleSubject, decide},
+    user_scope::UserScope,
 };
-use peal_model::{ConnectionKind, Hook, Identity, Nspace, Proc, Rank, Status, Target, Value, code};
+use peal_model::{
+    ConnectionKind, Hook, Nspace, Proc, Rank, Status, TargetProc, UserIdentity, Value, code,
+};
 use proptest::prelude::*;
 
 const ROOT: u32 = 0;
@@ -17,8 +19,8 @@ const SERVER: u32 = 500;
 const MINE: u32 = 1000;
 const OTHERS: u32 = 2000;
 
-fn identity(uid: u32) -> Identity {
-    Identity { uid, gid: 100 }
+fn identity(uid: u32) -> UserIdentity {
+    UserIdentity { uid, gid: 100 }
 }
 
 fn proc(job: &str) -> Proc {
@@ -26,17 +28,17 @@ fn proc(job: &str) -> Proc {
 }
 
 /// A proc of a job that belongs to this user; of nobody known here without one.
-fn target(job: &str, owner: Option<u32>) -> Target {
-    Target {
+fn target(job: &str, owner: Option<u32>) -> TargetProc {
+    TargetProc {
         proc: proc(job),
         owner: owner.map(identity),
     }
 }
 
 /// What the built-in rule answers a requester of this user.
-fn ask(uid: Option<u32>, what: What<'_>, targets: &[Target]) -> Result<(), Status> {
+fn ask(uid: Option<u32>, what: RuleSubject<'_>, targets: &[TargetProc]) -> Result<(), Status> {
     let me = proc("me");
-    let case = Case {
+    let case = RuleRequest {
         requester: Some(&me),
         identity: uid.map(identity),
         server: identity(SERVER),
@@ -52,7 +54,7 @@ const UNKNOWN: Result<(), Status> = Err(code::PMIX_ERR_NOT_FOUND);
 
 #[test]
 fn connection_of_a_client_the_kernels_uid_is_the_one_registered_for_that_proc() {
-    let what = What::Connection(ConnectionKind::Client);
+    let what = RuleSubject::Connection(ConnectionKind::Client);
     assert_eq!(
         ask(Some(MINE), what, &[target("mine", Some(MINE))]),
         GRANTED
@@ -70,7 +72,7 @@ fn connection_of_a_client_the_kernels_uid_is_the_one_registered_for_that_proc() 
 
 #[test]
 fn connection_of_a_tool_same_uid_as_the_server_or_the_job_it_asks_about_or_root() {
-    let what = What::Connection(ConnectionKind::Tool);
+    let what = RuleSubject::Connection(ConnectionKind::Tool);
     for (uid, targets, answer) in [
         (SERVER, vec![], GRANTED),
         (ROOT, vec![], GRANTED),
@@ -104,7 +106,7 @@ fn event_granted_and_a_claimed_source_other_than_ones_own_refused() {
         (Some(&foreign), REFUSED),
     ] {
         assert_eq!(
-            ask(Some(MINE), What::Event { claimed }, &[]),
+            ask(Some(MINE), RuleSubject::Event { claimed }, &[]),
             answer,
             "{claimed:?}"
         );
@@ -113,21 +115,24 @@ fn event_granted_and_a_claimed_source_other_than_ones_own_refused() {
     assert_eq!(
         ask(
             Some(MINE),
-            What::Event { claimed: None },
+            RuleSubject::Event { claimed: None },
             &[target("theirs", Some(OTHERS))]
         ),
         GRANTED
     );
-    assert_eq!(ask(None, What::Event { claimed: None }, &[]), REFUSED);
+    assert_eq!(
+        ask(None, RuleSubject::Event { claimed: None }, &[]),
+        REFUSED
+    );
 }
 
 #[test]
 fn event_delivered_across_uids_only_to_rm_and_site_handlers() {
-    let reach = Reach::of(Some(identity(MINE)));
+    let reach = UserScope::of(Some(identity(MINE)));
     assert!(reach.includes(Some(MINE)));
     assert!(!reach.includes(Some(OTHERS)) && !reach.includes(Some(ROOT)) && !reach.includes(None));
     // The resource manager's own reach all.
-    assert!(Reach::of(None).includes(Some(OTHERS)) && Reach::of(None).includes(None));
+    assert!(UserScope::of(None).includes(Some(OTHERS)) && UserScope::of(None).includes(None));
 }
 
 #[test]
@@ -141,7 +146,7 @@ fn requests_about_others_own_uid_only_but_root_may_query() {
         Hook::Lookup,
         Hook::Query,
     ] {
-        let what = What::Others { hook, users: &[] };
+        let what = RuleSubject::Others { hook, users: &[] };
         let root = if hook == Hook::Query {
             GRANTED
         } else {
@@ -170,7 +175,7 @@ fn requests_about_others_own_uid_only_but_root_may_query() {
         assert_eq!(
             ask(
                 Some(MINE),
-                What::Others {
+                RuleSubject::Others {
                     hook,
                     users: &[MINE]
                 },
@@ -182,7 +187,7 @@ fn requests_about_others_own_uid_only_but_root_may_query() {
         assert_eq!(
             ask(
                 Some(MINE),
-                What::Others {
+                RuleSubject::Others {
                     hook,
                     users: &[MINE, OTHERS]
                 },
@@ -197,19 +202,19 @@ fn requests_about_others_own_uid_only_but_root_may_query() {
 
 #[test]
 fn log_granted_as_the_admin_lists_channels() {
-    assert_eq!(ask(Some(MINE), What::Log, &[]), GRANTED);
+    assert_eq!(ask(Some(MINE), RuleSubject::Log, &[]), GRANTED);
 }
 
 #[test]
 fn a_refusal_names_who_and_what_stands_in_the_way() {
     let me = proc("me");
-    let words = |targets: &[Target], users: &[u32]| {
-        let what = What::Others {
+    let words = |targets: &[TargetProc], users: &[u32]| {
+        let what = RuleSubject::Others {
             hook: Hook::JobControl,
             users,
         };
         let (identity, server) = (Some(identity(MINE)), identity(SERVER));
-        let case = Case {
+        let case = RuleRequest {
             requester: Some(&me),
             identity,
             server,
@@ -239,7 +244,7 @@ fn the_site_may_grant_or_deny_a_hook_altogether() {
     defaults.set(Hook::Log, HookDefault::Deny);
     let theirs = [target("theirs", Some(OTHERS))];
     let ask = |hook, what| {
-        let case = Case {
+        let case = RuleRequest {
             requester: None,
             identity: Some(identity(MINE)),
             server: identity(1),
@@ -251,7 +256,7 @@ fn the_site_may_grant_or_deny_a_hook_altogether() {
     assert_eq!(
         ask(
             Hook::JobControl,
-            What::Others {
+            RuleSubject::Others {
                 hook: Hook::JobControl,
                 users: &[OTHERS]
             }
@@ -259,13 +264,13 @@ fn the_site_may_grant_or_deny_a_hook_altogether() {
         Ok(())
     );
     assert_eq!(
-        ask(Hook::Log, What::Log),
+        ask(Hook::Log, RuleSubject::Log),
         Err("the site's default for log is to deny".to_owned())
     );
     assert!(
         ask(
             Hook::Monitor,
-            What::Others {
+            RuleSubject::Others {
                 hook: Hook::Monitor,
                 users: &[]
             }
@@ -294,18 +299,18 @@ proptest! {
         users in prop::collection::vec(0..4_u32, 0..3),
         server in 0..4_u32,
     ) {
-        let targets: Vec<Target> = owners.iter().map(|owner| target("job", *owner)).collect();
+        let targets: Vec<TargetProc> = owners.iter().map(|owner| target("job", *owner)).collect();
         let me = proc("me");
         let ask = |what| {
             let (identity, server) = (uid.map(identity), identity(server));
-            decide(HookDefault::BuiltIn, &Case { requester: Some(&me), identity, server, targets: &targets, what }).is_ok()
+            decide(HookDefault::BuiltIn, &RuleRequest { requester: Some(&me), identity, server, targets: &targets, what }).is_ok()
         };
         let own = uid.is_some_and(|uid| touches_only(uid, &owners, &users));
-        prop_assert_eq!(ask(What::Others { hook: Hook::Group, users: &users }), own);
+        prop_assert_eq!(ask(RuleSubject::Others { hook: Hook::Group, users: &users }), own);
         let named = uid.is_some_and(|uid| touches_only(uid, &owners, &[]));
-        prop_assert_eq!(ask(What::Connection(ConnectionKind::Client)), named);
+        prop_assert_eq!(ask(RuleSubject::Connection(ConnectionKind::Client)), named);
         let tool = uid.is_some_and(|uid| uid == 0 || uid == server || (!owners.is_empty() && named));
-        prop_assert_eq!(ask(What::Connection(ConnectionKind::Tool)), tool);
-        prop_assert_eq!(ask(What::Event { claimed: None }), uid.is_some());
+        prop_assert_eq!(ask(RuleSubject::Connection(ConnectionKind::Tool)), tool);
+        prop_assert_eq!(ask(RuleSubject::Event { claimed: None }), uid.is_some());
     }
 }

@@ -6,27 +6,27 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     defaults::{Defaults, HookDefault},
     job::JobSpec,
     job_control::JobAction,
     policy::{DecidedBy, REASON, Verdict},
     server::{
-        Action, Allowance, DecisionId, Entrance, Monitoring, PeerId, Raiser, RequestId, Server,
-        Settings, Upcall,
+        Action, AdmissionCheck, DecisionId, EventBudget, Monitoring, PeerId, RaisingOwner,
+        RequestId, ServerState, StateSettings, Upcall,
     },
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Info, Infos, Matter, Nspace, Peer, Proc, Query, Range,
-    Rank, Reply, Request, Status, Value, code, key,
+    ConnectionKind, Event, Hook, Info, Infos, Nspace, PeerInfo, PolicySubject, Proc, Query, Range,
+    Rank, Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -34,7 +34,7 @@ const NEWS: Status = Status(-3001);
 
 /// A server with a job of two procs of Alice's and one of Bob's, all connected.
 struct Stage {
-    server: Server,
+    server: ServerState,
     alice: [PeerId; 2],
     bob: PeerId,
     tag: u32,
@@ -45,9 +45,9 @@ fn proc(job: &str, rank: u32) -> Proc {
 }
 
 /// What is known of whoever is at the door, and what they say.
-fn peer() -> (Peer, Vec<Info>) {
+fn peer() -> (PeerInfo, Vec<Info>) {
     (
-        Peer {
+        PeerInfo {
             pid: Some(7),
             release: "4.2.2".into(),
         },
@@ -56,9 +56,9 @@ fn peer() -> (Peer, Vec<Info>) {
 }
 
 impl Stage {
-    fn with(settings: Settings, policed: &[Hook]) -> Stage {
-        let mut server = Server::new(settings);
-        server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+    fn with(settings: StateSettings, policed: &[Hook]) -> Stage {
+        let mut server = ServerState::new(settings);
+        server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
         for (job, size, identity) in [("alice", 2, ALICE), ("bob", 1, BOB)] {
             let (nspace, hostname) = (Nspace::new(job).unwrap(), "node".to_owned());
             server.add_job(JobSpec::new(nspace, size, hostname, identity));
@@ -74,7 +74,7 @@ impl Stage {
     }
 
     fn policed(hooks: &[Hook]) -> Stage {
-        Stage::with(Settings::default(), hooks)
+        Stage::with(StateSettings::default(), hooks)
     }
 
     fn ask(&mut self, peer: PeerId, request: Request) -> Vec<Action> {
@@ -85,7 +85,7 @@ impl Stage {
                 tag: self.tag,
             },
             request,
-            Time(0),
+            MonotonicTime(0),
         );
         self.with_willing_host(actions)
     }
@@ -93,7 +93,7 @@ impl Stage {
     /// The host environment takes every registration at once.
     fn with_willing_host(&mut self, actions: Vec<Action>) -> Vec<Action> {
         match &actions[..] {
-            [Action::Host(Upcall::RegisterEvents { id, .. })] => {
+            [Action::Upcall(Upcall::RegisterEvents { id, .. })] => {
                 self.server.host_registered(*id, Ok(()))
             }
             _ => actions,
@@ -205,7 +205,7 @@ fn without_policies_the_default_decides_at_once_and_names_what_is_in_the_way() {
     let mut stage = Stage::policed(&[]);
     let own = stage.kill(proc("alice", 1));
     let [
-        Action::Host(Upcall::JobControl {
+        Action::Upcall(Upcall::JobControl {
             control, source, ..
         }),
     ] = &own[..]
@@ -278,7 +278,7 @@ fn policies_see_targets_of_others_and_unknown_ones_and_their_verdict_holds() {
         };
         assert_eq!(
             (request.matter, request.identity),
-            (Matter::JobControl, Some(ALICE))
+            (PolicySubject::JobControl, Some(ALICE))
         );
         assert_eq!(
             (&request.targets[0].proc, request.targets[0].owner),
@@ -304,7 +304,7 @@ fn policies_see_targets_of_others_and_unknown_ones_and_their_verdict_holds() {
     let gently = vec![Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))];
     let actions = stage.server.decided(id, granted(gently));
     assert!(
-        matches!(&actions[..], [Action::Host(Upcall::JobControl { control, .. })] if control.action == JobAction::Terminate)
+        matches!(&actions[..], [Action::Upcall(Upcall::JobControl { control, .. })] if control.action == JobAction::Terminate)
     );
     assert!(
         stage.server.decided(id, granted(Vec::new())).is_empty(),
@@ -467,10 +467,10 @@ fn requests_that_name_others_are_refused_row_by_row() {
         let mut defaults = Defaults::default();
         defaults.set(hook, HookDefault::Grant);
         let mut open = Stage::with(
-            Settings {
+            StateSettings {
                 defaults,
                 monitoring: Monitoring::Host,
-                ..Settings::default()
+                ..StateSettings::default()
             },
             &[],
         );
@@ -491,7 +491,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
                 assert_eq!(statuses(&actions), [code::PMIX_ERR_INVALID_NAMESPACE]);
             }
             _ => assert!(
-                matches!(actions[..], [Action::Host(Upcall::Request { .. })]),
+                matches!(actions[..], [Action::Upcall(Upcall::Request { .. })]),
                 "{actions:?}"
             ),
         }
@@ -514,7 +514,7 @@ fn requests_that_name_others_are_refused_row_by_row() {
     ] {
         let actions = stage.ask(stage.alice[0], request);
         assert!(
-            matches!(actions[..], [Action::Host(Upcall::Request { .. })]),
+            matches!(actions[..], [Action::Upcall(Upcall::Request { .. })]),
             "{actions:?}"
         );
     }
@@ -672,7 +672,7 @@ fn policies_for_events_may_refuse_or_narrow_registrations_and_narrow_ranges() {
     };
     assert_eq!(
         (request.matter, &request.codes[..]),
-        (Matter::Registration, &[NEWS][..])
+        (PolicySubject::Registration, &[NEWS][..])
     );
     assert_eq!(
         (&request.requester, request.identity),
@@ -755,7 +755,7 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
     let id = asked(
         &stage
             .server
-            .raise(event(), Raiser::Tenant(ALICE), Allowance(3))
+            .raise(event(), RaisingOwner::Tenant(ALICE), EventBudget(3))
             .unwrap(),
     );
     let actions = stage.server.decided(
@@ -771,7 +771,7 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
     assert!(actions.iter().any(|action| matches!(
         action,
         Action::Chain {
-            allowance: Allowance(3),
+            allowance: EventBudget(3),
             ..
         }
     )));
@@ -779,7 +779,7 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
     let id = asked(
         &stage
             .server
-            .raise(event(), Raiser::Tenant(ALICE), Allowance(3))
+            .raise(event(), RaisingOwner::Tenant(ALICE), EventBudget(3))
             .unwrap(),
     );
     assert!(
@@ -796,8 +796,8 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
                 source: None,
                 ..event()
             },
-            Raiser::Site,
-            Allowance(3),
+            RaisingOwner::Site,
+            EventBudget(3),
         )
         .unwrap();
     assert!(reach(&site).is_some_and(|reach| reach.includes(Some(BOB.uid))));
@@ -806,9 +806,9 @@ fn what_tenants_handlers_raise_must_be_permitted_and_what_the_sites_raise_not() 
 #[test]
 fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_stays() {
     let mut stage = Stage::with(
-        Settings {
+        StateSettings {
             max_decisions: 4,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[Hook::JobControl, Hook::Event],
     );
@@ -820,14 +820,14 @@ fn no_more_wait_for_decisions_than_may_in_number_or_bytes_and_nothing_of_them_st
         assert!(matches!(&actions[0], Action::Denied(denial) if denial.by == DecidedBy::Overload));
     }
     // Who asked is gone meanwhile: what it raised is raised all the same, and nothing is left.
-    stage.server.disconnected(stage.alice[0], Time(0));
-    stage.server.disconnected(stage.alice[1], Time(0));
+    stage.server.disconnected(stage.alice[0], MonotonicTime(0));
+    stage.server.disconnected(stage.alice[1], MonotonicTime(0));
     assert!(!stage.server.decided(second, granted(Vec::new())).is_empty());
     stage.server.decided(first, denied(Status(-1)));
     assert_eq!(stage.server.counts().decisions_awaited, 0);
-    let small = Settings {
+    let small = StateSettings {
         max_decision_bytes: 1000,
-        ..Settings::default()
+        ..StateSettings::default()
     };
     let mut stage = Stage::with(small, &[Hook::Event]);
     let long = vec![Info::new(
@@ -874,13 +874,13 @@ fn connections_are_asked_about_where_there_are_policies() {
     let enter = |stage: &mut Stage, kind| {
         stage
             .server
-            .entrance(kind, &me, (ALICE, Arc::default()), peer())
+            .check_admission(kind, &me, (ALICE, Arc::default()), peer())
     };
     assert_eq!(
         enter(&mut Stage::policed(&[]), ConnectionKind::Client),
-        Entrance::Open
+        AdmissionCheck::Open
     );
-    let Entrance::Ask(_, request) = enter(
+    let AdmissionCheck::Ask(_, request) = enter(
         &mut Stage::policed(&[Hook::Connection]),
         ConnectionKind::Client,
     ) else {
@@ -888,7 +888,10 @@ fn connections_are_asked_about_where_there_are_policies() {
     };
     assert_eq!(
         (request.matter, request.identity),
-        (Matter::Connection(ConnectionKind::Client), Some(ALICE))
+        (
+            PolicySubject::Connection(ConnectionKind::Client),
+            Some(ALICE)
+        )
     );
     assert_eq!(
         (request.targets[0].owner, request.server.uid),
@@ -898,15 +901,15 @@ fn connections_are_asked_about_where_there_are_policies() {
     let mut defaults = Defaults::default();
     defaults.set(Hook::Connection, HookDefault::Deny);
     let mut closed = Stage::with(
-        Settings {
+        StateSettings {
             defaults,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[],
     );
     assert!(matches!(
         enter(&mut closed, ConnectionKind::Client),
-        Entrance::Shut(_)
+        AdmissionCheck::Shut(_)
     ));
 }
 
@@ -920,15 +923,15 @@ fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
         (BOB.uid, true),
         (3000, false),
     ] {
-        let identity = Identity { uid, gid: 1 };
-        let entrance = Stage::policed(&[]).server.entrance(
+        let identity = UserIdentity { uid, gid: 1 };
+        let entrance = Stage::policed(&[]).server.check_admission(
             ConnectionKind::Tool,
             &tool,
             (identity, Arc::default()),
             peer(),
         );
         match entrance {
-            Entrance::Shut(denial) => {
+            AdmissionCheck::Shut(denial) => {
                 assert!(
                     !welcome
                         && denial
@@ -936,14 +939,15 @@ fn tools_may_come_of_root_of_the_servers_user_and_of_users_with_a_job() {
                             .starts_with("the default denies connection to \"tool:0\" of user")
                 );
             }
-            entrance => assert!(welcome && entrance == Entrance::Open, "{entrance:?}"),
+            entrance => assert!(welcome && entrance == AdmissionCheck::Open, "{entrance:?}"),
         }
     }
     let mut stage = Stage::policed(&[Hook::Connection]);
-    let asked = stage
-        .server
-        .entrance(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
-    let Entrance::Ask(_, request) = asked else {
+    let asked =
+        stage
+            .server
+            .check_admission(ConnectionKind::Tool, &tool, (BOB, Arc::default()), peer());
+    let AdmissionCheck::Ask(_, request) = asked else {
         panic!("{asked:?}")
     };
     assert_eq!(

@@ -6,22 +6,22 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     job::JobSpec,
     policy::{DecidedBy, Verdict, reason},
-    server::{Action, DecisionId, PeerId, RequestId, Server, Settings},
+    server::{Action, DecisionId, PeerId, RequestId, ServerState, StateSettings},
 };
 use peal_model::{
-    Event, GroupKind, Hook, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank,
-    Reply, Request, Status, Value, code, key,
+    Event, GroupOperationKind, Hook, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank,
+    Reply, Request, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 1001,
     gid: 100,
 };
@@ -33,16 +33,16 @@ fn proc(nspace: &str, rank: u32) -> Proc {
 
 /// A server with a job of Alice's, whose two procs want to hear of everything that is said of groups, and a job of Bob's.
 struct Stage {
-    server: Server,
+    server: ServerState,
     alice: [PeerId; 2],
 }
 
 impl Stage {
-    fn new(settings: Settings, policed: &[Hook]) -> Stage {
-        let mut server = Server::new(settings);
-        for (nspace, Identity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
+    fn new(settings: StateSettings, policed: &[Hook]) -> Stage {
+        let mut server = ServerState::new(settings);
+        for (nspace, UserIdentity { uid, gid }) in [("alice", ALICE), ("bob", BOB)] {
             let (nspace, hostname) = (Nspace::new(nspace).unwrap(), "node".to_owned());
-            server.add_job(JobSpec::new(nspace, 2, hostname, Identity { uid, gid }));
+            server.add_job(JobSpec::new(nspace, 2, hostname, UserIdentity { uid, gid }));
         }
         let alice = [0, 1].map(|rank| server.admit(&proc("alice", rank), ALICE).unwrap().0);
         for peer in alice {
@@ -55,16 +55,16 @@ impl Stage {
             ];
             let infos = vec![Info::new(key::PMIX_EVENT_JOB_LEVEL, Value::Bool(true))];
             let request = Request::RegisterEvents { codes, infos };
-            server.request(RequestId { peer, tag: 1 }, request, Time(0));
+            server.request(RequestId { peer, tag: 1 }, request, MonotonicTime(0));
             // It has read what came with that.
             server.resume(peer);
         }
-        server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+        server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
         Stage { server, alice }
     }
 
     fn policed() -> Stage {
-        Stage::new(Settings::default(), &[Hook::Group])
+        Stage::new(StateSettings::default(), &[Hook::Group])
     }
 
     fn ask(&mut self, rank: usize, request: Request) -> Vec<Action> {
@@ -74,7 +74,7 @@ impl Stage {
                 tag: 7,
             },
             request,
-            Time(0),
+            MonotonicTime(0),
         )
     }
 
@@ -117,12 +117,12 @@ impl Stage {
     }
 
     fn grant(&mut self, id: DecisionId, request: &PolicyRequest) -> Vec<Action> {
-        let infos = if let Matter::Event { .. } = request.matter {
+        let infos = if let PolicySubject::Event { .. } = request.matter {
             &request.infos
         } else {
             &request.directives
         };
-        let range = if let Matter::Event { range, .. } = request.matter {
+        let range = if let PolicySubject::Event { range, .. } = request.matter {
             Some(range)
         } else {
             None
@@ -154,7 +154,7 @@ impl Stage {
 
     /// A group of both of Alice's procs, whatever policies there are.
     fn formed(policed: &[Hook]) -> Stage {
-        let mut stage = Stage::new(Settings::default(), &[]);
+        let mut stage = Stage::new(StateSettings::default(), &[]);
         let both = both();
         stage.construct(0, &both, Vec::new());
         assert_eq!(
@@ -163,7 +163,7 @@ impl Stage {
         );
         stage
             .server
-            .guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+            .guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
         stage
     }
 }
@@ -220,7 +220,10 @@ fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
     let (_, request) = asked(&stage.construct(0, &both(), vec![added.clone()]));
     assert_eq!(
         (request.matter, request.group_name.as_deref()),
-        (Matter::Group(GroupKind::Construct), Some("g"))
+        (
+            PolicySubject::Group(GroupOperationKind::Construct),
+            Some("g")
+        )
     );
     assert_eq!(
         (&request.requester, request.identity),
@@ -264,7 +267,7 @@ fn policies_see_who_wants_to_form_what_with_whom_and_may_amend_how() {
     let (id, request) = asked(&stage.destruct(0));
     assert_eq!(
         (request.matter, request.targets.len()),
-        (Matter::Group(GroupKind::Destruct), 2),
+        (PolicySubject::Group(GroupOperationKind::Destruct), 2),
         "its members"
     );
     assert!(
@@ -317,7 +320,7 @@ fn who_waits_for_one_who_may_not_is_told_the_same_and_hears_why() {
 
 #[test]
 fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another_user() {
-    let mut stage = Stage::new(Settings::default(), &[]);
+    let mut stage = Stage::new(StateSettings::default(), &[]);
     assert!(stage.construct(0, &both(), Vec::new()).is_empty());
     let with_bob = [both().as_slice(), &[proc("bob", 0)]].concat();
     let actions = stage.construct(1, &with_bob, Vec::new());
@@ -331,7 +334,7 @@ fn what_the_default_refuses_to_one_the_others_are_told_too_but_nobody_of_another
     };
     let actions = stage
         .server
-        .request(RequestId { peer: bob, tag: 1 }, own, Time(0));
+        .request(RequestId { peer: bob, tag: 1 }, own, MonotonicTime(0));
     assert_eq!(
         answers(&actions),
         [code::PMIX_SUCCESS],
@@ -372,7 +375,9 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
         let tolerant = || vec![Info::new(key::PMIX_GROUP_FT_COLLECTIVE, Value::Bool(true))];
         let (first, one) = asked(&stage.construct(0, &both(), tolerant()));
         let (second, other) = asked(&stage.construct(1, &both(), tolerant()));
-        stage.server.proc_ended(&proc("alice", 1), None, Time(1));
+        stage
+            .server
+            .proc_ended(&proc("alice", 1), None, MonotonicTime(1));
         // Whatever is decided of who is gone, it is formed without.
         let decided = if is_granted {
             stage.grant(second, &other)
@@ -389,9 +394,9 @@ fn who_has_ended_before_policies_have_decided_is_in_no_group() {
 #[test]
 fn what_waits_for_policies_and_finds_no_room_is_refused_to_all() {
     let mut stage = Stage::new(
-        Settings {
+        StateSettings {
             max_decisions: 2,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[Hook::Group],
     );
@@ -408,7 +413,7 @@ fn nobody_hears_of_an_invitation_that_is_refused() {
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
     assert_eq!(
         (request.matter, request.targets.len()),
-        (Matter::Group(GroupKind::Invite), 2)
+        (PolicySubject::Group(GroupOperationKind::Invite), 2)
     );
     assert_eq!(
         (request.group_name.as_deref(), request.directives.len()),
@@ -438,7 +443,10 @@ fn who_may_not_come_has_declined_for_whoever_waits() {
     let mut stage = Stage::policed();
     let (id, request) =
         asked(&stage.raise(1, code::PMIX_GROUP_INVITE_ACCEPTED, &[proc("alice", 0)]));
-    assert_eq!(request.matter, Matter::Group(GroupKind::Join));
+    assert_eq!(
+        request.matter,
+        PolicySubject::Group(GroupOperationKind::Join)
+    );
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
     let [(0, event)] = &heard(&stage, &actions)[..] else {
@@ -460,7 +468,7 @@ fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_CONSTRUCT_COMPLETE, &both()));
     assert_eq!(
         (request.matter, request.targets.len()),
-        (Matter::Group(GroupKind::Construct), 2)
+        (PolicySubject::Group(GroupOperationKind::Construct), 2)
     );
     let actions = stage.deny(id);
     assert_eq!(answers(&actions), [DENIED]);
@@ -473,11 +481,14 @@ fn no_group_is_there_because_somebody_says_so_who_may_not_form_it() {
 
 #[test]
 fn an_invitation_is_an_event_first_and_then_about_a_group() {
-    let mut stage = Stage::new(Settings::default(), &[Hook::Event, Hook::Group]);
+    let mut stage = Stage::new(StateSettings::default(), &[Hook::Event, Hook::Group]);
     let (id, request) = asked(&stage.raise(0, code::PMIX_GROUP_INVITED, &both()));
-    assert!(matches!(request.matter, Matter::Event { .. }));
+    assert!(matches!(request.matter, PolicySubject::Event { .. }));
     let (id, request) = asked(&stage.grant(id, &request));
-    assert_eq!(request.matter, Matter::Group(GroupKind::Invite));
+    assert_eq!(
+        request.matter,
+        PolicySubject::Group(GroupOperationKind::Invite)
+    );
     let actions = stage.grant(id, &request);
     assert!(
         matches!(

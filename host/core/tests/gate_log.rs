@@ -6,17 +6,18 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     defaults::{Defaults, HookDefault},
     job::JobSpec,
     policy::{DecidedBy, REASON, Verdict},
-    server::{Action, PeerId, RequestId, Server, Settings},
+    server::{Action, PeerId, RequestId, ServerState, StateSettings},
 };
 use peal_model::{
-    Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status, Value, code, key,
+    Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, UserIdentity, Value,
+    code, key,
 };
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
@@ -27,9 +28,9 @@ fn proc(nspace: &str) -> Proc {
 }
 
 /// A server with a job of Alice's, and its one proc.
-fn stage(settings: Settings, policed: &[Hook]) -> (Server, PeerId) {
-    let mut server = Server::new(settings);
-    server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+fn stage(settings: StateSettings, policed: &[Hook]) -> (ServerState, PeerId) {
+    let mut server = ServerState::new(settings);
+    server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
     let (nspace, hostname) = (Nspace::new("alice").unwrap(), "node".to_owned());
     server.add_job(JobSpec::new(nspace, 1, hostname, ALICE));
     let (peer, _) = server.admit(&proc("alice"), ALICE).unwrap();
@@ -44,19 +45,19 @@ fn priority() -> Vec<Info> {
     vec![Info::new(key::PMIX_LOG_SYSLOG_PRI, Value::Int(3))]
 }
 
-fn log(server: &mut Server, peer: PeerId, directives: Vec<Info>) -> Vec<Action> {
+fn log(server: &mut ServerState, peer: PeerId, directives: Vec<Info>) -> Vec<Action> {
     let request = Request::Log {
         timestamp: 7,
         data: line("text"),
         directives,
     };
-    server.request(RequestId { peer, tag: TO }, request, Time(0))
+    server.request(RequestId { peer, tag: TO }, request, MonotonicTime(0))
 }
 
 #[test]
 fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
     let forged = Info::new(key::PMIX_LOG_SOURCE, Value::Proc(proc("bob")));
-    let (mut server, peer) = stage(Settings::default(), &[]);
+    let (mut server, peer) = stage(StateSettings::default(), &[]);
     let actions = log(&mut server, peer, [vec![forged], priority()].concat());
     let [
         Action::Log {
@@ -78,9 +79,9 @@ fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
     let mut defaults = Defaults::default();
     defaults.set(Hook::Log, HookDefault::Deny);
     let (mut server, peer) = stage(
-        Settings {
+        StateSettings {
             defaults,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[],
     );
@@ -96,14 +97,14 @@ fn log_requests_go_on_with_who_really_asks_unless_the_site_wants_none() {
 
 #[test]
 fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of_it() {
-    let (mut server, peer) = stage(Settings::default(), &[Hook::Log]);
+    let (mut server, peer) = stage(StateSettings::default(), &[Hook::Log]);
     let actions = log(&mut server, peer, priority());
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(
         (request.matter, &request.requester, request.identity),
-        (Matter::Log, &Some(proc("alice")), Some(ALICE))
+        (PolicySubject::Log, &Some(proc("alice")), Some(ALICE))
     );
     assert_eq!(
         (&request.infos, &request.directives),
@@ -142,7 +143,7 @@ fn nothing_is_logged_before_the_policies_have_decided_and_then_what_they_made_of
 
 #[test]
 fn who_may_not_log_is_told_by_a_status_and_the_trace_why() {
-    let (mut server, peer) = stage(Settings::default(), &[Hook::Log]);
+    let (mut server, peer) = stage(StateSettings::default(), &[Hook::Log]);
     let actions = log(&mut server, peer, Vec::new());
     let [Action::Decide { id, .. }] = &actions[..] else {
         panic!("{actions:?}")
@@ -173,9 +174,9 @@ fn who_may_not_log_is_told_by_a_status_and_the_trace_why() {
     );
     // What waits is bounded as for any other hook.
     let (mut server, peer) = stage(
-        Settings {
+        StateSettings {
             max_decisions: 2,
-            ..Settings::default()
+            ..StateSettings::default()
         },
         &[Hook::Log],
     );

@@ -6,27 +6,27 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     defaults::HookDefault,
     job::JobSpec,
     job_control::JobAction,
     owner::Owner,
-    policy::{DecidedBy, NextPolicy, OnFailure, PolicyChain, REASON, Said, Verdict},
-    registration::{Mode, Place},
-    server::{Action, PeerId, RequestId, Server, Settings, Upcall},
+    policy::{DecidedBy, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, REASON, Verdict},
+    registration::{ChainPlacement, Mode},
+    server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
 };
 use peal_model::{
-    Amendment, Hook, Identity, Info, KeyName, Matter, Nspace, PolicyOutcome, PolicyRequest, Proc,
-    Provision, Rank, Reply, Request, Status, UnixGroup, Value, code, key, rank,
+    Amendment, Hook, Info, KeyName, Nspace, PolicyOutcome, PolicyRequest, PolicySubject, Proc,
+    Provision, Rank, Reply, Request, Status, UnixGroup, UserIdentity, Value, code, key, rank,
 };
 use std::sync::Arc;
 
-const SITE: Identity = Identity { uid: 500, gid: 500 };
-const ALICE: Identity = Identity {
+const SITE: UserIdentity = UserIdentity { uid: 500, gid: 500 };
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -40,8 +40,8 @@ fn proc(job: &str) -> Proc {
 }
 
 /// A server with a job of Alice's and one of Bob's.
-fn stage(policed: &[Hook]) -> Server {
-    let mut server = Server::new(Settings::default());
+fn stage(policed: &[Hook]) -> ServerState {
+    let mut server = ServerState::new(StateSettings::default());
     server.guard(SITE, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
         let (nspace, hostname) = (nspace(job), "node".to_owned());
@@ -58,7 +58,7 @@ fn kill() -> Vec<Info> {
 fn controlled(actions: &[Action]) -> Option<(String, Vec<Proc>)> {
     match actions {
         [
-            Action::Host(Upcall::JobControl {
+            Action::Upcall(Upcall::JobControl {
                 source, control, ..
             }),
         ] => {
@@ -90,7 +90,7 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
         Owner::Namespace(nspace("alice")),
     );
     let mut ask = |owner: &Owner, target: &str| {
-        server.control_for(owner, 7, vec![proc(target)], kill(), Time(0))
+        server.control_for(owner, 7, vec![proc(target)], kill(), MonotonicTime(0))
     };
     for (owner, name) in [
         (&site, "nobody"),
@@ -110,10 +110,10 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
         assert_eq!(status, code::PMIX_ERR_NO_PERMISSIONS);
     }
     // Of nobody named means the own job, of which only a job has one.
-    let own = server.control_for(&job, 7, Vec::new(), kill(), Time(0));
+    let own = server.control_for(&job, 7, Vec::new(), kill(), MonotonicTime(0));
     assert_eq!(controlled(&own).unwrap().1, [proc("alice")]);
     for owner in [&site, &user] {
-        let nobody = server.control_for(owner, 7, Vec::new(), kill(), Time(0));
+        let nobody = server.control_for(owner, 7, Vec::new(), kill(), MonotonicTime(0));
         assert!(
             controlled(&nobody).is_none() && !nobody.is_empty(),
             "{nobody:?}"
@@ -122,7 +122,13 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
     // Tenants whose jobs are gone are nobody.
     assert!(
         server
-            .control_for(&Owner::User(3000), 7, vec![proc("alice")], kill(), Time(0))
+            .control_for(
+                &Owner::User(3000),
+                7,
+                vec![proc("alice")],
+                kill(),
+                MonotonicTime(0)
+            )
             .is_empty()
     );
     assert!(
@@ -132,7 +138,7 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
                 7,
                 vec![proc("alice")],
                 kill(),
-                Time(0)
+                MonotonicTime(0)
             )
             .is_empty()
     );
@@ -141,13 +147,13 @@ fn without_policies_the_site_controls_all_and_tenants_their_own() {
 #[test]
 fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
     let mut server = stage(&[Hook::JobControl]);
-    let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), Time(0));
+    let actions = server.control_for(&Owner::Site, 7, vec![proc("bob")], kill(), MonotonicTime(0));
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(
         (request.matter, &request.requester, request.identity),
-        (Matter::JobControl, &None, Some(SITE))
+        (PolicySubject::JobControl, &None, Some(SITE))
     );
     assert_eq!(
         (&request.directives, request.targets[0].owner),
@@ -172,7 +178,7 @@ fn policies_are_asked_who_a_module_belongs_to_and_nothing_is_done_before() {
         7,
         vec![proc("bob")],
         kill(),
-        Time(0),
+        MonotonicTime(0),
     );
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
@@ -276,13 +282,13 @@ fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
         error,
         directives: time(5),
     };
-    let actions = server.request(to, asked, Time(0));
+    let actions = server.request(to, asked, MonotonicTime(0));
     let [Action::Decide { id, request }] = &actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(
         (request.matter, &request.groups),
-        (Matter::Monitor, &groups)
+        (PolicySubject::Monitor, &groups)
     );
     assert_eq!(
         (&request.infos, &request.directives),
@@ -307,7 +313,7 @@ fn policies_are_told_the_groups_of_who_asks_and_the_monitor() {
         data: Vec::new(),
         directives: Vec::new(),
     };
-    let actions = server.request(to, log, Time(0));
+    let actions = server.request(to, log, MonotonicTime(0));
     let [Action::Decide { request, .. }] = &actions[..] else {
         panic!("{actions:?}")
     };
@@ -319,7 +325,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
     let mut chain = PolicyChain::default();
     for (at, (outcome, text)) in said.iter().enumerate() {
         let infos = vec![Info::new(KeyName("test.said"), Value::string(text))];
-        let said = Said {
+        let said = PolicyAnswer {
             outcome: Ok(*outcome),
             infos,
             amendment: Amendment::default(),
@@ -327,7 +333,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
         chain
             .register(
                 &at.to_string(),
-                (Place::Append, Mode::Active),
+                (ChainPlacement::Append, Mode::Active),
                 OnFailure::Deny,
                 said,
             )
@@ -338,7 +344,7 @@ fn provision(said: &[(PolicyOutcome, &str)], default: HookDefault) -> Verdict {
         image: None,
     };
     let request = Arc::new(PolicyRequest {
-        matter: Matter::Provision,
+        matter: PolicySubject::Provision,
         requester: Some(proc("alice")),
         identity: Some(ALICE),
         groups: Arc::default(),

@@ -6,21 +6,21 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     job::JobSpec,
     policy::{DecidedBy, Verdict, reason},
-    server::{Action, PeerId, RequestId, Server, Settings, Upcall},
+    server::{Action, PeerId, RequestId, ServerState, StateSettings, Upcall},
 };
 use peal_model::{
-    App, Application, Hook, Identity, Info, Matter, Nspace, Proc, Rank, Reply, Request, Status,
-    Text, Value, code, key,
+    App, Application, Hook, Info, Nspace, PolicySubject, Proc, Rank, Reply, Request, Status, Text,
+    UserIdentity, Value, code, key,
 };
 
-const ALICE: Identity = Identity {
+const ALICE: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
-const BOB: Identity = Identity {
+const BOB: UserIdentity = UserIdentity {
     uid: 2000,
     gid: 100,
 };
@@ -30,9 +30,9 @@ fn proc(nspace: &str) -> Proc {
 }
 
 /// A server with a job of Alice's and one of Bob's.
-fn server(settings: Settings, policed: &[Hook]) -> (Server, PeerId) {
-    let mut server = Server::new(settings);
-    server.guard(Identity { uid: 500, gid: 500 }, policed.iter().copied());
+fn server(settings: StateSettings, policed: &[Hook]) -> (ServerState, PeerId) {
+    let mut server = ServerState::new(settings);
+    server.guard(UserIdentity { uid: 500, gid: 500 }, policed.iter().copied());
     for (job, identity) in [("alice", ALICE), ("bob", BOB)] {
         server.add_job(JobSpec::new(
             Nspace::new(job).unwrap(),
@@ -60,11 +60,11 @@ fn wdir(at: &str) -> Info {
     Info::new(key::PMIX_WDIR, Value::string(at))
 }
 
-fn ask(server: &mut Server, peer: PeerId, infos: Vec<Info>, apps: Vec<App>) -> Vec<Action> {
+fn ask(server: &mut ServerState, peer: PeerId, infos: Vec<Info>, apps: Vec<App>) -> Vec<Action> {
     server.request(
         RequestId { peer, tag: 7 },
         Request::Spawn { infos, apps },
-        Time(0),
+        MonotonicTime(0),
     )
 }
 
@@ -81,7 +81,7 @@ fn granted(amended: Vec<Info>) -> Verdict {
 
 #[test]
 fn a_policy_sees_each_application_and_whose_directives_are_whose() {
-    let (mut server, alice) = server(Settings::default(), &[Hook::Spawn]);
+    let (mut server, alice) = server(StateSettings::default(), &[Hook::Spawn]);
     let parent = Info::new(key::PMIX_PARENT_ID, Value::Proc(proc("bob")));
     let first = app(
         Some("solver"),
@@ -99,7 +99,7 @@ fn a_policy_sees_each_application_and_whose_directives_are_whose() {
     };
     assert_eq!(
         (request.matter, request.identity),
-        (Matter::Spawn, Some(ALICE))
+        (PolicySubject::Spawn, Some(ALICE))
     );
     assert_eq!(
         (&request.targets[0].proc, request.targets[0].owner),
@@ -125,7 +125,7 @@ fn a_policy_sees_each_application_and_whose_directives_are_whose() {
     // What is granted is what came, with the job's directives as they were amended.
     let actions = server.decided(*id, granted(vec![wdir("/scratch")]));
     let [
-        Action::Host(Upcall::Request {
+        Action::Upcall(Upcall::Request {
             source, request, ..
         }),
     ] = &actions[..]
@@ -144,7 +144,7 @@ fn a_policy_sees_each_application_and_whose_directives_are_whose() {
 
 #[test]
 fn who_is_denied_gets_an_answer_without_a_job_behind_the_record_of_it() {
-    let (mut server, alice) = server(Settings::default(), &[Hook::Spawn]);
+    let (mut server, alice) = server(StateSettings::default(), &[Hook::Spawn]);
     let actions = ask(
         &mut server,
         alice,
@@ -198,10 +198,10 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
         ),
         (vec![parent("gone")], &own, Some(code::PMIX_ERR_NOT_FOUND)),
     ] {
-        let (mut server, alice) = server(Settings::default(), &[]);
+        let (mut server, alice) = server(StateSettings::default(), &[]);
         let actions = ask(&mut server, alice, infos.clone(), vec![app.clone()]);
         match (&actions[..], refused) {
-            ([Action::Host(Upcall::Request { .. })], None) => {}
+            ([Action::Upcall(Upcall::Request { .. })], None) => {}
             ([Action::Denied(_), Action::Reply { reply, .. }], Some(status)) => {
                 assert_eq!(reply.status(), status)
             }
@@ -212,9 +212,9 @@ fn by_default_a_job_is_spawned_as_its_requester_and_for_its_own() {
 
 #[test]
 fn what_waits_is_bounded_by_all_that_is_in_it() {
-    let settings = || Settings {
+    let settings = || StateSettings {
         max_decision_bytes: 10_000,
-        ..Settings::default()
+        ..StateSettings::default()
     };
     for large in [
         App {

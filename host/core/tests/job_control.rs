@@ -6,8 +6,9 @@
     reason = "a test may panic"
 )]
 use peal_core::job_control::{
-    Asked, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction, JobControlError, Method,
-    PREEMPT, Subdirectories, Top, Wanted, Which, read,
+    CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, GRACE, JobAction,
+    JobControlError, PREEMPT, ParsedJobControl, RequestSelector, RequestedAction, Subdirectories,
+    TopDirectory, read,
 };
 use peal_model::{
     DataArray, Info, InfoFlags, KeyName, Nspace, Proc, Rank, Status, Value, code, key, rank,
@@ -32,11 +33,11 @@ fn ranks(nspace: &Nspace) -> Option<BTreeSet<Rank>> {
     Some((0..size).map(Rank).collect())
 }
 
-fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<Asked, JobControlError> {
+fn ask(targets: &[Proc], directives: Vec<Info>) -> Result<ParsedJobControl, JobControlError> {
     read(Some(&proc("mine", 1)), targets, directives, ranks)
 }
 
-fn wanted(directives: &[Info]) -> Wanted {
+fn wanted(directives: &[Info]) -> RequestedAction {
     ask(&[], directives.to_vec()).unwrap().wanted
 }
 
@@ -93,7 +94,7 @@ fn each_action_by_its_directive() {
         let asked = ask(&[], vec![id, directive.clone()]).unwrap();
         assert_eq!(
             asked.wanted,
-            Wanted::Act {
+            RequestedAction::Act {
                 action,
                 targets: mine()
             },
@@ -113,7 +114,7 @@ fn targets_none_procs_wildcards_and_several_jobs_each_proc_once() {
         .unwrap()
         .wanted
     {
-        Wanted::Act { targets, .. } => targets,
+        RequestedAction::Act { targets, .. } => targets,
         other => panic!("{other:?}"),
     };
     assert_eq!(kill(&[]), mine());
@@ -137,17 +138,17 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
     assert_eq!(two, key::PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT);
     let event = number(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT, -3500);
     let time = |seconds| Some(Duration::from_secs(seconds));
-    let usr2 = Some(Method::Signal(12));
+    let usr2 = Some(CheckpointMethod::Signal(12));
     for (more, method, timeout) in [
         (vec![], None, None),
         (
             vec![event.clone()],
-            Some(Method::Event(Status(-3500))),
+            Some(CheckpointMethod::Event(Status(-3500))),
             None,
         ),
         (
             vec![yes(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT)],
-            Some(Method::Event(code::PMIX_JCTRL_CHECKPOINT)),
+            Some(CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT)),
             None,
         ),
         (vec![number(two, 12)], usr2, None),
@@ -155,7 +156,7 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
         (vec![number(two, 12), number(two, 30)], usr2, time(30)),
         (
             vec![event, number(two, 12)],
-            Some(Method::Event(Status(-3500))),
+            Some(CheckpointMethod::Event(Status(-3500))),
             time(12),
         ),
         (
@@ -172,7 +173,7 @@ fn checkpoint_number_of_a_signal_is_the_signal_else_the_time() {
         let asked = wanted(&[vec![ckpt.clone()], more.clone()].concat());
         assert_eq!(
             asked,
-            Wanted::Checkpoint {
+            RequestedAction::Checkpoint {
                 order,
                 targets: mine()
             },
@@ -198,14 +199,14 @@ fn what_is_no_action_on_procs_of_ones_own() {
         ),
     ]);
     let declared = vec![
-        Method::Signal(12),
-        Method::Event(code::PMIX_JCTRL_CHECKPOINT),
+        CheckpointMethod::Signal(12),
+        CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT),
     ];
     let declaration = Declaration {
         preemptible: Some(true),
         methods: Some(declared),
     };
-    let declares = Wanted::Declare {
+    let declares = RequestedAction::Declare {
         declaration,
         cleanup: None,
     };
@@ -220,18 +221,21 @@ fn what_is_no_action_on_procs_of_ones_own() {
     let cancel = |value| wanted(&[Info::new(key::PMIX_JOB_CTRL_CANCEL, value)]);
     assert_eq!(
         cancel(Value::string("ck")),
-        Wanted::Cancel(Which::Named("ck".to_owned()))
+        RequestedAction::Cancel(RequestSelector::Named("ck".to_owned()))
     );
     assert_eq!(
         [cancel(Value::String(None)), cancel(Value::Undef)],
-        [Wanted::Cancel(Which::All), Wanted::Cancel(Which::All)]
+        [
+            RequestedAction::Cancel(RequestSelector::All),
+            RequestedAction::Cancel(RequestSelector::All)
+        ]
     );
 
     let (nodes, image) = (
         text(key::PMIX_JOB_CTRL_PROVISION, "node[01-16]"),
         text(key::PMIX_JOB_CTRL_PROVISION_IMAGE, "c7"),
     );
-    let provision = |image: Option<&str>| Wanted::Provision {
+    let provision = |image: Option<&str>| RequestedAction::Provision {
         nodes: "node[01-16]".to_owned(),
         image: image.map(str::to_owned),
     };
@@ -242,7 +246,7 @@ fn what_is_no_action_on_procs_of_ones_own() {
     let grace = Some(Duration::from_secs(5));
     assert_eq!(
         preempt,
-        Wanted::Preempt {
+        RequestedAction::Preempt {
             action: JobAction::Pause,
             grace,
             targets: mine()
@@ -259,11 +263,11 @@ fn what_is_to_be_removed_and_how() {
         directories: BTreeSet::new(),
         depth: Depth::Flat,
         subdirectories: Subdirectories::All,
-        top: Top::Remove,
+        top: TopDirectory::Remove,
         ignored: BTreeSet::new(),
     };
     let cleanup = |directives: &[Info]| match wanted(directives) {
-        Wanted::Declare {
+        RequestedAction::Declare {
             cleanup: Some(cleanup),
             ..
         } => cleanup,
@@ -278,7 +282,11 @@ fn what_is_to_be_removed_and_how() {
         text(key::PMIX_CLEANUP_IGNORE, "keep,me"),
     ]);
     let (files_of_none, directories) = (BTreeSet::new(), ["/tmp/d".into()].into());
-    let (depth, subdirectories, top) = (Depth::Recursive, Subdirectories::OnlyEmpty, Top::Leave);
+    let (depth, subdirectories, top) = (
+        Depth::Recursive,
+        Subdirectories::OnlyEmpty,
+        TopDirectory::Leave,
+    );
     let ignored = ["keep", "me"].map(Into::into).into();
     let procs = mine();
     assert_eq!(
@@ -299,7 +307,7 @@ fn what_is_to_be_removed_and_how() {
 fn cleanup_paths_of_several_directives_all_count() {
     let (files, dirs) = (key::PMIX_REGISTER_CLEANUP, key::PMIX_REGISTER_CLEANUP_DIR);
     let cleanup = |directives: Vec<Info>| match ask(&[], directives).map(|asked| asked.wanted) {
-        Ok(Wanted::Declare {
+        Ok(RequestedAction::Declare {
             cleanup: Some(cleanup),
             ..
         }) => Ok(cleanup),
@@ -590,7 +598,7 @@ fn what_makes_no_sense_is_refused_and_says_why() {
     // An optional directive that nobody knows is passed by, and the same action twice is one.
     assert_eq!(
         wanted(&[yes(unknown), kill.clone(), kill]),
-        Wanted::Act {
+        RequestedAction::Act {
             action: JobAction::Kill,
             targets: mine()
         }

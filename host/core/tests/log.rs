@@ -6,8 +6,8 @@
     reason = "a test may panic"
 )]
 use peal_core::log::{
-    Arrival, AvailableChannels, Gateway, LogSettings, Logged, MAX_CHANNELS, Malformed, Need,
-    NextChannel, Origin, Writer, channel, route,
+    AvailableChannels, ChannelRequirement, GatewayAvailability, LogArrival, LogDestination,
+    LogOrigin, LogSettings, Logged, MAX_CHANNELS, Malformed, NextChannel, channel, route,
 };
 use peal_model::{
     DataArray, Info, InfoFlags, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code,
@@ -61,7 +61,7 @@ fn log_as(
     data: Vec<Info>,
     directives: Vec<Info>,
     answers: &[(KeyName, Status)],
-) -> Result<(Vec<(String, Writer)>, Status), Status> {
+) -> Result<(Vec<(String, LogDestination)>, Status), Status> {
     let of_modules = answers.iter().map(|(key, _)| Key::from(*key)).collect();
     let available = AvailableChannels {
         of_modules,
@@ -71,7 +71,7 @@ fn log_as(
         request(data, directives),
         &available,
         settings,
-        &Arrival::default(),
+        &LogArrival::default(),
     );
     let mut run = routed.map_err(|malformed| malformed.status())?;
     let mut tried = Vec::new();
@@ -219,7 +219,7 @@ fn required_channel_that_is_missing_fails_the_request() {
         failed
     );
     let marked = LogSettings {
-        order: vec![(OUT.into(), Need::Required)],
+        order: vec![(OUT.into(), ChannelRequirement::Required)],
         ..LogSettings::default()
     };
     let payload = vec![text(KeyName("app.progress"))];
@@ -232,7 +232,7 @@ fn no_channel_named_means_those_of_the_host_too() {
         of_host: vec![OUT.into(), ERR.into()],
         ..modules(&[MAIL, ERR])
     };
-    let tried = |arrival: Arrival| {
+    let tried = |arrival: LogArrival| {
         let payload = request(vec![text(KeyName("app.progress"))], vec![]);
         let mut next = route(payload, &available, &LogSettings::default(), &arrival)
             .unwrap()
@@ -246,16 +246,16 @@ fn no_channel_named_means_those_of_the_host_too() {
     };
     let of_modules = || {
         vec![
-            (MAIL.0.to_owned(), Writer::Module),
-            (ERR.0.to_owned(), Writer::Module),
+            (MAIL.0.to_owned(), LogDestination::Module),
+            (ERR.0.to_owned(), LogDestination::Module),
         ]
     };
-    let all = [of_modules(), vec![(OUT.0.to_owned(), Writer::Host)]].concat();
-    assert_eq!(tried(Arrival::default()), all);
+    let all = [of_modules(), vec![(OUT.0.to_owned(), LogDestination::Host)]].concat();
+    assert_eq!(tried(LogArrival::default()), all);
     assert_eq!(
-        tried(Arrival {
-            origin: Origin::Host,
-            ..Arrival::default()
+        tried(LogArrival {
+            origin: LogOrigin::Host,
+            ..LogArrival::default()
         }),
         of_modules(),
         "never back up"
@@ -266,12 +266,12 @@ fn no_channel_named_means_those_of_the_host_too() {
 fn gateway_is_told_the_channel_and_writes_to_no_other() {
     let payload = || request(vec![text(KeyName("app.progress"))], vec![]);
     let settings = LogSettings {
-        order: vec![(ERR.into(), Need::Required)],
+        order: vec![(ERR.into(), ChannelRequirement::Required)],
         ..LogSettings::default()
     };
-    let away = Arrival {
-        gateway: Gateway::Elsewhere,
-        ..Arrival::default()
+    let away = LogArrival {
+        gateway: GatewayAvailability::Elsewhere,
+        ..LogArrival::default()
     };
     let NextChannel::Try(sent) = route(payload(), &modules(&[]), &settings, &away)
         .unwrap()
@@ -281,12 +281,12 @@ fn gateway_is_told_the_channel_and_writes_to_no_other() {
     };
     assert_eq!(
         (sent.channel(), sent.writer()),
-        (&ERR.into(), Writer::Gateway)
+        (&ERR.into(), LogDestination::Gateway)
     );
-    let at_gateway = Arrival {
-        origin: Origin::OtherServer,
+    let at_gateway = LogArrival {
+        origin: LogOrigin::OtherServer,
         chosen: Some(ERR.into()),
-        ..Arrival::default()
+        ..LogArrival::default()
     };
     let run = route(
         sent.request(),
@@ -300,7 +300,7 @@ fn gateway_is_told_the_channel_and_writes_to_no_other() {
     };
     assert_eq!(
         (pending.channel(), pending.writer()),
-        (&ERR.into(), Writer::Module)
+        (&ERR.into(), LogDestination::Module)
     );
     let NextChannel::Done(done) = pending.finish(code::PMIX_SUCCESS, Vec::new()).advance() else {
         panic!()
@@ -327,14 +327,14 @@ fn syslog_is_asked_for_as_global_beyond_this_server() {
         request(data, vec![]),
         &modules(&[key::PMIX_LOG_SYSLOG]),
         &LogSettings::default(),
-        &Arrival::default(),
+        &LogArrival::default(),
     );
     let NextChannel::Try(host) = run.unwrap().advance() else {
         panic!()
     };
     assert_eq!(
         (host.channel(), host.writer()),
-        (&key::PMIX_LOG_GLOBAL_SYSLOG.into(), Writer::Host)
+        (&key::PMIX_LOG_GLOBAL_SYSLOG.into(), LogDestination::Host)
     );
     assert_eq!(
         host.request().data,
@@ -351,7 +351,7 @@ fn syslog_is_asked_for_as_global_beyond_this_server() {
     };
     assert_eq!(
         (module.channel(), module.writer()),
-        (&key::PMIX_LOG_SYSLOG.into(), Writer::Module)
+        (&key::PMIX_LOG_SYSLOG.into(), LogDestination::Module)
     );
     assert_eq!(
         module.request().data[0].key,
@@ -413,8 +413,15 @@ fn what_is_unknown_or_not_served_goes_to_the_host_and_a_sites_own_channel_does_n
         text(key::PMIX_LOG_LOCAL_SYSLOG),
     ];
     let (tried, _) = log_as(&settings, data, vec![], &[(BOARD, code::PMIX_SUCCESS)]).unwrap();
-    let writers: Vec<Writer> = tried.into_iter().map(|(_, writer)| writer).collect();
-    assert_eq!(writers, [Writer::Module, Writer::Host, Writer::Host]);
+    let writers: Vec<LogDestination> = tried.into_iter().map(|(_, writer)| writer).collect();
+    assert_eq!(
+        writers,
+        [
+            LogDestination::Module,
+            LogDestination::Host,
+            LogDestination::Host
+        ]
+    );
 }
 
 #[test]
@@ -429,13 +436,14 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
         asked.clone(),
         &modules(&[OUT, BOARD]),
         &LogSettings::default(),
-        &Arrival::default(),
+        &LogArrival::default(),
     )
     .unwrap();
-    for (info, writer) in named
-        .iter()
-        .zip([Writer::Module, Writer::Host, Writer::Module])
-    {
+    for (info, writer) in named.iter().zip([
+        LogDestination::Module,
+        LogDestination::Host,
+        LogDestination::Module,
+    ]) {
         let NextChannel::Try(pending) = run.advance() else {
             panic!()
         };
@@ -453,7 +461,7 @@ fn each_channel_gets_what_is_for_it_and_the_payload_and_nothing_else() {
         asked,
         &modules(&[OUT]),
         &LogSettings::default(),
-        &Arrival::default(),
+        &LogArrival::default(),
     )
     .unwrap();
     let NextChannel::Try(out) = run.advance() else {
@@ -474,7 +482,7 @@ fn a_request_names_no_more_channels_than_it_may_however_often() {
             request(data, vec![]),
             &modules(&[]),
             &LogSettings::default(),
-            &Arrival::default(),
+            &LogArrival::default(),
         )
     };
     assert!(routed(named(MAX_CHANNELS).collect()).is_ok());
@@ -504,9 +512,12 @@ fn text_of(key: Key) -> Info {
 #[test]
 fn the_sites_order_comes_first_where_none_is_named_and_its_marks_hold_always() {
     let order = vec![
-        (channel("LOCAL_SYSLOG").unwrap(), Need::Optional),
-        (channel("stderr").unwrap(), Need::Required),
-        (channel("pager").unwrap(), Need::Optional),
+        (
+            channel("LOCAL_SYSLOG").unwrap(),
+            ChannelRequirement::Optional,
+        ),
+        (channel("stderr").unwrap(), ChannelRequirement::Required),
+        (channel("pager").unwrap(), ChannelRequirement::Optional),
     ];
     let settings = LogSettings {
         order,

@@ -6,16 +6,16 @@
     reason = "a test may panic"
 )]
 use peal_core::{
-    Time,
+    MonotonicTime,
     log::{
-        Arrival, AvailableChannels, LogSettings, Malformed, NextChannel, Origin,
-        book::{Aggregation, Book, Likeness},
+        AvailableChannels, LogArrival, LogOrigin, LogSettings, Malformed, NextChannel,
         directives::{Directives, MAX_PAIR_TEXT},
+        duplicates::{Aggregation, DuplicateFilter, DuplicateKey},
         route,
     },
 };
 use peal_model::{
-    Identity, Info, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, Value, code, key,
+    Info, Key, KeyName, LogRequest, Nspace, Proc, Rank, Status, UserIdentity, Value, code, key,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -23,10 +23,10 @@ const OUT: KeyName = key::PMIX_LOG_STDOUT;
 const MAIL: KeyName = key::PMIX_LOG_EMAIL;
 const NOW: u64 = 1_700_000_000;
 
-fn arrived() -> Arrival {
-    Arrival {
+fn arrived() -> LogArrival {
+    LogArrival {
         at: NOW,
-        ..Arrival::default()
+        ..LogArrival::default()
     }
 }
 
@@ -61,7 +61,7 @@ fn request(job: &str, data: Vec<Info>, directives: Vec<Info>) -> LogRequest {
     let source = Some(Proc::new(Nspace::new(job).unwrap(), Rank(0)));
     LogRequest {
         source,
-        identity: Some(Identity {
+        identity: Some(UserIdentity {
             uid: 1000,
             gid: 100,
         }),
@@ -181,7 +181,7 @@ fn a_request_that_wants_a_time_and_has_none_gets_that_of_its_arrival() {
     assert_eq!(stamped(None, vec![given()]), Some(5));
 }
 
-fn likeness_of(request: &LogRequest) -> Option<Likeness> {
+fn likeness_of(request: &LogRequest) -> Option<DuplicateKey> {
     route(
         Arc::new(request.clone()),
         &modules(&[OUT, MAIL]),
@@ -246,14 +246,14 @@ const WINDOW: Duration = Duration::from_secs(5);
 
 /// A server that logs what is not in its book, and what the book wants to be logged.
 struct Stage {
-    book: Book,
+    book: DuplicateFilter,
     logged: Vec<String>,
 }
 
 impl Stage {
     fn new(entries: usize) -> Stage {
         Stage {
-            book: Book::new(Aggregation {
+            book: DuplicateFilter::new(Aggregation {
                 window: WINDOW,
                 entries,
             }),
@@ -274,14 +274,16 @@ impl Stage {
         if let Some(told) = self.book.repeats(&likeness) {
             return told;
         }
-        let forgotten = self.book.logged(likeness, &asked, becomes, Time(now));
+        let forgotten = self
+            .book
+            .logged(likeness, &asked, becomes, MonotonicTime(now));
         self.write(forgotten.map(|told| told.request));
         self.write([asked]);
         becomes
     }
 
     fn close(&mut self, now: u64) {
-        while let Some(told) = self.book.close(Time(now)) {
+        while let Some(told) = self.book.close(MonotonicTime(now)) {
             self.write([told.request]);
         }
     }
@@ -312,7 +314,7 @@ fn duplicates_are_counted_and_their_number_is_logged_when_the_time_is_over() {
         "each is told what the first was told"
     );
     assert_eq!(stage.taken(), [TEXT, TEXT]);
-    assert_eq!(stage.book.deadline(), Some(Time(5000)));
+    assert_eq!(stage.book.deadline(), Some(MonotonicTime(5000)));
     stage.close(4999);
     assert!(stage.taken().is_empty());
     stage.close(5000);
@@ -382,7 +384,7 @@ fn the_book_is_no_longer_than_it_may_be() {
         },
     ] {
         let mut stage = Stage {
-            book: Book::new(none),
+            book: DuplicateFilter::new(none),
             logged: Vec::new(),
         };
         for _ in 0..2 {
@@ -412,10 +414,15 @@ fn their_number_is_dressed_as_they_are_and_not_mailed() {
         vec![array, text(OUT, "text")],
         [dress.clone(), more, pair("a", "\n")].concat(),
     );
-    let mut book = Book::new(Aggregation::default());
+    let mut book = DuplicateFilter::new(Aggregation::default());
     let likeness = likeness_of(&asked).unwrap();
     assert_eq!(
-        book.logged(likeness.clone(), &asked, code::PMIX_SUCCESS, Time(0)),
+        book.logged(
+            likeness.clone(),
+            &asked,
+            code::PMIX_SUCCESS,
+            MonotonicTime(0)
+        ),
         None
     );
     book.repeats(&likeness);
@@ -435,9 +442,9 @@ fn their_number_is_dressed_as_they_are_and_not_mailed() {
 #[test]
 fn their_number_goes_where_they_could_have_gone_and_nowhere_else() {
     let asked = Arc::new(asking(pair("a", "x")));
-    let mut book = Book::new(Aggregation::default());
-    for origin in [Origin::Client, Origin::Host] {
-        let arrival = Arrival {
+    let mut book = DuplicateFilter::new(Aggregation::default());
+    for origin in [LogOrigin::Client, LogOrigin::Host] {
+        let arrival = LogArrival {
             origin,
             ..arrived()
         };
@@ -458,15 +465,15 @@ fn their_number_goes_where_they_could_have_gone_and_nowhere_else() {
             "what came from elsewhere is no duplicate"
         );
         assert_eq!(
-            book.logged(likeness(), &asked, code::PMIX_SUCCESS, Time(0)),
+            book.logged(likeness(), &asked, code::PMIX_SUCCESS, MonotonicTime(0)),
             None
         );
         book.repeats(&likeness());
     }
-    let origins: Vec<Origin> = book
+    let origins: Vec<LogOrigin> = book
         .close_all()
         .into_iter()
         .map(|told| told.origin)
         .collect();
-    assert_eq!(origins, [Origin::Client, Origin::Host]);
+    assert_eq!(origins, [LogOrigin::Client, LogOrigin::Host]);
 }

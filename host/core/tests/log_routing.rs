@@ -6,8 +6,8 @@
     reason = "a test may panic"
 )]
 use peal_core::log::{
-    Arrival, AvailableChannels, Gateway, LogSettings, Logged, Need, NextChannel, Origin, Writer,
-    route,
+    AvailableChannels, ChannelRequirement, GatewayAvailability, LogArrival, LogDestination,
+    LogOrigin, LogSettings, Logged, NextChannel, route,
 };
 use peal_model::{Info, InfoFlags, Key, KeyName, LogRequest, Status, Value, code, key};
 use proptest::prelude::*;
@@ -51,7 +51,7 @@ struct Case {
     once: Option<bool>,
     site_once: bool,
     answers: [Answer; 5],
-    arrival: Arrival,
+    arrival: LogArrival,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -68,16 +68,19 @@ fn cases() -> impl Strategy<Value = Case> {
         Just(Answer::Missing)
     ];
     let origin = proptest::sample::select(vec![
-        Origin::Client,
-        Origin::OtherServer,
-        Origin::Host,
-        Origin::OtherHost,
+        LogOrigin::Client,
+        LogOrigin::OtherServer,
+        LogOrigin::Host,
+        LogOrigin::OtherHost,
     ]);
-    let gateway = proptest::sample::select(vec![Gateway::NotElsewhere, Gateway::Elsewhere]);
-    let arrival = (origin, gateway).prop_map(|(origin, gateway)| Arrival {
+    let gateway = proptest::sample::select(vec![
+        GatewayAvailability::NotElsewhere,
+        GatewayAvailability::Elsewhere,
+    ]);
+    let arrival = (origin, gateway).prop_map(|(origin, gateway)| LogArrival {
         origin,
         gateway,
-        ..Arrival::default()
+        ..LogArrival::default()
     });
     let served = (some(), some());
     (
@@ -125,7 +128,8 @@ impl Model<'_> {
             arrival,
             ..
         } = self.0;
-        let is_from_host = arrival.origin == Origin::Host || arrival.origin == Origin::OtherHost;
+        let is_from_host =
+            arrival.origin == LogOrigin::Host || arrival.origin == LogOrigin::OtherHost;
         let of_host = if is_from_host { &[] } else { &of_host[..] };
         let named: Vec<usize> = self.named().map(|(channel, _)| channel).collect();
         let all = if named.is_empty() {
@@ -170,28 +174,28 @@ impl Model<'_> {
     }
 
     /// Whom a channel could be given to, in this order.
-    fn writers(&self, channel: usize) -> Vec<Writer> {
-        let Arrival {
+    fn writers(&self, channel: usize) -> Vec<LogDestination> {
+        let LogArrival {
             origin, gateway, ..
         } = &self.0.arrival;
         let is_served = self.0.offered.contains(&channel);
         // Standard output appears on the gateway.
         let for_gateway = !is_served || KEYS[channel] == key::PMIX_LOG_STDOUT;
-        let is_first_hand = *origin == Origin::Client || *origin == Origin::Host;
+        let is_first_hand = *origin == LogOrigin::Client || *origin == LogOrigin::Host;
         let mut writers = Vec::new();
-        if for_gateway && is_first_hand && *gateway == Gateway::Elsewhere {
-            writers.push(Writer::Gateway);
+        if for_gateway && is_first_hand && *gateway == GatewayAvailability::Elsewhere {
+            writers.push(LogDestination::Gateway);
         }
         if is_served {
-            writers.push(Writer::Module);
-        } else if *origin == Origin::Client || *origin == Origin::OtherServer {
-            writers.push(Writer::Host);
+            writers.push(LogDestination::Module);
+        } else if *origin == LogOrigin::Client || *origin == LogOrigin::OtherServer {
+            writers.push(LogDestination::Host);
         }
         writers
     }
 
     /// Who is really asked: those behind one who knows the channel are not.
-    fn asked(&self, channel: usize) -> Vec<Writer> {
+    fn asked(&self, channel: usize) -> Vec<LogDestination> {
         let mut writers = self.writers(channel);
         if self.0.answers[channel] != Answer::Missing {
             writers.truncate(1);
@@ -238,7 +242,7 @@ impl Model<'_> {
 }
 
 /// What was tried, by whom, and what the requester was told.
-fn routed(case: &Case) -> (Vec<(Key, Writer)>, Status) {
+fn routed(case: &Case) -> (Vec<(Key, LogDestination)>, Status) {
     let named = case.data.iter().map(|(channel, required)| {
         let flags = if *required {
             InfoFlags::REQUIRED
@@ -267,9 +271,9 @@ fn routed(case: &Case) -> (Vec<(Key, Writer)>, Status) {
     };
     let need = |required| {
         if required {
-            Need::Required
+            ChannelRequirement::Required
         } else {
-            Need::Optional
+            ChannelRequirement::Optional
         }
     };
     let order = case

@@ -5,7 +5,9 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
-use peal_core::monitor::{Cancelled, Monitor, MonitorError, Signs, Traces, UsageOf, read};
+use peal_core::monitor::{
+    FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, UsageOf, read,
+};
 use peal_model::{
     DataArray, Info, InfoFlags, Infos, KeyName, NodePid, Nspace, Proc, Range, Rank, Status, Value,
     code, key, rank,
@@ -81,7 +83,7 @@ fn the_example_of_the_rfc_is_read_as_it_says() {
         assert_eq!(watch.id.as_deref(), Some("MONITOR1"));
         assert_eq!(
             watch.signs,
-            Signs::Heartbeats {
+            LivenessSource::Heartbeats {
                 time: Duration::from_secs(5),
                 drops: 2
             }
@@ -155,12 +157,12 @@ fn where_the_text_and_the_headers_differ_both_are_read() {
         let Ok(Monitor::Watch(watch)) = read else {
             panic!("{read:?}")
         };
-        let traces = Traces {
+        let traces = FileChanges {
             size: false,
             access: true,
             modify: true,
         };
-        let signs = Signs::File {
+        let signs = LivenessSource::File {
             path: "/tmp/log".into(),
             traces,
             check: Duration::from_secs(2),
@@ -169,10 +171,10 @@ fn where_the_text_and_the_headers_differ_both_are_read() {
         assert_eq!(watch.signs, signs);
     }
     for (value, which) in [
-        (Value::string("one"), Cancelled::One("one".to_owned())),
-        (Value::String(None), Cancelled::All),
-        (Value::Undef, Cancelled::All),
-        (Value::Pointer, Cancelled::All),
+        (Value::string("one"), MonitorSelector::One("one".to_owned())),
+        (Value::String(None), MonitorSelector::All),
+        (Value::Undef, MonitorSelector::All),
+        (Value::Pointer, MonitorSelector::All),
     ] {
         let read = ask((key::PMIX_MONITOR_CANCEL, value), code::PMIX_SUCCESS, &[]);
         assert_eq!(read, Ok(Monitor::Cancel(which)));
@@ -206,7 +208,7 @@ fn directives_of_other_types_are_converted() {
         };
         assert_eq!(
             watch.signs,
-            Signs::Heartbeats {
+            LivenessSource::Heartbeats {
                 time: Duration::from_secs(5),
                 drops: 1
             }

@@ -7,12 +7,12 @@
 )]
 use peal_core::{
     audience::ProcSet,
-    chain::{Next, Outcome},
-    class::Levels,
+    chain::{HandlerOutcome, NextHandler},
+    class::ClassFilter,
     order::Registrations,
     registration::{
-        Category, Codes, Lifetime, Mode, Place, Registration, RegistrationError, RegistrationId,
-        Sources,
+        Category, ChainPlacement, EventCodes, Lifetime, Mode, Registration, RegistrationError,
+        RegistrationId, SourceFilter,
     },
 };
 use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Status, Value, code, key};
@@ -32,7 +32,7 @@ fn add(
     chain: &mut Registrations<()>,
     name: &str,
     codes: &[i32],
-    place: Place,
+    place: ChainPlacement,
 ) -> Result<RegistrationId, RegistrationError> {
     chain.register(
         Registration {
@@ -43,8 +43,8 @@ fn add(
     )
 }
 
-fn codes_of(codes: &[i32]) -> Codes {
-    Codes::of(&codes.iter().map(|code| Status(*code)).collect::<Vec<_>>())
+fn codes_of(codes: &[i32]) -> EventCodes {
+    EventCodes::of(&codes.iter().map(|code| Status(*code)).collect::<Vec<_>>())
 }
 
 fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
@@ -54,9 +54,9 @@ fn order(chain: &Registrations<()>, number: i32) -> Vec<String> {
 fn order_of(chain: &Registrations<()>, event: Arc<Event>) -> Vec<String> {
     let mut names = Vec::new();
     let mut run = chain.run(event);
-    while let Next::Call(call) = run.advance() {
+    while let NextHandler::Call(call) = run.advance() {
         names.push(call.member().registration.name.to_string());
-        run = call.finish(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
+        run = call.finish(HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
     }
     names
 }
@@ -65,18 +65,26 @@ fn order_of(chain: &Registrations<()>, event: Arc<Event>) -> Vec<String> {
 fn the_order_of_rfc_0002_and_its_placement_words() {
     let mut chain = Registrations::default();
     for (name, codes, place) in [
-        ("last", &[-1][..], Place::Last),
-        ("default", &[][..], Place::Append),
-        ("default-first", &[][..], Place::FirstInCategory),
-        ("multi", &[-1, -2][..], Place::Append),
-        ("multi-last", &[-1, -2][..], Place::LastInCategory),
-        ("multi-before", &[-1, -2][..], Place::Before("multi".into())),
-        ("single", &[-1][..], Place::Append),
-        ("single-after", &[-1][..], Place::After("single".into())),
-        ("single-second", &[-1][..], Place::Append),
-        ("single-prepended", &[-1][..], Place::Prepend),
-        ("single-first", &[-1][..], Place::FirstInCategory),
-        ("first", &[][..], Place::First),
+        ("last", &[-1][..], ChainPlacement::Last),
+        ("default", &[][..], ChainPlacement::Append),
+        ("default-first", &[][..], ChainPlacement::FirstInCategory),
+        ("multi", &[-1, -2][..], ChainPlacement::Append),
+        ("multi-last", &[-1, -2][..], ChainPlacement::LastInCategory),
+        (
+            "multi-before",
+            &[-1, -2][..],
+            ChainPlacement::Before("multi".into()),
+        ),
+        ("single", &[-1][..], ChainPlacement::Append),
+        (
+            "single-after",
+            &[-1][..],
+            ChainPlacement::After("single".into()),
+        ),
+        ("single-second", &[-1][..], ChainPlacement::Append),
+        ("single-prepended", &[-1][..], ChainPlacement::Prepend),
+        ("single-first", &[-1][..], ChainPlacement::FirstInCategory),
+        ("first", &[][..], ChainPlacement::First),
     ] {
         add(&mut chain, name, codes, place).unwrap();
     }
@@ -114,43 +122,43 @@ fn the_order_of_rfc_0002_and_its_placement_words() {
 #[test]
 fn every_conflict_says_who_holds_the_place() {
     let mut chain = Registrations::default();
-    add(&mut chain, "a", &[-1], Place::First).unwrap();
-    add(&mut chain, "m", &[-1, -2], Place::FirstInCategory).unwrap();
-    add(&mut chain, "", &[], Place::LastInCategory).unwrap();
+    add(&mut chain, "a", &[-1], ChainPlacement::First).unwrap();
+    add(&mut chain, "m", &[-1, -2], ChainPlacement::FirstInCategory).unwrap();
+    add(&mut chain, "", &[], ChainPlacement::LastInCategory).unwrap();
     for (codes, place, says) in [
         (
             &[-9][..],
-            Place::First,
+            ChainPlacement::First,
             "FIRST is held by \"a\"; only one handler may hold it",
         ),
         (
             &[-9, -8][..],
-            Place::FirstInCategory,
+            ChainPlacement::FirstInCategory,
             "FIRST_IN_CATEGORY is held by \"m\"; only one handler may hold it",
         ),
         (
             &[][..],
-            Place::LastInCategory,
+            ChainPlacement::LastInCategory,
             "LAST_IN_CATEGORY is held by a handler without a name; only one handler may hold it",
         ),
         (
             &[-9][..],
-            Place::Before("x".into()),
+            ChainPlacement::Before("x".into()),
             "no handler is called \"x\", so none can stand before or after it",
         ),
         (
             &[-9][..],
-            Place::After("m".into()),
+            ChainPlacement::After("m".into()),
             "\"m\" is a multi-code handler; a single-code handler cannot stand next to it",
         ),
         (
             &[-9, -8][..],
-            Place::Before("m".into()),
+            ChainPlacement::Before("m".into()),
             "\"m\" holds FIRST_IN_CATEGORY, so nothing can stand beyond it",
         ),
         (
             &[-9][..],
-            Place::After("a".into()),
+            ChainPlacement::After("a".into()),
             "\"a\" holds FIRST, so nothing can stand beyond it",
         ),
     ] {
@@ -170,13 +178,13 @@ fn every_conflict_says_who_holds_the_place() {
 #[test]
 fn a_shadow_stands_where_it_would_act_and_is_in_nobodys_way() {
     let places = [
-        Place::First,
-        Place::Last,
-        Place::FirstInCategory,
-        Place::LastInCategory,
+        ChainPlacement::First,
+        ChainPlacement::Last,
+        ChainPlacement::FirstInCategory,
+        ChainPlacement::LastInCategory,
     ];
     let mut chain = Registrations::default();
-    let mut add = |name: &str, place: &Place, mode| {
+    let mut add = |name: &str, place: &ChainPlacement, mode| {
         let registration = Registration {
             place: place.clone(),
             mode,
@@ -213,7 +221,7 @@ fn directives_become_a_registration() {
         Info::new(key::PMIX_EVENT_ONESHOT, Value::Bool(true)),
     ];
     let registration = Registration::from_directives(&[Status(-1)], &infos, None).unwrap();
-    assert_eq!(registration.place, Place::After("you".into()));
+    assert_eq!(registration.place, ChainPlacement::After("you".into()));
     assert_eq!(
         (&*registration.name, registration.lifetime),
         ("me", Lifetime::OneShot)
@@ -231,18 +239,18 @@ fn directives_become_a_registration() {
 fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
     let mut chain = Registrations::default();
     for name in ["one", "two", "three"] {
-        add(&mut chain, name, &[-1], Place::Append).unwrap();
+        add(&mut chain, name, &[-1], ChainPlacement::Append).unwrap();
     }
-    let Next::Call(one) = chain.run(event(-1)).advance() else {
+    let NextHandler::Call(one) = chain.run(event(-1)).advance() else {
         panic!()
     };
     assert!(one.steps().is_empty());
     let seen = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("seen"));
-    let run = one.finish(Outcome {
+    let run = one.finish(HandlerOutcome {
         status: Status::PEAL_ERR_HANDLER_TRAPPED,
         infos: vec![seen.clone()],
     });
-    let Next::Call(two) = run.advance() else {
+    let NextHandler::Call(two) = run.advance() else {
         panic!()
     };
     assert_eq!(
@@ -250,8 +258,8 @@ fn each_sees_the_results_before_it_and_completion_ends_the_chain() {
         ("one", Status::PEAL_ERR_HANDLER_TRAPPED)
     );
     assert_eq!(two.steps()[0].infos, [seen]);
-    let Next::Done(end) = two
-        .finish(Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE))
+    let NextHandler::Done(end) = two
+        .finish(HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE))
         .advance()
     else {
         panic!()
@@ -264,7 +272,7 @@ fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_event
     let mut chain = Registrations::default();
     let once = Registration {
         lifetime: Lifetime::OneShot,
-        ..Registration::new("once", Codes::Default)
+        ..Registration::new("once", EventCodes::Default)
     };
     let id = chain.register(once, ()).unwrap();
     let marked = Event {
@@ -272,16 +280,19 @@ fn one_shot_handlers_are_spent_by_a_call_and_default_ones_pass_non_default_event
         ..(*event(-1)).clone()
     };
     assert!(chain.run(Arc::new(marked)).is_empty());
-    let Next::Call(call) = chain.run(event(-1)).advance() else {
+    let NextHandler::Call(call) = chain.run(event(-1)).advance() else {
         panic!()
     };
-    let Next::Done(end) = call.finish(Outcome::status(code::PMIX_SUCCESS)).advance() else {
+    let NextHandler::Done(end) = call
+        .finish(HandlerOutcome::status(code::PMIX_SUCCESS))
+        .advance()
+    else {
         panic!()
     };
     assert_eq!(end.spent, [id]);
     assert!(chain.deregister(id).is_some() && chain.is_empty());
     assert_ne!(
-        add(&mut chain, "next", &[], Place::Append).unwrap(),
+        add(&mut chain, "next", &[], ChainPlacement::Append).unwrap(),
         id,
         "numbers are not used twice"
     );
@@ -318,7 +329,7 @@ fn the_filter_by_affected_procs_holds_where_the_event_names_some() {
 /// What a handler of the model asks for, beside codes.
 #[derive(Clone, Copy, Debug)]
 struct Filter {
-    levels: Levels,
+    levels: ClassFilter,
     /// If any, the rank of job `j` whose events it is for; 9 stands for all of that job.
     source: Option<u32>,
     /// If any, the rank of job `j` that must be affected; 9 stands for any of that job.
@@ -326,7 +337,7 @@ struct Filter {
 }
 
 const NO_FILTER: Filter = Filter {
-    levels: Levels::JobSpecific,
+    levels: ClassFilter::JobSpecific,
     source: None,
     affected: None,
 };
@@ -378,9 +389,9 @@ impl Happening {
             codes.contains(&self.code)
         };
         let class = if self.is_about_the_job || self.affected.is_some() {
-            matches!(filter.levels, Levels::Both | Levels::JobSpecific)
+            matches!(filter.levels, ClassFilter::Both | ClassFilter::JobSpecific)
         } else {
-            matches!(filter.levels, Levels::Both | Levels::Environment)
+            matches!(filter.levels, ClassFilter::Both | ClassFilter::Environment)
         };
         let source = filter.source.is_none_or(|wanted| {
             self.source
@@ -406,7 +417,7 @@ impl Model {
         &mut self,
         name: &str,
         codes: &[i32],
-        place: &Place,
+        place: &ChainPlacement,
         filter: Filter,
     ) -> Option<u64> {
         let base = match codes.len() {
@@ -415,19 +426,19 @@ impl Model {
             _ => 4,
         };
         let (section, at) = match place {
-            Place::First => (0, None),
-            Place::Last => (10, None),
-            Place::FirstInCategory => (base, None),
-            Place::LastInCategory => (base + 2, None),
-            Place::Prepend => (
+            ChainPlacement::First => (0, None),
+            ChainPlacement::Last => (10, None),
+            ChainPlacement::FirstInCategory => (base, None),
+            ChainPlacement::LastInCategory => (base + 2, None),
+            ChainPlacement::Prepend => (
                 base + 1,
                 self.entries.iter().position(|entry| entry.0 > base),
             ),
-            Place::Append => (
+            ChainPlacement::Append => (
                 base + 1,
                 self.entries.iter().position(|entry| entry.0 > base + 1),
             ),
-            Place::Before(other) => {
+            ChainPlacement::Before(other) => {
                 let at = self
                     .entries
                     .iter()
@@ -437,7 +448,7 @@ impl Model {
                 }
                 (base + 1, Some(at))
             }
-            Place::After(other) => {
+            ChainPlacement::After(other) => {
                 let at = self
                     .entries
                     .iter()
@@ -477,7 +488,7 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Register(String, Vec<i32>, Place, Filter),
+    Register(String, Vec<i32>, ChainPlacement, Filter),
     Deregister(u64),
 }
 
@@ -510,14 +521,14 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let name = || "[abcd]".prop_map(String::from);
     let place = prop_oneof![
-        1 => Just(Place::First),
-        1 => Just(Place::Last),
-        1 => Just(Place::FirstInCategory),
-        1 => Just(Place::LastInCategory),
-        3 => Just(Place::Prepend),
-        4 => Just(Place::Append),
-        3 => name().prop_map(Place::Before),
-        3 => name().prop_map(Place::After),
+        1 => Just(ChainPlacement::First),
+        1 => Just(ChainPlacement::Last),
+        1 => Just(ChainPlacement::FirstInCategory),
+        1 => Just(ChainPlacement::LastInCategory),
+        3 => Just(ChainPlacement::Prepend),
+        4 => Just(ChainPlacement::Append),
+        3 => name().prop_map(ChainPlacement::Before),
+        3 => name().prop_map(ChainPlacement::After),
     ];
     let codes = prop_oneof![
         Just(vec![]),
@@ -526,10 +537,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         Just(vec![-1, -2])
     ];
     let levels = prop_oneof![
-        3 => Just(Levels::JobSpecific),
-        1 => Just(Levels::Environment),
-        2 => Just(Levels::Both),
-        1 => Just(Levels::Neither),
+        3 => Just(ClassFilter::JobSpecific),
+        1 => Just(ClassFilter::Environment),
+        2 => Just(ClassFilter::Both),
+        1 => Just(ClassFilter::Neither),
     ];
     let filter = (levels, rank(), rank()).prop_map(|(levels, source, affected)| Filter {
         levels,
@@ -556,8 +567,8 @@ proptest! {
                     let registration = Registration {
                         place: place.clone(),
                         levels: filter.levels,
-                        sources: filter.source.map_or(Sources::Anybody, |rank| {
-                            Sources::These(ProcSet::of(vec![proc(rank)]))
+                        sources: filter.source.map_or(SourceFilter::Anybody, |rank| {
+                            SourceFilter::These(ProcSet::of(vec![proc(rank)]))
                         }),
                         affected: filter.affected.into_iter().map(proc).collect(),
                         ..Registration::new(&name, codes_of(&codes))

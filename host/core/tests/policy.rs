@@ -8,20 +8,20 @@
 use peal_core::{
     defaults::HookDefault,
     policy::{
-        Decided, DecidedBy, NextPolicy, OnFailure, PolicyChain, PolicyFailure, REASON, Said,
-        Verdict,
+        ConcludedRun, DecidedBy, NextPolicy, OnFailure, PolicyAnswer, PolicyChain, PolicyFailure,
+        REASON, Verdict,
     },
-    registration::{Mode, Place, RegistrationError},
+    registration::{ChainPlacement, Mode, RegistrationError},
 };
 use peal_model::{
-    Amendment, GroupKind, Identity, Info, Infos, KeyName, Matter, Nspace, PolicyOutcome,
-    PolicyRequest, Proc, Range, Rank, Status, Target, Value, code,
+    Amendment, GroupOperationKind, Info, Infos, KeyName, Nspace, PolicyOutcome, PolicyRequest,
+    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, code,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
 
 const NOTE: KeyName = KeyName("test.note");
-const ME: Identity = Identity {
+const ME: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
@@ -30,19 +30,19 @@ fn note(text: &str) -> Info {
     Info::new(NOTE, Value::string(text))
 }
 
-fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
+fn request(matter: PolicySubject, owner: u32) -> Arc<PolicyRequest> {
     let proc = Proc::new(Nspace::new("job").unwrap(), Rank(0));
     Arc::new(PolicyRequest {
         matter,
         requester: Some(proc.clone()),
         identity: Some(ME),
-        server: Identity { uid: 0, gid: 0 },
+        server: UserIdentity { uid: 0, gid: 0 },
         groups: Arc::default(),
         provision: None,
         peer: None,
-        targets: vec![Target {
+        targets: vec![TargetProc {
             proc,
-            owner: Some(Identity {
+            owner: Some(UserIdentity {
                 uid: owner,
                 gid: 100,
             }),
@@ -55,20 +55,20 @@ fn request(matter: Matter, owner: u32) -> Arc<PolicyRequest> {
     })
 }
 
-fn said(outcome: PolicyOutcome) -> Said {
-    Said {
+fn said(outcome: PolicyOutcome) -> PolicyAnswer {
+    PolicyAnswer {
         outcome: Ok(outcome),
         infos: Vec::new(),
         amendment: Amendment::default(),
     }
 }
 
-fn failed() -> Said {
+fn failed() -> PolicyAnswer {
     let failure = PolicyFailure {
         status: Status::PEAL_ERR_HANDLER_TRAPPED,
         reason: "unreachable".to_owned(),
     };
-    Said {
+    PolicyAnswer {
         outcome: Err(failure),
         infos: Vec::new(),
         amendment: Amendment::default(),
@@ -76,13 +76,13 @@ fn failed() -> Said {
 }
 
 /// Policies that say this, in this order.
-fn chain(policies: &[(&str, OnFailure, Said)]) -> PolicyChain<Said> {
+fn chain(policies: &[(&str, OnFailure, PolicyAnswer)]) -> PolicyChain<PolicyAnswer> {
     let mut chain = PolicyChain::default();
     for (name, on_failure, said) in policies {
         chain
             .register(
                 name,
-                (Place::Append, Mode::Active),
+                (ChainPlacement::Append, Mode::Active),
                 *on_failure,
                 said.clone(),
             )
@@ -91,7 +91,7 @@ fn chain(policies: &[(&str, OnFailure, Said)]) -> PolicyChain<Said> {
     chain
 }
 
-fn run(chain: &PolicyChain<Said>, request: &Arc<PolicyRequest>) -> Decided {
+fn run(chain: &PolicyChain<PolicyAnswer>, request: &Arc<PolicyRequest>) -> ConcludedRun {
     let mut run = chain.run(request.clone(), HookDefault::BuiltIn);
     loop {
         match run.advance() {
@@ -104,7 +104,7 @@ fn run(chain: &PolicyChain<Said>, request: &Arc<PolicyRequest>) -> Decided {
     }
 }
 
-fn ran(decided: &Decided) -> Vec<&str> {
+fn ran(decided: &ConcludedRun) -> Vec<&str> {
     decided.steps.iter().map(|step| &*step.name).collect()
 }
 
@@ -118,11 +118,11 @@ fn by(verdict: &Verdict) -> (&DecidedBy, bool) {
 #[test]
 fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
     let pass = || said(PolicyOutcome::Pass);
-    let deny = Said {
+    let deny = PolicyAnswer {
         infos: vec![note("not today")],
         ..said(PolicyOutcome::Deny(Status(-3001)))
     };
-    let own = request(Matter::JobControl, ME.uid);
+    let own = request(PolicySubject::JobControl, ME.uid);
     let denied = run(
         &chain(&[
             ("a", OnFailure::Deny, pass()),
@@ -142,7 +142,7 @@ fn the_first_grant_or_deny_decides_and_those_after_it_are_not_asked() {
             reasons
         }
     );
-    let foreign = request(Matter::JobControl, 2000);
+    let foreign = request(PolicySubject::JobControl, 2000);
     let granted = run(
         &chain(&[
             ("yes", OnFailure::Deny, said(PolicyOutcome::Grant)),
@@ -171,14 +171,14 @@ fn where_all_pass_or_none_is_there_the_default_decides() {
         chain(&[("a", OnFailure::Deny, said(PolicyOutcome::Pass))]),
     ] {
         assert_eq!(
-            by(&run(&chain, &request(Matter::JobControl, ME.uid)).verdict),
+            by(&run(&chain, &request(PolicySubject::JobControl, ME.uid)).verdict),
             (&DecidedBy::Default, true)
         );
         let Verdict::Denied {
             by,
             status,
             reasons,
-        } = run(&chain, &request(Matter::JobControl, 2000)).verdict
+        } = run(&chain, &request(PolicySubject::JobControl, 2000)).verdict
         else {
             panic!("the job belongs to another user")
         };
@@ -193,8 +193,9 @@ fn where_all_pass_or_none_is_there_the_default_decides() {
 
 #[test]
 fn a_policy_that_fails_counts_as_its_on_failure() {
-    let own = request(Matter::JobControl, ME.uid);
-    let Decided { verdict, steps } = run(&chain(&[("broken", OnFailure::Deny, failed())]), &own);
+    let own = request(PolicySubject::JobControl, ME.uid);
+    let ConcludedRun { verdict, steps } =
+        run(&chain(&[("broken", OnFailure::Deny, failed())]), &own);
     let Verdict::Denied {
         by: who,
         status,
@@ -262,13 +263,13 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
         let chain = chain(&[(
             "narrows",
             OnFailure::Deny,
-            Said {
+            PolicyAnswer {
                 amendment,
                 ..said(PolicyOutcome::Pass)
             },
         )]);
         let request = request(
-            Matter::Event {
+            PolicySubject::Event {
                 code: Status(-3001),
                 range: asked,
             },
@@ -289,7 +290,7 @@ fn the_range_of_an_event_can_be_narrowed_and_not_widened() {
 
 #[test]
 fn amendments_are_seen_by_those_after_and_by_the_host() {
-    let amends = |text: &str| Said {
+    let amends = |text: &str| PolicyAnswer {
         amendment: amendment(text),
         ..said(PolicyOutcome::Pass)
     };
@@ -297,18 +298,24 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
         ("one", OnFailure::Deny, amends("by one")),
         ("two", OnFailure::Deny, amends("by two")),
     ]);
-    let event = Matter::Event {
+    let event = PolicySubject::Event {
         code: Status(-3001),
         range: Range::Global,
     };
     for (matter, seen) in [
-        (Matter::JobControl, "directives"),
-        (Matter::Registration, "directives"),
-        (Matter::Monitor, "directives"),
-        (Matter::Log, "directives"),
-        (Matter::Group(GroupKind::Construct), "directives"),
-        (Matter::Group(GroupKind::Destruct), "directives"),
-        (Matter::Spawn, "directives"),
+        (PolicySubject::JobControl, "directives"),
+        (PolicySubject::Registration, "directives"),
+        (PolicySubject::Monitor, "directives"),
+        (PolicySubject::Log, "directives"),
+        (
+            PolicySubject::Group(GroupOperationKind::Construct),
+            "directives",
+        ),
+        (
+            PolicySubject::Group(GroupOperationKind::Destruct),
+            "directives",
+        ),
+        (PolicySubject::Spawn, "directives"),
         (event, "infos"),
     ] {
         let asked = request(matter, ME.uid);
@@ -321,12 +328,12 @@ fn amendments_are_seen_by_those_after_and_by_the_host() {
             panic!()
         };
         let (amended, other) = match matter {
-            Matter::JobControl
-            | Matter::Monitor
-            | Matter::Registration
-            | Matter::Log
-            | Matter::Group(_)
-            | Matter::Spawn => (&second.request().directives, &second.request().infos),
+            PolicySubject::JobControl
+            | PolicySubject::Monitor
+            | PolicySubject::Registration
+            | PolicySubject::Log
+            | PolicySubject::Group(_)
+            | PolicySubject::Spawn => (&second.request().directives, &second.request().infos),
             _ => (&second.request().infos, &second.request().directives),
         };
         assert_eq!(*amended, [note("by one")], "{seen}");
@@ -346,7 +353,7 @@ fn what_is_to_be_logged_is_rewritten_for_those_after_and_nothing_else_is() {
             data: Some(vec![note(text)]),
             ..Amendment::default()
         };
-        Said {
+        PolicyAnswer {
             amendment,
             ..said(PolicyOutcome::Pass)
         }
@@ -355,7 +362,7 @@ fn what_is_to_be_logged_is_rewritten_for_those_after_and_nothing_else_is() {
         ("one", OnFailure::Deny, rewrites("by one")),
         ("two", OnFailure::Deny, rewrites("by two")),
     ]);
-    let asked = request(Matter::Log, ME.uid);
+    let asked = request(PolicySubject::Log, ME.uid);
     let NextPolicy::Ask(first) = chain.run(asked.clone(), HookDefault::BuiltIn).advance() else {
         panic!()
     };
@@ -371,7 +378,7 @@ fn what_is_to_be_logged_is_rewritten_for_those_after_and_nothing_else_is() {
         (amended, data),
         (asked.directives.clone(), Some(vec![note("by two")]))
     );
-    let job_control = request(Matter::JobControl, ME.uid);
+    let job_control = request(PolicySubject::JobControl, ME.uid);
     let Verdict::Granted { amended, data, .. } = run(&chain, &job_control).verdict else {
         panic!()
     };
@@ -386,7 +393,7 @@ fn a_denial_never_looks_like_a_success() {
             OnFailure::Deny,
             said(PolicyOutcome::Deny(code::PMIX_SUCCESS)),
         )]),
-        &request(Matter::JobControl, ME.uid),
+        &request(PolicySubject::JobControl, ME.uid),
     );
     assert!(matches!(
         denied.verdict,
@@ -408,18 +415,18 @@ fn placement_words_hold_over_one_category() {
             said(PolicyOutcome::Pass),
         )
     };
-    add("middle", Place::Append).unwrap();
-    add("last", Place::Last).unwrap();
-    add("before", Place::Before("middle".to_owned())).unwrap();
-    add("first", Place::First).unwrap();
+    add("middle", ChainPlacement::Append).unwrap();
+    add("last", ChainPlacement::Last).unwrap();
+    add("before", ChainPlacement::Before("middle".to_owned())).unwrap();
+    add("first", ChainPlacement::First).unwrap();
     assert!(
-        matches!(add("second", Place::First), Err(RegistrationError::Taken { holder, .. }) if holder == "first")
+        matches!(add("second", ChainPlacement::First), Err(RegistrationError::Taken { holder, .. }) if holder == "first")
     );
-    let decided = run(&chain, &request(Matter::JobControl, ME.uid));
+    let decided = run(&chain, &request(PolicySubject::JobControl, ME.uid));
     assert_eq!(ran(&decided), ["first", "before", "middle", "last"]);
 }
 
-fn any_said() -> impl Strategy<Value = Said> {
+fn any_said() -> impl Strategy<Value = PolicyAnswer> {
     prop_oneof![
         3 => Just(said(PolicyOutcome::Pass)),
         1 => Just(said(PolicyOutcome::Grant)),
@@ -439,7 +446,7 @@ proptest! {
         let names: Vec<String> = (0..policies.len()).map(|at| at.to_string()).collect();
         let list: Vec<_> = policies.iter().zip(&names)
             .map(|((deny, said), name)| (name.as_str(), on_failure(*deny), said.clone())).collect();
-        let decided = run(&chain(&list), &request(Matter::JobControl, if own { ME.uid } else { 2000 }));
+        let decided = run(&chain(&list), &request(PolicySubject::JobControl, if own { ME.uid } else { 2000 }));
         let (mut granted, mut asked) = (own, 0);
         for (deny, said) in policies.iter().rev() {
             match said.outcome {

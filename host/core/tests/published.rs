@@ -5,7 +5,7 @@
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
-use peal_core::published::{Limits, Looked, Party, Published, WaitId};
+use peal_core::published::{DataRequester, LookupResult, PublishLimits, Published, WaitId};
 use peal_model::{
     Info, KeyName, Nspace, Persistence, Proc, Range, Rank, Status, Text, Value, code, key,
 };
@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 const KEYS: [KeyName; 3] = [KeyName("test.a"), KeyName("test.b"), KeyName("test.c")];
-const LIMITS: Limits = Limits {
+const LIMITS: PublishLimits = PublishLimits {
     items: 4,
     bytes: 1 << 20,
     waits: 4,
@@ -28,9 +28,9 @@ const WHO: [(&str, u32, u32); 5] = [
     ("foreign", 0, 1001),
 ];
 
-fn party(who: usize) -> Party {
+fn party(who: usize) -> DataRequester {
     let (job, rank, uid) = WHO[who];
-    Party {
+    DataRequester {
         proc: Proc::new(Nspace::new(job).unwrap(), Rank(rank)),
         uid,
     }
@@ -298,7 +298,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
                     assert_eq!(looked, Err(code::PMIX_ERR_NOT_FOUND))
                 }
                 Some(found) => {
-                    let Ok(Looked::Found(data)) = looked else {
+                    let Ok(LookupResult::Found(data)) = looked else {
                         panic!("{looked:?}")
                     };
                     assert_eq!(values(&data), found);
@@ -314,7 +314,7 @@ fn step(published: &mut Published, model: &mut Model, number: u32, op: Op) {
                         > LIMITS.waits;
                     match looked {
                         Err(code::PMIX_ERR_OUT_OF_RESOURCE) if full => {}
-                        Ok(Looked::Waits(id, None)) if !full => model.waiting.push((id, op)),
+                        Ok(LookupResult::Waits(id, None)) if !full => model.waiting.push((id, op)),
                         other => panic!("{other:?}"),
                     }
                 }
@@ -364,9 +364,9 @@ proptest! {
 
 #[test]
 fn what_makes_no_sense_or_is_not_kept_apart_is_refused() {
-    let mut published = Published::new(Limits {
+    let mut published = Published::new(PublishLimits {
         bytes: 1000,
-        ..Limits::default()
+        ..PublishLimits::default()
     });
     let me = party(0);
     let mut publish = |infos: &[Info]| published.publish(&me, infos.to_vec()).unwrap_err();
@@ -415,7 +415,7 @@ fn what_makes_no_sense_or_is_not_kept_apart_is_refused() {
     ];
     let waits = published.lookup(&me, &texts(&[0]), &wait);
     assert!(
-        matches!(waits, Ok(Looked::Waits(_, Some(limit))) if limit == Duration::from_secs(3)),
+        matches!(waits, Ok(LookupResult::Waits(_, Some(limit))) if limit == Duration::from_secs(3)),
         "{waits:?}"
     );
 }

@@ -73,7 +73,7 @@ impl Range {
 
 /// What one member of a chain returned; each later member sees it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Step {
+pub struct ChainResult {
     /// The name it was registered with, or empty.
     pub name: Arc<str>,
     /// Its status; for one that failed, a status of Peal's own.
@@ -82,7 +82,7 @@ pub struct Step {
     pub infos: Vec<Info>,
 }
 
-impl Step {
+impl ChainResult {
     /// In the form of RFC 0002: its key the name, its value an array whose first element carries the status.
     pub fn as_info(&self) -> Info {
         // A name longer than a key may be is not refused at registration; its results go without.

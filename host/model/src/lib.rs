@@ -29,15 +29,15 @@ mod value;
 
 pub use array::{DataArray, MixedArray};
 pub use english::{counted, with_article};
-pub use event::{Event, Step};
+pub use event::{ChainResult, Event};
 pub use ident::{IdentError, Key, KeyName, Nspace, Proc, Rank};
 pub use info::{Info, InfoFlags, Infos, Kval};
 pub use job::{JobEntry, JobInfo, RankData, SharedData};
 pub use named::NamedProcs;
 pub use names::{Attribute, data_type, key, number, rank, status as code};
 pub use policy::{
-    Amendment, Application, ConnectionKind, GroupKind, Hook, Identity, LogRequest, Mail, Matter,
-    Peer, PolicyOutcome, PolicyRequest, Provision, Target, UnixGroup,
+    Amendment, Application, ConnectionKind, GroupOperationKind, Hook, LogRequest, Mail, PeerInfo,
+    PolicyOutcome, PolicyRequest, PolicySubject, Provision, TargetProc, UnixGroup, UserIdentity,
 };
 pub use reply::{GroupResult, Reply};
 pub use request::{CommandCode, Commit, Request};

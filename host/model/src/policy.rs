@@ -5,14 +5,14 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 /// User and group of a process, as the kernel knows them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct Identity {
+pub struct UserIdentity {
     /// The user's number.
     pub uid: u32,
     /// The group's number.
     pub gid: u32,
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for UserIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "user {} and group {}", self.uid, self.gid)
     }
@@ -105,7 +105,7 @@ pub enum ConnectionKind {
 
 /// What is to be done about a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum GroupKind {
+pub enum GroupOperationKind {
     /// It is formed, with the requester in it: by a call, or since all who were invited have come.
     Construct,
     /// It is dissolved.
@@ -116,20 +116,20 @@ pub enum GroupKind {
     Join,
 }
 
-impl fmt::Display for GroupKind {
+impl fmt::Display for GroupOperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            GroupKind::Construct => "construct",
-            GroupKind::Destruct => "destruct",
-            GroupKind::Invite => "invite",
-            GroupKind::Join => "join",
+            GroupOperationKind::Construct => "construct",
+            GroupOperationKind::Destruct => "destruct",
+            GroupOperationKind::Invite => "invite",
+            GroupOperationKind::Join => "join",
         })
     }
 }
 
 /// What a policy is asked about, by the hook that asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Matter {
+pub enum PolicySubject {
     /// Whether somebody may connect.
     Connection(ConnectionKind),
     /// Whether an event may be raised, and reach other users.
@@ -150,39 +150,39 @@ pub enum Matter {
     /// Whether something may be logged.
     Log,
     /// Whether somebody may take part in a group: that of [`PolicyRequest::group_name`].
-    Group(GroupKind),
+    Group(GroupOperationKind),
     /// Whether a job may be spawned: that of [`PolicyRequest::applications`].
     Spawn,
 }
 
-impl Matter {
+impl PolicySubject {
     /// The hook that asks.
     pub fn hook(self) -> Hook {
         match self {
-            Matter::Connection(_) => Hook::Connection,
-            Matter::Event { .. } | Matter::Registration => Hook::Event,
-            Matter::JobControl => Hook::JobControl,
-            Matter::Monitor => Hook::Monitor,
-            Matter::Provision => Hook::Provision,
-            Matter::Log => Hook::Log,
-            Matter::Group(_) => Hook::Group,
-            Matter::Spawn => Hook::Spawn,
+            PolicySubject::Connection(_) => Hook::Connection,
+            PolicySubject::Event { .. } | PolicySubject::Registration => Hook::Event,
+            PolicySubject::JobControl => Hook::JobControl,
+            PolicySubject::Monitor => Hook::Monitor,
+            PolicySubject::Provision => Hook::Provision,
+            PolicySubject::Log => Hook::Log,
+            PolicySubject::Group(_) => Hook::Group,
+            PolicySubject::Spawn => Hook::Spawn,
         }
     }
 }
 
 /// A proc that a request is about, and whose it is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Target {
+pub struct TargetProc {
     /// The proc; its rank may be the wildcard.
     pub proc: Proc,
     /// User and group of its job; none where the job is not known here.
-    pub owner: Option<Identity>,
+    pub owner: Option<UserIdentity>,
 }
 
 /// What is at the other end of a connection.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Peer {
+pub struct PeerInfo {
     /// Its process by the kernel's word; none where that was not looked for or cannot be told.
     pub pid: Option<u32>,
     /// The release of its library by its own word.
@@ -235,20 +235,20 @@ impl From<&App> for Application {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PolicyRequest {
     /// What is asked.
-    pub matter: Matter,
+    pub matter: PolicySubject,
     /// Who asks; none for a tool that has no name yet.
     pub requester: Option<Proc>,
     /// As whom, by the kernel's word.
-    pub identity: Option<Identity>,
+    pub identity: Option<UserIdentity>,
     /// The groups of its process by the kernel's word, that of `identity` first; empty where there is no process.
     #[serde(default = "no_groups", skip_serializing_if = "is_empty")]
     pub groups: Arc<[UnixGroup]>,
     /// As whom the server runs.
-    pub server: Identity,
+    pub server: UserIdentity,
     /// What is at the other end of a connection that is asked about.
-    pub peer: Option<Peer>,
+    pub peer: Option<PeerInfo>,
     /// Whom it is about.
-    pub targets: Vec<Target>,
+    pub targets: Vec<TargetProc>,
     /// The codes of a registration; none means all.
     pub codes: Vec<Status>,
     /// The nodes that are to be provided.
@@ -304,7 +304,7 @@ pub struct LogRequest {
     /// Who asks; none for the host environment.
     pub source: Option<Proc>,
     /// As whom, by the kernel's word.
-    pub identity: Option<Identity>,
+    pub identity: Option<UserIdentity>,
     /// Seconds since the epoch, as the requester gave them.
     pub timestamp: Option<u64>,
     /// What is to be written, all of it.

@@ -1,6 +1,6 @@
 //! What goes into a call of a handler and what comes out.
-use crate::{ControlRequest, Limit, Report, Role, Usage};
-use peal_model::{Event, Identity, Info, Range, Status, Step};
+use crate::{CallUsage, DeferredControl, DeferredLog, LimitKind, Role};
+use peal_model::{ChainResult, Event, Info, Range, Status, UserIdentity};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub struct EventCall {
     /// What happened.
     pub event: Arc<Event>,
     /// User and group of the source as the kernel tells them; none for events of the resource manager.
-    pub identity: Option<Identity>,
+    pub identity: Option<UserIdentity>,
     /// What those before in the chain returned, oldest first. The sandbox keeps no reference when it returns, so
     /// `Arc::make_mut` adds to it without copying.
-    pub steps: Arc<Vec<Step>>,
+    pub steps: Arc<Vec<ChainResult>>,
 }
 
 /// What a handler did. A handler that failed has a result as well, with a status of Peal's own.
@@ -33,19 +33,19 @@ pub struct HandlerResult {
     /// The events that it raised, to be sent now that it has returned; none if it failed.
     pub notifications: Vec<Notification>,
     /// How it wants its registrations changed, in this order; not at all if it failed.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RegistrationChange>,
     /// The job control that it asked for, to be done now that it has returned; none if it failed.
-    pub controls: Vec<ControlRequest>,
+    pub controls: Vec<DeferredControl>,
     /// What it wants logged now that it has returned; nothing if it failed.
-    pub reports: Vec<Report>,
+    pub reports: Vec<DeferredLog>,
     /// How it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<CallFailure>,
     /// What it has used.
-    pub usage: Usage,
+    pub usage: CallUsage,
 }
 
-impl From<Failure> for HandlerResult {
-    fn from(failure: Failure) -> HandlerResult {
+impl From<CallFailure> for HandlerResult {
+    fn from(failure: CallFailure) -> HandlerResult {
         HandlerResult {
             status: failure.kind.status(),
             infos: Vec::new(),
@@ -87,7 +87,7 @@ pub struct ModuleRegistration {
 
 /// How a module wants its registrations changed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum Change {
+pub enum RegistrationChange {
     /// It wants one more.
     Register(ModuleRegistration),
     /// It wants the one of this number to end, if that is its own.
@@ -133,28 +133,28 @@ impl FailureKind {
 
 /// How a call failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Failure {
+pub struct CallFailure {
     /// In what way.
     pub kind: FailureKind,
     /// The limit that it hit, if it was one.
-    pub limit: Option<Limit>,
+    pub limit: Option<LimitKind>,
     /// What exactly, for people.
     pub reason: String,
     /// The guest's functions that were running, innermost first; empty where none was.
     pub backtrace: Vec<String>,
     /// What the call had used by then.
-    pub(crate) usage: Usage,
+    pub(crate) usage: CallUsage,
 }
 
-impl Failure {
+impl CallFailure {
     pub(crate) fn new(
         kind: FailureKind,
-        limit: Option<Limit>,
+        limit: Option<LimitKind>,
         reason: impl Into<String>,
-    ) -> Failure {
-        let (mut usage, backtrace) = (Usage::default(), Vec::new());
+    ) -> CallFailure {
+        let (mut usage, backtrace) = (CallUsage::default(), Vec::new());
         limit.into_iter().for_each(|limit| usage.hits.insert(limit));
-        Failure {
+        CallFailure {
             kind,
             limit,
             reason: reason.into(),
@@ -164,8 +164,8 @@ impl Failure {
     }
 
     /// A call that could not be made.
-    pub(crate) fn unavailable(reason: impl Into<String>) -> Failure {
-        Failure::new(FailureKind::Unavailable, None, reason)
+    pub(crate) fn unavailable(reason: impl Into<String>) -> CallFailure {
+        CallFailure::new(FailureKind::Unavailable, None, reason)
     }
 
     /// Whether it tells something about the module, and not only about what others use or want of it.
@@ -174,16 +174,16 @@ impl Failure {
             self.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
         );
-        is_its_own_doing && !self.limit.is_some_and(Limit::is_shared)
+        is_its_own_doing && !self.limit.is_some_and(LimitKind::is_shared)
     }
 
     /// A call in a role that the module does not fill.
-    pub(crate) fn no_role(role: Role) -> Failure {
-        Failure::unavailable(format!("it is no {}", role.name()))
+    pub(crate) fn no_role(role: Role) -> CallFailure {
+        CallFailure::unavailable(format!("it is no {}", role.name()))
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.reason)?;
         if self.backtrace.is_empty() {

@@ -7,9 +7,9 @@ use crate::limits::{
     CORE_INSTANCES_PER_PLACE, MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES, MEMORIES_PER_PLACE,
     TABLES_PER_PLACE,
 };
+use crate::memory_limiter::{Budget, BudgetExceeded, InstanceSlot};
 use crate::retire::Retirement;
-use crate::tally::{Budget, Refused, Room};
-use crate::{Digest, Inspection, Limit, Limits};
+use crate::{Digest, Inspection, LimitKind, ModuleLimits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -172,8 +172,11 @@ impl Engine {
             started: Arc::default(),
             usual,
             counting: Arc::default(),
-            places: Arc::new(Budget::new(Limit::Instances, most)),
-            tenants_places: Arc::new(Budget::new(Limit::TenantsInstances, most - reserve(most))),
+            places: Arc::new(Budget::new(LimitKind::Instances, most)),
+            tenants_places: Arc::new(Budget::new(
+                LimitKind::TenantsInstances,
+                most - reserve(most),
+            )),
             retirement: Arc::default(),
         })
     }
@@ -198,17 +201,21 @@ impl Engine {
 
     /// Room for one more instance that takes so many places. An instance takes as many as it needs of the pool, so that this is
     /// used up before anything of the pool is; without a pool this is the only limit.
-    pub(crate) fn room(&self, places: usize, is_of_tenant: bool) -> Result<Vec<Room>, Refused> {
+    pub(crate) fn room(
+        &self,
+        places: usize,
+        is_of_tenant: bool,
+    ) -> Result<Vec<InstanceSlot>, BudgetExceeded> {
         let tenants = is_of_tenant.then_some(&self.tenants_places);
         tenants
             .into_iter()
             .chain([&self.places])
-            .map(|budget| Room::of(budget, places))
+            .map(|budget| InstanceSlot::of(budget, places))
             .collect()
     }
 
     /// What a module of these limits runs in.
-    pub(crate) fn runtime(&self, limits: &Limits) -> Result<Runtime, EngineError> {
+    pub(crate) fn runtime(&self, limits: &ModuleLimits) -> Result<Runtime, EngineError> {
         if limits.fuel.is_none() || self.usual.counts_fuel() {
             return Ok(self.usual.clone());
         }
@@ -226,7 +233,7 @@ impl Engine {
     }
 
     /// The kind of code that a module of these limits runs as.
-    pub fn code_target(&self, limits: &Limits) -> Result<CodeTarget, EngineError> {
+    pub fn code_target(&self, limits: &ModuleLimits) -> Result<CodeTarget, EngineError> {
         let runtime = self.runtime(limits)?;
         let fuel = if runtime.counts_fuel() {
             FuelCount::Always

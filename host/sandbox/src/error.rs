@@ -1,6 +1,6 @@
 //! Why modules do not load, and why they do not start.
 use crate::text::{MAX_QUOTED, row};
-use crate::{Capability, EngineError, Failure, FormatError, WishError};
+use crate::{CallFailure, Capability, EngineError, FormatError, RegistrationLimitError};
 use thiserror::Error;
 
 /// Why a module does not load.
@@ -63,7 +63,7 @@ pub enum LoadError {
         /// Which module.
         module: String,
         /// What happened.
-        failure: Failure,
+        failure: CallFailure,
     },
 }
 
@@ -84,7 +84,7 @@ pub enum InitError {
         /// Which module.
         module: String,
         /// What is wrong with them.
-        reason: WishError,
+        reason: RegistrationLimitError,
     },
     /// It failed.
     #[error("module {module} failed in init: {failure}")]
@@ -92,7 +92,7 @@ pub enum InitError {
         /// Which module.
         module: String,
         /// How.
-        failure: Failure,
+        failure: CallFailure,
     },
     /// It is running already.
     #[error("module {module} has its settings already; load it anew to give it others")]

@@ -1,8 +1,8 @@
 //! The exception or panic because of which a call fails, in the guest's own words: as it describes it by `exception`, which takes no
 //! grant, or else as its language prints it to the standard error of WASI.
 use crate::bindings::peal::pmix::exception;
-use crate::host::Host;
-use crate::tape::Ask;
+use crate::host_calls::HostCallRequest;
+use crate::instance_state::InstanceState;
 use crate::text::plain;
 
 /// The longest text kept, in bytes.
@@ -47,10 +47,10 @@ impl LastWords {
     }
 }
 
-impl exception::Host for Host {
+impl exception::Host for InstanceState {
     fn describe(&mut self, text: String, places: Vec<String>) -> wasmtime::Result<()> {
         self.host_call(
-            || Ask::Exception,
+            || HostCallRequest::Exception,
             |host| {
                 let places = places
                     .iter()

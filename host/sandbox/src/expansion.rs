@@ -31,14 +31,14 @@ struct Made {
 }
 
 /// What is read and not yet at its end.
-enum Open {
-    Component(Body),
+enum OpenBlock {
+    Component(ExpandedBody),
     /// A core module, and what the engine will keep for an instance of it, in bytes.
     Module(u64),
 }
 
 #[derive(Default)]
-struct Body {
+struct ExpandedBody {
     made: Made,
     /// Its index space of components.
     components: Vec<Made>,
@@ -50,7 +50,7 @@ struct Body {
 /// handed around is refused, for what becomes of it cannot be told by reading once.
 pub(crate) struct Expansion {
     /// From the outermost in.
-    open: Vec<Open>,
+    open: Vec<OpenBlock>,
     components: u32,
     modules: u32,
     /// What the component makes that came to its end last: after all others, the outermost.
@@ -60,7 +60,7 @@ pub(crate) struct Expansion {
 impl Expansion {
     pub(crate) fn new() -> Expansion {
         Expansion {
-            open: vec![Open::Component(Body::default())],
+            open: vec![OpenBlock::Component(ExpandedBody::default())],
             components: 0,
             modules: 0,
             last: Made::default(),
@@ -82,11 +82,12 @@ impl Expansion {
         match payload {
             Payload::ModuleSection { .. } => {
                 self.modules = sum("core modules", self.modules, 1, MAX_MODULES)?;
-                self.open.push(Open::Module(0));
+                self.open.push(OpenBlock::Module(0));
             }
             Payload::ComponentSection { .. } => {
                 self.components = sum("nested components", self.components, 1, MAX_COMPONENTS)?;
-                self.open.push(Open::Component(Body::default()));
+                self.open
+                    .push(OpenBlock::Component(ExpandedBody::default()));
             }
             Payload::End(_) => self.close(),
             Payload::InstanceSection(instances) => {
@@ -201,30 +202,30 @@ impl Expansion {
             .unwrap_or_default()
     }
 
-    fn outer(&self, out: u32) -> Option<&Body> {
+    fn outer(&self, out: u32) -> Option<&ExpandedBody> {
         match self.open.iter().rev().nth(usize::try_from(out).ok()?)? {
-            Open::Component(body) => Some(body),
-            Open::Module(_) => None,
+            OpenBlock::Component(body) => Some(body),
+            OpenBlock::Module(_) => None,
         }
     }
 
     /// The component being read has one more component to instantiate.
     fn define(&mut self, made: Made) {
-        if let Some(Open::Component(body)) = self.open.last_mut() {
+        if let Some(OpenBlock::Component(body)) = self.open.last_mut() {
             body.components.push(made);
         }
     }
 
     /// The component being read has one more core module to instantiate.
     fn define_module(&mut self, bookkeeping: u64) {
-        if let Some(Open::Component(body)) = self.open.last_mut() {
+        if let Some(OpenBlock::Component(body)) = self.open.last_mut() {
             body.modules.push(bookkeeping);
         }
     }
 
     /// The component being read makes this when it is instantiated.
     fn make(&mut self, inner: Made) -> Result<(), FormatError> {
-        if let Some(Open::Component(Body { made, .. })) = self.open.last_mut() {
+        if let Some(OpenBlock::Component(ExpandedBody { made, .. })) = self.open.last_mut() {
             made.instances = sum(
                 "component instances",
                 made.instances,
@@ -250,18 +251,18 @@ impl Expansion {
 
     /// The core module being read makes the engine keep so many bytes more for each of its instances.
     fn keep(&mut self, bytes: u64) {
-        if let Some(Open::Module(kept)) = self.open.last_mut() {
+        if let Some(OpenBlock::Module(kept)) = self.open.last_mut() {
             *kept = kept.saturating_add(bytes);
         }
     }
 
     fn close(&mut self) {
         match self.open.pop() {
-            Some(Open::Component(body)) => {
+            Some(OpenBlock::Component(body)) => {
                 self.last = body.made;
                 self.define(body.made);
             }
-            Some(Open::Module(bookkeeping)) => self.define_module(bookkeeping),
+            Some(OpenBlock::Module(bookkeeping)) => self.define_module(bookkeeping),
             None => {}
         }
     }

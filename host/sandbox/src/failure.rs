@@ -1,10 +1,10 @@
 //! Turns what the engine says about a call that ended badly into a failure with a reason.
-use crate::call::{Failure, FailureKind};
+use crate::call::{CallFailure, FailureKind};
 use crate::exception::Exception;
-use crate::meter::Stop;
-use crate::tally::Refused;
+use crate::memory_limiter::BudgetExceeded;
+use crate::meter::CallAbort;
 use crate::text::plain;
-use crate::{Limit, Limits};
+use crate::{LimitKind, ModuleLimits};
 use wasmtime::{FrameInfo, Trap, WasmBacktrace};
 
 /// The longest function name or reason kept, in bytes.
@@ -45,11 +45,11 @@ impl Phase {
 pub(crate) fn explain(
     error: &wasmtime::Error,
     phase: Phase,
-    refused: Option<Refused>,
+    refused: Option<BudgetExceeded>,
     exception: Option<Exception>,
-    limits: &Limits,
-) -> Failure {
-    let failure = Failure {
+    limits: &ModuleLimits,
+) -> CallFailure {
+    let failure = CallFailure {
         backtrace: backtrace(error),
         ..explain_end(error, phase, refused, limits)
     };
@@ -69,7 +69,7 @@ pub(crate) fn explain(
     } else {
         places
     };
-    Failure {
+    CallFailure {
         reason,
         backtrace,
         ..failure
@@ -84,45 +84,45 @@ fn trap_of(error: &wasmtime::Error) -> Option<Trap> {
 fn explain_end(
     error: &wasmtime::Error,
     phase: Phase,
-    refused: Option<Refused>,
-    limits: &Limits,
-) -> Failure {
+    refused: Option<BudgetExceeded>,
+    limits: &ModuleLimits,
+) -> CallFailure {
     let (who, cause) = (
         phase.name(),
         plain(&error.root_cause().to_string(), MAX_TEXT),
     );
-    let hit = |kind, limit: Limit, what: String| {
-        Failure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
+    let hit = |kind, limit: LimitKind, what: String| {
+        CallFailure::new(kind, Some(limit), format!("{who} {what} ({limit})"))
     };
-    match (error.downcast_ref::<Stop>(), trap_of(error), refused) {
+    match (error.downcast_ref::<CallAbort>(), trap_of(error), refused) {
         (Some(stop), ..) => {
             let what = plain(&stop.to_string(), MAX_TEXT);
             match limit_of(stop) {
                 Some(limit) => hit(kind_of(stop), limit, what),
-                None => Failure::new(kind_of(stop), None, format!("{who} {what}")),
+                None => CallFailure::new(kind_of(stop), None, format!("{who} {what}")),
             }
         }
         (None, Some(Trap::Interrupt), _) => hit(
             FailureKind::Timeout,
-            Limit::CallTime,
+            LimitKind::CallTime,
             format!("ran longer than {:?}", limits.call_time),
         ),
         (None, Some(Trap::OutOfFuel), _) => {
             let most = limits.fuel.unwrap_or(u64::MAX);
             hit(
                 FailureKind::Fuel,
-                Limit::Fuel,
+                LimitKind::Fuel,
                 format!("used up the fuel of {most} that one call may use"),
             )
         }
         (None, Some(Trap::StackOverflow), _) => {
             let what = format!("trapped: {}", trap_text(&cause));
-            hit(FailureKind::Trapped, Limit::Stack, what)
+            hit(FailureKind::Trapped, LimitKind::Stack, what)
         }
         (
             None,
             _,
-            Some(Refused {
+            Some(BudgetExceeded {
                 limit,
                 wanted,
                 most,
@@ -136,12 +136,12 @@ fn explain_end(
             let most = limits.copied_per_host_call();
             hit(
                 FailureKind::Output,
-                Limit::Output,
+                LimitKind::Output,
                 format!("handed over more than {most} bytes at once"),
             )
         }
-        (None, None, None) if phase == Phase::Start => Failure::unavailable(cause),
-        (None, ..) => Failure::new(
+        (None, None, None) if phase == Phase::Start => CallFailure::unavailable(cause),
+        (None, ..) => CallFailure::new(
             FailureKind::Trapped,
             None,
             format!("{who} trapped: {}", trap_text(&cause)),
@@ -154,36 +154,36 @@ fn trap_text(cause: &str) -> &str {
 }
 
 /// There is no room for one more instance.
-pub(crate) fn no_room(refused: Refused) -> Failure {
-    let Refused {
+pub(crate) fn no_room(refused: BudgetExceeded) -> CallFailure {
+    let BudgetExceeded {
         limit,
         wanted,
         most,
     } = refused;
     let of = match limit {
-        Limit::TenantInstances => "its owner's modules",
-        Limit::TenantsInstances => "the modules of all users and jobs",
+        LimitKind::TenantInstances => "its owner's modules",
+        LimitKind::TenantsInstances => "the modules of all users and jobs",
         _ => "all modules",
     };
     let reason =
         format!("the instances of {of} would count as {wanted}, and there may be {most} ({limit})");
-    Failure::new(FailureKind::Unavailable, Some(limit), reason)
+    CallFailure::new(FailureKind::Unavailable, Some(limit), reason)
 }
 
-fn kind_of(stop: &Stop) -> FailureKind {
+fn kind_of(stop: &CallAbort) -> FailureKind {
     match stop {
-        Stop::HostCalls(_) => FailureKind::HostCalls,
-        Stop::HostTime(_) => FailureKind::Timeout,
-        Stop::Output(_) | Stop::Depth(_) => FailureKind::Output,
+        CallAbort::HostCalls(_) => FailureKind::HostCalls,
+        CallAbort::HostTime(_) => FailureKind::Timeout,
+        CallAbort::Output(_) | CallAbort::Depth(_) => FailureKind::Output,
         _ => FailureKind::Trapped,
     }
 }
 
-fn limit_of(stop: &Stop) -> Option<Limit> {
+fn limit_of(stop: &CallAbort) -> Option<LimitKind> {
     match stop {
-        Stop::HostCalls(_) => Some(Limit::HostCalls),
-        Stop::HostTime(_) => Some(Limit::HostTime),
-        Stop::Output(_) => Some(Limit::Output),
+        CallAbort::HostCalls(_) => Some(LimitKind::HostCalls),
+        CallAbort::HostTime(_) => Some(LimitKind::HostTime),
+        CallAbort::Output(_) => Some(LimitKind::Output),
         _ => None,
     }
 }

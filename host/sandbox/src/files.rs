@@ -1,8 +1,8 @@
 //! Capability `files`: directories that an admin named for a module. `cap-std` sees to it that no path leads out of them.
 use crate::bindings::peal::pmix::files;
-use crate::host::Host;
-use crate::services::Answer;
-use crate::tape::{Answered, Ask};
+use crate::host_calls::{Answered, HostCallRequest};
+use crate::instance_state::InstanceState;
+use crate::services::CapabilityResult;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt};
 use peal_model::{Status, code};
@@ -25,7 +25,7 @@ const MAX_DEPTH: usize = 32;
 
 /// What may be done in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum FileAccess {
     /// Files are read.
     Read,
     /// Files are read and written, as long as all in the directory take no more than so many bytes, each of them [`LEAST_FILE`] at
@@ -38,9 +38,9 @@ pub enum Access {
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Directory {
+pub struct GrantedDirectory {
     dir: Dir,
-    access: Access,
+    access: FileAccess,
     used: Arc<Used>,
 }
 
@@ -54,11 +54,11 @@ pub struct Directories(Mutex<BTreeMap<(u64, u64), Weak<Used>>>);
 
 impl Directories {
     /// Opens one. Where it may be written to, it is looked through for what is in it already.
-    pub fn open(&self, path: &Path, access: Access) -> io::Result<Directory> {
+    pub fn open(&self, path: &Path, access: FileAccess) -> io::Result<GrantedDirectory> {
         let dir = Dir::open_ambient_dir(path, ambient_authority())?;
         let used = match access {
-            Access::Read => Arc::default(),
-            Access::ReadWrite { .. } => {
+            FileAccess::Read => Arc::default(),
+            FileAccess::ReadWrite { .. } => {
                 let used = self.used(&dir)?;
                 // Nobody writes meanwhile.
                 let mut counted = locked(&used);
@@ -67,7 +67,7 @@ impl Directories {
                 used
             }
         };
-        Ok(Directory { dir, access, used })
+        Ok(GrantedDirectory { dir, access, used })
     }
 
     fn used(&self, dir: &Dir) -> io::Result<Arc<Used>> {
@@ -92,9 +92,9 @@ fn cost(len: u64) -> u64 {
     len.max(LEAST_FILE)
 }
 
-impl Directory {
+impl GrantedDirectory {
     /// Opens it by itself.
-    pub fn open(path: &Path, access: Access) -> io::Result<Directory> {
+    pub fn open(path: &Path, access: FileAccess) -> io::Result<GrantedDirectory> {
         Directories::default().open(path, access)
     }
 
@@ -111,8 +111,8 @@ impl Directory {
         }
     }
 
-    fn write(&self, path: &str, bytes: &[u8], place: Place) -> Result<(), Status> {
-        let Access::ReadWrite { quota } = self.access else {
+    fn write(&self, path: &str, bytes: &[u8], place: ResolvedPath) -> Result<(), Status> {
+        let FileAccess::ReadWrite { quota } = self.access else {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         };
         let mut used = locked(&self.used);
@@ -123,8 +123,8 @@ impl Directory {
         };
         let (old, before) = there.as_ref().map_or((0, 0), |(len, _)| (*len, cost(*len)));
         let start = match place {
-            Place::Instead => 0,
-            Place::Behind => old,
+            ResolvedPath::Instead => 0,
+            ResolvedPath::Behind => old,
         };
         let len = start.saturating_add(bytes.len() as u64);
         let all = used.saturating_sub(before).saturating_add(cost(len));
@@ -148,7 +148,7 @@ impl Directory {
     }
 
     fn remove(&self, path: &str) -> Result<(), Status> {
-        if self.access == Access::Read {
+        if self.access == FileAccess::Read {
             return Err(code::PMIX_ERR_NO_PERMISSIONS);
         }
         let path = checked(path)?;
@@ -193,7 +193,7 @@ impl Directory {
 
 /// Where bytes go in a file.
 #[derive(Clone, Copy)]
-enum Place {
+enum ResolvedPath {
     /// In the place of what it has.
     Instead,
     /// Behind what it has.
@@ -240,55 +240,55 @@ fn status(error: io::Error) -> Status {
     }
 }
 
-impl files::Host for Host {
+impl files::Host for InstanceState {
     fn directories(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.outside_call(
+        self.recorded_call(
             0,
-            || Ask::Directories,
+            || HostCallRequest::Directories,
             |host| Ok(host.services.files.keys().cloned().collect()),
         )
     }
 
-    fn read(&mut self, directory: String, path: String) -> Answer<Vec<u8>> {
-        let ask = || Ask::ReadFile {
+    fn read(&mut self, directory: String, path: String) -> CapabilityResult<Vec<u8>> {
+        let ask = || HostCallRequest::ReadFile {
             directory: directory.clone(),
             path: path.clone(),
         };
         self.in_directory(&directory, 0, ask, |dir| dir.read(&path))
     }
 
-    fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::WriteFile {
+    fn write(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::WriteFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
         };
         self.in_directory(&directory, bytes.len(), ask, |dir| {
-            dir.write(&path, &bytes, Place::Instead)
+            dir.write(&path, &bytes, ResolvedPath::Instead)
         })
     }
 
-    fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::AppendFile {
+    fn append(&mut self, directory: String, path: String, bytes: Vec<u8>) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::AppendFile {
             directory: directory.clone(),
             path: path.clone(),
             bytes: bytes.as_slice().into(),
         };
         self.in_directory(&directory, bytes.len(), ask, |dir| {
-            dir.write(&path, &bytes, Place::Behind)
+            dir.write(&path, &bytes, ResolvedPath::Behind)
         })
     }
 
-    fn remove(&mut self, directory: String, path: String) -> Answer<()> {
-        let ask = || Ask::RemoveFile {
+    fn remove(&mut self, directory: String, path: String) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::RemoveFile {
             directory: directory.clone(),
             path: path.clone(),
         };
         self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
     }
 
-    fn entries(&mut self, directory: String, path: String) -> Answer<Vec<String>> {
-        let ask = || Ask::Entries {
+    fn entries(&mut self, directory: String, path: String) -> CapabilityResult<Vec<String>> {
+        let ask = || HostCallRequest::Entries {
             directory: directory.clone(),
             path: path.clone(),
         };
@@ -296,16 +296,16 @@ impl files::Host for Host {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// Does this in a directory, at the cost of so many bytes of output.
     fn in_directory<R: Answered>(
         &mut self,
         directory: &str,
         output: usize,
-        ask: impl FnOnce() -> Ask,
-        work: impl FnOnce(&Directory) -> Result<R, Status>,
-    ) -> Answer<R> {
-        let answer: Result<R, Status> = self.outside_call(output, ask, |host| {
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&GrantedDirectory) -> Result<R, Status>,
+    ) -> CapabilityResult<R> {
+        let answer: Result<R, Status> = self.recorded_call(output, ask, |host| {
             let found = host.services.files.get(directory);
             Ok(found.map_or(Err(code::PMIX_ERR_NOT_FOUND), |directory| work(directory)))
         })?;
@@ -324,27 +324,27 @@ mod tests {
     const FULL: Status = code::PMIX_ERR_OUT_OF_RESOURCE;
 
     /// A directory to be used in, and a secret beside it.
-    fn setting(access: Access) -> (tempfile::TempDir, Directory) {
+    fn setting(access: FileAccess) -> (tempfile::TempDir, GrantedDirectory) {
         let temporary = tempfile::tempdir().unwrap();
         fs::create_dir_all(temporary.path().join("open/sub")).unwrap();
         fs::write(temporary.path().join("secret"), "secret").unwrap();
         fs::write(temporary.path().join("open/sub/note"), "note").unwrap();
-        let dir = Directory::open(&temporary.path().join("open"), access).unwrap();
+        let dir = GrantedDirectory::open(&temporary.path().join("open"), access).unwrap();
         (temporary, dir)
     }
 
-    fn writing(quota: u64) -> (tempfile::TempDir, Directory) {
-        setting(Access::ReadWrite { quota })
+    fn writing(quota: u64) -> (tempfile::TempDir, GrantedDirectory) {
+        setting(FileAccess::ReadWrite { quota })
     }
 
     #[test]
     fn files_are_written_read_listed_and_removed() {
         let (_temporary, dir) = writing(5 * LEAST_FILE);
-        dir.write("a", b"one", Place::Instead).unwrap();
-        dir.write("a", b" two", Place::Behind).unwrap();
-        dir.write("sub/b", b"", Place::Behind).unwrap();
+        dir.write("a", b"one", ResolvedPath::Instead).unwrap();
+        dir.write("a", b" two", ResolvedPath::Behind).unwrap();
+        dir.write("sub/b", b"", ResolvedPath::Behind).unwrap();
         assert_eq!(dir.read("a").unwrap(), b"one two");
-        dir.write("a", b"x", Place::Instead).unwrap();
+        dir.write("a", b"x", ResolvedPath::Instead).unwrap();
         assert_eq!(
             dir.read("sub/../a").unwrap(),
             b"x",
@@ -359,7 +359,7 @@ mod tests {
         );
         dir.remove("a").unwrap();
         assert_eq!((dir.read("a"), dir.remove("a")), (Err(GONE), Err(GONE)));
-        assert_eq!(dir.write("none/a", b"", Place::Instead), Err(GONE));
+        assert_eq!(dir.write("none/a", b"", ResolvedPath::Instead), Err(GONE));
     }
 
     #[test]
@@ -386,8 +386,16 @@ mod tests {
             "root/etc/passwd",
         ] {
             assert_eq!(dir.read(path), Err(DENIED), "{path}");
-            assert_eq!(dir.write(path, b"x", Place::Instead), Err(DENIED), "{path}");
-            assert_eq!(dir.write(path, b"x", Place::Behind), Err(DENIED), "{path}");
+            assert_eq!(
+                dir.write(path, b"x", ResolvedPath::Instead),
+                Err(DENIED),
+                "{path}"
+            );
+            assert_eq!(
+                dir.write(path, b"x", ResolvedPath::Behind),
+                Err(DENIED),
+                "{path}"
+            );
         }
         for path in ["..", "up", "root", "/", "sub/../.."] {
             assert_eq!(dir.entries(path), Err(DENIED), "{path}");
@@ -429,7 +437,7 @@ mod tests {
             while !swapping.is_finished() {
                 assert_ne!(dir.read("turn/note").as_deref(), Ok(&b"outside"[..]));
                 // It may be made while the directory is taken away; then that is not empty.
-                let _ = dir.write("other", b"x", Place::Instead);
+                let _ = dir.write("other", b"x", ResolvedPath::Instead);
             }
         });
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
@@ -437,10 +445,13 @@ mod tests {
 
     #[test]
     fn what_may_only_be_read_is_not_changed() {
-        let (_temporary, dir) = setting(Access::Read);
+        let (_temporary, dir) = setting(FileAccess::Read);
         assert_eq!(dir.read("sub/note").unwrap(), b"note");
         assert_eq!(
-            (dir.write("x", b"", Place::Instead), dir.remove("sub/note")),
+            (
+                dir.write("x", b"", ResolvedPath::Instead),
+                dir.remove("sub/note")
+            ),
             (Err(DENIED), Err(DENIED))
         );
     }
@@ -450,34 +461,36 @@ mod tests {
         let (temporary, dir) = writing(4 * LEAST_FILE);
         let inside = temporary.path().join("open");
         let large = vec![0; 3 * LEAST_FILE as usize];
-        dir.write("a", &large, Place::Instead).unwrap();
+        dir.write("a", &large, ResolvedPath::Instead).unwrap();
         assert_eq!(
-            dir.write("b", b"", Place::Instead),
+            dir.write("b", b"", ResolvedPath::Instead),
             Err(FULL),
             "with the one that was there it is full"
         );
         assert!(!inside.join("b").exists(), "not even made");
-        assert_eq!(dir.write("a", b"1", Place::Behind), Err(FULL));
-        dir.write("sub/note", b"longer", Place::Behind).unwrap();
-        dir.write("a", b"12345", Place::Instead).unwrap();
+        assert_eq!(dir.write("a", b"1", ResolvedPath::Behind), Err(FULL));
+        dir.write("sub/note", b"longer", ResolvedPath::Behind)
+            .unwrap();
+        dir.write("a", b"12345", ResolvedPath::Instead).unwrap();
         for name in ["b", "c"] {
-            dir.write(name, b"", Place::Instead).unwrap();
+            dir.write(name, b"", ResolvedPath::Instead).unwrap();
         }
         assert_eq!(
-            dir.write("d", b"", Place::Instead),
+            dir.write("d", b"", ResolvedPath::Instead),
             Err(FULL),
             "empty files count as well"
         );
         dir.remove("sub/note").unwrap();
-        dir.write("b", b"123", Place::Behind).unwrap();
-        dir.write("d", b"", Place::Instead).unwrap();
+        dir.write("b", b"123", ResolvedPath::Behind).unwrap();
+        dir.write("d", b"", ResolvedPath::Instead).unwrap();
         let large = fs::File::create(inside.join("large")).unwrap();
         large.set_len(MAX_FILE + 1).unwrap();
         assert_eq!(dir.read("large"), Err(FULL));
         large.set_len(MAX_FILE).unwrap();
         assert_eq!(dir.read("large").unwrap().len() as u64, MAX_FILE);
-        let roomy = Directory::open(&inside, Access::ReadWrite { quota: u64::MAX }).unwrap();
-        assert_eq!(roomy.write("large", b"x", Place::Behind), Err(FULL));
+        let roomy =
+            GrantedDirectory::open(&inside, FileAccess::ReadWrite { quota: u64::MAX }).unwrap();
+        assert_eq!(roomy.write("large", b"x", ResolvedPath::Behind), Err(FULL));
     }
 
     #[test]
@@ -485,28 +498,28 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let (directories, access) = (
             Directories::default(),
-            Access::ReadWrite {
+            FileAccess::ReadWrite {
                 quota: 3 * LEAST_FILE,
             },
         );
         let open = || directories.open(temporary.path(), access).unwrap();
         let one = open();
-        one.write("a", b"1", Place::Instead).unwrap();
+        one.write("a", b"1", ResolvedPath::Instead).unwrap();
         let two = open();
-        two.write("b", b"1", Place::Instead).unwrap();
-        one.write("c", b"1", Place::Instead).unwrap();
+        two.write("b", b"1", ResolvedPath::Instead).unwrap();
+        one.write("c", b"1", ResolvedPath::Instead).unwrap();
         assert_eq!(
             (
-                one.write("d", b"", Place::Instead),
-                two.write("e", b"", Place::Instead)
+                one.write("d", b"", ResolvedPath::Instead),
+                two.write("e", b"", ResolvedPath::Instead)
             ),
             (Err(FULL), Err(FULL))
         );
         one.remove("a").unwrap();
-        two.write("e", b"", Place::Instead).unwrap();
+        two.write("e", b"", ResolvedPath::Instead).unwrap();
         drop((one, two));
         fs::remove_file(temporary.path().join("b")).unwrap();
-        open().write("d", b"", Place::Instead).unwrap();
+        open().write("d", b"", ResolvedPath::Instead).unwrap();
     }
 
     #[test]
@@ -530,8 +543,8 @@ mod tests {
         ] {
             assert_eq!(dir.read(path), Err(code::PMIX_ERR_BAD_PARAM), "{path}");
         }
-        assert!(dir.write("sub", b"x", Place::Instead).is_err());
-        assert!(dir.write("pipe", b"x", Place::Instead).is_err());
+        assert!(dir.write("sub", b"x", ResolvedPath::Instead).is_err());
+        assert!(dir.write("pipe", b"x", ResolvedPath::Instead).is_err());
         assert_eq!(dir.entries("sub/note"), Err(code::PMIX_ERR_BAD_PARAM));
     }
 }

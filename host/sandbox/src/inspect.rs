@@ -93,7 +93,7 @@ pub enum FormatError {
 
 /// A language, SDK or tool that took part in making a component.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-pub struct Tool {
+pub struct ProducerTool {
     /// Its name.
     pub name: String,
     /// Its version; empty where it gives none.
@@ -104,11 +104,11 @@ pub struct Tool {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Producers {
     /// The languages it was written in.
-    pub language: BTreeSet<Tool>,
+    pub language: BTreeSet<ProducerTool>,
     /// The SDKs used.
-    pub sdk: BTreeSet<Tool>,
+    pub sdk: BTreeSet<ProducerTool>,
     /// The compilers and tools it went through.
-    pub processed_by: BTreeSet<Tool>,
+    pub processed_by: BTreeSet<ProducerTool>,
 }
 
 /// What a component does, what it asks for and where it comes from.
@@ -242,7 +242,7 @@ impl Producers {
             };
             for tool in field.values.into_iter().flatten() {
                 if tools.len() < MAX_NAMES {
-                    tools.insert(Tool {
+                    tools.insert(ProducerTool {
                         name: plain(tool.name, MAX_NAME),
                         version: plain(tool.version, MAX_NAME),
                     });

@@ -4,20 +4,22 @@ use crate::bindings::exports::peal::pmix::{
     log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
 use crate::bindings::peal::pmix::types::Outcome;
-use crate::blueprint::Blueprint;
-use crate::call::Failure;
-use crate::data::Subject;
+use crate::call::CallFailure;
+use crate::call_data::CallSubject;
 use crate::failure::{Phase, explain, no_room};
-use crate::host::{Host, Output};
+use crate::idle_instances::Tenancy;
+use crate::instance_state::{CallOutput, InstanceState};
+use crate::instance_template::InstanceTemplate;
+use crate::memory_limiter::{InstanceSlot, MemoryLimiter};
 use crate::meter::ticks;
-use crate::record::{CallRecord, End, Returned};
+use crate::record::{CallEnd, CallRecord, Returned};
+use crate::requested_registrations::{RegistrationLimitError, check_wishes, raise_wishes};
 use crate::roles::Exports;
-use crate::tally::{Room, Tally};
 use crate::text::{MAX_QUOTED, plain};
-use crate::warm::Tenancy;
-use crate::wish::{WishError, check_wishes, raise_wishes};
-use crate::{ChannelCall, EventCall, Limit, ModuleRegistration, PolicyCall, Role, Usage};
-use peal_model::{ConnectionKind, GroupKind, Info, Matter, PolicyOutcome, Provision, Status};
+use crate::{CallUsage, ChannelCall, EventCall, LimitKind, ModuleRegistration, PolicyCall, Role};
+use peal_model::{
+    ConnectionKind, GroupOperationKind, Info, PolicyOutcome, PolicySubject, Provision, Status,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,15 +27,15 @@ use wasmtime::Store;
 
 /// Why an instance does not start.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum StartFailure {
     /// It will not: its reason, made plain.
     Unwilling(String),
     /// It wishes for what it cannot have.
-    Wishes(WishError),
+    Wishes(RegistrationLimitError),
 }
 
-impl From<&Result<Vec<ModuleRegistration>, Refusal>> for Returned {
-    fn from(answer: &Result<Vec<ModuleRegistration>, Refusal>) -> Returned {
+impl From<&Result<Vec<ModuleRegistration>, StartFailure>> for Returned {
+    fn from(answer: &Result<Vec<ModuleRegistration>, StartFailure>) -> Returned {
         Returned::Init(answer.clone().map_err(|refusal| refusal.to_string()))
     }
 }
@@ -44,26 +46,26 @@ impl From<&Outcome> for Returned {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for StartFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Unwilling(reason) => f.write_str(reason),
-            Refusal::Wishes(error) => write!(f, "{error}"),
+            StartFailure::Unwilling(reason) => f.write_str(reason),
+            StartFailure::Wishes(error) => write!(f, "{error}"),
         }
     }
 }
 
 /// A call that came to its end.
-pub(crate) struct Called<R> {
+pub(crate) struct CompletedCall<R> {
     /// What the guest returned.
     pub(crate) answer: R,
-    pub(crate) output: Output,
-    pub(crate) usage: Usage,
+    pub(crate) output: CallOutput,
+    pub(crate) usage: CallUsage,
 }
 
 /// A guest with its memory. Whoever sees it fail drops it.
 pub(crate) struct Instance {
-    store: Store<Host>,
+    store: Store<InstanceState>,
     exports: Exports,
     /// Its number in this process, from 1.
     number: u64,
@@ -77,18 +79,18 @@ pub(crate) struct Instance {
     /// Whose calls it may have.
     pub(crate) tenancy: Tenancy,
     /// The last to be dropped, when the store has given back what it had.
-    _rooms: (Option<Room>, Vec<Room>),
+    _rooms: (Option<InstanceSlot>, Vec<InstanceSlot>),
 }
 
 impl Instance {
     /// A fresh instance for these calls; runs the start functions of its core modules. One that is to do what another did is
     /// answered as that was.
     pub(crate) fn start(
-        blueprint: &Blueprint,
+        blueprint: &InstanceTemplate,
         tenancy: &Tenancy,
         recorded: Option<&CallRecord>,
-    ) -> Result<Instance, Failure> {
-        let Blueprint {
+    ) -> Result<Instance, CallFailure> {
+        let InstanceTemplate {
             engine,
             limits,
             services,
@@ -97,7 +99,7 @@ impl Instance {
         } = blueprint;
         let tenant = services.tenant.as_ref();
         let own = tenant
-            .map(|tenant| Room::of(&tenant.instances, 1))
+            .map(|tenant| InstanceSlot::of(&tenant.instances, 1))
             .transpose()
             .map_err(no_room)?;
         let rooms = (
@@ -110,14 +112,14 @@ impl Instance {
             .map(|tenant| Arc::clone(&tenant.memory))
             .into_iter()
             .chain([Arc::clone(memory)]);
-        let tally = Tally::new(limits.memory, shared.collect());
+        let tally = MemoryLimiter::new(limits.memory, shared.collect());
         let (lines, lent, requests) = (
             Arc::clone(&blueprint.lines),
             Arc::clone(services),
             engine.requests(),
         );
         let number = engine.number_instance();
-        let host = Host::new(
+        let host = InstanceState::new(
             lines,
             lent,
             *limits,
@@ -138,7 +140,7 @@ impl Instance {
             follow(&mut store, recorded);
         }
         let started = Instant::now();
-        store.data_mut().begin(started, Subject::None);
+        store.data_mut().begin(started, CallSubject::None);
         arm(&mut store, ticks, fuel);
         let exports = match blueprint.instantiate(&mut store) {
             Ok(exports) => Ok((exports, used(&mut store, fuel))),
@@ -148,7 +150,7 @@ impl Instance {
         let ended = exports
             .as_ref()
             .map(|(_, usage)| (Returned::Nothing, output, *usage));
-        keep(&mut store, (number, 0), started, Subject::None, ended);
+        keep(&mut store, (number, 0), started, CallSubject::None, ended);
         let (exports, _) = exports?;
         Ok(Instance {
             store,
@@ -175,7 +177,10 @@ impl Instance {
     }
 
     /// Hands it an event: what it returned, and what it pushed and raised.
-    pub(crate) fn handle(&mut self, call: &EventCall) -> Result<Called<Status>, Failure> {
+    pub(crate) fn handle(
+        &mut self,
+        call: &EventCall,
+    ) -> Result<CompletedCall<Status>, CallFailure> {
         let handler = filled(&self.exports.handler, Role::EventHandler)?;
         let head = EventHead {
             registration: call.registration,
@@ -185,15 +190,18 @@ impl Instance {
             infos: count(call.event.infos.len()),
             steps: count(call.steps.len()),
         };
-        let subject = Subject::Event(call.clone());
+        let subject = CallSubject::Event(call.clone());
         self.run(Phase::Call, subject, |store| {
             handler.call_handle(store, head).map(Status)
         })
     }
 
     /// Asks it about a request: what it says, and what it pushed and amended.
-    pub(crate) fn decide(&mut self, call: &PolicyCall) -> Result<Called<Outcome>, Failure> {
-        let subject = Subject::Policy(call.clone());
+    pub(crate) fn decide(
+        &mut self,
+        call: &PolicyCall,
+    ) -> Result<CompletedCall<Outcome>, CallFailure> {
+        let subject = CallSubject::Policy(call.clone());
         let request = &call.request;
         let (targets, infos, steps) = (
             count(request.targets.len()),
@@ -201,7 +209,7 @@ impl Instance {
             count(call.steps.len()),
         );
         match request.matter {
-            Matter::Connection(kind) => {
+            PolicySubject::Connection(kind) => {
                 let policy = filled(&self.exports.connection_policy, Role::ConnectionPolicy)?;
                 let kind = match kind {
                     ConnectionKind::Client => connection_policy::ConnectionKind::Client,
@@ -217,7 +225,7 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            Matter::Event { code, range } => {
+            PolicySubject::Event { code, range } => {
                 let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
                 let (code, range) = (code.0, range.into());
                 let head = event_policy::RequestHead {
@@ -231,7 +239,7 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            Matter::Registration => {
+            PolicySubject::Registration => {
                 let policy = filled(&self.exports.event_policy, Role::EventPolicy)?;
                 let codes = request.codes.iter().map(|code| code.0).collect();
                 let head = event_policy::RegistrationHead {
@@ -243,7 +251,7 @@ impl Instance {
                     policy.call_decide_registration(store, &head)
                 })
             }
-            Matter::JobControl => {
+            PolicySubject::JobControl => {
                 let policy = filled(&self.exports.job_control_policy, Role::JobControlPolicy)?;
                 let directives = count(request.directives.len());
                 let head = job_control_policy::RequestHead {
@@ -255,7 +263,7 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            Matter::Monitor => {
+            PolicySubject::Monitor => {
                 let policy = filled(&self.exports.monitor_policy, Role::MonitorPolicy)?;
                 let directives = count(request.directives.len());
                 let head = monitor_policy::RequestHead {
@@ -268,7 +276,7 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            Matter::Provision => {
+            PolicySubject::Provision => {
                 let policy = filled(&self.exports.provision_policy, Role::ProvisionPolicy)?;
                 let Provision { nodes, image } = request.provision.clone().unwrap_or_default();
                 let directives = count(request.directives.len());
@@ -282,7 +290,7 @@ impl Instance {
                     policy.call_decide(store, &head)
                 })
             }
-            Matter::Log => {
+            PolicySubject::Log => {
                 let policy = filled(&self.exports.log_policy, Role::LogPolicy)?;
                 let directives = count(request.directives.len());
                 let head = log_policy::RequestHead {
@@ -294,13 +302,13 @@ impl Instance {
                     policy.call_decide(store, head)
                 })
             }
-            Matter::Group(kind) => {
+            PolicySubject::Group(kind) => {
                 let policy = filled(&self.exports.group_policy, Role::GroupPolicy)?;
                 let kind = match kind {
-                    GroupKind::Construct => group_policy::GroupKind::Construct,
-                    GroupKind::Destruct => group_policy::GroupKind::Destruct,
-                    GroupKind::Invite => group_policy::GroupKind::Invite,
-                    GroupKind::Join => group_policy::GroupKind::Join,
+                    GroupOperationKind::Construct => group_policy::GroupKind::Construct,
+                    GroupOperationKind::Destruct => group_policy::GroupKind::Destruct,
+                    GroupOperationKind::Invite => group_policy::GroupKind::Invite,
+                    GroupOperationKind::Join => group_policy::GroupKind::Join,
                 };
                 let (name, directives) =
                     (request.group_name.clone(), count(request.directives.len()));
@@ -315,7 +323,7 @@ impl Instance {
                     policy.call_decide(store, &head)
                 })
             }
-            Matter::Spawn => {
+            PolicySubject::Spawn => {
                 let policy = filled(&self.exports.spawn_policy, Role::SpawnPolicy)?;
                 let directives = count(request.directives.len());
                 let applications = request
@@ -337,7 +345,7 @@ impl Instance {
     }
 
     /// Has it log a request: what it returned, and what it pushed.
-    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<Called<Status>, Failure> {
+    pub(crate) fn log(&mut self, call: &ChannelCall) -> Result<CompletedCall<Status>, CallFailure> {
         let channel = filled(&self.exports.log_channel, Role::LogChannel)?;
         let head = log_channel::RequestHead {
             channel: call.channel.as_str().to_owned(),
@@ -346,7 +354,7 @@ impl Instance {
             directives: count(call.request.directives.len()),
             steps: count(call.steps.len()),
         };
-        self.run(Phase::Call, Subject::Log(call.clone()), |store| {
+        self.run(Phase::Call, CallSubject::Log(call.clone()), |store| {
             channel.call_log(store, &head).map(Status)
         })
     }
@@ -355,21 +363,21 @@ impl Instance {
     pub(crate) fn init(
         &mut self,
         settings: &Arc<Vec<Info>>,
-    ) -> Result<Result<Vec<ModuleRegistration>, Refusal>, Failure> {
+    ) -> Result<Result<Vec<ModuleRegistration>, StartFailure>, CallFailure> {
         let Some(lifecycle) = self.exports.lifecycle.clone() else {
             return Ok(Ok(Vec::new()));
         };
         let called = self.run(
             Phase::Init,
-            Subject::Settings(Arc::clone(settings)),
+            CallSubject::Settings(Arc::clone(settings)),
             |store| {
                 let config = store.data_mut().lower_settings(settings);
                 match lifecycle.call_init(&mut *store, &config)? {
                     Ok(wishes) => match check_wishes(&wishes) {
                         Ok(()) => Ok(Ok(raise_wishes(store.data_mut(), wishes)?)),
-                        Err(error) => Ok(Err(Refusal::Wishes(error))),
+                        Err(error) => Ok(Err(StartFailure::Wishes(error))),
                     },
-                    Err(reason) => Ok(Err(Refusal::Unwilling(plain(&reason, MAX_QUOTED)))),
+                    Err(reason) => Ok(Err(StartFailure::Unwilling(plain(&reason, MAX_QUOTED)))),
                 }
             },
         )?;
@@ -395,7 +403,7 @@ impl Instance {
             .clone()
             .filter(|_| self.wants_to_stop())
         {
-            let stopped = self.run(Phase::Stop, Subject::None, |store| {
+            let stopped = self.run(Phase::Stop, CallSubject::None, |store| {
                 lifecycle.call_stop(store)
             });
             let lines = &self.store.data().lines;
@@ -411,9 +419,9 @@ impl Instance {
     fn run<R>(
         &mut self,
         phase: Phase,
-        subject: Subject,
-        guest: impl FnOnce(&mut Store<Host>) -> wasmtime::Result<R>,
-    ) -> Result<Called<R>, Failure>
+        subject: CallSubject,
+        guest: impl FnOnce(&mut Store<InstanceState>) -> wasmtime::Result<R>,
+    ) -> Result<CompletedCall<R>, CallFailure>
     where
         for<'a> &'a R: Into<Returned>,
     {
@@ -424,14 +432,14 @@ impl Instance {
         let answer = guest(&mut self.store);
         let (subject, output) = self.store.data_mut().end();
         let answer = match answer {
-            Ok(answer) => Ok(Called {
+            Ok(answer) => Ok(CompletedCall {
                 answer,
                 output,
                 usage: used(&mut self.store, self.fuel),
             }),
             Err(error) => Err(failed(&error, phase, self.fuel, &mut self.store)),
         };
-        let Host {
+        let InstanceState {
             services, tally, ..
         } = self.store.data();
         if let Some(stage) = &services.stage {
@@ -457,12 +465,12 @@ impl Instance {
 }
 
 /// A role that an instance is called in.
-fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, Failure> {
-    role.clone().ok_or_else(|| Failure::no_role(what))
+fn filled<R: Clone>(role: &Option<R>, what: Role) -> Result<R, CallFailure> {
+    role.clone().ok_or_else(|| CallFailure::no_role(what))
 }
 
 /// Gives the guest its time and its fuel.
-fn arm(store: &mut Store<Host>, ticks: u64, fuel: Option<u64>) {
+fn arm(store: &mut Store<InstanceState>, ticks: u64, fuel: Option<u64>) {
     store.set_epoch_deadline(ticks);
     if let Some(fuel) = fuel {
         // Refused only by an engine that does not count, and this one does.
@@ -473,7 +481,7 @@ fn arm(store: &mut Store<Host>, ticks: u64, fuel: Option<u64>) {
 /// The fuel that a call is given which does what this one did: what a clock cut off then, fuel cuts off now.
 fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
     match &recorded.end {
-        End::Failed(failure) if failure.limit == Some(Limit::CallTime) => {
+        CallEnd::Failed(failure) if failure.limit == Some(LimitKind::CallTime) => {
             recorded.usage.fuel.unwrap_or(per_call)
         }
         _ => per_call,
@@ -481,31 +489,30 @@ fn fuel_of(recorded: &CallRecord, per_call: u64) -> u64 {
 }
 
 /// Answers the next call as this one was answered, and ends it where that was cut off by a clock.
-fn follow(store: &mut Store<Host>, recorded: &CallRecord) {
+fn follow(store: &mut Store<InstanceState>, recorded: &CallRecord) {
     let host = store.data_mut();
     host.tape.follow(&recorded.host_calls);
     host.tally.follow(&recorded.refused_growths);
-    let is_host_time =
-        matches!(&recorded.end, End::Failed(failure) if failure.limit == Some(Limit::HostTime));
+    let is_host_time = matches!(&recorded.end, CallEnd::Failed(failure) if failure.limit == Some(LimitKind::HostTime));
     host.meter
         .expect_host_time(is_host_time.then_some(recorded.usage.host_calls));
 }
 
 /// Hands over the record of a call, where somebody wants it.
 fn keep(
-    store: &mut Store<Host>,
+    store: &mut Store<InstanceState>,
     (instance, number): (u64, u64),
     started: Instant,
-    subject: Subject,
-    ended: Result<(Returned, Output, Usage), &Failure>,
+    subject: CallSubject,
+    ended: Result<(Returned, CallOutput, CallUsage), &CallFailure>,
 ) {
     let host = store.data_mut();
     let Some(recorder) = host.recorder.clone() else {
         return;
     };
     let (end, usage) = match ended {
-        Ok((answer, output, usage)) => (End::Returned { answer, output }, usage),
-        Err(failure) => (End::Failed(failure.clone()), failure.usage),
+        Ok((answer, output, usage)) => (CallEnd::Returned { answer, output }, usage),
+        Err(failure) => (CallEnd::Failed(failure.clone()), failure.usage),
     };
     let (host_calls, refused_growths) = (host.tape.take(), host.tally.take_growths());
     let (time, memory) = (started.elapsed(), host.tally.used() as u64);
@@ -522,7 +529,7 @@ fn keep(
     });
 }
 
-fn used(store: &mut Store<Host>, given: Option<u64>) -> Usage {
+fn used(store: &mut Store<InstanceState>, given: Option<u64>) -> CallUsage {
     let refused = store.data_mut().tally.take_refused();
     let mut usage = store.data().meter.usage();
     usage.fuel = given.map(|given| given.saturating_sub(store.get_fuel().unwrap_or(given)));
@@ -536,8 +543,8 @@ fn failed(
     error: &wasmtime::Error,
     phase: Phase,
     fuel: Option<u64>,
-    store: &mut Store<Host>,
-) -> Failure {
+    store: &mut Store<InstanceState>,
+) -> CallFailure {
     let host = store.data_mut();
     let (refused, exception) = (
         host.tally.take_refused(),

@@ -37,7 +37,7 @@ pub enum Isolation {
 
 /// The limits of one module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ModuleLimits {
     /// Bytes of all memories and tables of one instance together. A table element counts as a pointer. What else the engine
     /// keeps for an instance is bounded when the module is loaded.
     pub memory: usize,
@@ -73,12 +73,12 @@ pub struct Limits {
     pub failure_window: Duration,
 }
 
-impl Default for Limits {
+impl Default for ModuleLimits {
     /// Safe and roomy: 64 MiB (a Python component starts with 13), 512 MiB in all, 100 ms, 1 s in host calls, 1 MiB of
     /// output, 16 events raised, 5,000 host calls, 50 lines a second, 10,000 calls per instance, 8 warm instances that all
     /// calls share, 10 failures in a minute.
-    fn default() -> Limits {
-        Limits {
+    fn default() -> ModuleLimits {
+        ModuleLimits {
             memory: 64 * MIB,
             memory_total: 512 * MIB,
             call_time: Duration::from_millis(100),
@@ -97,7 +97,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl ModuleLimits {
     /// The most bytes that the engine copies out of the guest in one host call, whatever becomes of them. Not below what a
     /// log message may take, so that a module without output can still log.
     pub(crate) fn copied_per_host_call(&self) -> usize {

@@ -1,18 +1,18 @@
 //! Capability `logging`, and what components print by WASI: lines in the host's trace.
-use crate::Limit;
+use crate::LimitKind;
 use crate::bindings::peal::pmix::logging;
-use crate::host::Host;
-use crate::meter::Stop;
-use crate::tape::{Ask, Level};
+use crate::host_calls::{HostCallRequest, Level};
+use crate::instance_state::InstanceState;
+use crate::meter::CallAbort;
 use crate::text::plain;
 use peal_model::{Status, code};
 
 /// The longest log message, in bytes; the rest is cut.
 const MAX_MESSAGE: usize = 4096;
 
-impl logging::Host for Host {
+impl logging::Host for InstanceState {
     fn log(&mut self, level: logging::Level, message: String) -> wasmtime::Result<()> {
-        let entered = self.meter.enter()?;
+        let entered = self.meter.begin_host_call()?;
         let said = self.say(level.into(), &message);
         self.meter.leave(entered);
         Ok(said?)
@@ -31,16 +31,16 @@ impl From<logging::Level> for Level {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// Writes a message, where somebody wants to see it. One that is left out is a limit that was hit.
-    pub(crate) fn say(&mut self, level: Level, message: &str) -> Result<(), Stop> {
-        let ask = || Ask::Log {
+    pub(crate) fn say(&mut self, level: Level, message: &str) -> Result<(), CallAbort> {
+        let ask = || HostCallRequest::Log {
             level,
             message: plain(message, MAX_MESSAGE),
         };
         let said: Result<(), Status> = self.outside(ask, |host| Ok(host.trace(level, message)))?;
         if said.is_err() {
-            self.meter.hit(Limit::LogLines);
+            self.meter.hit(LimitKind::LogLines);
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Host {
         macro_rules! write {
             ($level:ident) => {
                 if let Some(stage) = &self.services.stage {
-                    stage.say(tracing::Level::$level, &plain(message, MAX_MESSAGE));
+                    stage.trace(tracing::Level::$level, &plain(message, MAX_MESSAGE));
                 } else if tracing::enabled!(target: "peal::guest", tracing::Level::$level) {
                     if !self.lines.allow() {
                         return Err(code::PMIX_ERR_OUT_OF_RESOURCE);

@@ -1,9 +1,9 @@
 //! Values on their way to the guest: from the host's vocabulary to the contract's, where nested arrays lie flat beside the
 //! infos.
 use crate::bindings::{exports::peal::pmix::spawn_policy, peal::pmix::types as wit};
-use crate::data::{List, Opaques, Place};
+use crate::call_data::{InfoList, OpaqueTable, ValuePath};
 use peal_model::{
-    Application, DataArray, Identity, Info, InfoFlags, Proc, Range, Step, Value, number,
+    Application, ChainResult, DataArray, Info, InfoFlags, Proc, Range, UserIdentity, Value, number,
 };
 
 impl From<Range> for wit::Range {
@@ -69,7 +69,7 @@ pub(crate) fn lower_proc(proc: &Proc) -> wit::Proc {
     }
 }
 
-pub(crate) fn lower_identity(identity: Identity) -> wit::Identity {
+pub(crate) fn lower_identity(identity: UserIdentity) -> wit::Identity {
     wit::Identity {
         uid: identity.uid,
         gid: identity.gid,
@@ -77,10 +77,14 @@ pub(crate) fn lower_identity(identity: Identity) -> wit::Identity {
 }
 
 /// Infos or settings, or directives, as a guest sees them.
-pub(crate) fn lower_content(opaques: &mut Opaques, list: List, infos: &[Info]) -> wit::Content {
+pub(crate) fn lower_content(
+    opaques: &mut OpaqueTable,
+    list: InfoList,
+    infos: &[Info],
+) -> wit::Content {
     let mut lower = Lower::new(
         opaques,
-        Place {
+        ValuePath {
             list,
             path: Vec::new(),
         },
@@ -92,7 +96,11 @@ pub(crate) fn lower_content(opaques: &mut Opaques, list: List, infos: &[Info]) -
 }
 
 /// The value of an info, which lies at this place.
-pub(crate) fn lower_found(opaques: &mut Opaques, value: &Value, place: Place) -> wit::Found {
+pub(crate) fn lower_found(
+    opaques: &mut OpaqueTable,
+    value: &Value,
+    place: ValuePath,
+) -> wit::Found {
     let mut lower = Lower::new(opaques, place);
     wit::Found {
         value: lower.value(value),
@@ -101,16 +109,16 @@ pub(crate) fn lower_found(opaques: &mut Opaques, value: &Value, place: Place) ->
 }
 
 /// The steps before a call.
-pub(crate) fn lower_steps(opaques: &mut Opaques, steps: &[Step]) -> wit::Chain {
+pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::Chain {
     let mut lower = Lower::new(
         opaques,
-        Place {
-            list: List::Step(0),
+        ValuePath {
+            list: InfoList::Step(0),
             path: Vec::new(),
         },
     );
     let steps = steps.iter().enumerate().map(|(at, step)| {
-        lower.place.list = List::Step(at);
+        lower.place.list = InfoList::Step(at);
         wit::Step {
             name: step.name.to_string(),
             status: step.status.0,
@@ -125,14 +133,14 @@ pub(crate) fn lower_steps(opaques: &mut Opaques, steps: &[Step]) -> wit::Chain {
 
 /// Walks values and collects their arrays, the inner before the outer.
 struct Lower<'a> {
-    opaques: &'a mut Opaques,
+    opaques: &'a mut OpaqueTable,
     /// Where the walk is.
-    place: Place,
+    place: ValuePath,
     arrays: Vec<wit::Array>,
 }
 
 impl Lower<'_> {
-    fn new(opaques: &mut Opaques, place: Place) -> Lower<'_> {
+    fn new(opaques: &mut OpaqueTable, place: ValuePath) -> Lower<'_> {
         Lower {
             opaques,
             place,

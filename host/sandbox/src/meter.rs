@@ -1,5 +1,5 @@
 //! Meters a call: its time, its host calls and its output.
-use crate::{Limit, LimitSet, Limits, Usage};
+use crate::{CallUsage, LimitKind, LimitSet, ModuleLimits};
 use peal_model::{IdentError, MixedArray};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -34,7 +34,7 @@ impl CallClock {
 
 /// Why the host ended a call.
 #[derive(Debug, Error)]
-pub(crate) enum Stop {
+pub(crate) enum CallAbort {
     #[error("made more than the {0} host calls that one call may make")]
     HostCalls(u32),
     #[error("spent more than {0:?} in host calls")]
@@ -63,8 +63,8 @@ pub(crate) enum Stop {
 
 /// What one call has used. A fresh instance is started, told its settings and called: each of these has the time of one call,
 /// so that what was enough when the module was loaded is enough ever after.
-pub(crate) struct Meter {
-    limits: Limits,
+pub(crate) struct CallMeter {
+    limits: ModuleLimits,
     clock: CallClock,
     started: Option<Duration>,
     host_time: Duration,
@@ -75,10 +75,10 @@ pub(crate) struct Meter {
     host_time_after: Option<u32>,
 }
 
-impl Meter {
-    pub(crate) fn new(limits: Limits, clock: CallClock) -> Meter {
+impl CallMeter {
+    pub(crate) fn new(limits: ModuleLimits, clock: CallClock) -> CallMeter {
         let (host_time, hits) = (Duration::ZERO, LimitSet::default());
-        Meter {
+        CallMeter {
             limits,
             clock,
             started: None,
@@ -97,7 +97,7 @@ impl Meter {
     }
 
     /// The guest was refused something, and goes on.
-    pub(crate) fn hit(&mut self, limit: Limit) {
+    pub(crate) fn hit(&mut self, limit: LimitKind) {
         self.hits.insert(limit);
     }
 
@@ -107,8 +107,8 @@ impl Meter {
     }
 
     /// What was used since [`Meter::begin`], but for fuel.
-    pub(crate) fn usage(&self) -> Usage {
-        Usage {
+    pub(crate) fn usage(&self) -> CallUsage {
+        CallUsage {
             fuel: None,
             host_calls: self.host_calls,
             output: self.output,
@@ -116,27 +116,27 @@ impl Meter {
         }
     }
 
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &ModuleLimits {
         &self.limits
     }
 
     /// Counts a host call.
-    pub(crate) fn count(&mut self) -> Result<(), Stop> {
+    pub(crate) fn count(&mut self) -> Result<(), CallAbort> {
         if self.host_calls >= self.limits.host_calls {
-            return Err(Stop::HostCalls(self.limits.host_calls));
+            return Err(CallAbort::HostCalls(self.limits.host_calls));
         }
         let was_over = self
             .host_time_after
             .is_some_and(|most| self.host_calls >= most);
         if was_over || self.host_time > self.limits.host_time {
-            return Err(Stop::HostTime(self.limits.host_time));
+            return Err(CallAbort::HostTime(self.limits.host_time));
         }
         self.host_calls += 1;
         Ok(())
     }
 
     /// Counts a host call that begins now; hand what it returns to [`Meter::leave`].
-    pub(crate) fn enter(&mut self) -> Result<Duration, Stop> {
+    pub(crate) fn begin_host_call(&mut self) -> Result<Duration, CallAbort> {
         self.count()?;
         Ok(self.clock.now())
     }
@@ -147,10 +147,10 @@ impl Meter {
     }
 
     /// Takes this many bytes from what the call may still push.
-    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Stop> {
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), CallAbort> {
         self.output = self.output.saturating_add(bytes);
         if self.output > self.limits.output {
-            Err(Stop::Output(self.limits.output))
+            Err(CallAbort::Output(self.limits.output))
         } else {
             Ok(())
         }
@@ -185,11 +185,11 @@ mod tests {
     fn time_in_host_calls_is_not_the_guests() {
         let tick = Duration::from_millis(1);
         let began = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
-        let limits = Limits {
+        let limits = ModuleLimits {
             call_time: Duration::from_secs(10),
-            ..Limits::default()
+            ..ModuleLimits::default()
         };
-        let mut meter = Meter::new(limits, CallClock::Wall(began));
+        let mut meter = CallMeter::new(limits, CallClock::Wall(began));
         meter.begin(began);
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Interrupt));
         meter.leave(Duration::from_secs(6));
@@ -197,12 +197,12 @@ mod tests {
             matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if (3000..=4000).contains(&ticks))
         );
         assert!(
-            matches!(meter.enter(), Err(Stop::HostTime(_))),
+            matches!(meter.begin_host_call(), Err(CallAbort::HostTime(_))),
             "host calls have a limit of their own"
         );
         meter.begin(Instant::now());
         assert!(
-            meter.enter().is_ok(),
+            meter.begin_host_call().is_ok(),
             "what the start or init of an instance took is not its first call's"
         );
         assert!(matches!(meter.on_deadline(tick), UpdateDeadline::Continue(ticks) if ticks > 9000));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn processor_time_stands_still_while_a_thread_waits() {
-        let mut meter = Meter::new(Limits::default(), CallClock::Processor);
+        let mut meter = CallMeter::new(ModuleLimits::default(), CallClock::Processor);
         let long_ago = Instant::now().checked_sub(Duration::from_secs(11)).unwrap();
         meter.begin(long_ago);
         assert!(matches!(
@@ -221,16 +221,16 @@ mod tests {
 
     #[test]
     fn output_is_added_up() {
-        let mut meter = Meter::new(
-            Limits {
+        let mut meter = CallMeter::new(
+            ModuleLimits {
                 output: 100,
-                ..Limits::default()
+                ..ModuleLimits::default()
             },
             CallClock::Processor,
         );
         assert!(meter.charge(60).is_ok());
         assert!(meter.charge(40).is_ok());
-        assert!(matches!(meter.charge(1), Err(Stop::Output(100))));
+        assert!(matches!(meter.charge(1), Err(CallAbort::Output(100))));
         assert!(meter.charge(usize::MAX).is_err());
     }
 }

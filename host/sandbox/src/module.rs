@@ -1,14 +1,14 @@
 //! Modules: components that were checked, compiled and linked with what they are granted, ready to be called.
-use crate::blueprint::Blueprint;
-use crate::host::Output;
-use crate::instance::{Called, Instance, Refusal};
+use crate::idle_instances::{IdleInstances, ModuleRetired, Tenancy};
+use crate::instance::{CompletedCall, Instance, StartFailure};
+use crate::instance_state::CallOutput;
+use crate::instance_template::InstanceTemplate;
 use crate::quarantine::Quarantine;
-use crate::record::{CallRecord, End};
-use crate::warm::{Closed, Tenancy, Warm};
+use crate::record::{CallEnd, CallRecord};
 use crate::{
-    Digest, Engine, EventCall, Failure, FailureKind, Grants, HandlerResult, Health, InitError,
-    Inspection, Limit, Limits, LoadError, ModuleRegistration, Quarantined, Role, Services, Subject,
-    inspect,
+    CallFailure, CallSubject, Digest, Engine, EventCall, FailureKind, Grants, HandlerResult,
+    InitError, Inspection, LimitKind, LoadError, ModuleHealth, ModuleLimits, ModuleRegistration,
+    Quarantined, Role, Services, inspect,
 };
 use peal_model::{Info, Proc};
 use std::fmt;
@@ -20,8 +20,8 @@ use std::time::Duration;
 /// A module with the lifecycle role takes no calls before [`Module::init`] succeeded.
 pub struct Module {
     inspection: Inspection,
-    blueprint: Blueprint,
-    warm: Warm,
+    blueprint: InstanceTemplate,
+    warm: IdleInstances,
     quarantine: Quarantine,
     settings: OnceLock<Arc<Vec<Info>>>,
 }
@@ -36,7 +36,7 @@ impl Module {
         name: &str,
         bytes: &[u8],
         grants: &Grants,
-        limits: Limits,
+        limits: ModuleLimits,
         services: Services,
     ) -> Result<Module, LoadError> {
         let inspection = inspect(bytes).map_err(|reason| LoadError::Format {
@@ -52,18 +52,18 @@ impl Module {
         name: &str,
         (bytes, inspection): (&[u8], Inspection),
         grants: &Grants,
-        limits: Limits,
+        limits: ModuleLimits,
         services: Services,
     ) -> Result<Module, LoadError> {
         let blueprint =
-            Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+            InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
         let first = Instance::start(&blueprint, &Tenancy::Nobody, None).map_err(|failure| {
             LoadError::Start {
                 module: name.to_owned(),
                 failure,
             }
         })?;
-        let warm = Warm::new(limits.instances, limits.isolation);
+        let warm = IdleInstances::new(limits.instances, limits.isolation);
         warm.give(Box::new(first));
         let (quarantine, settings) = (Quarantine::new(limits), OnceLock::new());
         Ok(Module {
@@ -91,7 +91,7 @@ impl Module {
     }
 
     /// Its limits.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &ModuleLimits {
         &self.blueprint.limits
     }
 
@@ -101,7 +101,7 @@ impl Module {
     }
 
     /// How it does: whether it is quarantined, and how it failed of late.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> ModuleHealth {
         self.quarantine.health()
     }
 
@@ -129,12 +129,12 @@ impl Module {
     pub fn handle(&self, call: &EventCall) -> HandlerResult {
         let source = call.event.source.as_ref();
         match self.call(Role::EventHandler, source, |instance| instance.handle(call)) {
-            Ok(Called {
+            Ok(CompletedCall {
                 answer: status,
                 output,
                 usage,
             }) => {
-                let Output {
+                let CallOutput {
                     infos,
                     notifications,
                     changes,
@@ -154,7 +154,7 @@ impl Module {
                 }
             }
             Err(failure) => {
-                self.not_called(&failure, || Subject::Event(call.clone()));
+                self.not_called(&failure, || CallSubject::Event(call.clone()));
                 self.report(&failure, &format!("event {}", call.event.code));
                 HandlerResult::from(failure)
             }
@@ -166,10 +166,10 @@ impl Module {
         &self,
         role: Role,
         cause: Option<&Proc>,
-        work: impl FnOnce(&mut Instance) -> Result<R, Failure>,
-    ) -> Result<R, Failure> {
+        work: impl FnOnce(&mut Instance) -> Result<R, CallFailure>,
+    ) -> Result<R, CallFailure> {
         if !self.has_role(role) {
-            return Err(Failure::no_role(role));
+            return Err(CallFailure::no_role(role));
         }
         self.quarantine.check()?;
         let tenancy = self.warm.tenancy(cause.map(|proc| &proc.nspace));
@@ -187,7 +187,7 @@ impl Module {
     }
 
     /// Where there was no instance to be called, that is what is recorded.
-    pub(crate) fn not_called(&self, failure: &Failure, subject: impl FnOnce() -> Subject) {
+    pub(crate) fn not_called(&self, failure: &CallFailure, subject: impl FnOnce() -> CallSubject) {
         let was_called = !matches!(
             failure.kind,
             FailureKind::Unavailable | FailureKind::Quarantined
@@ -207,7 +207,7 @@ impl Module {
             subject: subject(),
             host_calls: Vec::new(),
             refused_growths: Vec::new(),
-            end: End::Failed(failure.clone()),
+            end: CallEnd::Failed(failure.clone()),
             usage: failure.usage,
             time: Duration::ZERO,
             memory: 0,
@@ -215,7 +215,7 @@ impl Module {
     }
 
     /// Takes note of a failure, and of what follows from it.
-    fn note(&self, failure: &Failure) {
+    fn note(&self, failure: &CallFailure) {
         let Some(failures) = self.quarantine.fail(failure) else {
             return;
         };
@@ -245,7 +245,7 @@ impl Module {
             return Err(InitError::Repeated { module: module() });
         }
         let settings = Arc::new(settings.to_vec());
-        let failed = |failure: Failure| {
+        let failed = |failure: CallFailure| {
             self.report(&failure, "init");
             InitError::Failed {
                 module: module(),
@@ -255,11 +255,11 @@ impl Module {
         let mut instance = self.any_instance(&Tenancy::Nobody).map_err(failed)?;
         let wishes = instance.init(&settings).map_err(failed)?;
         let wishes = wishes.map_err(|refusal| match refusal {
-            Refusal::Unwilling(reason) => InitError::Refused {
+            StartFailure::Unwilling(reason) => InitError::Refused {
                 module: module(),
                 reason,
             },
-            Refusal::Wishes(reason) => InitError::Wishes {
+            StartFailure::Wishes(reason) => InitError::Wishes {
                 module: module(),
                 reason,
             },
@@ -272,7 +272,7 @@ impl Module {
     }
 
     /// Starts a fresh instance and drops it, for whoever wants to know what that takes.
-    pub fn start(&self) -> Result<(), Failure> {
+    pub fn start(&self) -> Result<(), CallFailure> {
         Instance::start(&self.blueprint, &Tenancy::Nobody, None).map(drop)
     }
 
@@ -282,12 +282,12 @@ impl Module {
         self.warm.close();
     }
 
-    fn any_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, Failure> {
+    fn any_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, CallFailure> {
         loop {
             if let Some(instance) = self
                 .warm
                 .take(tenancy)
-                .map_err(|Closed| Failure::unavailable("it was stopped"))?
+                .map_err(|ModuleRetired| CallFailure::unavailable("it was stopped"))?
             {
                 return Ok(instance);
             }
@@ -295,23 +295,24 @@ impl Module {
                 Ok(instance) => return Ok(Box::new(instance)),
                 // One that waits for other calls makes room.
                 Err(failure)
-                    if failure.limit.is_some_and(Limit::is_of_instances) && self.warm.evict() => {}
+                    if failure.limit.is_some_and(LimitKind::is_of_instances)
+                        && self.warm.evict() => {}
                 Err(failure) => return Err(failure),
             }
         }
     }
 
     /// An instance that knows its settings.
-    fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, Failure> {
+    fn ready_instance(&self, tenancy: &Tenancy) -> Result<Box<Instance>, CallFailure> {
         let mut instance = self.any_instance(tenancy)?;
         if instance.wants_settings() {
             let Some(settings) = self.settings.get() else {
                 self.put_back(instance);
-                return Err(Failure::unavailable("its init has not run"));
+                return Err(CallFailure::unavailable("its init has not run"));
             };
             let answer = instance.init(settings)?;
             answer.map_err(|refusal| {
-                Failure::unavailable(format!("a further instance will not start: {refusal}"))
+                CallFailure::unavailable(format!("a further instance will not start: {refusal}"))
             })?;
         }
         Ok(instance)
@@ -325,7 +326,7 @@ impl Module {
         }
     }
 
-    pub(crate) fn report(&self, failure: &Failure, during: &str) {
+    pub(crate) fn report(&self, failure: &CallFailure, during: &str) {
         // That it is quarantined was said when it happened.
         if failure.kind == FailureKind::Quarantined || !self.blueprint.lines.allow() {
             return;
@@ -335,7 +336,7 @@ impl Module {
             module = self.name(),
             digest = %self.digest(),
             kind = ?failure.kind,
-            limit = failure.limit.map(Limit::name),
+            limit = failure.limit.map(LimitKind::name),
             backtrace = failure.backtrace.join(" < "),
             "{during}: {}", failure.reason,
         );

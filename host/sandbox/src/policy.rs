@@ -1,11 +1,11 @@
 //! What goes into a call of a policy or a log channel and what comes out.
 use crate::bindings::peal::pmix::types::Outcome;
-use crate::host::Output;
-use crate::instance::Called;
+use crate::instance::CompletedCall;
+use crate::instance_state::CallOutput;
 use crate::text::{MAX_QUOTED, plain};
-use crate::{Failure, Module, Role, Subject, Usage};
+use crate::{CallFailure, CallSubject, CallUsage, Module, Role};
 use peal_model::{
-    Amendment, Info, Key, LogRequest, Mail, PolicyOutcome, PolicyRequest, Status, Step, code,
+    Amendment, ChainResult, Info, Key, LogRequest, Mail, PolicyOutcome, PolicyRequest, Status, code,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ pub struct PolicyCall {
     /// What is asked. Its directives, or infos where it has none, are as the policies before amended them.
     pub request: Arc<PolicyRequest>,
     /// What those before in the chain said, oldest first.
-    pub steps: Arc<Vec<Step>>,
+    pub steps: Arc<Vec<ChainResult>>,
 }
 
 /// What a policy said.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicyResult {
     /// Its outcome, or how it failed.
-    pub outcome: Result<PolicyOutcome, Failure>,
+    pub outcome: Result<PolicyOutcome, CallFailure>,
     /// What it pushed: its reasons. Nothing if it failed.
     pub infos: Vec<Info>,
     /// How it changes the request; not at all if it failed or denied.
     pub amendment: Amendment,
     /// What it has used.
-    pub usage: Usage,
+    pub usage: CallUsage,
 }
 
 /// One request for one log channel.
@@ -42,7 +42,7 @@ pub struct ChannelCall {
     /// What is to be written.
     pub request: Arc<LogRequest>,
     /// What became of the channels tried before.
-    pub steps: Arc<Vec<Step>>,
+    pub steps: Arc<Vec<ChainResult>>,
 }
 
 /// What a log channel did.
@@ -53,9 +53,9 @@ pub struct ChannelResult {
     /// What it pushed; nothing if it failed.
     pub infos: Vec<Info>,
     /// How it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<CallFailure>,
     /// What it has used.
-    pub usage: Usage,
+    pub usage: CallUsage,
 }
 
 /// Where a channel's output goes: something that the admin named and opened. Called on a guest thread, which it may block
@@ -81,14 +81,14 @@ impl Module {
                 let asker = call.request.requester.as_ref();
                 self.call(role, asker, |instance| instance.decide(call))
             }
-            None => Err(Failure::unavailable(format!(
+            None => Err(CallFailure::unavailable(format!(
                 "there are no policies for the hook {hook}"
             ))),
         };
         match decided {
-            Ok(Called {
+            Ok(CompletedCall {
                 answer: outcome,
-                output: Output {
+                output: CallOutput {
                     infos, amendment, ..
                 },
                 usage,
@@ -108,7 +108,7 @@ impl Module {
                 }
             }
             Err(failure) => {
-                self.not_called(&failure, || Subject::Policy(call.clone()));
+                self.not_called(&failure, || CallSubject::Policy(call.clone()));
                 self.report(&failure, &format!("{hook} request"));
                 let (usage, infos, amendment) = (failure.usage, Vec::new(), Amendment::default());
                 PolicyResult {
@@ -151,7 +151,7 @@ impl Module {
         match self.call(Role::LogChannel, call.request.source.as_ref(), |instance| {
             instance.log(call)
         }) {
-            Ok(Called {
+            Ok(CompletedCall {
                 answer: status,
                 output,
                 usage,
@@ -162,7 +162,7 @@ impl Module {
                 usage,
             },
             Err(failure) => {
-                self.not_called(&failure, || Subject::Log(call.clone()));
+                self.not_called(&failure, || CallSubject::Log(call.clone()));
                 self.report(
                     &failure,
                     &format!("log channel {}", plain(call.channel.as_str(), MAX_QUOTED)),

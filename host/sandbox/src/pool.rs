@@ -62,12 +62,12 @@ pub struct Busy {
     pub queue: usize,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+type PoolJob = Box<dyn FnOnce() + Send>;
 
 /// Threads that run chains of guests. Dropping it finishes what was taken on and waits for that.
 pub struct GuestPool {
     settings: PoolSettings,
-    jobs: Option<SyncSender<Job>>,
+    jobs: Option<SyncSender<PoolJob>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -127,7 +127,7 @@ impl Drop for GuestPool {
 /// Guests take at most 512 KiB of it.
 const STACK: usize = 4 * 1024 * 1024;
 
-fn work(jobs: &Mutex<Receiver<Job>>) {
+fn work(jobs: &Mutex<Receiver<PoolJob>>) {
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };

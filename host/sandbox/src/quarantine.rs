@@ -1,5 +1,5 @@
 //! Quarantine: a module that fails too often is not called any more until somebody lifts it.
-use crate::{Digest, Failure, FailureKind, Limit, Limits};
+use crate::{CallFailure, Digest, FailureKind, LimitKind, ModuleLimits};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How a module does.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Health {
+pub struct ModuleHealth {
     /// Since when it is quarantined, if it is.
     pub quarantined: Option<SystemTime>,
     /// How often it failed within its window. Once it is quarantined this stays as it was.
     pub failures: usize,
     /// How it failed last, and when.
-    pub last: Option<(SystemTime, Failure)>,
+    pub last: Option<(SystemTime, CallFailure)>,
 }
 
 /// A module was quarantined.
@@ -29,7 +29,7 @@ pub struct Quarantined {
     /// Within which time.
     pub window: Duration,
     /// The last of these failures.
-    pub last: Failure,
+    pub last: CallFailure,
 }
 
 /// Who is told: at once, on the thread of the call that failed.
@@ -107,21 +107,21 @@ impl FailureWindow {
 pub(crate) struct Quarantine {
     /// Looked at before every call.
     is_on: AtomicBool,
-    limits: Limits,
-    record: Mutex<Record>,
+    limits: ModuleLimits,
+    record: Mutex<FailureRecord>,
 }
 
-struct Record {
+struct FailureRecord {
     window: FailureWindow,
     since: Option<SystemTime>,
-    last: Option<(SystemTime, Failure)>,
+    last: Option<(SystemTime, CallFailure)>,
 }
 
 impl Quarantine {
-    pub(crate) fn new(limits: Limits) -> Quarantine {
+    pub(crate) fn new(limits: ModuleLimits) -> Quarantine {
         let most = usize::try_from(limits.failures).unwrap_or(usize::MAX);
         let window = FailureWindow::new(most, limits.failure_window);
-        let record = Mutex::new(Record {
+        let record = Mutex::new(FailureRecord {
             window,
             since: None,
             last: None,
@@ -134,24 +134,28 @@ impl Quarantine {
     }
 
     /// An error if it may not be called.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), CallFailure> {
         if !self.is_on.load(Ordering::Acquire) {
             return Ok(());
         }
-        let Limits {
+        let ModuleLimits {
             failures,
             failure_window,
             ..
         } = self.limits;
-        let limit = Limit::Failures;
+        let limit = LimitKind::Failures;
         let reason = format!(
             "it is quarantined: it failed {failures} times within {failure_window:?} ({limit})"
         );
-        Err(Failure::new(FailureKind::Quarantined, Some(limit), reason))
+        Err(CallFailure::new(
+            FailureKind::Quarantined,
+            Some(limit),
+            reason,
+        ))
     }
 
     /// Takes note of a failure. How many there were, if it is the one too many.
-    pub(crate) fn fail(&self, failure: &Failure) -> Option<usize> {
+    pub(crate) fn fail(&self, failure: &CallFailure) -> Option<usize> {
         let (now, wall) = (Instant::now(), SystemTime::now());
         let mut record = self.record();
         record.last = Some((wall, failure.clone()));
@@ -163,10 +167,10 @@ impl Quarantine {
         Some(record.window.count(now))
     }
 
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> ModuleHealth {
         let mut record = self.record();
         let failures = record.window.count(Instant::now());
-        Health {
+        ModuleHealth {
             quarantined: record.since,
             failures,
             last: record.last.clone(),
@@ -200,7 +204,7 @@ impl Quarantine {
         self.is_on.store(false, Ordering::Release);
     }
 
-    fn record(&self) -> MutexGuard<'_, Record> {
+    fn record(&self) -> MutexGuard<'_, FailureRecord> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,9 @@
 //! Capability `random`: where random numbers come from.
 use crate::bindings::peal::pmix::random;
-use crate::host::Host;
-use crate::meter::Stop;
-use crate::services::Answer;
-use crate::tape::Ask;
+use crate::host_calls::HostCallRequest;
+use crate::instance_state::InstanceState;
+use crate::meter::CallAbort;
+use crate::services::CapabilityResult;
 use peal_model::{Status, code};
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -32,11 +32,11 @@ impl Random for System {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// Random bytes from where this module has them from.
-    pub(crate) fn draw(&mut self, len: usize) -> Result<Result<Vec<u8>, Status>, Stop> {
+    pub(crate) fn draw(&mut self, len: usize) -> Result<Result<Vec<u8>, Status>, CallAbort> {
         self.outside(
-            || Ask::Random { len: len as u64 },
+            || HostCallRequest::Random { len: len as u64 },
             |host| {
                 let mut bytes = vec![0; len];
                 let filled = host
@@ -51,14 +51,14 @@ impl Host {
     }
 
     /// A random number from there.
-    pub(crate) fn draw_number(&mut self) -> Result<u64, Stop> {
-        let bytes = self.draw(8)?.map_err(|_| Stop::NoRandom)?;
+    pub(crate) fn draw_number(&mut self) -> Result<u64, CallAbort> {
+        let bytes = self.draw(8)?.map_err(|_| CallAbort::NoRandom)?;
         Ok(bytes.try_into().map(u64::from_le_bytes).unwrap_or_default())
     }
 }
 
-impl random::Host for Host {
-    fn bytes(&mut self, len: u32) -> Answer<Vec<u8>> {
+impl random::Host for InstanceState {
+    fn bytes(&mut self, len: u32) -> CapabilityResult<Vec<u8>> {
         self.meter.count()?;
         match usize::try_from(len) {
             Ok(size) if len <= MAX_BYTES => Ok(self.draw(size)?.map_err(|status| status.0)),

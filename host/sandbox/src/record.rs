@@ -1,9 +1,9 @@
 //! What one call of an instance was: what it was about, what the guest asked of the host, and how it ended. A whole instance,
 //! from its start on, can be replayed from its records.
-use crate::data::Subject;
-use crate::host::Output;
-use crate::tape::HostCall;
-use crate::{Failure, ModuleRegistration, Usage};
+use crate::call_data::CallSubject;
+use crate::host_calls::HostCall;
+use crate::instance_state::CallOutput;
+use crate::{CallFailure, CallUsage, ModuleRegistration};
 use peal_model::{PolicyOutcome, Status};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -16,16 +16,16 @@ pub struct CallRecord {
     /// Which of its calls this is; 0 is its start.
     pub number: u64,
     /// What it was about; nothing for a start and a stop.
-    pub subject: Subject,
+    pub subject: CallSubject,
     /// What the guest asked of the host.
     pub host_calls: Vec<HostCall>,
     /// Which of its memories' and tables' growths were refused because of what others use, counted from 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_growths: Vec<u32>,
     /// How it ended.
-    pub end: End,
+    pub end: CallEnd,
     /// What it used.
-    pub usage: Usage,
+    pub usage: CallUsage,
     /// How long it took.
     pub time: Duration,
     /// Bytes of the instance's memories and tables after it.
@@ -34,16 +34,16 @@ pub struct CallRecord {
 
 /// How a call ended.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub enum End {
+pub enum CallEnd {
     /// The guest returned.
     Returned {
         /// What.
         answer: Returned,
         /// What it handed over before.
-        output: Output,
+        output: CallOutput,
     },
     /// It was cut off, or could not be made.
-    Failed(Failure),
+    Failed(CallFailure),
 }
 
 /// What a guest returned.

@@ -1,13 +1,15 @@
 //! Replay: an instance is called again as it was, from its start on, and is answered as it was. Nothing outside is reached: what
 //! is asked for that was not asked for then has stand-ins. Only the host's memory and the processor take part, so the same
 //! component does the same; another one shows what it would have done.
-use crate::blueprint::Blueprint;
+use crate::host_calls::{HostCallAnswer, HostCallRequest};
+use crate::idle_instances::Tenancy;
 use crate::instance::Instance;
+use crate::instance_template::InstanceTemplate;
 use crate::record::{CallRecord, Recorder};
-use crate::services::{Services, State};
-use crate::tape::{Answer, Ask};
-use crate::warm::Tenancy;
-use crate::{Engine, Grants, Limits, LoadError, Random, Stage, Subject, Usage, inspect};
+use crate::services::{Services, StateStore};
+use crate::{
+    CallSubject, CallUsage, Engine, Grants, LoadError, ModuleLimits, Random, TestHooks, inspect,
+};
 use peal_model::Status;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +23,8 @@ const SHORTEST: Duration = Duration::from_secs(10);
 
 /// A component that is called again as it, or another one, was.
 pub struct Replay {
-    blueprint: Blueprint,
-    stand_ins: Arc<StandIns>,
+    blueprint: InstanceTemplate,
+    stand_ins: Arc<ReplayServices>,
 }
 
 /// An instance of it.
@@ -38,19 +40,19 @@ impl Replay {
         name: &str,
         bytes: &[u8],
         grants: &Grants,
-        limits: Limits,
+        limits: ModuleLimits,
     ) -> Result<Replay, LoadError> {
         let inspection = inspect(bytes).map_err(|reason| LoadError::Format {
             module: name.to_owned(),
             reason,
         })?;
         let patient = |time: Duration| time.saturating_mul(PATIENCE).max(SHORTEST);
-        let limits = Limits {
+        let limits = ModuleLimits {
             call_time: patient(limits.call_time),
             host_time: patient(limits.host_time),
             ..limits
         };
-        let stand_ins = Arc::<StandIns>::default();
+        let stand_ins = Arc::<ReplayServices>::default();
         let services = Services {
             state: Some(stand_ins.clone()),
             stage: Some(stand_ins.clone()),
@@ -59,7 +61,7 @@ impl Replay {
             ..Services::default()
         };
         let blueprint =
-            Blueprint::new(engine, name, (bytes, &inspection), grants, limits, services)?;
+            InstanceTemplate::new(engine, name, (bytes, &inspection), grants, limits, services)?;
         Ok(Replay {
             blueprint,
             stand_ins,
@@ -92,11 +94,11 @@ impl ReplayInstance<'_> {
         self.instance.follow(recorded);
         // How it ended is in the record.
         match &recorded.subject {
-            Subject::Settings(settings) => drop(self.instance.init(settings)),
-            Subject::Event(call) => drop(self.instance.handle(call)),
-            Subject::Policy(call) => drop(self.instance.decide(call)),
-            Subject::Log(call) => drop(self.instance.log(call)),
-            Subject::None => return None,
+            CallSubject::Settings(settings) => drop(self.instance.init(settings)),
+            CallSubject::Event(call) => drop(self.instance.handle(call)),
+            CallSubject::Policy(call) => drop(self.instance.decide(call)),
+            CallSubject::Log(call) => drop(self.instance.log(call)),
+            CallSubject::None => return None,
         }
         self.replay.stand_ins.taken()
     }
@@ -112,13 +114,13 @@ impl ReplayInstance<'_> {
 
 /// What stands in for the world.
 #[derive(Default)]
-struct StandIns {
+struct ReplayServices {
     now: AtomicU64,
     state: Mutex<BTreeMap<String, Vec<u8>>>,
     record: Mutex<Option<CallRecord>>,
 }
 
-impl StandIns {
+impl ReplayServices {
     /// The world as it was when this was recorded, as far as that tells.
     fn prepare(&self, recorded: &CallRecord, at: u64) {
         self.now.store(at, Ordering::Relaxed);
@@ -126,10 +128,10 @@ impl StandIns {
         let mut state = self.state();
         for call in &recorded.host_calls {
             match (&call.ask, &call.answer) {
-                (Ask::Fetch { key }, Some(Answer::Bytes(value))) => {
+                (HostCallRequest::Fetch { key }, Some(HostCallAnswer::Bytes(value))) => {
                     state.insert(key.clone(), value.as_slice().to_vec());
                 }
-                (Ask::Fetch { key }, Some(Answer::Nothing)) => {
+                (HostCallRequest::Fetch { key }, Some(HostCallAnswer::Nothing)) => {
                     state.remove(key);
                 }
                 _ => {}
@@ -149,7 +151,7 @@ impl StandIns {
     }
 }
 
-impl Recorder for StandIns {
+impl Recorder for ReplayServices {
     fn samples(&self, _instance: u64) -> bool {
         true
     }
@@ -159,7 +161,7 @@ impl Recorder for StandIns {
     }
 }
 
-impl State for StandIns {
+impl StateStore for ReplayServices {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         Ok(self.state().get(key).cloned())
     }
@@ -184,7 +186,7 @@ impl State for StandIns {
     }
 }
 
-impl Random for StandIns {
+impl Random for ReplayServices {
     /// Always the same.
     fn fill(&self, bytes: &mut [u8]) -> Result<(), Status> {
         bytes.fill(0);
@@ -192,12 +194,12 @@ impl Random for StandIns {
     }
 }
 
-impl Stage for StandIns {
+impl TestHooks for ReplayServices {
     fn now(&self) -> u64 {
         self.now.load(Ordering::Relaxed)
     }
 
-    fn say(&self, _: tracing::Level, _: &str) {}
+    fn trace(&self, _: tracing::Level, _: &str) {}
 
-    fn used(&self, _: &Usage, _: usize) {}
+    fn used(&self, _: &CallUsage, _: usize) {}
 }

@@ -4,7 +4,7 @@ use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler, event_policy, group_policy, job_control_policy, lifecycle,
     log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
-use crate::host::Host;
+use crate::instance_state::InstanceState;
 use std::collections::BTreeSet;
 use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
@@ -23,7 +23,7 @@ macro_rules! roles {
 
         impl Indices {
             /// Those of a component that exports these.
-            pub(crate) fn new(instance: &InstancePre<Host>, roles: &BTreeSet<Role>) -> wasmtime::Result<Indices> {
+            pub(crate) fn new(instance: &InstancePre<InstanceState>, roles: &BTreeSet<Role>) -> wasmtime::Result<Indices> {
                 let fills = |role| roles.contains(&role);
                 Ok(Indices {
                     $($field: fills(Role::$role).then(|| $interface::GuestIndices::new(instance)).transpose()?,)+
@@ -31,7 +31,7 @@ macro_rules! roles {
             }
 
             /// The same in an instance of it.
-            pub(crate) fn load(&self, store: &mut Store<Host>, instance: &Instance) -> wasmtime::Result<Exports> {
+            pub(crate) fn load(&self, store: &mut Store<InstanceState>, instance: &Instance) -> wasmtime::Result<Exports> {
                 Ok(Exports {
                     $($field: self.$field.as_ref().map(|at| at.load(&mut *store, instance)).transpose()?,)+
                 })

@@ -1,11 +1,11 @@
 //! What the host lends a module so that it can do what it was granted, and how a guest reaches it: the sinks that an admin
 //! opened for it, its state.
 use crate::bindings::peal::pmix::{sink, state};
-use crate::data::Subject;
-use crate::host::Host;
-use crate::stage::Stage;
-use crate::tape::{Answered, Ask};
-use crate::{Directory, Limit, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
+use crate::call_data::CallSubject;
+use crate::host_calls::{Answered, HostCallRequest};
+use crate::instance_state::InstanceState;
+use crate::test_hooks::TestHooks;
+use crate::{GrantedDirectory, LimitKind, OnQuarantine, ProcUsage, Random, Recorder, Sink, Tenant};
 use peal_model::{LogRequest, Mail, Status, code};
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -20,11 +20,11 @@ pub struct Services {
     /// The sinks that it may write to, by the names that its admin gave them.
     pub sinks: BTreeMap<String, Arc<dyn Sink>>,
     /// Its state; without it, `state` refuses with `PMIX_ERR_NOT_AVAILABLE`.
-    pub state: Option<Arc<dyn State>>,
+    pub state: Option<Arc<dyn StateStore>>,
     /// The time and the trace, where they are not the process's own.
-    pub stage: Option<Arc<dyn Stage>>,
+    pub stage: Option<Arc<dyn TestHooks>>,
     /// The directories that it may use, by the names that its admin gave them.
-    pub files: BTreeMap<String, Arc<Directory>>,
+    pub files: BTreeMap<String, Arc<GrantedDirectory>>,
     /// Where its random numbers come from; without it, from the system.
     pub random: Option<Arc<dyn Random>>,
     /// What it may know of the use of the machine; without it, `usage` refuses with `PMIX_ERR_NOT_SUPPORTED`.
@@ -48,7 +48,7 @@ impl fmt::Debug for Services {
 /// A module's small store of keys and values, which survives restarts: already that of one module and scope, and with
 /// its quota. Called on a guest thread, with keys of 1 to [`MAX_STATE_KEY`] bytes, prefixes of at most as many and values
 /// of at most [`MAX_STATE_VALUE`].
-pub trait State: Send + Sync {
+pub trait StateStore: Send + Sync {
     /// The value of a key, if there is one.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status>;
     /// Sets a key. `PMIX_ERR_OUT_OF_RESOURCE` where the quota does not allow it; then nothing changes.
@@ -60,19 +60,19 @@ pub trait State: Send + Sync {
 }
 
 /// What a guest is told: an answer, or the status with which it was refused.
-pub(crate) type Answer<R> = wasmtime::Result<Result<R, i32>>;
+pub(crate) type CapabilityResult<R> = wasmtime::Result<Result<R, i32>>;
 
-impl sink::Host for Host {
+impl sink::Host for InstanceState {
     fn names(&mut self) -> wasmtime::Result<Vec<String>> {
-        self.outside_call(
+        self.recorded_call(
             0,
-            || Ask::Sinks,
+            || HostCallRequest::Sinks,
             |host| Ok(host.services.sinks.keys().cloned().collect()),
         )
     }
 
-    fn write(&mut self, name: String, bytes: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::Write {
+    fn write(&mut self, name: String, bytes: Vec<u8>) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::Write {
             sink: name.clone(),
             bytes: bytes.as_slice().into(),
         };
@@ -81,7 +81,7 @@ impl sink::Host for Host {
         })
     }
 
-    fn submit(&mut self, name: String, mail: sink::Mail) -> Answer<()> {
+    fn submit(&mut self, name: String, mail: sink::Mail) -> CapabilityResult<()> {
         let sink::Mail {
             sender,
             recipients,
@@ -99,7 +99,7 @@ impl sink::Host for Host {
             port,
         };
         let (size, asked) = (mail.size(), mail.clone());
-        let ask = || Ask::Submit {
+        let ask = || HostCallRequest::Submit {
             sink: name.clone(),
             mail: asked,
         };
@@ -107,17 +107,17 @@ impl sink::Host for Host {
     }
 }
 
-impl state::Host for Host {
-    fn get(&mut self, key: String) -> Answer<Option<Vec<u8>>> {
+impl state::Host for InstanceState {
+    fn get(&mut self, key: String) -> CapabilityResult<Option<Vec<u8>>> {
         self.on_state(
             0,
-            || Ask::Fetch { key: key.clone() },
+            || HostCallRequest::Fetch { key: key.clone() },
             |state| state.get(checked(&key)?),
         )
     }
 
-    fn set(&mut self, key: String, value: Vec<u8>) -> Answer<()> {
-        let ask = || Ask::Keep {
+    fn set(&mut self, key: String, value: Vec<u8>) -> CapabilityResult<()> {
+        let ask = || HostCallRequest::Keep {
             key: key.clone(),
             value: value.as_slice().into(),
         };
@@ -127,18 +127,18 @@ impl state::Host for Host {
         })
     }
 
-    fn delete(&mut self, key: String) -> Answer<()> {
+    fn delete(&mut self, key: String) -> CapabilityResult<()> {
         self.on_state(
             0,
-            || Ask::Drop { key: key.clone() },
+            || HostCallRequest::Drop { key: key.clone() },
             |state| state.delete(checked(&key)?),
         )
     }
 
-    fn keys(&mut self, prefix: String) -> Answer<Vec<String>> {
+    fn keys(&mut self, prefix: String) -> CapabilityResult<Vec<String>> {
         self.on_state(
             0,
-            || Ask::Keys {
+            || HostCallRequest::Keys {
                 prefix: prefix.clone(),
             },
             |state| match prefix.len() {
@@ -149,17 +149,17 @@ impl state::Host for Host {
     }
 }
 
-impl Host {
+impl InstanceState {
     /// Does this with a sink for the request being logged, at the cost of so many bytes of output.
     fn on_sink(
         &mut self,
         name: &str,
         output: usize,
-        ask: impl FnOnce() -> Ask,
+        ask: impl FnOnce() -> HostCallRequest,
         work: impl FnOnce(&dyn Sink, &LogRequest) -> Result<(), Status>,
-    ) -> Answer<()> {
-        let done: Result<(), Status> = self.outside_call(output, ask, |host| {
-            let Subject::Log(call) = &host.current.subject else {
+    ) -> CapabilityResult<()> {
+        let done: Result<(), Status> = self.recorded_call(output, ask, |host| {
+            let CallSubject::Log(call) = &host.current.subject else {
                 return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE));
             };
             Ok(match host.services.sinks.get(name) {
@@ -176,10 +176,10 @@ impl Host {
     fn on_state<R: Answered>(
         &mut self,
         output: usize,
-        ask: impl FnOnce() -> Ask,
-        work: impl FnOnce(&dyn State) -> Result<R, Status>,
-    ) -> Answer<R> {
-        let answer = self.outside_call(output, ask, |host| {
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&dyn StateStore) -> Result<R, Status>,
+    ) -> CapabilityResult<R> {
+        let answer = self.recorded_call(output, ask, |host| {
             Ok(host
                 .services
                 .state
@@ -187,7 +187,7 @@ impl Host {
                 .map_or(Err(code::PMIX_ERR_NOT_AVAILABLE), work))
         })?;
         if answer.as_ref().err() == Some(&code::PMIX_ERR_OUT_OF_RESOURCE) {
-            self.meter.hit(Limit::StateQuota);
+            self.meter.hit(LimitKind::StateQuota);
         }
         Ok(answer.map_err(|status: Status| status.0))
     }

@@ -1,6 +1,6 @@
 //! What all modules of one owner may have together.
-use crate::Limit;
-use crate::tally::Budget;
+use crate::LimitKind;
+use crate::memory_limiter::Budget;
 use std::sync::Arc;
 
 /// How much that is.
@@ -33,8 +33,8 @@ impl Tenant {
     /// An owner without modules yet.
     pub fn new(limits: TenantLimits) -> Tenant {
         Tenant {
-            memory: Arc::new(Budget::new(Limit::TenantMemory, limits.memory)),
-            instances: Arc::new(Budget::new(Limit::TenantInstances, limits.instances)),
+            memory: Arc::new(Budget::new(LimitKind::TenantMemory, limits.memory)),
+            instances: Arc::new(Budget::new(LimitKind::TenantInstances, limits.instances)),
         }
     }
 

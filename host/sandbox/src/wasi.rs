@@ -3,11 +3,11 @@
 //! error is also kept for the failure of the call. Waiting is over at
 //! once; the time of day is that of `clock`, and the other clock only counts how often it was looked at. Random numbers are
 //! those of `random`. So a guest observes nothing here that a replay could not give it again.
-use crate::host::Host;
+use crate::host_calls::{HostCallRequest, Level};
+use crate::instance_state::InstanceState;
 use crate::interface::wasi_interface;
 use crate::limits::MAX_HANDLES;
-use crate::meter::Stop;
-use crate::tape::{Ask, Level};
+use crate::meter::CallAbort;
 use crate::{Capability, Grants};
 use std::sync::Arc;
 use wasmtime::component::types::{ComponentFunc, ComponentItem, Type};
@@ -36,7 +36,7 @@ const ERRORS: [&str; 5] = [
 
 /// What a function of WASI does.
 #[derive(Clone, Copy)]
-enum Does {
+enum StubBehavior {
     /// Says that there is nothing, in whatever shape that has.
     Nothing,
     /// Succeeds.
@@ -46,7 +46,7 @@ enum Does {
     /// Says how much may be printed.
     MayPrint,
     /// Prints.
-    Print(Printed),
+    Print(PrintedText),
     /// Says that all who were asked about need not be waited for.
     AllReady,
     /// Says so of one.
@@ -71,22 +71,22 @@ enum Does {
 
 /// Where what is printed goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Printed {
+enum PrintedText {
     Traced,
     Dropped,
 }
 
 /// Links what a component imports of WASI.
 pub(crate) fn link(
-    linker: &mut Linker<Host>,
+    linker: &mut Linker<InstanceState>,
     engine: &Engine,
     component: &Component,
     grants: &Grants,
 ) -> wasmtime::Result<()> {
     let printed = if grants.allows(Capability::Logging) {
-        Printed::Traced
+        PrintedText::Traced
     } else {
-        Printed::Dropped
+        PrintedText::Dropped
     };
     for (name, import) in component.component_type().imports(engine) {
         let (Some(interface), ComponentItem::ComponentInstance(instance)) =
@@ -107,7 +107,7 @@ pub(crate) fn link(
                     let does = what(interface, export, printed);
                     let function: Arc<str> = format!("{interface}.{export}").into();
                     linked.func_new(export, move |mut store, ty, given, results| {
-                        store.data_mut().tape.note(|| Ask::Wasi {
+                        store.data_mut().tape.note(|| HostCallRequest::Wasi {
                             function: function.to_string(),
                         });
                         call(does, store, &ty, given, results)
@@ -120,89 +120,89 @@ pub(crate) fn link(
     Ok(())
 }
 
-fn what(interface: &str, function: &str, printed: Printed) -> Does {
+fn what(interface: &str, function: &str, printed: PrintedText) -> StubBehavior {
     let method = |of: &str| {
         function
             .strip_prefix("[method]")
             .and_then(|name| name.strip_prefix(of))
     };
     match (interface, function) {
-        ("cli/exit", _) => Does::Exit,
-        ("cli/stderr", "get-stderr") => Does::OpenStderr,
-        ("clocks/monotonic-clock", "now") => Does::Count,
-        ("clocks/monotonic-clock", "resolution") => Does::One,
-        ("clocks/wall-clock", "now") => Does::Now,
-        ("clocks/wall-clock", "resolution") => Does::Milliseconds,
-        ("io/poll", "poll") => Does::AllReady,
-        ("io/poll", "[method]pollable.ready") => Does::Ready,
+        ("cli/exit", _) => StubBehavior::Exit,
+        ("cli/stderr", "get-stderr") => StubBehavior::OpenStderr,
+        ("clocks/monotonic-clock", "now") => StubBehavior::Count,
+        ("clocks/monotonic-clock", "resolution") => StubBehavior::One,
+        ("clocks/wall-clock", "now") => StubBehavior::Now,
+        ("clocks/wall-clock", "resolution") => StubBehavior::Milliseconds,
+        ("io/poll", "poll") => StubBehavior::AllReady,
+        ("io/poll", "[method]pollable.ready") => StubBehavior::Ready,
         ("io/streams", _) => match method("output-stream.") {
-            Some("check-write") => Does::MayPrint,
-            Some("write" | "blocking-write-and-flush") => Does::Print(printed),
+            Some("check-write") => StubBehavior::MayPrint,
+            Some("write" | "blocking-write-and-flush") => StubBehavior::Print(printed),
             Some(
                 "flush" | "blocking-flush" | "write-zeroes" | "blocking-write-zeroes-and-flush",
-            ) => Does::Succeed,
-            _ => Does::Nothing,
+            ) => StubBehavior::Succeed,
+            _ => StubBehavior::Nothing,
         },
         ("random/random", "get-random-bytes")
-        | ("random/insecure", "get-insecure-random-bytes") => Does::Bytes,
+        | ("random/insecure", "get-insecure-random-bytes") => StubBehavior::Bytes,
         ("random/random", "get-random-u64") | ("random/insecure", "get-insecure-random-u64") => {
-            Does::Number
+            StubBehavior::Number
         }
-        ("random/insecure-seed", _) => Does::Numbers,
-        _ => Does::Nothing,
+        ("random/insecure-seed", _) => StubBehavior::Numbers,
+        _ => StubBehavior::Nothing,
     }
 }
 
 /// One host call like all others.
 fn call(
-    does: Does,
-    mut store: StoreContextMut<'_, Host>,
+    does: StubBehavior,
+    mut store: StoreContextMut<'_, InstanceState>,
     ty: &ComponentFunc,
     given: &[Val],
     results: &mut [Val],
 ) -> wasmtime::Result<()> {
-    let entered = store.data_mut().meter.enter()?;
+    let entered = store.data_mut().meter.begin_host_call()?;
     let answered = ty.results().zip(results).try_for_each(|(ty, result)| {
         *result = answer(does, &mut store, &ty, given)?;
         Ok(())
     });
     let taken = match does {
         // It has let go of its stream already.
-        Does::Print(_) => Ok(()),
+        StubBehavior::Print(_) => Ok(()),
         _ => given
             .iter()
             .try_for_each(|value| give_back(&mut store, value)),
     };
-    if matches!(does, Does::Exit) {
-        return Err(Stop::Exit.into());
+    if matches!(does, StubBehavior::Exit) {
+        return Err(CallAbort::Exit.into());
     }
     store.data_mut().meter.leave(entered);
     answered.and(taken)
 }
 
 fn answer(
-    does: Does,
-    store: &mut StoreContextMut<'_, Host>,
+    does: StubBehavior,
+    store: &mut StoreContextMut<'_, InstanceState>,
     ty: &Type,
     given: &[Val],
 ) -> wasmtime::Result<Val> {
     Ok(match does {
-        Does::Nothing | Does::Exit => nothing(store, ty)?,
-        Does::Succeed => Val::Result(Ok(None)),
-        Does::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
-        Does::OpenStderr => handle(store, STDERR)?,
-        Does::Print(printed) => {
+        StubBehavior::Nothing | StubBehavior::Exit => nothing(store, ty)?,
+        StubBehavior::Succeed => Val::Result(Ok(None)),
+        StubBehavior::MayPrint => Val::Result(Ok(Some(Box::new(Val::U64(PRINTED_AT_ONCE))))),
+        StubBehavior::OpenStderr => handle(store, STDERR)?,
+        StubBehavior::Print(printed) => {
             let (stream, bytes) = (take_stream(store, given)?, bytes_of(given));
             let host = store.data_mut();
             if stream == STDERR {
                 host.last_words.print(&bytes);
             }
-            if printed == Printed::Traced {
+            if printed == PrintedText::Traced {
                 host.say(Level::Info, String::from_utf8_lossy(&bytes).trim_end())?;
             }
             Val::Result(Ok(None))
         }
-        Does::AllReady => {
+        StubBehavior::AllReady => {
             let number = given
                 .iter()
                 .map(|value| {
@@ -215,22 +215,22 @@ fn answer(
                 .sum();
             Val::List((0..).take(number).map(Val::U32).collect())
         }
-        Does::Ready => Val::Bool(true),
-        Does::Now => {
+        StubBehavior::Ready => Val::Bool(true),
+        StubBehavior::Now => {
             let now = store.data_mut().milliseconds()?;
             time(
                 now / 1000,
                 u32::try_from(now % 1000).unwrap_or_default() * 1_000_000,
             )
         }
-        Does::Milliseconds => time(0, 1_000_000),
-        Does::Count => {
+        StubBehavior::Milliseconds => time(0, 1_000_000),
+        StubBehavior::Count => {
             let host = store.data_mut();
             host.looked = host.looked.saturating_add(1000);
             Val::U64(host.looked)
         }
-        Does::One => Val::U64(1),
-        Does::Bytes => {
+        StubBehavior::One => Val::U64(1),
+        StubBehavior::Bytes => {
             let wanted = given.iter().find_map(|value| {
                 if let Val::U64(len) = value {
                     Some(*len)
@@ -243,12 +243,12 @@ fn answer(
                 .and_then(|len| usize::try_from(len).ok());
             let bytes = store
                 .data_mut()
-                .draw(len.ok_or(Stop::NoRandom)?)?
-                .map_err(|_| Stop::NoRandom)?;
+                .draw(len.ok_or(CallAbort::NoRandom)?)?
+                .map_err(|_| CallAbort::NoRandom)?;
             Val::List(bytes.into_iter().map(Val::U8).collect())
         }
-        Does::Number => Val::U64(store.data_mut().draw_number()?),
-        Does::Numbers => {
+        StubBehavior::Number => Val::U64(store.data_mut().draw_number()?),
+        StubBehavior::Numbers => {
             let host = store.data_mut();
             Val::Tuple(vec![
                 Val::U64(host.draw_number()?),
@@ -285,10 +285,10 @@ fn bytes_of(given: &[Val]) -> Vec<u8> {
 }
 
 /// A handle with this number.
-fn handle(store: &mut StoreContextMut<'_, Host>, number: u32) -> wasmtime::Result<Val> {
+fn handle(store: &mut StoreContextMut<'_, InstanceState>, number: u32) -> wasmtime::Result<Val> {
     let host = store.data_mut();
     if host.handles >= MAX_HANDLES {
-        return Err(Stop::Handles(MAX_HANDLES).into());
+        return Err(CallAbort::Handles(MAX_HANDLES).into());
     }
     host.handles += 1;
     Ok(Val::Resource(
@@ -297,7 +297,10 @@ fn handle(store: &mut StoreContextMut<'_, Host>, number: u32) -> wasmtime::Resul
 }
 
 /// Lets go of the stream that a guest prints to: the number of its handle.
-fn take_stream(store: &mut StoreContextMut<'_, Host>, given: &[Val]) -> wasmtime::Result<u32> {
+fn take_stream(
+    store: &mut StoreContextMut<'_, InstanceState>,
+    given: &[Val],
+) -> wasmtime::Result<u32> {
     let Some(Val::Resource(stream)) = given.first() else {
         return Ok(ANY);
     };
@@ -305,8 +308,9 @@ fn take_stream(store: &mut StoreContextMut<'_, Host>, given: &[Val]) -> wasmtime
 }
 
 /// Nothing, or the error that says so.
-fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result<Val> {
-    let parts = |store: &mut StoreContextMut<'_, Host>, types: &mut dyn Iterator<Item = Type>| {
+fn nothing(store: &mut StoreContextMut<'_, InstanceState>, ty: &Type) -> wasmtime::Result<Val> {
+    let parts = |store: &mut StoreContextMut<'_, InstanceState>,
+                 types: &mut dyn Iterator<Item = Type>| {
         types
             .map(|ty| nothing(store, &ty))
             .collect::<wasmtime::Result<Vec<_>>>()
@@ -356,7 +360,7 @@ fn nothing(store: &mut StoreContextMut<'_, Host>, ty: &Type) -> wasmtime::Result
             .map(|ty| nothing(store, &ty).map(Box::new))
             .transpose()?)),
         Type::Own(_) => handle(store, ANY)?,
-        _ => return Err(Stop::NoWasi.into()),
+        _ => return Err(CallAbort::NoWasi.into()),
     })
 }
 
@@ -369,7 +373,7 @@ fn best<'a>(names: &[&'a str]) -> &'a str {
 }
 
 /// Lets go of what the guest has lent or handed over.
-fn give_back(store: &mut StoreContextMut<'_, Host>, value: &Val) -> wasmtime::Result<()> {
+fn give_back(store: &mut StoreContextMut<'_, InstanceState>, value: &Val) -> wasmtime::Result<()> {
     match value {
         Val::Resource(resource) => resource.resource_drop(&mut *store),
         Val::List(values) if matches!(values.first(), Some(Val::Resource(_))) => {

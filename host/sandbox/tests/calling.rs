@@ -10,7 +10,7 @@ use peal_model::{
     App, Bytes, DataArray, Event, Info, InfoFlags, Range, Scope, Status, Text, Value, code,
     data_type as dt, key,
 };
-use peal_sandbox::{EventCall, FailureKind, Limits};
+use peal_sandbox::{EventCall, FailureKind, ModuleLimits};
 use std::sync::Arc;
 use std::thread;
 use support::{call, event, handle, info, load, patient, proc, step, traced};
@@ -180,7 +180,7 @@ fn a_handler_sees_targets_source_and_credentials() {
         infos: Vec::new(),
     };
     let mut call = call(event);
-    call.identity = Some(peal_model::Identity {
+    call.identity = Some(peal_model::UserIdentity {
         uid: 1000,
         gid: 100,
     });
@@ -261,7 +261,7 @@ fn a_value_that_cannot_be_is_a_failure_that_says_so() {
 #[test]
 fn an_array_within_arrays_counts_as_often_as_it_is_there() {
     // ten levels of two each are over a thousand arrays, made of ten
-    let limits = |output| Limits {
+    let limits = |output| ModuleLimits {
         output,
         ..patient()
     };
@@ -285,7 +285,7 @@ fn all_infos_are_one_host_call_whatever_they_nest() {
     let host_calls = u32::try_from(infos.len()).unwrap() + 1;
     let result = load(
         "echo",
-        Limits {
+        ModuleLimits {
             host_calls,
             ..patient()
         },
@@ -359,7 +359,7 @@ fn notify_is_queued_until_the_handler_has_returned() {
 fn a_call_raises_no_more_events_than_it_may() {
     let module = load(
         "notify",
-        Limits {
+        ModuleLimits {
             notifications: 3,
             ..patient()
         },

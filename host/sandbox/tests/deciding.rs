@@ -7,29 +7,32 @@
 )]
 mod support;
 use peal_model::{
-    Amendment, Application, ConnectionKind, DataArray, GroupKind, Hook, Identity, Info, Matter,
-    Peer, PolicyOutcome, PolicyRequest, Provision, Range, Scope, Status, Target, Text, Value, code,
+    Amendment, Application, ConnectionKind, DataArray, GroupOperationKind, Hook, Info, PeerInfo,
+    PolicyOutcome, PolicyRequest, PolicySubject, Provision, Range, Scope, Status, TargetProc, Text,
+    UserIdentity, Value, code,
 };
-use peal_sandbox::{FailureKind, Grants, Limits, Module, PolicyCall, PolicyResult, Role, Services};
+use peal_sandbox::{
+    FailureKind, Grants, Module, ModuleLimits, PolicyCall, PolicyResult, Role, Services,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use support::{call, component, engine, event, info, load, patient, proc, step, traced};
 
-const SERVER: Identity = Identity { uid: 990, gid: 991 };
-const EVENT: Matter = Matter::Event {
+const SERVER: UserIdentity = UserIdentity { uid: 990, gid: 991 };
+const EVENT: PolicySubject = PolicySubject::Event {
     code: Status(-3),
     range: Range::Session,
 };
-const MATTERS: [Matter; 9] = [
-    Matter::Connection(ConnectionKind::Tool),
+const MATTERS: [PolicySubject; 9] = [
+    PolicySubject::Connection(ConnectionKind::Tool),
     EVENT,
-    Matter::Registration,
-    Matter::JobControl,
-    Matter::Monitor,
-    Matter::Provision,
-    Matter::Log,
-    Matter::Group(GroupKind::Construct),
-    Matter::Spawn,
+    PolicySubject::Registration,
+    PolicySubject::JobControl,
+    PolicySubject::Monitor,
+    PolicySubject::Provision,
+    PolicySubject::Log,
+    PolicySubject::Group(GroupOperationKind::Construct),
+    PolicySubject::Spawn,
 ];
 
 /// What this policy is to say, by the list at the head of `judge.wat`.
@@ -38,16 +41,16 @@ fn ask(what: i32) -> Info {
 }
 
 /// A request about nobody, with these in the list of the matter.
-fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
+fn request(matter: PolicySubject, carried: Vec<Info>) -> PolicyCall {
     let (infos, directives) = match matter {
-        Matter::JobControl
-        | Matter::Monitor
-        | Matter::Provision
-        | Matter::Registration
-        | Matter::Log
-        | Matter::Spawn
-        | Matter::Group(_) => (Vec::new(), carried),
-        Matter::Connection(_) | Matter::Event { .. } => (carried, Vec::new()),
+        PolicySubject::JobControl
+        | PolicySubject::Monitor
+        | PolicySubject::Provision
+        | PolicySubject::Registration
+        | PolicySubject::Log
+        | PolicySubject::Spawn
+        | PolicySubject::Group(_) => (Vec::new(), carried),
+        PolicySubject::Connection(_) | PolicySubject::Event { .. } => (carried, Vec::new()),
     };
     let application = Application {
         command: "solver".to_owned(),
@@ -82,7 +85,7 @@ fn request(matter: Matter, carried: Vec<Info>) -> PolicyCall {
     }
 }
 
-fn decide(module: &Module, matter: Matter, what: i32) -> PolicyResult {
+fn decide(module: &Module, matter: PolicySubject, what: i32) -> PolicyResult {
     module.decide(&request(matter, vec![ask(what)]))
 }
 
@@ -107,7 +110,7 @@ fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else()
             steps,
             ..
         } = request(matter, Vec::new());
-        let peer = Some(Peer {
+        let peer = Some(PeerInfo {
             pid,
             release: "4.2.2rc2".into(),
         })
@@ -125,7 +128,7 @@ fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else()
             .outcome
             .unwrap()
     };
-    let tool = Matter::Connection(ConnectionKind::Tool);
+    let tool = PolicySubject::Connection(ConnectionKind::Tool);
     assert_eq!(ask(tool, Some(4711)), PolicyOutcome::Deny(Status(-4711)));
     assert_eq!(ask(tool, None), PolicyOutcome::Deny(Status(-1)));
     assert_eq!(
@@ -139,31 +142,31 @@ fn a_policy_knows_what_is_at_the_other_end_of_a_connection_and_of_nothing_else()
 #[test]
 fn a_policy_is_told_the_numbers_of_its_request() {
     let module = load("judge", patient());
-    let target = || Target {
+    let target = || TargetProc {
         proc: proc("job", 1),
         owner: None,
     };
     for (matter, digits) in [
         // kind, targets, infos, steps
-        (Matter::Connection(ConnectionKind::Client), -212),
-        (Matter::Connection(ConnectionKind::Tool), -1212),
+        (PolicySubject::Connection(ConnectionKind::Client), -212),
+        (PolicySubject::Connection(ConnectionKind::Tool), -1212),
         // code, range, targets, infos, steps
         (EVENT, -34_212),
         // codes, directives, steps
-        (Matter::Registration, -312),
+        (PolicySubject::Registration, -312),
         // targets, directives, steps
-        (Matter::JobControl, -212),
+        (PolicySubject::JobControl, -212),
         // targets, infos, directives, steps
-        (Matter::Monitor, -2012),
+        (PolicySubject::Monitor, -2012),
         // nodes, length of the first, length of the image, directives, steps
-        (Matter::Provision, -25_312),
+        (PolicySubject::Provision, -25_312),
         // infos, directives, steps
-        (Matter::Log, -12),
+        (PolicySubject::Log, -12),
         // kind, length of the name, targets, directives, steps
-        (Matter::Group(GroupKind::Construct), -4212),
-        (Matter::Group(GroupKind::Join), -34_212),
+        (PolicySubject::Group(GroupOperationKind::Construct), -4212),
+        (PolicySubject::Group(GroupOperationKind::Join), -34_212),
         // procs and directives of the first application, targets, directives, steps
-        (Matter::Spawn, -34_212),
+        (PolicySubject::Spawn, -34_212),
     ] {
         let mut call = request(matter, vec![ask(2)]);
         Arc::make_mut(&mut call.request).targets = vec![target(), target()];
@@ -202,12 +205,12 @@ fn mixed() -> Vec<Info> {
 #[test]
 fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
     let module = load("judge", patient());
-    let owner = Some(Identity { uid: 0, gid: 5 });
+    let owner = Some(UserIdentity { uid: 0, gid: 5 });
     let (infos, directives) = (mixed(), [vec![ask(7)], mixed()].concat());
     let whole = PolicyRequest {
-        matter: Matter::JobControl,
+        matter: PolicySubject::JobControl,
         requester: Some(proc("tool", 0)),
-        identity: Some(Identity {
+        identity: Some(UserIdentity {
             uid: 1000,
             gid: 100,
         }),
@@ -216,11 +219,11 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
         provision: None,
         peer: None,
         targets: vec![
-            Target {
+            TargetProc {
                 proc: proc("job", 1),
                 owner,
             },
-            Target {
+            TargetProc {
                 proc: proc("elsewhere", 2),
                 owner: None,
             },
@@ -274,7 +277,7 @@ fn a_policy_sees_requester_server_targets_owners_infos_directives_and_steps() {
 
 #[test]
 fn what_is_not_known_of_a_requester_is_not_there() {
-    let result = decide(&load("judge", patient()), Matter::JobControl, 7);
+    let result = decide(&load("judge", patient()), PolicySubject::JobControl, 7);
     let values: Vec<Value> = result.infos.into_iter().map(|info| info.value).collect();
     assert_eq!(
         values,
@@ -291,7 +294,7 @@ fn amended_directives_come_back_as_they_were_read() {
     let module = load("judge", patient());
     for (what, outcome) in [(8, PolicyOutcome::Grant), (11, PolicyOutcome::Pass)] {
         let directives = [vec![ask(what)], mixed()].concat();
-        let result = module.decide(&request(Matter::JobControl, directives.clone()));
+        let result = module.decide(&request(PolicySubject::JobControl, directives.clone()));
         assert_eq!(result.outcome, Ok(outcome));
         assert_eq!(
             result.amendment.infos,
@@ -322,7 +325,7 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
     let narrowed = |range| {
         decide(
             &module,
-            Matter::Event {
+            PolicySubject::Event {
                 code: Status(-3),
                 range,
             },
@@ -343,7 +346,11 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
         "LOCAL is not within NAMESPACE"
     );
     assert_eq!(result.amendment, Amendment::default());
-    for matter in [Matter::Registration, Matter::JobControl, Matter::Log] {
+    for matter in [
+        PolicySubject::Registration,
+        PolicySubject::JobControl,
+        PolicySubject::Log,
+    ] {
         let refused = PolicyOutcome::Deny(code::PMIX_ERR_NOT_AVAILABLE);
         assert_eq!(decide(&module, matter, 15).outcome, Ok(refused));
     }
@@ -353,7 +360,7 @@ fn the_range_of_an_event_is_narrowed_and_of_nothing_else() {
 fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
     let module = load("judge", patient());
     let data = [vec![ask(16)], mixed()].concat();
-    let result = module.decide(&request(Matter::Log, data.clone()));
+    let result = module.decide(&request(PolicySubject::Log, data.clone()));
     assert_eq!(result.outcome, Ok(PolicyOutcome::Pass));
     assert_eq!(
         result.amendment,
@@ -362,7 +369,10 @@ fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
             ..Amendment::default()
         }
     );
-    for matter in MATTERS.into_iter().filter(|matter| *matter != Matter::Log) {
+    for matter in MATTERS
+        .into_iter()
+        .filter(|matter| *matter != PolicySubject::Log)
+    {
         let result = decide(&module, matter, 16);
         assert_eq!(
             result.outcome,
@@ -374,7 +384,7 @@ fn what_is_to_be_logged_is_rewritten_and_nothing_else() {
 
 #[test]
 fn who_denies_amends_nothing_and_gives_its_reasons() {
-    let result = decide(&load("judge", patient()), Matter::JobControl, 10);
+    let result = decide(&load("judge", patient()), PolicySubject::JobControl, 10);
     assert_eq!(
         result.outcome,
         Ok(PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS))
@@ -385,7 +395,7 @@ fn who_denies_amends_nothing_and_gives_its_reasons() {
 
 #[test]
 fn a_policy_that_fails_says_nothing_and_how_it_failed() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         output: 100_000,
         ..patient()
     };
@@ -393,7 +403,7 @@ fn a_policy_that_fails_says_nothing_and_how_it_failed() {
         load("judge", limits),
         load(
             "judge",
-            Limits {
+            ModuleLimits {
                 call_time: Duration::from_millis(300),
                 ..limits
             },

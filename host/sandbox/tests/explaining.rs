@@ -7,7 +7,8 @@
 )]
 mod support;
 use peal_sandbox::{
-    CallRecord, Capability, End, Failure, FailureKind, Grants, Limits, Module, Recorder, Services,
+    CallEnd, CallFailure, CallRecord, Capability, FailureKind, Grants, Module, ModuleLimits,
+    Recorder, Services,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use support::{component, engine, handle, patient, traced};
 /// The text of `thrower.wat`, as it may stand in a line.
 const TEXT: &str = "ValueError: rank 7\\n2026-01-01 WARN forged\\u{1b}[2J";
 
-fn thrower(limits: Limits) -> Module {
+fn thrower(limits: ModuleLimits) -> Module {
     Module::load(
         engine(),
         "thrower",
@@ -28,7 +29,7 @@ fn thrower(limits: Limits) -> Module {
     .unwrap()
 }
 
-fn failure(module: &Module, code: i32) -> Failure {
+fn failure(module: &Module, code: i32) -> CallFailure {
     handle(module, code).failure.unwrap()
 }
 
@@ -73,10 +74,10 @@ fn exception_of_a_returning_call_is_forgotten() {
 
 #[test]
 fn exception_before_another_end_stands_behind_it() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_millis(100),
         failures: 0,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let late = failure(&thrower(limits), -4);
     assert_eq!(late.kind, FailureKind::Timeout);
@@ -165,7 +166,7 @@ fn record_of_a_failed_call_has_the_exception() {
     let records = records.0.lock().unwrap();
     let last = records.last().unwrap();
     assert_eq!(last.host_calls[0].ask.name(), "exception.describe");
-    let End::Failed(failed) = &last.end else {
+    let CallEnd::Failed(failed) = &last.end else {
         panic!("{:?}", last.end)
     };
     assert!(failed.reason.contains(TEXT), "{failed}");

@@ -8,8 +8,8 @@
 mod support;
 use peal_model::{Bytes, Status, Value, code};
 use peal_sandbox::{
-    FailureKind, Grants, HandlerResult, Limit, Limits, MAX_STATE_KEY, MAX_STATE_VALUE, Module,
-    Services, State,
+    FailureKind, Grants, HandlerResult, LimitKind, MAX_STATE_KEY, MAX_STATE_VALUE, Module,
+    ModuleLimits, Services, StateStore,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ struct Drawer(Mutex<BTreeMap<String, Vec<u8>>>);
 /// Takes its time.
 struct Slow(Duration);
 
-impl State for Slow {
+impl StateStore for Slow {
     fn get(&self, _: &str) -> Result<Option<Vec<u8>>, Status> {
         let start = Instant::now();
         while start.elapsed() < self.0 {
@@ -45,7 +45,7 @@ impl State for Slow {
     }
 }
 
-impl State for Drawer {
+impl StateStore for Drawer {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         Ok(self.0.lock().unwrap().get(key).cloned())
     }
@@ -82,7 +82,7 @@ const DELETE: i32 = -3;
 const KEYS: i32 = -4;
 const SET_AND_TRAP: i32 = -5;
 
-fn keeper(state: Arc<dyn State>, limits: Limits) -> Module {
+fn keeper(state: Arc<dyn StateStore>, limits: ModuleLimits) -> Module {
     let services = Services {
         state: Some(state),
         ..Services::default()
@@ -118,7 +118,7 @@ fn answer(module: &Module, what: i32, key: &str, value: &[u8]) -> (Status, Vec<V
 
 #[test]
 fn time_in_host_calls_is_limited_by_itself() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         host_time: Duration::from_millis(200),
         ..patient()
     };
@@ -128,7 +128,7 @@ fn time_in_host_calls_is_limited_by_itself() {
     let failure = ask(&slow, GET, "a", b"").failure.unwrap();
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Timeout, Some(Limit::HostTime))
+        (FailureKind::Timeout, Some(LimitKind::HostTime))
     );
     assert!(
         failure.to_string().contains("200ms in host calls"),
@@ -224,7 +224,7 @@ fn what_is_set_counts_as_output_and_takes_effect_at_once() {
     let state = Arc::new(Drawer::default());
     let module = keeper(
         Arc::<Drawer>::clone(&state),
-        Limits {
+        ModuleLimits {
             output: 1000,
             ..patient()
         },

@@ -7,7 +7,9 @@
 )]
 mod support;
 use peal_model::{Status, code};
-use peal_sandbox::{Access, Capability, Directory, Grants, LoadError, Module, Random, Services};
+use peal_sandbox::{
+    Capability, FileAccess, GrantedDirectory, Grants, LoadError, Module, Random, Services,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use support::{component, engine, handle, patient, traced};
@@ -65,7 +67,7 @@ fn random_numbers_come_from_the_system_or_from_a_source_of_the_hosts() {
 #[test]
 fn files_are_read_where_a_directory_is_lent() {
     let temporary = tempfile::tempdir().unwrap();
-    let directory = Arc::new(Directory::open(temporary.path(), Access::Read).unwrap());
+    let directory = Arc::new(GrantedDirectory::open(temporary.path(), FileAccess::Read).unwrap());
     let files = BTreeMap::from([("data".to_owned(), directory)]);
     let module = load(
         &Grants::all(),

@@ -7,7 +7,7 @@
 )]
 mod support;
 use peal_model::{DataArray, Scope, Status, Value};
-use peal_sandbox::{FailureKind, InitError, Limits, WishError};
+use peal_sandbox::{FailureKind, InitError, ModuleLimits, RegistrationLimitError};
 use support::{handle, info, load, patient, traced};
 
 fn settings() -> Vec<peal_model::Info> {
@@ -86,7 +86,7 @@ fn each_later_instance_gets_the_settings_first() {
 fn an_instance_is_told_when_it_is_no_longer_needed() {
     let module = load(
         "managed",
-        Limits {
+        ModuleLimits {
             max_calls: 3,
             ..patient()
         },
@@ -124,7 +124,7 @@ fn wishing(
     codes: u32,
     name: u32,
     byte: u8,
-    limits: Limits,
+    limits: ModuleLimits,
 ) -> Result<usize, InitError> {
     let numbers = [registrations, codes, name, u32::from(byte)];
     let settings: Vec<_> = numbers
@@ -152,7 +152,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
     );
     assert_eq!(
         refused(error),
-        WishError::Registrations {
+        RegistrationLimitError::Registrations {
             count: 65,
             limit: 64
         }
@@ -160,7 +160,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
     let error = wishing(2, 129, 0, 0, patient()).map_err(refused);
     assert_eq!(
         error,
-        Err(WishError::Codes {
+        Err(RegistrationLimitError::Codes {
             count: 258,
             limit: 256
         })
@@ -168,7 +168,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
     let error = wishing(1, 0, 512, b'x', patient()).map_err(refused);
     assert_eq!(
         error,
-        Err(WishError::LongName {
+        Err(RegistrationLimitError::LongName {
             at: 0,
             len: 512,
             limit: 511
@@ -177,7 +177,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
     let error = wishing(1, 0, 1, 0x1b, patient()).map_err(refused);
     assert_eq!(
         error,
-        Err(WishError::UnplainName {
+        Err(RegistrationLimitError::UnplainName {
             at: 0,
             name: r"\u{1b}".into()
         })
@@ -186,7 +186,7 @@ fn a_module_cannot_wish_more_than_it_may_have() {
 
 #[test]
 fn what_a_module_wishes_counts_as_its_output() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         output: 10_000,
         ..patient()
     };

@@ -7,7 +7,7 @@
 )]
 mod support;
 use peal_model::Status;
-use peal_sandbox::{FailureKind, Grants, HandlerResult, Limit, Limits, Module, Services};
+use peal_sandbox::{FailureKind, Grants, HandlerResult, LimitKind, Module, ModuleLimits, Services};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::{edited, engine, handle, load, patient, traced};
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn failed(
     result: HandlerResult,
     kind: FailureKind,
-    limit: Option<Limit>,
+    limit: Option<LimitKind>,
     status: Status,
 ) -> String {
     let failure = result
@@ -63,15 +63,15 @@ fn a_trap_is_a_result_that_names_the_function() {
 
 #[test]
 fn a_loop_without_end_is_cut_off() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_millis(300),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let module = load("moody", limits);
     let failure = failed(
         handle(&module, -2),
         FailureKind::Timeout,
-        Some(Limit::CallTime),
+        Some(LimitKind::CallTime),
         Status::PEAL_ERR_HANDLER_TIMEOUT,
     );
     assert!(
@@ -87,7 +87,7 @@ fn a_loop_without_end_is_cut_off() {
 
 #[test]
 fn memory_is_limited_in_total() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         memory: 2 * 1024 * 1024,
         ..patient()
     };
@@ -95,7 +95,7 @@ fn memory_is_limited_in_total() {
     let failure = failed(
         handle(&module, -3),
         FailureKind::Memory,
-        Some(Limit::Memory),
+        Some(LimitKind::Memory),
         Status::PEAL_ERR_HANDLER_MEMORY,
     );
     assert!(
@@ -123,7 +123,7 @@ fn memory_is_limited_in_total() {
 fn output_is_limited() {
     let module = load(
         "moody",
-        Limits {
+        ModuleLimits {
             output: 100_000,
             ..patient()
         },
@@ -131,14 +131,14 @@ fn output_is_limited() {
     let failure = failed(
         handle(&module, -4),
         FailureKind::Output,
-        Some(Limit::Output),
+        Some(LimitKind::Output),
         Status::PEAL_ERR_HANDLER_OUTPUT,
     );
     assert!(failure.contains("100000"), "{failure}");
     let failure = failed(
         handle(&module, -7),
         FailureKind::Output,
-        Some(Limit::Output),
+        Some(LimitKind::Output),
         Status::PEAL_ERR_HANDLER_OUTPUT,
     );
     assert!(failure.contains("100000 bytes at once"), "{failure}");
@@ -148,7 +148,7 @@ fn output_is_limited() {
 fn host_calls_are_limited() {
     let module = load(
         "moody",
-        Limits {
+        ModuleLimits {
             host_calls: 500,
             ..patient()
         },
@@ -156,7 +156,7 @@ fn host_calls_are_limited() {
     let failure = failed(
         handle(&module, -5),
         FailureKind::HostCalls,
-        Some(Limit::HostCalls),
+        Some(LimitKind::HostCalls),
         Status::PEAL_ERR_HANDLER_HOST_CALLS,
     );
     assert!(failure.contains("500 host calls"), "{failure}");
@@ -168,7 +168,7 @@ fn recursion_without_end_is_a_trap() {
     let failure = failed(
         handle(&module, -8),
         FailureKind::Trapped,
-        Some(Limit::Stack),
+        Some(LimitKind::Stack),
         Status::PEAL_ERR_HANDLER_TRAPPED,
     );
     assert!(failure.contains("call stack exhausted"), "{failure}");
@@ -178,7 +178,7 @@ fn recursion_without_end_is_a_trap() {
 fn a_warm_instance_keeps_its_memory_and_is_retired() {
     let module = load(
         "moody",
-        Limits {
+        ModuleLimits {
             max_calls: 3,
             ..patient()
         },
@@ -191,7 +191,7 @@ fn a_warm_instance_keeps_its_memory_and_is_retired() {
 fn no_instance_is_kept_where_none_may_be() {
     let module = load(
         "moody",
-        Limits {
+        ModuleLimits {
             instances: 0,
             ..patient()
         },
@@ -202,7 +202,7 @@ fn no_instance_is_kept_where_none_may_be() {
 
 #[test]
 fn after_a_failure_the_next_call_has_a_fresh_instance() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         host_calls: 500,
         memory: 2 * 1024 * 1024,
         ..patient()
@@ -227,14 +227,14 @@ fn one_modules_failures_are_not_anothers() {
 
 #[test]
 fn an_allocator_without_end_is_cut_off() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_millis(100),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let failure = failed(
         handle(&load("hoarder", limits), -1),
         FailureKind::Timeout,
-        Some(Limit::CallTime),
+        Some(LimitKind::CallTime),
         Status::PEAL_ERR_HANDLER_TIMEOUT,
     );
     assert!(failure.contains("100ms"), "{failure}");
@@ -246,10 +246,10 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
     let bytes = edited("sleeper", |text| {
         text.replace("DEADLINE", &deadline.as_millis().to_string())
     });
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_millis(500),
         instances: 0,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let module = Module::load(
         engine(),
@@ -266,7 +266,7 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
     let failure = failed(
         result,
         FailureKind::Timeout,
-        Some(Limit::CallTime),
+        Some(LimitKind::CallTime),
         Status::PEAL_ERR_HANDLER_TIMEOUT,
     );
     assert!(
@@ -293,10 +293,10 @@ fn a_fresh_instance_has_the_time_of_one_call_for_its_init_and_again_for_the_call
         work = work.min(now);
         let limited = load(
             "worker",
-            Limits {
+            ModuleLimits {
                 call_time: now * 3 / 2,
                 instances: 0,
-                ..Limits::default()
+                ..ModuleLimits::default()
             },
         );
         limited.init(&[]).is_ok() && (0..5).any(|_| handle(&limited, 0).failure.is_none())
@@ -312,9 +312,9 @@ fn a_fresh_instance_has_the_time_of_one_call_for_its_init_and_again_for_the_call
         work = work.min(timed(0));
         load(
             "worker",
-            Limits {
+            ModuleLimits {
                 call_time: work / 4,
-                ..Limits::default()
+                ..ModuleLimits::default()
             },
         )
         .init(&[])

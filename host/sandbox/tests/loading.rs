@@ -7,8 +7,8 @@
 )]
 mod support;
 use peal_sandbox::{
-    Capability, Digest, FailureKind, FormatError, Grants, Limits, LoadError, MAX_COMPONENT_BYTES,
-    Module, Role, Services, Tool, inspect,
+    Capability, Digest, FailureKind, FormatError, Grants, LoadError, MAX_COMPONENT_BYTES, Module,
+    ModuleLimits, ProducerTool, Role, Services, inspect,
 };
 use std::time::Duration;
 use support::{component, engine, handle, load, patient};
@@ -176,7 +176,7 @@ fn no_prefix_and_no_changed_byte_of_a_component_does_harm() {
 
 #[test]
 fn a_module_that_cannot_start_does_not_load() {
-    let starting = |memory: &str, start: &str, limits: Limits| {
+    let starting = |memory: &str, start: &str, limits: ModuleLimits| {
         let handler = include_str!("wat/handler.part");
         let text = format!(
             r#"(component
@@ -197,9 +197,9 @@ fn a_module_that_cannot_start_does_not_load() {
             other => panic!("{other:?}"),
         }
     };
-    let hasty = Limits {
+    let hasty = ModuleLimits {
         call_time: Duration::from_millis(20),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let trapped = starting("", "unreachable", patient());
     assert_eq!(trapped.kind, FailureKind::Trapped);
@@ -234,7 +234,7 @@ fn inspect_tells_without_running_anything() {
         [Role::EventHandler]
     );
     assert!(found.capabilities.is_empty() && found.unknown_imports.is_empty());
-    let tool = |name: &str, version: &str| Tool {
+    let tool = |name: &str, version: &str| ProducerTool {
         name: name.into(),
         version: version.into(),
     };

@@ -8,8 +8,8 @@
 mod support;
 use peal_model::{Event, Nspace, Proc, Rank, Status};
 use peal_sandbox::{
-    Engine, EngineSettings, FailureKind, FuelCount, Grants, HandlerResult, Isolation, Limit,
-    Limits, LoadError, Module, Services, Tenant, TenantLimits,
+    Engine, EngineSettings, FailureKind, FuelCount, Grants, HandlerResult, Isolation, LimitKind,
+    LoadError, Module, ModuleLimits, Services, Tenant, TenantLimits,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn handle_of(module: &Module, nspace: &str, code: i32) -> HandlerResult {
     }))
 }
 
-fn load_of(tenant: &Tenant, name: &str, limits: Limits) -> Result<Module, LoadError> {
+fn load_of(tenant: &Tenant, name: &str, limits: ModuleLimits) -> Result<Module, LoadError> {
     let services = Services {
         tenant: Some(tenant.clone()),
         ..Services::default()
@@ -46,7 +46,7 @@ fn what_one_namespace_leaves_in_memory_no_other_finds() {
     let secrets = |isolation, calls: &[(&str, i32)]| {
         let module = load(
             "secret",
-            Limits {
+            ModuleLimits {
                 isolation,
                 ..patient()
             },
@@ -80,7 +80,7 @@ fn what_one_namespace_leaves_in_memory_no_other_finds() {
 fn of_the_namespaces_with_warm_instances_the_one_that_was_silent_longest_makes_room() {
     let module = load(
         "secret",
-        Limits {
+        ModuleLimits {
             isolation: Isolation::Namespace,
             instances: 2,
             ..patient()
@@ -97,7 +97,7 @@ fn of_the_namespaces_with_warm_instances_the_one_that_was_silent_longest_makes_r
 #[test]
 fn a_module_that_is_told_its_settings_is_told_them_in_each_namespace() {
     let bytes = component("worker");
-    let limits = Limits {
+    let limits = ModuleLimits {
         isolation: Isolation::Namespace,
         ..patient()
     };
@@ -119,7 +119,7 @@ fn a_module_that_is_told_its_settings_is_told_them_in_each_namespace() {
 
 #[test]
 fn memory_is_limited_over_all_instances_of_a_module() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         memory_total: 20 * PAGE,
         isolation: Isolation::Namespace,
         ..patient()
@@ -138,17 +138,17 @@ fn memory_is_limited_over_all_instances_of_a_module() {
     let failure = result.failure.unwrap();
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Memory, Some(Limit::MemoryTotal)),
+        (FailureKind::Memory, Some(LimitKind::MemoryTotal)),
         "{failure}"
     );
     assert!(
         failure.reason.contains("limits.memory_total") && failure.reason.contains("1310720"),
         "{failure}"
     );
-    let hits: Vec<Limit> = handle_of(&module, "a", -6).usage.hits.iter().collect();
+    let hits: Vec<LimitKind> = handle_of(&module, "a", -6).usage.hits.iter().collect();
     assert_eq!(
         hits,
-        [Limit::MemoryTotal],
+        [LimitKind::MemoryTotal],
         "it is said also of a call that goes on"
     );
     drop(handle_of(&module, "a", -1));
@@ -161,7 +161,7 @@ fn memory_is_limited_over_all_instances_of_a_module() {
 
 #[test]
 fn an_instance_that_waits_makes_room_for_one_that_is_called() {
-    let limits = Limits {
+    let limits = ModuleLimits {
         memory_total: 3 * PAGE,
         isolation: Isolation::Namespace,
         ..patient()
@@ -194,7 +194,7 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
     };
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Unavailable, Some(Limit::TenantInstances)),
+        (FailureKind::Unavailable, Some(LimitKind::TenantInstances)),
         "{failure}"
     );
     let wanted = "the instances of its owner's modules would count as 3, and there may be 2 (tenant.instances)";
@@ -203,7 +203,7 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
     let result = handle(&two, -3);
     assert_eq!(
         result.failure.as_ref().unwrap().limit,
-        Some(Limit::TenantMemory),
+        Some(LimitKind::TenantMemory),
         "{:?}",
         result.failure
     );
@@ -215,7 +215,7 @@ fn all_modules_of_a_tenant_share_its_memory_and_instances() {
             .hits
             .iter()
             .next(),
-        Some(Limit::Memory),
+        Some(LimitKind::Memory),
         "others have theirs"
     );
     drop((one, two));
@@ -269,7 +269,7 @@ fn an_instance_takes_as_many_places_as_it_needs_of_the_pool() {
     };
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Unavailable, Some(Limit::Instances)),
+        (FailureKind::Unavailable, Some(LimitKind::Instances)),
         "{failure}"
     );
     let small: Vec<Module> = (0..4).map(|_| load(&component("noop")).unwrap()).collect();
@@ -315,7 +315,7 @@ fn tenants_together_leave_the_site_a_quarter() {
     };
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Unavailable, Some(Limit::TenantsInstances)),
+        (FailureKind::Unavailable, Some(LimitKind::TenantsInstances)),
         "{failure}"
     );
     assert!(
@@ -338,7 +338,7 @@ fn tenants_together_leave_the_site_a_quarter() {
 fn fuel_is_counted_where_it_is_limited_and_ends_a_call() {
     let module = load(
         "moody",
-        Limits {
+        ModuleLimits {
             fuel: Some(1_000_000),
             ..patient()
         },
@@ -357,7 +357,7 @@ fn fuel_is_counted_where_it_is_limited_and_ends_a_call() {
     let failure = result.failure.unwrap();
     assert_eq!(
         (failure.kind, failure.limit),
-        (FailureKind::Fuel, Some(Limit::Fuel)),
+        (FailureKind::Fuel, Some(LimitKind::Fuel)),
         "{failure}"
     );
     assert_eq!(result.status, Status::PEAL_ERR_HANDLER_FUEL);
@@ -399,7 +399,7 @@ fn an_engine_can_count_fuel_for_all_modules() {
     };
     let (free, limited) = (
         load(patient()),
-        load(Limits {
+        load(ModuleLimits {
             fuel: Some(100_000),
             ..patient()
         }),
@@ -419,7 +419,7 @@ fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
         })),
         ..Services::default()
     };
-    let limits = Limits {
+    let limits = ModuleLimits {
         failures: 3,
         failure_window: Duration::from_secs(60),
         ..patient()
@@ -449,7 +449,7 @@ fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
             let failure = result.failure.unwrap();
             assert_eq!(
                 (failure.kind, failure.limit),
-                (FailureKind::Quarantined, Some(Limit::Failures))
+                (FailureKind::Quarantined, Some(LimitKind::Failures))
             );
             assert_eq!(result.status, Status::PEAL_ERR_HANDLER_QUARANTINED);
             assert!(
@@ -476,7 +476,7 @@ fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
     let told = told.lock().unwrap();
     assert_eq!(
         (&*told[0].module, told[0].failures, told[0].last.limit),
-        ("moody", 3, Some(Limit::Stack))
+        ("moody", 3, Some(LimitKind::Stack))
     );
     assert!(
         told[0]
@@ -489,7 +489,7 @@ fn a_module_that_fails_too_often_is_quarantined_until_it_is_reset() {
 
 #[test]
 fn who_takes_the_place_of_a_quarantined_module_stays_so() {
-    let limits = |failures| Limits {
+    let limits = |failures| ModuleLimits {
         failures,
         ..patient()
     };
@@ -522,7 +522,7 @@ fn who_takes_the_place_of_a_quarantined_module_stays_so() {
 fn a_module_can_be_spared_quarantine() {
     let module = load(
         "moody",
-        Limits {
+        ModuleLimits {
             failures: 0,
             ..patient()
         },

@@ -7,8 +7,8 @@
 )]
 mod support;
 use peal_sandbox::{
-    CacheUse, CompileError, Engine, EngineError, EngineSettings, FailureKind, Grants, Limits,
-    LoadError, Module, Services, compile,
+    CacheUse, CompileError, Engine, EngineError, EngineSettings, FailureKind, Grants, LoadError,
+    Module, ModuleLimits, Services, compile,
 };
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -71,7 +71,7 @@ fn compiled_code_is_kept_on_disk_for_this_user_alone() {
 fn code_compiled_elsewhere_is_found_by_engine() {
     let temporary = tempfile::tempdir().unwrap();
     let dir = temporary.path().join("cache");
-    let counting = Limits {
+    let counting = ModuleLimits {
         fuel: Some(1_000_000_000),
         ..patient()
     };

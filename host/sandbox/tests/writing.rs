@@ -6,9 +6,11 @@
     reason = "a test may fail"
 )]
 mod support;
-use peal_model::{Bytes, DataArray, Identity, Info, Key, LogRequest, Scope, Status, Value, code};
+use peal_model::{
+    Bytes, DataArray, Info, Key, LogRequest, Scope, Status, UserIdentity, Value, code,
+};
 use peal_sandbox::{
-    ChannelCall, ChannelResult, FailureKind, Grants, Limits, Module, Services, Sink,
+    ChannelCall, ChannelResult, FailureKind, Grants, Module, ModuleLimits, Services, Sink,
 };
 use std::sync::{Arc, Mutex};
 use support::{component, engine, info, load, patient, proc, step, traced};
@@ -31,7 +33,7 @@ impl Sink for Page {
 }
 
 /// A channel that may write to these.
-fn channel(sinks: &[(&str, &Arc<Page>)], limits: Limits) -> Module {
+fn channel(sinks: &[(&str, &Arc<Page>)], limits: ModuleLimits) -> Module {
     let sinks = sinks
         .iter()
         .map(|(name, page)| ((*name).to_owned(), Arc::clone(page) as Arc<dyn Sink>))
@@ -55,7 +57,7 @@ fn channel(sinks: &[(&str, &Arc<Page>)], limits: Limits) -> Module {
 fn call(what: i32, sink: &str, bytes: &[u8]) -> ChannelCall {
     let request = LogRequest {
         source: Some(proc("job", 3)),
-        identity: Some(Identity {
+        identity: Some(UserIdentity {
             uid: 1000,
             gid: 100,
         }),
@@ -205,7 +207,7 @@ fn what_is_written_counts_as_output() {
     let page = Arc::new(Page::default());
     let module = channel(
         &[("out", &page)],
-        Limits {
+        ModuleLimits {
             output: 10_000,
             ..patient()
         },

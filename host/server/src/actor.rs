@@ -1,31 +1,34 @@
 //! What owns the server's state: everything that happens goes through it, in one order.
 use crate::{
-    admission::Arrival,
-    chains::{Asked, Chains, Entering},
-    channels::{Asker, Channels},
+    admission::AdmissionRequest,
+    chains::{ChainEvent, Chains, TerminationReply},
+    channels::{Channels, LogRequester},
     decisions::Decisions,
-    fabric::{Fabric, ServerId},
-    handle::{Abnormal, Internal, ServerHandle},
-    host::{Host, ProcessOf},
+    handle::{Abnormal, ActorMessage, ServerHandle},
+    handler_requests::HandlerRequest,
+    heartbeats::{HeartbeatCell, HeartbeatTable},
+    host_environment::{HostEnvironment, ProcessLookup},
     hosted::Hosted,
     metrics::Metrics,
-    monitor::Watchman,
+    monitor::MonitorWorker,
     notice::{Notice, Notices},
     outbox::{Full, Outbox, Outgoing},
     process_watch::ProcessWatch,
-    pulse::{Pulse, Pulses},
     spill::Spiller,
-    wanted::Wanted,
+    transport::{ServerId, ServerTransport},
 };
 use peal_core::{
-    Time,
-    log::Origin,
+    MonotonicTime,
+    log::LogOrigin,
     policy::Verdict,
-    reach::Reach,
-    server::{Action, Allowance, DecisionId, Denial, Entrance, PeerId, Refusal, RequestId, Server},
+    server::{
+        Action, AdmissionCheck, ConnectionRefusal, DecisionId, Denial, EventBudget, PeerId,
+        RequestId, ServerState,
+    },
+    user_scope::UserScope,
 };
 use peal_model::{
-    ConnectionKind, Event, Hook, Identity, Nspace, PolicyRequest, Proc, Reply, Request, Status,
+    ConnectionKind, Event, Hook, Nspace, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
 };
 use peal_store::TraceRateLimit;
 use std::{
@@ -38,34 +41,34 @@ use tokio::sync::oneshot;
 /// Somebody who wants to connect; what is for them goes to `outbox`.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    pub(crate) arrival: Arrival,
+    pub(crate) arrival: AdmissionRequest,
     pub(crate) outbox: Outbox,
-    pub(crate) admitted: oneshot::Sender<Result<(PeerId, Proc), Refusal>>,
+    pub(crate) admitted: oneshot::Sender<Result<(PeerId, Proc), ConnectionRefusal>>,
 }
 
 /// What the actor works with.
 pub(crate) struct Actor {
-    pub(crate) state: Server,
+    pub(crate) state: ServerState,
     /// As whom the server runs.
-    pub(crate) runs_as: Identity,
+    pub(crate) runs_as: UserIdentity,
     pub(crate) started: Instant,
     pub(crate) outboxes: BTreeMap<PeerId, Outbox>,
-    pub(crate) pulses: Pulses,
+    pub(crate) pulses: HeartbeatTable,
     /// The jobs and their users, shared with events on their way through the chains.
-    pub(crate) jobs: Arc<Vec<(Nspace, Identity)>>,
-    pub(crate) host: Arc<dyn Host>,
-    pub(crate) fabric: Arc<dyn Fabric>,
+    pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
+    pub(crate) host: Arc<dyn HostEnvironment>,
+    pub(crate) fabric: Arc<dyn ServerTransport>,
     pub(crate) id: ServerId,
     pub(crate) chains: Chains,
     pub(crate) decisions: Decisions,
     pub(crate) channels: Channels,
     pub(crate) spiller: Spiller,
-    pub(crate) watchman: Watchman,
+    pub(crate) watchman: MonitorWorker,
     pub(crate) processes: ProcessWatch,
     /// Who wants to connect and waits for the policies.
     pub(crate) admissions: BTreeMap<DecisionId, Admission>,
     /// Who waits for what handlers wish, by the proc whose end they are asked about; only until the event is on its way.
-    pub(crate) asked: BTreeMap<Proc, Asked>,
+    pub(crate) asked: BTreeMap<Proc, TerminationReply>,
     /// How long what was accepted may take at shutdown.
     pub(crate) drain_timeout: Duration,
     /// How long the host environment may keep a client from being registered.
@@ -79,8 +82,8 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    pub(crate) fn now(&self) -> Time {
-        Time::default() + self.started.elapsed()
+    pub(crate) fn now(&self) -> MonotonicTime {
+        MonotonicTime::default() + self.started.elapsed()
     }
 
     /// A client asks for something.
@@ -106,7 +109,7 @@ impl Actor {
     }
 
     /// There is a sign of life that was awaited: further ones are noted in the pulse.
-    pub(crate) fn beat(&mut self, peer: PeerId, pulse: Arc<Pulse>) {
+    pub(crate) fn beat(&mut self, peer: PeerId, pulse: Arc<HeartbeatCell>) {
         self.pulses.begin(peer, pulse, &mut self.state);
     }
 
@@ -132,13 +135,13 @@ impl Actor {
     }
 
     /// The host environment, the fabric or a worker of the server says something.
-    pub(crate) fn hear(&mut self, message: Internal) {
+    pub(crate) fn handle_message(&mut self, message: ActorMessage) {
         let actions = self.internal(message);
         self.act_all(actions);
     }
 
     /// A hosted handler wants something.
-    pub(crate) fn want(&mut self, wanted: Wanted) {
+    pub(crate) fn want(&mut self, wanted: HandlerRequest) {
         let actions = self.wanted(wanted);
         self.act_all(actions);
     }
@@ -165,14 +168,14 @@ impl Actor {
     }
 
     /// Somebody wants to connect.
-    pub(crate) fn knock(&mut self, admission: Admission) {
-        let actions = self.enter(admission);
+    pub(crate) fn request_admission(&mut self, admission: Admission) {
+        let actions = self.decide_admission(admission);
         self.act_all(actions);
     }
 
     /// Asks the policies, if there are any.
-    fn enter(&mut self, admission: Admission) -> Vec<Action> {
-        let Arrival {
+    fn decide_admission(&mut self, admission: Admission) -> Vec<Action> {
+        let AdmissionRequest {
             kind,
             proc,
             peer,
@@ -180,22 +183,22 @@ impl Actor {
             release,
             infos,
         } = &admission.arrival;
-        let end = peal_model::Peer {
+        let end = peal_model::PeerInfo {
             pid: peer.pid,
             release: release.clone(),
         };
-        match self.state.entrance(
+        match self.state.check_admission(
             *kind,
             proc,
             (peer.identity, groups.clone()),
             (end, infos.clone()),
         ) {
-            Entrance::Open => self.admit(admission),
-            Entrance::Shut(denial) => {
+            AdmissionCheck::Open => self.admit(admission),
+            AdmissionCheck::Shut(denial) => {
                 self.refuse(admission, denial);
                 Vec::new()
             }
-            Entrance::Ask(id, request) => {
+            AdmissionCheck::Ask(id, request) => {
                 self.admissions.insert(id, admission);
                 self.ask(id, request)
             }
@@ -208,7 +211,7 @@ impl Actor {
             outbox,
             admitted,
         } = admission;
-        let Arrival {
+        let AdmissionRequest {
             kind,
             proc,
             peer,
@@ -231,7 +234,7 @@ impl Actor {
                 self.state.belongs(peer, groups);
                 self.outboxes.insert(peer, outbox);
                 if let (ConnectionKind::Client, Some(pid)) = (kind, process)
-                    && self.host.process_of(&proc) == ProcessOf::Unknown
+                    && self.host.process_of(&proc) == ProcessLookup::Unknown
                 {
                     self.host.process_found(&proc, pid);
                 }
@@ -258,7 +261,7 @@ impl Actor {
                     reasons,
                 },
             ) => {
-                let Arrival { proc, peer, .. } = &admission.arrival;
+                let AdmissionRequest { proc, peer, .. } = &admission.arrival;
                 let (requester, identity) = (Some(proc.clone()), Some(peer.identity));
                 let (hook, targets, decision) = (Hook::Connection, Vec::new(), Some(id));
                 let denial = Denial {
@@ -283,72 +286,72 @@ impl Actor {
         // Whoever is gone need not be refused.
         let _ = admission
             .admitted
-            .send(Err(Refusal::Denied(Box::new(denial))));
+            .send(Err(ConnectionRefusal::Denied(Box::new(denial))));
     }
 
-    pub(crate) fn internal(&mut self, message: Internal) -> Vec<Action> {
+    pub(crate) fn internal(&mut self, message: ActorMessage) -> Vec<Action> {
         match message {
-            Internal::Answer { to, reply } => self.state.answer(to, reply),
-            Internal::Controlled {
+            ActorMessage::Answer { to, reply } => self.state.answer(to, reply),
+            ActorMessage::Controlled {
                 id,
                 targets,
                 answer,
             } => self.state.controlled(id, &targets, answer),
-            Internal::ServerJoined(server) => self.state.server_joined(server),
-            Internal::ServerLeft(server) => self.state.server_left(server, self.now()),
-            Internal::Group { from, message } => {
+            ActorMessage::ServerJoined(server) => self.state.server_joined(server),
+            ActorMessage::ServerLeft(server) => self.state.server_left(server, self.now()),
+            ActorMessage::Group { from, message } => {
                 self.state.group_message(from, message, self.now())
             }
-            Internal::Gathered { id, outcome } => self.state.gathered(id, outcome),
-            Internal::HostRegistered { id, answer } => self.state.host_registered(id, answer),
-            Internal::HostRegisters(codes) => {
+            ActorMessage::Gathered { id, outcome } => self.state.gathered(id, outcome),
+            ActorMessage::HostRegistered { id, answer } => self.state.host_registered(id, answer),
+            ActorMessage::HostRegisters(codes) => {
                 self.state.host_registers(&codes);
                 Vec::new()
             }
-            Internal::HostDeregisters(codes) => {
+            ActorMessage::HostDeregisters(codes) => {
                 self.state.host_deregisters(&codes);
                 Vec::new()
             }
-            Internal::Notify(event) => self.state.notify(event).unwrap_or_else(|status| {
+            ActorMessage::Notify(event) => self.state.notify(event).unwrap_or_else(|status| {
                 tracing::warn!(%status, "an event of the host is refused");
                 Vec::new()
             }),
-            Internal::Distributed {
+            ActorMessage::Distributed {
                 event,
                 reach,
                 allowance,
             } => self.state.distributed(event, reach, allowance),
-            Internal::Decided { id, verdict } => self.decided(id, verdict),
-            Internal::Recalled { peer, events } => self.state.recalled(peer, events),
-            Internal::AddJob { spec, done } => {
+            ActorMessage::Decided { id, verdict } => self.decided(id, verdict),
+            ActorMessage::Recalled { peer, events } => self.state.recalled(peer, events),
+            ActorMessage::AddJob { spec, done } => {
                 let _ = done.send(self.add_job(spec));
                 Vec::new()
             }
-            Internal::DefineProcessSet {
+            ActorMessage::DefineProcessSet {
                 name,
                 members,
                 done,
             } => self.define_process_set(name, members, done),
-            Internal::Forward { to, output, done } => {
+            ActorMessage::Forward { to, output, done } => {
                 self.forward(&to, &output);
                 let _ = done.send(());
                 Vec::new()
             }
-            Internal::Defaults(defaults) => {
+            ActorMessage::Defaults(defaults) => {
                 self.state.set_defaults(defaults);
                 Vec::new()
             }
-            Internal::Deploy { hosted, done } => {
+            ActorMessage::Deploy { hosted, done } => {
                 self.deploy(*hosted);
                 let _ = done.send(());
                 Vec::new()
             }
-            Internal::Jobs(tell) => {
+            ActorMessage::Jobs(tell) => {
                 let _ = tell.send(self.state.jobs().collect());
                 Vec::new()
             }
-            Internal::RemoveJob(nspace) => self.remove_job(&nspace),
-            Internal::RemoveIdleJob { nspace, done } => {
+            ActorMessage::RemoveJob(nspace) => self.remove_job(&nspace),
+            ActorMessage::RemoveIdleJob { nspace, done } => {
                 let census = self.state.jobs().find(|job| job.spec.nspace == nspace);
                 let idle = census.as_ref().is_none_or(|job| job.connected == 0);
                 let actions = if idle {
@@ -359,18 +362,18 @@ impl Actor {
                 let _ = done.send(census);
                 actions
             }
-            Internal::ProcsStarted { nspace, pids } => {
+            ActorMessage::ProcsStarted { nspace, pids } => {
                 self.state.procs_started(&nspace, &pids);
                 Vec::new()
             }
-            Internal::ProcEnded { proc, abnormal } => {
+            ActorMessage::ProcEnded { proc, abnormal } => {
                 let abnormal = abnormal.map(|Abnormal { code, infos, asked }| {
                     self.asked.extend(asked.map(|asked| (proc.clone(), asked)));
                     (code, infos)
                 });
                 self.state.proc_ended(&proc, abnormal, self.now())
             }
-            Internal::ProcessNamed {
+            ActorMessage::ProcessNamed {
                 proc,
                 pid,
                 process,
@@ -379,8 +382,8 @@ impl Actor {
                 let _ = done.send(self.process_named(&proc, pid, process));
                 Vec::new()
             }
-            Internal::ProcessEnded { proc } => self.process_ended(&proc),
-            Internal::ProcRestarts {
+            ActorMessage::ProcessEnded { proc } => self.process_ended(&proc),
+            ActorMessage::ProcRestarts {
                 proc,
                 checkpoint,
                 done,
@@ -391,27 +394,27 @@ impl Actor {
                 let _ = done.send(());
                 actions
             }
-            Internal::Ping { tell } => {
+            ActorMessage::Ping { tell } => {
                 let _ = tell.send(());
                 Vec::new()
             }
-            Internal::Life { proc, tell } => {
+            ActorMessage::Life { proc, tell } => {
                 let _ = tell.send(self.state.life(&proc));
                 Vec::new()
             }
-            Internal::Log {
+            ActorMessage::Log {
                 request,
                 origin,
                 chosen,
                 tell,
             } => {
-                self.log(Asker::Waits(tell), request, origin, chosen);
+                self.log(LogRequester::Waits(tell), request, origin, chosen);
                 Vec::new()
             }
-            Internal::FileOpened { watch, seen } => self.state.file_opened(watch, seen),
-            Internal::FileLookedAt { watch, seen } => self.state.file_looked_at(watch, seen),
-            Internal::Measured { watch, found } => self.state.measured(watch, found),
-            Internal::Stop => Vec::new(),
+            ActorMessage::FileOpened { watch, seen } => self.state.file_opened(watch, seen),
+            ActorMessage::FileLookedAt { watch, seen } => self.state.file_looked_at(watch, seen),
+            ActorMessage::Measured { watch, found } => self.state.measured(watch, found),
+            ActorMessage::Stop => Vec::new(),
         }
     }
 
@@ -444,7 +447,7 @@ impl Actor {
             // Behind all events of a batch and not among them: the next batch has room when these have been written.
             let is_last = peer != actions.peek().and_then(event_peer);
             if let Some(peer) = peer.filter(|peer| is_last && self.is_filling(*peer)) {
-                let actions = self.state.behind(peer);
+                let actions = self.state.mark_lagging(peer);
                 self.act_all(actions);
             }
         }
@@ -485,10 +488,10 @@ impl Actor {
                 self.act_all(actions);
             }
             Action::Log { to, request } => {
-                let asker = to.map_or(Asker::Nobody, Asker::Client);
-                self.log(asker, request, Origin::Client, None);
+                let asker = to.map_or(LogRequester::Nobody, LogRequester::Client);
+                self.log(asker, request, LogOrigin::Client, None);
             }
-            Action::Controlled {
+            Action::JobControlEnded {
                 requester,
                 operation,
                 targets,
@@ -511,35 +514,35 @@ impl Actor {
                 }
             }
             Action::Denied(denial) => self.decisions.denied(&denial),
-            Action::Group { to, message } => self.fabric.group(self.id, to, message),
+            Action::SendGroupMessage { to, message } => self.fabric.group(self.id, to, message),
             Action::Gather {
                 id,
                 purpose,
                 procs,
                 brought,
             } => self.gather(id, purpose, procs, brought),
-            Action::File { watch, look } => self.watchman.look(watch, look),
+            Action::CheckFile { watch, look } => self.watchman.look(watch, look),
             Action::Measure {
                 watch,
                 usage,
                 identity,
             } => self.watchman.measure(watch, usage, identity),
-            Action::Host(upcall) => self.tell_host(upcall),
+            Action::Upcall(upcall) => self.tell_host(upcall),
         }
     }
 
     pub(crate) fn chain(
         &self,
         event: Arc<Event>,
-        reach: Reach,
-        allowance: Allowance,
-        asked: Option<Asked>,
+        reach: UserScope,
+        allowance: EventBudget,
+        asked: Option<TerminationReply>,
     ) {
         let source = event
             .source
             .as_ref()
             .and_then(|source| self.state.identity(source));
-        self.chains.submit(Entering {
+        self.chains.submit(ChainEvent {
             number: self.chains.number(),
             event,
             reach,

@@ -1,22 +1,24 @@
 //! From a new connection to a client or tool of the server: the handshake, what the kernel says of it, and the actor's word.
 use crate::{
     actor::Admission,
-    connection::{Lobby, Stage},
-    identity::{Checked, Claim, Claimant, Impostor, Peer, PeerSocket},
+    connection::{ConnectionContext, ServePhase},
+    identity::{
+        ClaimedIdentity, IdentityMismatch, PeerCredentials, PeerSocket, ProcClaim, VerifiedPeer,
+    },
     metrics::Counters,
-    office::Closed,
     outbox::Outbox,
     process_watch::{ConnectingProc, OpenConnection},
+    shared_actor::ActorStopped,
     user_shares::{ConnectionShare, ShareExceeded},
 };
-use peal_core::server::{PeerId, Refusal};
+use peal_core::server::{ConnectionRefusal, PeerId};
 use peal_model::{
-    ConnectionKind, IdentError, Identity, Info, Infos, Nspace, Proc, Rank, UnixGroup, Value, code,
-    key,
+    ConnectionKind, IdentError, Info, Infos, Nspace, Proc, Rank, UnixGroup, UserIdentity, Value,
+    code, key,
 };
 use peal_wire::{
-    Credential, GDS_HASH, Hello, HelloDecoder, Identity as Name, PeerKind, Quoted,
-    SingletonJobData, User, Welcome, WelcomeForm, WireError,
+    ClaimedUser, Credential, GDS_HASH, Hello, HelloDecoder, PeerKind, Quoted, SingletonJobData,
+    ToolIdentifier as Name, Welcome, WelcomeForm, WireError,
 };
 use std::{
     sync::{
@@ -76,13 +78,13 @@ impl ToolNames {
 
 /// Somebody who wants to connect, and all that is known of them; what they claim is not contradicted by the kernel.
 #[derive(Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct AdmissionRequest {
     /// What they are.
     pub(crate) kind: ConnectionKind,
     /// Who they say they are, or who a tool without a name is to be.
     pub(crate) proc: Proc,
     /// As whom they run, and in which process.
-    pub(crate) peer: Peer,
+    pub(crate) peer: PeerCredentials,
     /// In which groups that is.
     pub(crate) groups: Arc<[UnixGroup]>,
     /// The release of their library, by their own word.
@@ -99,14 +101,14 @@ pub(crate) struct Admitted {
     /// What they are told.
     pub(crate) welcome: Welcome,
     /// Kept as long as the connection is.
-    pub(crate) _claim: Option<Claim>,
+    pub(crate) _claim: Option<ProcClaim>,
     /// Dropped when the server has heard that the connection is closed.
     pub(crate) _open: Option<OpenConnection>,
 }
 
 /// Why a connection is refused.
 #[derive(Debug, Error)]
-pub(crate) enum Unwelcome {
+pub(crate) enum AdmissionError {
     #[error("the handshake took longer than {0:?}")]
     Slow(Duration),
     #[error("the connection was closed before the kernel said which user opened it")]
@@ -121,17 +123,17 @@ pub(crate) enum Unwelcome {
     Reserved(Proc),
     #[error("a tool says that it runs as {said}, and in its credential as {credential}")]
     TwoUsers {
-        said: Identity,
-        credential: Identity,
+        said: UserIdentity,
+        credential: UserIdentity,
     },
     #[error("data store {0}; only \"hash\" is served")]
     Gds(Quoted),
     #[error("a credential of module {0}; only native is served")]
     Credential(&'static str),
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ConnectionRefusal),
     #[error(transparent)]
-    Impostor(#[from] Impostor),
+    Impostor(#[from] IdentityMismatch),
     #[error(transparent)]
     Share(#[from] ShareExceeded),
     #[error("the server's own name is too long for names of tools: {0}")]
@@ -142,34 +144,34 @@ pub(crate) enum Unwelcome {
     Io(#[from] std::io::Error),
 }
 
-impl Unwelcome {
+impl AdmissionError {
     /// Why, in words that are the same whatever the peer says.
     pub(crate) fn cause(&self) -> &'static str {
         match self {
-            Unwelcome::Slow(_) => "slow handshake",
-            Unwelcome::Closed => "closed before the kernel was asked",
-            Unwelcome::Half => "half a handshake",
-            Unwelcome::Wire(_) => "malformed handshake",
-            Unwelcome::Kind(_) => "kind of peer that is not served",
-            Unwelcome::Reserved(_) => "reserved name",
-            Unwelcome::TwoUsers { .. } => "two users claimed",
-            Unwelcome::Gds(_) => "data store that is not served",
-            Unwelcome::Credential(_) => "credential that is not served",
-            Unwelcome::Impostor(_) => "claim that the kernel contradicts",
-            Unwelcome::Share(_) => "too many connections",
-            Unwelcome::Name(_) => "server's name too long",
-            Unwelcome::Stopping => "server stops",
-            Unwelcome::Io(_) => "connection broke off",
-            Unwelcome::Refused(refusal) => match refusal {
-                Refusal::UnknownNspace(_) => "unknown namespace",
-                Refusal::UnknownRank { .. } => "unknown rank",
-                Refusal::WrongUser { .. } => "job of another user",
-                Refusal::Denied(_) => "denied",
-                Refusal::Ended(_) => "proc has ended",
-                Refusal::TooManyClones { .. } => "too many connections of a proc",
-                Refusal::NameTaken(_) => "name of another tool",
-                Refusal::TooManyTools { .. } => "too many tools",
-                Refusal::TooManyToolsOfUser { .. } => "too many tools of a user",
+            AdmissionError::Slow(_) => "slow handshake",
+            AdmissionError::Closed => "closed before the kernel was asked",
+            AdmissionError::Half => "half a handshake",
+            AdmissionError::Wire(_) => "malformed handshake",
+            AdmissionError::Kind(_) => "kind of peer that is not served",
+            AdmissionError::Reserved(_) => "reserved name",
+            AdmissionError::TwoUsers { .. } => "two users claimed",
+            AdmissionError::Gds(_) => "data store that is not served",
+            AdmissionError::Credential(_) => "credential that is not served",
+            AdmissionError::Impostor(_) => "claim that the kernel contradicts",
+            AdmissionError::Share(_) => "too many connections",
+            AdmissionError::Name(_) => "server's name too long",
+            AdmissionError::Stopping => "server stops",
+            AdmissionError::Io(_) => "connection broke off",
+            AdmissionError::Refused(refusal) => match refusal {
+                ConnectionRefusal::UnknownNspace(_) => "unknown namespace",
+                ConnectionRefusal::UnknownRank { .. } => "unknown rank",
+                ConnectionRefusal::WrongUser { .. } => "job of another user",
+                ConnectionRefusal::Denied(_) => "denied",
+                ConnectionRefusal::Ended(_) => "proc has ended",
+                ConnectionRefusal::TooManyClones { .. } => "too many connections of a proc",
+                ConnectionRefusal::NameTaken(_) => "name of another tool",
+                ConnectionRefusal::TooManyTools { .. } => "too many tools",
+                ConnectionRefusal::TooManyToolsOfUser { .. } => "too many tools of a user",
             },
         }
     }
@@ -178,12 +180,14 @@ impl Unwelcome {
     pub(crate) fn count(&self, counters: &Counters) {
         counters.connections_refused.count();
         match self {
-            Unwelcome::Impostor(_) | Unwelcome::Refused(Refusal::WrongUser { .. }) => {
+            AdmissionError::Impostor(_)
+            | AdmissionError::Refused(ConnectionRefusal::WrongUser { .. }) => {
                 counters.impostors.count()
             }
-            Unwelcome::Share(_) => counters.connections_over_share.count(),
-            Unwelcome::Refused(
-                Refusal::TooManyTools { .. } | Refusal::TooManyToolsOfUser { .. },
+            AdmissionError::Share(_) => counters.connections_over_share.count(),
+            AdmissionError::Refused(
+                ConnectionRefusal::TooManyTools { .. }
+                | ConnectionRefusal::TooManyToolsOfUser { .. },
             ) => {
                 counters.tools_over_share.count();
             }
@@ -196,8 +200,8 @@ impl Unwelcome {
 pub(crate) async fn hello(
     stream: &mut TcpStream,
     share: &ConnectionShare,
-    lobby: &Lobby,
-) -> Result<(Hello, Vec<u8>), Unwelcome> {
+    lobby: &ConnectionContext,
+) -> Result<(Hello, Vec<u8>), AdmissionError> {
     let mut stage = lobby.stage.clone();
     let timeout = lobby.handshake_timeout;
     let received = async {
@@ -211,22 +215,25 @@ pub(crate) async fn hello(
             .map_err(|_| share.handshakes_exceeded())?;
         timeout_at(deadline, receive(stream, lobby))
             .await
-            .unwrap_or(Err(Unwelcome::Slow(timeout)))
+            .unwrap_or(Err(AdmissionError::Slow(timeout)))
     };
     tokio::select! {
         received = received => received,
         // The listener is gone only if the server is.
-        _ = stage.wait_for(|stage| *stage != Stage::Accept) => Err(Unwelcome::Stopping),
+        _ = stage.wait_for(|stage| *stage != ServePhase::Accept) => Err(AdmissionError::Stopping),
     }
 }
 
-async fn receive(stream: &mut TcpStream, lobby: &Lobby) -> Result<(Hello, Vec<u8>), Unwelcome> {
+async fn receive(
+    stream: &mut TcpStream,
+    lobby: &ConnectionContext,
+) -> Result<(Hello, Vec<u8>), AdmissionError> {
     let mut decoder = HelloDecoder::new(lobby.limits);
     let mut buffer = vec![0; 4096];
     loop {
         let count = stream.read(&mut buffer).await?;
         if count == 0 {
-            return Err(Unwelcome::Half);
+            return Err(AdmissionError::Half);
         }
         let mut received = buffer.get(..count).unwrap_or_default();
         if let Some(hello) = decoder.feed(&mut received)? {
@@ -241,15 +248,15 @@ pub(crate) async fn admit(
     socket: PeerSocket,
     hello: &Hello,
     outbox: Outbox,
-    lobby: &Lobby,
-) -> Result<Admitted, Unwelcome> {
+    lobby: &ConnectionContext,
+) -> Result<Admitted, AdmissionError> {
     let (kind, proc) = claimed_proc(&hello.peer, lobby)?;
     let identity = claimed_identity(hello)?;
     let claimant = match kind {
-        ConnectionKind::Client => Claimant::Proc(proc.clone()),
-        ConnectionKind::Tool => Claimant::Tool(pid_of(hello)),
+        ConnectionKind::Client => ClaimedIdentity::Proc(proc.clone()),
+        ConnectionKind::Tool => ClaimedIdentity::Tool(pid_of(hello)),
     };
-    let Checked {
+    let VerifiedPeer {
         peer,
         groups,
         claim,
@@ -262,7 +269,7 @@ pub(crate) async fn admit(
         .map(|pid| lobby.processes.note_connecting(&proc, pid));
     let (admitted, answer) = oneshot::channel();
     let release = hello.release.as_str().to_owned();
-    let arrival = Arrival {
+    let arrival = AdmissionRequest {
         kind,
         proc,
         peer,
@@ -277,9 +284,9 @@ pub(crate) async fn admit(
     };
     lobby
         .office
-        .enter(|actor| actor.knock(admission))
-        .map_err(|Closed| Unwelcome::Stopping)?;
-    let (id, proc) = answer.await.map_err(|_| Unwelcome::Stopping)??;
+        .with_actor(|actor| actor.request_admission(admission))
+        .map_err(|ActorStopped| AdmissionError::Stopping)?;
+    let (id, proc) = answer.await.map_err(|_| AdmissionError::Stopping)??;
     let welcome = welcome(hello, id, &proc, lobby);
     Ok(Admitted {
         id,
@@ -292,12 +299,15 @@ pub(crate) async fn admit(
 
 /// What somebody is and who they say they are. A tool that a server started has its name from there: it is that job's proc. One that a
 /// proc of a job started looks the same and may bring another name.
-fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc), Unwelcome> {
+fn claimed_proc(
+    peer: &PeerKind,
+    lobby: &ConnectionContext,
+) -> Result<(ConnectionKind, Proc), AdmissionError> {
     let own = match peer {
         PeerKind::Client(proc) => return Ok((ConnectionKind::Client, proc.clone())),
         PeerKind::Tool(_, Name::Started(proc)) | PeerKind::Launcher(_, Name::Started(proc)) => {
-            let is_job = lobby.office.enter(|actor| actor.has_job(&proc.nspace));
-            if is_job.map_err(|Closed| Unwelcome::Stopping)? {
+            let is_job = lobby.office.with_actor(|actor| actor.has_job(&proc.nspace));
+            if is_job.map_err(|ActorStopped| AdmissionError::Stopping)? {
                 return Ok((ConnectionKind::Client, proc.clone()));
             }
             proc
@@ -309,10 +319,10 @@ fn claimed_proc(peer: &PeerKind, lobby: &Lobby) -> Result<(ConnectionKind, Proc)
         PeerKind::Tool(_, Name::Own(proc))
         | PeerKind::Launcher(_, Name::Own(proc))
         | PeerKind::Singleton(_, proc) => proc,
-        PeerKind::Scheduler(..) => return Err(Unwelcome::Kind("schedulers")),
+        PeerKind::Scheduler(..) => return Err(AdmissionError::Kind("schedulers")),
     };
     if lobby.tool_names.reserve(own) {
-        return Err(Unwelcome::Reserved(own.clone()));
+        return Err(AdmissionError::Reserved(own.clone()));
     }
     Ok((ConnectionKind::Tool, own.clone()))
 }
@@ -324,7 +334,7 @@ fn pid_of(hello: &Hello) -> Option<u32> {
         .and_then(Value::as_u32)
 }
 
-fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &Lobby) -> Welcome {
+fn welcome(hello: &Hello, id: PeerId, proc: &Proc, lobby: &ConnectionContext) -> Welcome {
     let server = lobby.tool_names.server.clone();
     match hello.peer.welcome_form(&hello.dialect()) {
         WelcomeForm::Client => Welcome::Client { index: index(id) },
@@ -346,7 +356,7 @@ fn index(peer: PeerId) -> u32 {
     u32::try_from(peer.0 % u64::from(u32::MAX)).unwrap_or_default()
 }
 
-fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
+fn claimed_identity(hello: &Hello) -> Result<UserIdentity, AdmissionError> {
     // Where a singleton that asks for no job data would look for them does not matter. One that does and looks elsewhere is better off
     // alone: turned away, it has them from itself, as without a server.
     let asks = match hello.peer {
@@ -356,27 +366,27 @@ fn claimed_identity(hello: &Hello) -> Result<Identity, Unwelcome> {
         _ => true,
     };
     if asks && hello.gds.as_bytes() != GDS_HASH.as_bytes() {
-        return Err(Unwelcome::Gds(Quoted::new(hello.gds.as_bytes())));
+        return Err(AdmissionError::Gds(Quoted::new(hello.gds.as_bytes())));
     }
-    let identity = |User { uid, gid }| Identity { uid, gid };
+    let identity = |ClaimedUser { uid, gid }| UserIdentity { uid, gid };
     let credential = match &hello.credential {
         Credential::Native(user) => identity(*user),
-        Credential::None => return Err(Unwelcome::Credential("none")),
-        Credential::Munge(_) => return Err(Unwelcome::Credential("munge")),
-        Credential::Other { .. } => return Err(Unwelcome::Credential("unknown")),
+        Credential::None => return Err(AdmissionError::Credential("none")),
+        Credential::Munge(_) => return Err(AdmissionError::Credential("munge")),
+        Credential::Other { .. } => return Err(AdmissionError::Credential("unknown")),
     };
     match hello.peer.user().map(identity) {
-        Some(said) if said != credential => Err(Unwelcome::TwoUsers { said, credential }),
+        Some(said) if said != credential => Err(AdmissionError::TwoUsers { said, credential }),
         _ => Ok(credential),
     }
 }
 
 async fn confirm(
     socket: PeerSocket,
-    claimant: Claimant,
-    claimed: Identity,
-    lobby: &Lobby,
-) -> Result<Checked, Unwelcome> {
+    claimant: ClaimedIdentity,
+    claimed: UserIdentity,
+    lobby: &ConnectionContext,
+) -> Result<VerifiedPeer, AdmissionError> {
     let checker = lobby.checker.clone();
     // Turns are the kernel's user's: by another's name nobody could take that one's.
     let _turn = lobby

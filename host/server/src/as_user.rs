@@ -1,5 +1,5 @@
 //! What is done for somebody else with no more rights than they have: on a thread of its own, which the kernel takes for theirs.
-use peal_model::Identity;
+use peal_model::UserIdentity;
 use rustix::{
     process::{Gid, Uid, geteuid},
     thread::{
@@ -14,7 +14,10 @@ use std::{io, thread};
 ///
 /// An error means that it was not run: no thread could be had, or we may not become them (`EPERM`, unless we are root).
 /// Blocks: not for tokio's own threads.
-pub(crate) fn run<T: Send>(somebody: Identity, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(crate) fn run<T: Send>(
+    somebody: UserIdentity,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
     if somebody.uid == geteuid().as_raw() {
         return Ok(work());
     }
@@ -35,7 +38,7 @@ pub(crate) fn run<T: Send>(somebody: Identity, work: impl FnOnce() -> T + Send) 
     })
 }
 
-fn become_somebody(Identity { uid, gid }: Identity) -> rustix::io::Result<()> {
+fn become_somebody(UserIdentity { uid, gid }: UserIdentity) -> rustix::io::Result<()> {
     // Minus one stands for whoever it is now.
     if uid == u32::MAX || gid == u32::MAX {
         return Err(rustix::io::Errno::INVAL);
@@ -72,7 +75,7 @@ mod tests {
         sync::mpsc,
     };
 
-    const SOMEBODY: Identity = Identity {
+    const SOMEBODY: UserIdentity = UserIdentity {
         uid: 54_321,
         gid: 54_322,
     };
@@ -147,12 +150,12 @@ mod tests {
 
     #[test]
     fn what_is_ours_runs_as_we_are_and_nobody_is_nobody() {
-        let me = Identity {
+        let me = UserIdentity {
             uid: geteuid().as_raw(),
             gid: 9,
         };
         assert_eq!(run(me, || geteuid().as_raw()).unwrap(), me.uid);
-        let nobody = Identity {
+        let nobody = UserIdentity {
             uid: u32::MAX,
             gid: 0,
         };

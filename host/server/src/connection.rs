@@ -1,25 +1,25 @@
 //! One connection: handshake, then requests in and answers and events out. Whatever is wrong with it affects nobody else.
 use crate::{
-    admission::{self, Admitted, ToolNames, Unwelcome},
-    delivery::Delivery,
-    host::Host,
-    identity::{Checker, Claim, Impostor, PeerLookup, PeerSearch, PeerSocket},
-    line::Line,
+    admission::{self, AdmissionError, Admitted, ToolNames},
+    client_writer::ClientWriter,
+    connection_reader::ConnectionReader,
+    connection_writer::Delivery,
+    fair_semaphore::FairSemaphore,
+    host_environment::HostEnvironment,
+    identity::{Checker, IdentityMismatch, PeerLookup, PeerSearch, PeerSocket, ProcClaim},
     metrics::Metrics,
-    office::{Closed, Office},
     open_requests::OpenRequests,
     outbox::{MessageQueue, Outbox},
     packing::Packing,
     process_watch::{OpenConnection, ProcessWatch},
-    reading::Reading,
-    turns::Turns,
+    shared_actor::{ActorStopped, SharedActor},
     user_shares::{ConnectionShare, ShareExceeded, UserShares},
 };
-use peal_audit::{Audit, Denial};
+use peal_audit::{AdmissionDenial, AuditTrail};
 use peal_core::server::PeerId;
 use peal_model::{Hook, Proc, Status};
 use peal_store::TraceRateLimit;
-use peal_wire::{Codec, Limits, WireError};
+use peal_wire::{Codec, DecodeLimits, WireError};
 use std::{
     io,
     net::SocketAddr,
@@ -35,35 +35,35 @@ use tokio::{
 };
 
 /// What every connection of a server shares.
-pub(crate) struct Lobby {
-    pub(crate) office: Arc<Office>,
+pub(crate) struct ConnectionContext {
+    pub(crate) office: Arc<SharedActor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) packing: Arc<Packing>,
     pub(crate) checker: Arc<Checker>,
     /// Where the processes of procs are watched that other launchers started.
     pub(crate) processes: ProcessWatch,
-    pub(crate) host: Arc<dyn Host>,
+    pub(crate) host: Arc<dyn HostEnvironment>,
     /// Each check takes a thread, with memory that it keeps; the procs of a job all come at once.
-    pub(crate) checks: Arc<Turns>,
+    pub(crate) checks: Arc<FairSemaphore>,
     pub(crate) user_shares: Arc<UserShares>,
     pub(crate) tool_names: Arc<ToolNames>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: DecodeLimits,
     pub(crate) handshake_timeout: Duration,
     pub(crate) outbox: usize,
     pub(crate) max_open_requests: usize,
     /// Everybody on this machine can be refused, as often as he likes.
     pub(crate) refusals: Arc<TraceRateLimit>,
     /// Where these are recorded, if they are.
-    pub(crate) audit: Option<Audit>,
+    pub(crate) audit: Option<AuditTrail>,
     /// Who has not been admitted when the server stops is not waited for.
-    pub(crate) stage: watch::Receiver<Stage>,
+    pub(crate) stage: watch::Receiver<ServePhase>,
     /// When the actor's clock was started.
     pub(crate) started: Instant,
 }
 
 /// What connections are to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum ServePhase {
     /// Go on.
     Accept,
     /// Go on, if admitted; nobody else is.
@@ -74,7 +74,7 @@ pub(crate) enum Stage {
 
 /// Why a connection ends early.
 #[derive(Debug, Error)]
-pub(crate) enum Fault {
+pub(crate) enum ConnectionError {
     #[error("malformed: {0}")]
     Wire(#[from] WireError),
     #[error("a request for job data cannot be answered: {0}")]
@@ -82,7 +82,7 @@ pub(crate) enum Fault {
     #[error("tag {0} is in use by a request that awaits its answer")]
     TagInUse(u32),
     #[error("{0}")]
-    Stopping(#[from] Closed),
+    Stopping(#[from] ActorStopped),
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("what was sent to it was not read")]
@@ -97,19 +97,19 @@ pub(crate) enum Fault {
     Delivery(#[from] JoinError),
 }
 
-impl Fault {
+impl ConnectionError {
     /// What a client did against the protocol, if reading from it ended by that.
     fn violation(&self) -> Option<Status> {
         match self {
-            Fault::Wire(error) | Fault::JobData(error) => Some(error.status()),
-            Fault::OpenRequests(_)
-            | Fault::TagInUse(_)
-            | Fault::Stopping(_)
-            | Fault::Io(_)
-            | Fault::NotReading
-            | Fault::UnfinishedFrame(_)
-            | Fault::Share(_)
-            | Fault::Delivery(_) => None,
+            ConnectionError::Wire(error) | ConnectionError::JobData(error) => Some(error.status()),
+            ConnectionError::OpenRequests(_)
+            | ConnectionError::TagInUse(_)
+            | ConnectionError::Stopping(_)
+            | ConnectionError::Io(_)
+            | ConnectionError::NotReading
+            | ConnectionError::UnfinishedFrame(_)
+            | ConnectionError::Share(_)
+            | ConnectionError::Delivery(_) => None,
         }
     }
 }
@@ -145,7 +145,7 @@ pub(crate) struct ChargedConnection {
 impl AcceptedConnection {
     /// Asks the kernel about the peer, before anything is waited for, and charges the connection to that user; none where it is refused.
     /// In a box, because a connection lives on for days and keeps room for what passes through the hands of its task.
-    pub(crate) fn charge(self, lobby: &Lobby) -> Option<Box<NewConnection>> {
+    pub(crate) fn charge(self, lobby: &ConnectionContext) -> Option<Box<NewConnection>> {
         let found = match lobby.checker.look_up_peer(&self.socket, self.from, self.to) {
             Ok(PeerLookup::Undiagnosed(search)) => {
                 return Some(Box::new(NewConnection::Unidentified(self, search)));
@@ -161,7 +161,7 @@ impl AcceptedConnection {
     fn charge_to(
         self,
         found: io::Result<Option<PeerSocket>>,
-        lobby: &Lobby,
+        lobby: &ConnectionContext,
     ) -> Option<ChargedConnection> {
         let AcceptedConnection {
             socket,
@@ -170,15 +170,18 @@ impl AcceptedConnection {
             ..
         } = self;
         drop(unidentified);
-        let refused = |uid, reason: &Unwelcome| refuse(lobby, from, uid, reason);
-        let found = found.map_err(|error| Unwelcome::from(Impostor::Kernel(error)));
-        let peer = found.and_then(|found| found.ok_or(Unwelcome::Closed));
+        let refused = |uid, reason: &AdmissionError| refuse(lobby, from, uid, reason);
+        let found = found.map_err(|error| AdmissionError::from(IdentityMismatch::Kernel(error)));
+        let peer = found.and_then(|found| found.ok_or(AdmissionError::Closed));
         let peer = peer.inspect_err(|reason| refused(None, reason)).ok()?;
-        let share = lobby.user_shares.connect(peer.uid).map_err(Unwelcome::from);
+        let share = lobby
+            .user_shares
+            .connect(peer.uid)
+            .map_err(AdmissionError::from);
         let share = share
             .inspect_err(|reason| refused(Some(peer.uid), reason))
             .ok()?;
-        let stream = TcpStream::from_std(socket.into()).map_err(Unwelcome::from);
+        let stream = TcpStream::from_std(socket.into()).map_err(AdmissionError::from);
         let stream = stream
             .inspect_err(|reason| refused(Some(peer.uid), reason))
             .ok()?;
@@ -192,7 +195,7 @@ impl AcceptedConnection {
 }
 
 impl NewConnection {
-    async fn charged(self, lobby: &Lobby) -> Option<ChargedConnection> {
+    async fn charged(self, lobby: &ConnectionContext) -> Option<ChargedConnection> {
         match self {
             NewConnection::Charged(connection) => Some(connection),
             NewConnection::Unidentified(accepted, search) => {
@@ -204,7 +207,7 @@ impl NewConnection {
 }
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<Lobby>) {
+pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<ConnectionContext>) {
     // In boxes, because a connection lives on for days and a handshake does not: its memory is given back. What it leaves behind is in
     // one as well: an async function keeps more than one place for what passes through its hands.
     let Some(mut session) = Box::pin(greet(connection, &lobby)).await else {
@@ -215,14 +218,14 @@ pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<Lobby>) {
     match &ended {
         Ok(()) => {}
         // How clients that die end; the host knows more.
-        Err(Fault::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
+        Err(ConnectionError::Io(error)) => tracing::debug!(%proc, %error, "a connection broke off"),
         Err(fault) => match lobby.refusals.allow(Instant::now()) {
             Some(left_out) => tracing::warn!(%proc, %fault, left_out, "a connection is closed"),
             None => tracing::debug!(%proc, %fault, "a connection is closed"),
         },
     }
     // A server that has stopped need not be told.
-    let _ = lobby.office.enter(|actor| {
+    let _ = lobby.office.with_actor(|actor| {
         if let Some(status) = session.violation {
             actor.garbled(session.peer, status);
         }
@@ -231,36 +234,37 @@ pub(crate) async fn serve(connection: Box<NewConnection>, lobby: Arc<Lobby>) {
 }
 
 /// A connection whose peer has been admitted.
-struct Session {
+struct ServedConnection {
     reader: OwnedReadHalf,
     /// The bytes that came behind the handshake.
     rest: Vec<u8>,
-    line: Arc<Line>,
+    line: Arc<ClientWriter>,
     peer: PeerId,
     proc: Proc,
     /// The task that writes. One of its own: it has something to do for few of the requests that are read, and is woken for these.
-    delivering: JoinSet<Result<(), Fault>>,
+    delivering: JoinSet<Result<(), ConnectionError>>,
     /// What the client did against the protocol.
     violation: Option<Status>,
     /// The share of its user that the connection takes.
     share: ConnectionShare,
     /// Kept as long as the connection is.
-    _claim: Option<Claim>,
+    _claim: Option<ProcClaim>,
     /// Dropped when the server has heard that the connection is closed.
     _open: Option<OpenConnection>,
 }
 
-impl Session {
+impl ServedConnection {
     /// Reads and writes until the connection ends.
-    async fn run(&mut self, lobby: &Lobby) -> Result<(), Fault> {
-        let mut reading = Reading::of((self.peer, &self.proc), &self.line, &self.share, lobby);
+    async fn run(&mut self, lobby: &ConnectionContext) -> Result<(), ConnectionError> {
+        let mut reading =
+            ConnectionReader::of((self.peer, &self.proc), &self.line, &self.share, lobby);
         let ended = tokio::select! {
             biased;
             ended = reading.run(&mut self.reader, &self.rest) => {
-                self.violation = ended.as_ref().err().and_then(Fault::violation);
+                self.violation = ended.as_ref().err().and_then(ConnectionError::violation);
                 ended
             }
-            Some(delivered) = self.delivering.join_next() => delivered.map_err(Fault::from).flatten(),
+            Some(delivered) = self.delivering.join_next() => delivered.map_err(ConnectionError::from).flatten(),
         };
         // Nobody is told anything on a connection that has ended.
         self.delivering.abort_all();
@@ -270,7 +274,10 @@ impl Session {
 
 /// Reads the handshake and has the peer admitted; none where it is refused. Closing without a byte is the only refusal that every
 /// client understands. It is counted and told before the connection closes.
-async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Session>> {
+async fn greet(
+    connection: Box<NewConnection>,
+    lobby: &ConnectionContext,
+) -> Option<Box<ServedConnection>> {
     let ChargedConnection {
         mut stream,
         from,
@@ -281,7 +288,7 @@ async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Sess
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "small messages will be delayed");
     }
-    let refused = |reason: &Unwelcome| {
+    let refused = |reason: &AdmissionError| {
         share.note_refused_handshake(Instant::now());
         refuse(lobby, from, Some(socket.uid), reason);
     };
@@ -292,7 +299,7 @@ async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Sess
     let (reader, writer) = stream.into_split();
     let open = OpenRequests::new(lobby.max_open_requests);
     let queue = MessageQueue::new(lobby.outbox);
-    let line = Arc::new(Line::new(
+    let line = Arc::new(ClientWriter::new(
         writer,
         Codec::of(&hello, lobby.limits),
         open,
@@ -318,7 +325,7 @@ async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Sess
     };
     let mut delivering = JoinSet::new();
     delivering.spawn(delivery.run(inbox, welcome.encode()));
-    Some(Box::new(Session {
+    Some(Box::new(ServedConnection {
         reader,
         rest,
         line,
@@ -334,21 +341,21 @@ async fn greet(connection: Box<NewConnection>, lobby: &Lobby) -> Option<Box<Sess
 
 /// Counts a refusal and writes it down. Nobody has been let in, so what they said is not recorded: only whose the socket is by the kernel's
 /// word, and why it was refused.
-fn refuse(lobby: &Lobby, from: SocketAddr, uid: Option<u32>, reason: &Unwelcome) {
+fn refuse(lobby: &ConnectionContext, from: SocketAddr, uid: Option<u32>, reason: &AdmissionError) {
     reason.count(lobby.metrics.counters());
     // What was denied by a hook is recorded where that is asked.
     let by_hook = matches!(
         reason,
-        Unwelcome::Refused(peal_core::server::Refusal::Denied(_))
+        AdmissionError::Refused(peal_core::server::ConnectionRefusal::Denied(_))
     );
     if let (Some(audit), false) = (&lobby.audit, by_hook) {
-        audit.refuse(Denial {
+        audit.refuse(AdmissionDenial {
             uid,
             reason: reason.to_string(),
             hook: Some(Hook::Connection.name().to_owned()),
             from: Some(from.to_string()),
             cause: Some(reason.cause().to_owned()),
-            ..Denial::default()
+            ..AdmissionDenial::default()
         });
     }
     match lobby.refusals.allow(Instant::now()) {

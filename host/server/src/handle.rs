@@ -1,24 +1,25 @@
 //! By which the host environment, the fabric and the server's own workers reach the actor: its queues.
 use crate::{
-    chains::Asked, hosted::Hosted, notice::Wished, process_watch::TooManyProcesses, wanted::Wanted,
+    chains::TerminationReply, handler_requests::HandlerRequest, hosted::Hosted, notice::Wished,
+    process_watch::TooManyProcesses,
 };
 use peal_core::{
     defaults::Defaults,
-    group::{Message, ServerId},
-    job::{Census, JobSpec, Life},
+    group::{GroupMessage, ServerId},
+    job::{JobProgress, JobSpec, ProcPhase},
     job_control::{ControlId, NotDone},
-    log::Origin,
-    monitor::{Seen, WatchId},
+    log::LogOrigin,
+    monitor::{FileStat, MonitorId},
     policy::Verdict,
     psets::PsetError,
-    reach::Reach,
     server::{
-        Allowance, Brought, DecisionId, DemandId, FenceId, FileSeen, PeerId, Raiser, RequestId,
-        Seq, UsageFound,
+        DecisionId, EventBudget, FenceContribution, FenceId, FileSeen, HostRegistrationId, PeerId,
+        RaisingOwner, RequestId, Seq, UsageFound,
     },
+    user_scope::UserScope,
 };
 use peal_model::{Event, Info, Key, LogRequest, Nspace, Proc, Rank, Reply, Status, Text, code};
-use peal_wire::Output;
+use peal_wire::IofOutput;
 use std::{collections::BTreeMap, os::fd::OwnedFd, sync::Arc};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -29,9 +30,9 @@ pub struct Raised {
     /// The event.
     pub event: Event,
     /// Whose handler it was.
-    pub raiser: Raiser,
+    pub raiser: RaisingOwner,
     /// What it may lead to.
-    pub allowance: Allowance,
+    pub allowance: EventBudget,
     /// The number that the module was told.
     pub request: u64,
 }
@@ -56,11 +57,11 @@ pub(crate) struct Abnormal {
     /// What else there is to say of it.
     pub(crate) infos: Vec<Info>,
     /// Who waits for what the handlers of its event wish, if somebody does.
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<TerminationReply>,
 }
 
 /// What the host and the fabric say.
-pub(crate) enum Internal {
+pub(crate) enum ActorMessage {
     Answer {
         to: RequestId,
         reply: Reply,
@@ -74,14 +75,14 @@ pub(crate) enum Internal {
     ServerLeft(ServerId),
     Group {
         from: ServerId,
-        message: Message,
+        message: GroupMessage,
     },
     Gathered {
         id: FenceId,
-        outcome: Result<Brought, Status>,
+        outcome: Result<FenceContribution, Status>,
     },
     HostRegistered {
-        id: DemandId,
+        id: HostRegistrationId,
         answer: Result<(), Status>,
     },
     HostRegisters(Vec<Status>),
@@ -89,8 +90,8 @@ pub(crate) enum Internal {
     Notify(Event),
     Distributed {
         event: Arc<Event>,
-        reach: Reach,
-        allowance: Allowance,
+        reach: UserScope,
+        allowance: EventBudget,
     },
     Decided {
         id: DecisionId,
@@ -111,14 +112,14 @@ pub(crate) enum Internal {
     },
     Forward {
         to: Proc,
-        output: Output,
+        output: IofOutput,
         done: oneshot::Sender<()>,
     },
-    Jobs(oneshot::Sender<Vec<Census>>),
+    Jobs(oneshot::Sender<Vec<JobProgress>>),
     RemoveJob(Nspace),
     RemoveIdleJob {
         nspace: Nspace,
-        done: oneshot::Sender<Option<Census>>,
+        done: oneshot::Sender<Option<JobProgress>>,
     },
     Defaults(Defaults),
     Deploy {
@@ -154,24 +155,24 @@ pub(crate) enum Internal {
     },
     Life {
         proc: Proc,
-        tell: oneshot::Sender<Option<Life>>,
+        tell: oneshot::Sender<Option<ProcPhase>>,
     },
     Log {
         request: Arc<LogRequest>,
-        origin: Origin,
+        origin: LogOrigin,
         chosen: Option<Key>,
         tell: oneshot::Sender<Status>,
     },
     FileOpened {
-        watch: WatchId,
+        watch: MonitorId,
         seen: FileSeen,
     },
     FileLookedAt {
-        watch: WatchId,
-        seen: Option<Seen>,
+        watch: MonitorId,
+        seen: Option<FileStat>,
     },
     Measured {
-        watch: WatchId,
+        watch: MonitorId,
         found: UsageFound,
     },
     Stop,
@@ -180,14 +181,14 @@ pub(crate) enum Internal {
 /// By which the host environment and the fabric reach a server.
 #[derive(Clone)]
 pub struct ServerHandle {
-    internal: mpsc::UnboundedSender<Internal>,
+    internal: mpsc::UnboundedSender<ActorMessage>,
 }
 
 impl ServerHandle {
     /// Registers a job whose procs may then connect. Returns when the server knows it.
     pub async fn add_job(&self, spec: JobSpec) -> Result<(), AddJobError> {
         let (done, added) = oneshot::channel();
-        self.say(Internal::AddJob { spec, done });
+        self.send(ActorMessage::AddJob { spec, done });
         added.await.unwrap_or(Err(AddJobError::Stopped))
     }
 
@@ -199,7 +200,7 @@ impl ServerHandle {
         members: Vec<Proc>,
     ) -> Option<Result<(), PsetError>> {
         let (done, defined) = oneshot::channel();
-        self.say(Internal::DefineProcessSet {
+        self.send(ActorMessage::DefineProcessSet {
             name,
             members,
             done,
@@ -208,44 +209,44 @@ impl ServerHandle {
     }
 
     /// Passes output of a proc on to a proc or tool that wants it. Returns when that waits to be written, or was dropped for want of room.
-    pub async fn forward(&self, to: Proc, output: Output) {
+    pub async fn forward(&self, to: Proc, output: IofOutput) {
         let (done, taken) = oneshot::channel();
-        self.say(Internal::Forward { to, output, done });
+        self.send(ActorMessage::Forward { to, output, done });
         // A server that has stopped forwards nothing.
         let _ = taken.await;
     }
 
     /// The same for a thread that may block.
-    pub(crate) fn forward_blocking(&self, to: Proc, output: Output) {
+    pub(crate) fn forward_blocking(&self, to: Proc, output: IofOutput) {
         let (done, taken) = oneshot::channel();
-        self.say(Internal::Forward { to, output, done });
+        self.send(ActorMessage::Forward { to, output, done });
         // A server that has stopped forwards nothing.
         let _ = taken.blocking_recv();
     }
 
     /// The same without waiting for that, of what was written long ago.
-    pub(crate) fn forward_late(&self, to: Proc, output: Output) {
+    pub(crate) fn forward_late(&self, to: Proc, output: IofOutput) {
         let (done, _) = oneshot::channel();
-        self.say(Internal::Forward { to, output, done });
+        self.send(ActorMessage::Forward { to, output, done });
     }
 
     /// The jobs and how far their procs are, in the order of their names; nothing if the server has stopped.
-    pub async fn jobs(&self) -> Option<Vec<Census>> {
+    pub async fn jobs(&self) -> Option<Vec<JobProgress>> {
         let (tell, told) = oneshot::channel();
-        self.say(Internal::Jobs(tell));
+        self.send(ActorMessage::Jobs(tell));
         told.await.ok()
     }
 
     /// What holds where no policy decides is from now on this.
     pub fn set_defaults(&self, defaults: Defaults) {
-        self.say(Internal::Defaults(defaults));
+        self.send(ActorMessage::Defaults(defaults));
     }
 
     /// Puts these modules in the place of those that the server has, between two requests: what comes later meets these alone, and
     /// what is under way with the others ends with them. Nothing if the server has stopped.
     pub async fn deploy(&self, hosted: Hosted) -> Option<()> {
         let (done, deployed) = oneshot::channel();
-        self.say(Internal::Deploy {
+        self.send(ActorMessage::Deploy {
             hosted: Box::new(hosted),
             done,
         });
@@ -254,7 +255,7 @@ impl ServerHandle {
 
     /// Raises an event of the host environment.
     pub fn notify(&self, event: Event) {
-        self.say(Internal::Notify(event));
+        self.send(ActorMessage::Notify(event));
     }
 
     /// Logs for the host environment, `about` a proc or a job if it is about one, and says what became of it. What no channel here
@@ -274,18 +275,18 @@ impl ServerHandle {
             data,
             directives,
         };
-        self.log_from(Arc::new(request), Origin::Host, None)
+        self.log_from(Arc::new(request), LogOrigin::Host, None)
     }
 
     /// Logs what came from elsewhere, to the channel that was chosen there if one was.
     pub(crate) fn log_from(
         &self,
         request: Arc<LogRequest>,
-        origin: Origin,
+        origin: LogOrigin,
         chosen: Option<Key>,
     ) -> impl Future<Output = Status> + use<> {
         let (tell, told) = oneshot::channel();
-        self.say(Internal::Log {
+        self.send(ActorMessage::Log {
             request,
             origin,
             chosen,
@@ -297,30 +298,30 @@ impl ServerHandle {
     /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it
     /// (`PMIX_RANGE_RM`), and what clients do against the protocol: by [`crate::Host::notify`].
     pub fn register_events(&self, codes: Vec<Status>) {
-        self.say(Internal::HostRegisters(codes));
+        self.send(ActorMessage::HostRegisters(codes));
     }
 
     /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
     pub fn deregister_events(&self, codes: Vec<Status>) {
-        self.say(Internal::HostDeregisters(codes));
+        self.send(ActorMessage::HostDeregisters(codes));
     }
 
     /// Drops a job of which nothing is left.
     pub fn remove_job(&self, nspace: Nspace) {
-        self.say(Internal::RemoveJob(nspace));
+        self.send(ActorMessage::RemoveJob(nspace));
     }
 
     /// Drops a job unless some of its procs are connected, and says how far they were, if there is such a job; nothing if
     /// the server has stopped.
-    pub async fn remove_idle_job(&self, nspace: Nspace) -> Option<Option<Census>> {
+    pub async fn remove_idle_job(&self, nspace: Nspace) -> Option<Option<JobProgress>> {
         let (done, census) = oneshot::channel();
-        self.say(Internal::RemoveIdleJob { nspace, done });
+        self.send(ActorMessage::RemoveIdleJob { nspace, done });
         census.await.ok()
     }
 
     /// Another server distributed an event, for those whom it may reach; the handlers here may raise so many in turn.
-    pub fn distributed(&self, event: Arc<Event>, reach: Reach, allowance: Allowance) {
-        self.say(Internal::Distributed {
+    pub fn distributed(&self, event: Arc<Event>, reach: UserScope, allowance: EventBudget) {
+        self.send(ActorMessage::Distributed {
             event,
             reach,
             allowance,
@@ -329,30 +330,30 @@ impl ServerHandle {
 
     /// Another server is there.
     pub(crate) fn server_joined(&self, server: ServerId) {
-        self.say(Internal::ServerJoined(server));
+        self.send(ActorMessage::ServerJoined(server));
     }
 
     /// Another server is gone; all that it sent was said before.
     pub(crate) fn server_left(&self, server: ServerId) {
-        self.say(Internal::ServerLeft(server));
+        self.send(ActorMessage::ServerLeft(server));
     }
 
     /// Another server sent something about groups.
-    pub(crate) fn group_message(&self, from: ServerId, message: Message) {
-        self.say(Internal::Group { from, message });
+    pub(crate) fn group_message(&self, from: ServerId, message: GroupMessage) {
+        self.send(ActorMessage::Group { from, message });
     }
 
     pub(crate) fn answer(&self, to: RequestId, reply: Reply) {
-        self.say(Internal::Answer { to, reply });
+        self.send(ActorMessage::Answer { to, reply });
     }
 
     pub(crate) fn decided(&self, id: DecisionId, verdict: Verdict) {
-        self.say(Internal::Decided { id, verdict });
+        self.send(ActorMessage::Decided { id, verdict });
     }
 
     /// These ranks of a job were started, each as this process.
     pub fn procs_started(&self, nspace: Nspace, pids: BTreeMap<Rank, u32>) {
-        self.say(Internal::ProcsStarted { nspace, pids });
+        self.send(ActorMessage::ProcsStarted { nspace, pids });
     }
 
     /// Another launcher says which process a proc is, by its number and a pidfd. Its end is noticed from now on; nothing if the
@@ -364,7 +365,7 @@ impl ServerHandle {
         process: OwnedFd,
     ) -> Option<Result<(), TooManyProcesses>> {
         let (done, named) = oneshot::channel();
-        self.say(Internal::ProcessNamed {
+        self.send(ActorMessage::ProcessNamed {
             proc,
             pid,
             process,
@@ -380,7 +381,7 @@ impl ServerHandle {
             infos,
             asked: None,
         });
-        self.say(Internal::ProcEnded { proc, abnormal });
+        self.send(ActorMessage::ProcEnded { proc, abnormal });
     }
 
     /// The same of an abnormal end after which the host does what the hosted handlers wish: that of the highest owner that has
@@ -393,7 +394,7 @@ impl ServerHandle {
         infos: Vec<Info>,
     ) -> impl Future<Output = Option<Wished>> + Send + use<> {
         let (asked, wished) = oneshot::channel();
-        self.say(Internal::ProcEnded {
+        self.send(ActorMessage::ProcEnded {
             proc,
             abnormal: Some(Abnormal {
                 code,
@@ -408,7 +409,7 @@ impl ServerHandle {
     /// proc is heard no more, and the new one can connect.
     pub async fn proc_restarts(&self, proc: Proc, checkpoint: Option<String>) {
         let (done, known) = oneshot::channel();
-        self.say(Internal::ProcRestarts {
+        self.send(ActorMessage::ProcRestarts {
             proc,
             checkpoint,
             done,
@@ -418,43 +419,43 @@ impl ServerHandle {
     }
 
     /// Where a proc is in its life.
-    pub async fn life(&self, proc: Proc) -> Option<Life> {
+    pub async fn life(&self, proc: Proc) -> Option<ProcPhase> {
         let (tell, told) = oneshot::channel();
-        self.say(Internal::Life { proc, tell });
+        self.send(ActorMessage::Life { proc, tell });
         told.await.ok().flatten()
     }
 
     /// Waits until the server has carried out what was said to it before; false if it has stopped.
     pub async fn answers(&self) -> bool {
         let (tell, told) = oneshot::channel();
-        self.say(Internal::Ping { tell });
+        self.send(ActorMessage::Ping { tell });
         told.await.is_ok()
     }
 
     pub(crate) fn stop(&self) {
-        self.say(Internal::Stop);
+        self.send(ActorMessage::Stop);
     }
 
-    pub(crate) fn say(&self, message: Internal) {
+    pub(crate) fn send(&self, message: ActorMessage) {
         // A server that has stopped hears nothing any more.
         let _ = self.internal.send(message);
     }
 }
 
 /// The far ends of a server's queues.
-pub(crate) struct Inbox {
-    pub(crate) internal: mpsc::UnboundedReceiver<Internal>,
-    pub(crate) wanted: mpsc::Receiver<Wanted>,
+pub(crate) struct ActorInbox {
+    pub(crate) internal: mpsc::UnboundedReceiver<ActorMessage>,
+    pub(crate) wanted: mpsc::Receiver<HandlerRequest>,
 }
 
 /// The near ends, for those who talk to the server.
 pub(crate) struct Queues {
     pub(crate) handle: ServerHandle,
-    pub(crate) wanted: mpsc::Sender<Wanted>,
+    pub(crate) wanted: mpsc::Sender<HandlerRequest>,
 }
 
 /// The queues of a server that is about to start.
-pub(crate) fn queues() -> (Queues, Inbox) {
+pub(crate) fn queues() -> (Queues, ActorInbox) {
     let (say, internal) = mpsc::unbounded_channel();
     let (want, wanted) = mpsc::channel(WANTED);
     (
@@ -462,6 +463,6 @@ pub(crate) fn queues() -> (Queues, Inbox) {
             handle: ServerHandle { internal: say },
             wanted: want,
         },
-        Inbox { internal, wanted },
+        ActorInbox { internal, wanted },
     )
 }

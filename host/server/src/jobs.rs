@@ -1,7 +1,7 @@
 //! Jobs and process sets come and go, as the host environment says.
 use crate::{actor::Actor, handle::AddJobError, process_watch::TooManyProcesses};
 use peal_core::{
-    job::{JobSpec, Life},
+    job::{JobSpec, ProcPhase},
     psets::PsetError,
     server::Action,
 };
@@ -73,7 +73,7 @@ impl Actor {
             return Vec::new();
         }
         let abnormal = match self.state.life(proc) {
-            Some(Life::Connected(_) | Life::Lost) => {
+            Some(ProcPhase::Connected(_) | ProcPhase::Lost) => {
                 let now = SystemTime::now()
                     .duration_since(UNIX_EPOCH)
                     .unwrap_or_default()
@@ -82,10 +82,10 @@ impl Actor {
                 Some((code::PMIX_ERR_PROC_TERM_WO_SYNC, infos))
             }
             // Its launcher had named the process, which did not connect: nobody needs to wait for it.
-            Some(Life::Expected) => None,
+            Some(ProcPhase::Expected) => None,
             // Fences need not wait for it to initialize again.
-            Some(Life::Finalized) => None,
-            Some(Life::Terminated) | None => return Vec::new(),
+            Some(ProcPhase::Finalized) => None,
+            Some(ProcPhase::Terminated) | None => return Vec::new(),
         };
         self.state.proc_ended(proc, abnormal, self.now())
     }

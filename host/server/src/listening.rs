@@ -1,5 +1,5 @@
 //! The loop that accepts connections, from a server's start until the last of them has ended.
-use crate::connection::{self, AcceptedConnection, Lobby, Stage};
+use crate::connection::{self, AcceptedConnection, ConnectionContext, ServePhase};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -18,18 +18,18 @@ const AT_ONCE: usize = 16;
 const BREATHE: Duration = Duration::from_millis(50);
 
 /// Waits until nobody new is accepted; also if the server is gone.
-async fn no_longer_accepting(stage: &mut watch::Receiver<Stage>) {
-    let _ = stage.wait_for(|stage| *stage != Stage::Accept).await;
+async fn no_longer_accepting(stage: &mut watch::Receiver<ServePhase>) {
+    let _ = stage.wait_for(|stage| *stage != ServePhase::Accept).await;
 }
 
 /// Waits until connections are to end, and says how long they have for it; none if the server is gone.
-async fn time_to_drain(stage: &mut watch::Receiver<Stage>) -> Duration {
+async fn time_to_drain(stage: &mut watch::Receiver<ServePhase>) -> Duration {
     match stage
-        .wait_for(|stage| matches!(stage, Stage::Drain(_)))
+        .wait_for(|stage| matches!(stage, ServePhase::Drain(_)))
         .await
         .as_deref()
     {
-        Ok(Stage::Drain(time)) => *time,
+        Ok(ServePhase::Drain(time)) => *time,
         _ => Duration::ZERO,
     }
 }
@@ -102,8 +102,8 @@ impl ConnectionListener {
 /// Serves what connects until the server stops, and then until the last connection has ended.
 pub(crate) async fn listen(
     listener: ConnectionListener,
-    lobby: Arc<Lobby>,
-    mut stage: watch::Receiver<Stage>,
+    lobby: Arc<ConnectionContext>,
+    mut stage: watch::Receiver<ServePhase>,
 ) {
     let mut connections = JoinSet::new();
     loop {

@@ -1,5 +1,5 @@
 //! The requests of a connection that await their answer.
-use crate::connection::Fault;
+use crate::connection::ConnectionError;
 use peal_model::CommandCode;
 use std::{
     collections::BTreeMap,
@@ -25,14 +25,14 @@ impl OpenRequests {
         self.commands().len() >= self.max
     }
 
-    pub(crate) fn open(&self, tag: u32, command: CommandCode) -> Result<(), Fault> {
+    pub(crate) fn open(&self, tag: u32, command: CommandCode) -> Result<(), ConnectionError> {
         let mut commands = self.commands();
         if commands.len() >= self.max {
-            return Err(Fault::OpenRequests(self.max));
+            return Err(ConnectionError::OpenRequests(self.max));
         }
         match commands.insert(tag, command) {
             None => Ok(()),
-            Some(_) => Err(Fault::TagInUse(tag)),
+            Some(_) => Err(ConnectionError::TagInUse(tag)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where what is for one client waits to be written.
-use crate::line::Line;
+use crate::client_writer::ClientWriter;
 use peal_model::{Event, Reply, Size};
-use peal_wire::Output;
+use peal_wire::IofOutput;
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,7 +18,7 @@ pub(crate) enum Outgoing {
     /// An event.
     Event(Arc<Event>),
     /// Output of a proc.
-    Output(Box<Output>),
+    Output(Box<IofOutput>),
     /// Nothing: whoever comes to it says that everything before it has been written.
     Milestone,
 }
@@ -30,7 +30,7 @@ impl Outgoing {
             Outgoing::Event(event) => Size::of_event(event).bytes,
             Outgoing::Reply { reply, .. } => reply.bytes(),
             Outgoing::Rest(rest) => rest.len(),
-            Outgoing::Output(output) => size_of::<Output>() + output.data.as_slice().len(),
+            Outgoing::Output(output) => size_of::<IofOutput>() + output.data.as_slice().len(),
             Outgoing::Milestone => 0,
         }
     }
@@ -104,11 +104,11 @@ impl MessageQueue {
 
 /// The delivery's end of a client's line.
 #[derive(Debug)]
-pub(crate) struct Inbox {
-    line: Arc<Line>,
+pub(crate) struct OutboxReceiver {
+    line: Arc<ClientWriter>,
 }
 
-impl Inbox {
+impl OutboxReceiver {
     /// Waits for the next message; none when the actor has no more for this client.
     pub(crate) async fn recv(&self) -> Option<Outgoing> {
         loop {
@@ -129,7 +129,7 @@ impl Inbox {
     }
 }
 
-impl Drop for Inbox {
+impl Drop for OutboxReceiver {
     fn drop(&mut self) {
         self.line.queue.close();
     }
@@ -138,7 +138,7 @@ impl Drop for Inbox {
 /// The actor's end of a client's line.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pub(crate) line: Arc<Line>,
+    pub(crate) line: Arc<ClientWriter>,
 }
 
 /// A client reads so slowly that its outbox is full.
@@ -147,8 +147,11 @@ pub(crate) struct Full;
 
 impl Outbox {
     /// Both ends of a line.
-    pub(crate) fn of(line: &Arc<Line>) -> (Outbox, Inbox) {
-        (Outbox { line: line.clone() }, Inbox { line: line.clone() })
+    pub(crate) fn of(line: &Arc<ClientWriter>) -> (Outbox, OutboxReceiver) {
+        (
+            Outbox { line: line.clone() },
+            OutboxReceiver { line: line.clone() },
+        )
     }
 
     /// Queues what is for the client, if no more than so many bytes wait with it.

@@ -1,5 +1,5 @@
 //! Processes of procs that another launcher starts: no host environment waits for these, so the server itself notices when they end.
-use crate::handle::{Internal, ServerHandle};
+use crate::handle::{ActorMessage, ServerHandle};
 use peal_model::{Nspace, Proc};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{
@@ -162,7 +162,7 @@ impl ProcessWatch {
         // What it said last counts before its end does.
         let _ = timeout(LINGER, connections.wait_for(|open| *open == 0)).await;
         if self.close(&proc, pid, &connections) {
-            self.handle.say(Internal::ProcessEnded { proc });
+            self.handle.send(ActorMessage::ProcessEnded { proc });
         }
     }
 }

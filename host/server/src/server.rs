@@ -4,30 +4,30 @@ use crate::{
     admission::ToolNames,
     chains::{ChainSettings, ChainView, Chains, GuestPools},
     channels::{ChannelSettings, Channels},
-    connection::{Lobby, Stage},
+    connection::{ConnectionContext, ServePhase},
     decisions::Decisions,
-    fabric::{Duty, EmbeddedFabric, Fabric, ServerId},
+    fair_semaphore::FairSemaphore,
     handle::{self, Queues, ServerHandle},
-    host::Host,
+    heartbeats::HeartbeatTable,
+    host_environment::HostEnvironment,
     hosted::Hosted,
-    identity::{Checker, IdentityCheck, Observer},
+    identity::{Checker, IdentityCheck, ProcessObserver},
     listening::{ConnectionListener, listen, report},
     metrics::{Counters, Metrics},
-    monitor::Watchman,
+    monitor::MonitorWorker,
     notice::Notices,
-    office::Office,
     process_watch::ProcessWatch,
-    pulse::Pulses,
     shadow::Shadows,
+    shared_actor::SharedActor,
     spill::{SpillSettings, Spiller},
-    turns::Turns,
+    transport::{InProcessTransport, ServerId, ServerKind, ServerTransport},
     user_shares::{ShareLimits, UserShares},
 };
-use peal_audit::Audit;
+use peal_audit::AuditTrail;
 use peal_core::server::Monitoring;
-use peal_model::{Identity, Proc};
+use peal_model::{Proc, UserIdentity};
 use peal_store::TraceRateLimit;
-use peal_wire::{Limits, ServerUri};
+use peal_wire::{DecodeLimits, ServerUri};
 use rustix::process::{getegid, geteuid};
 use std::{
     collections::BTreeMap,
@@ -52,15 +52,15 @@ const BACKLOG: u32 = 4096;
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// Those of the state machine.
-    pub core: peal_core::server::Settings,
+    pub core: peal_core::server::StateSettings,
     /// Where events go that there is no room for in memory.
     pub spill: SpillSettings,
     /// Those of messages.
-    pub wire: Limits,
+    pub wire: DecodeLimits,
     /// How much of what a peer claims must be true.
     pub identity: IdentityCheck,
     /// What it does for other servers.
-    pub duty: Duty,
+    pub duty: ServerKind,
     /// The most connections at once; an eighth of them are root's and the server's user's alone.
     pub max_connections: usize,
     /// How many of them one user may have, unless that is root or the server's.
@@ -94,11 +94,11 @@ pub struct ServerSettings {
 impl Default for ServerSettings {
     fn default() -> Self {
         ServerSettings {
-            core: peal_core::server::Settings::default(),
+            core: peal_core::server::StateSettings::default(),
             spill: SpillSettings::default(),
-            wire: Limits::default(),
+            wire: DecodeLimits::default(),
             identity: IdentityCheck::default(),
-            duty: Duty::default(),
+            duty: ServerKind::default(),
             max_connections: 4096,
             max_connections_per_user: 1024,
             max_handshakes_per_user: 64,
@@ -126,13 +126,13 @@ pub enum ServerError {
 }
 
 /// What a server is made of.
-pub struct Parts {
+pub struct ServerParts {
     /// Its own name; the namespace should hold no dot (`libpmix` 4.2 cuts a URI at the first one).
     pub me: Proc,
     /// The host environment.
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn HostEnvironment>,
     /// The other servers.
-    pub fabric: Arc<EmbeddedFabric>,
+    pub fabric: Arc<InProcessTransport>,
     /// The modules.
     pub hosted: Hosted,
     /// The threads on which these run.
@@ -140,9 +140,9 @@ pub struct Parts {
     /// Who watches.
     pub notices: Notices,
     /// Who looks which processes clients and tools are.
-    pub observer: Observer,
+    pub observer: ProcessObserver,
     /// Where all that is decided is recorded, if it is.
-    pub audit: Option<Audit>,
+    pub audit: Option<AuditTrail>,
 }
 
 /// A running server.
@@ -152,19 +152,22 @@ pub struct Server {
     metrics: Arc<Metrics>,
     chains: ChainView,
     shadows: Shadows,
-    shared_actor: Arc<Office>,
+    shared_actor: Arc<SharedActor>,
     office: JoinHandle<()>,
     /// None when it has been waited for.
     listener: Option<JoinHandle<()>>,
-    stopping: watch::Sender<Stage>,
-    fabric: Arc<EmbeddedFabric>,
+    stopping: watch::Sender<ServePhase>,
+    fabric: Arc<InProcessTransport>,
     id: ServerId,
     drain_timeout: Duration,
 }
 
 impl Server {
     /// Starts listening on the loopback address.
-    pub async fn start(settings: ServerSettings, parts: Parts) -> Result<Server, ServerError> {
+    pub async fn start(
+        settings: ServerSettings,
+        parts: ServerParts,
+    ) -> Result<Server, ServerError> {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
@@ -195,7 +198,7 @@ impl Server {
         let view = chains.view();
         let id = parts.fabric.allot();
         parts.fabric.join(id, handle.clone(), settings.duty);
-        let fabric: Arc<dyn Fabric> = parts.fabric.clone();
+        let fabric: Arc<dyn ServerTransport> = parts.fabric.clone();
         let (queue, pool) = (settings.core.max_decisions, &parts.pools.policies);
         let decisions = Decisions::start(
             policies,
@@ -235,14 +238,14 @@ impl Server {
             max_tools_per_user: settings.core.max_tools_per_user,
             max_put_bytes_per_user: settings.core.max_put_bytes_per_user,
         };
-        let core = peal_core::server::Settings {
+        let core = peal_core::server::StateSettings {
             id,
             monitoring,
             hostname: crate::hostname(),
             ..settings.core
         };
-        let mut state = peal_core::server::Server::new(core);
-        let identity = Identity {
+        let mut state = peal_core::server::ServerState::new(core);
+        let identity = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
@@ -264,9 +267,9 @@ impl Server {
             runs_as: identity,
             started,
             outboxes: BTreeMap::new(),
-            pulses: Pulses::default(),
+            pulses: HeartbeatTable::default(),
             jobs: Arc::default(),
-            watchman: Watchman::new(handle.clone(), parts.host.clone()),
+            watchman: MonitorWorker::new(handle.clone(), parts.host.clone()),
             processes: processes.clone(),
             host: parts.host.clone(),
             fabric,
@@ -288,10 +291,10 @@ impl Server {
         let user_shares = Arc::new(UserShares::new(shares, identity.uid));
         let shown = user_shares.clone();
         metrics.show(move || shown.families());
-        let office = Arc::new(Office::of(actor));
-        let (stopping, stage) = watch::channel(Stage::Accept);
+        let office = Arc::new(SharedActor::of(actor));
+        let (stopping, stage) = watch::channel(ServePhase::Accept);
         let host = parts.host;
-        let lobby = Lobby {
+        let lobby = ConnectionContext {
             audit: parts.audit,
             office: office.clone(),
             metrics: metrics.clone(),
@@ -299,7 +302,7 @@ impl Server {
             checker,
             processes,
             host,
-            checks: Arc::new(Turns::new(CHECKS, CHECKS_EACH)),
+            checks: Arc::new(FairSemaphore::new(CHECKS, CHECKS_EACH)),
             user_shares,
             tool_names: Arc::new(ToolNames::new(uri.proc.clone())),
             limits: settings.wire,
@@ -366,9 +369,9 @@ impl Server {
     /// nothing; [`Server::shutdown`] ends the rest.
     pub async fn drain(&mut self) {
         self.stopping.send_if_modified(|stage| {
-            let serving = *stage == Stage::Accept;
+            let serving = *stage == ServePhase::Accept;
             if serving {
-                *stage = Stage::Leave;
+                *stage = ServePhase::Leave;
             }
             serving
         });
@@ -385,7 +388,7 @@ impl Server {
         self.fabric.leave(self.id);
         self.handle.stop();
         // A receiver is there as long as the listener runs.
-        let _ = self.stopping.send(Stage::Drain(self.drain_timeout));
+        let _ = self.stopping.send(ServePhase::Drain(self.drain_timeout));
         for task in self.listener.into_iter().chain([self.office]) {
             report(task.await);
         }

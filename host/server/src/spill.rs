@@ -1,10 +1,10 @@
 //! The thread that keeps on disk what the log of events has no room for in memory. It does what it is told in that order, so an
 //! event that is recalled has been written.
-use crate::handle::{Internal, ServerHandle};
+use crate::handle::{ActorMessage, ServerHandle};
 use peal_core::server::{PeerId, Seq};
 use peal_model::{Event, Size};
 use peal_store::Spill;
-use peal_wire::{BufferType, Codec, Dialect, Encoding, Limits, Release};
+use peal_wire::{BufferType, Codec, DecodeLimits, Dialect, Encoding, Release};
 use std::{
     path::PathBuf,
     sync::{Arc, mpsc},
@@ -36,7 +36,7 @@ impl Default for SpillSettings {
     }
 }
 
-enum Order {
+enum SpillCommand {
     Write {
         at: Seq,
         event: Arc<Event>,
@@ -55,17 +55,17 @@ enum Order {
 /// What tells the thread; it ends when this is dropped.
 pub(crate) struct Spiller {
     settings: SpillSettings,
-    limits: Limits,
+    limits: DecodeLimits,
     handle: ServerHandle,
     /// None until something was spilled.
-    orders: Option<mpsc::Sender<Order>>,
+    orders: Option<mpsc::Sender<SpillCommand>>,
     backlog: watch::Sender<usize>,
 }
 
 /// What waits for the disk.
-pub(crate) struct Backlog(watch::Receiver<usize>);
+pub(crate) struct SpillBacklog(watch::Receiver<usize>);
 
-impl Backlog {
+impl SpillBacklog {
     /// Whether the disk has not come so far that more may be spilled. Asked after every message.
     pub(crate) fn is_long(&self) -> bool {
         *self.0.borrow() > BACKLOG
@@ -81,7 +81,11 @@ impl Backlog {
 }
 
 impl Spiller {
-    pub(crate) fn new(settings: SpillSettings, limits: Limits, handle: ServerHandle) -> Spiller {
+    pub(crate) fn new(
+        settings: SpillSettings,
+        limits: DecodeLimits,
+        handle: ServerHandle,
+    ) -> Spiller {
         Spiller {
             settings,
             limits,
@@ -96,25 +100,25 @@ impl Spiller {
         let bytes = Size::of_event(&event).bytes;
         self.backlog
             .send_modify(|backlog| *backlog = backlog.saturating_add(bytes));
-        self.tell(Order::Write { at, event, bytes });
+        self.tell(SpillCommand::Write { at, event, bytes });
     }
 
     /// Has what was written under these numbers forgotten.
     pub(crate) fn forget(&mut self, first: Seq, last: Seq) {
-        self.tell(Order::Forget { first, last });
+        self.tell(SpillCommand::Forget { first, last });
     }
 
     /// Has events read; they come back as [`Internal::Recalled`].
     pub(crate) fn recall(&mut self, peer: PeerId, events: Vec<Seq>) {
-        self.tell(Order::Recall { peer, events });
+        self.tell(SpillCommand::Recall { peer, events });
     }
 
     /// How much waits to be written.
-    pub(crate) fn backlog(&self) -> Backlog {
-        Backlog(self.backlog.subscribe())
+    pub(crate) fn backlog(&self) -> SpillBacklog {
+        SpillBacklog(self.backlog.subscribe())
     }
 
-    fn tell(&mut self, order: Order) {
+    fn tell(&mut self, order: SpillCommand) {
         let orders = match self.orders.take() {
             Some(orders) => Some(orders),
             None => self.start(),
@@ -127,20 +131,20 @@ impl Spiller {
         self.orders = orders;
     }
 
-    fn undone(&self, order: Order) {
+    fn undone(&self, order: SpillCommand) {
         match order {
-            Order::Write { bytes, .. } => self
+            SpillCommand::Write { bytes, .. } => self
                 .backlog
                 .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes)),
-            Order::Forget { .. } => {}
-            Order::Recall { peer, events } => {
+            SpillCommand::Forget { .. } => {}
+            SpillCommand::Recall { peer, events } => {
                 let events = events.into_iter().map(|at| (at, None)).collect();
-                self.handle.say(Internal::Recalled { peer, events });
+                self.handle.send(ActorMessage::Recalled { peer, events });
             }
         }
     }
 
-    fn start(&self) -> Option<mpsc::Sender<Order>> {
+    fn start(&self) -> Option<mpsc::Sender<SpillCommand>> {
         let codec = match FORM.parse::<Release>() {
             Ok(release) => Codec {
                 dialect: Dialect::new(release.version(), Encoding::V41),
@@ -190,18 +194,18 @@ struct Work {
 }
 
 impl Work {
-    fn run(mut self, orders: &mpsc::Receiver<Order>) {
+    fn run(mut self, orders: &mpsc::Receiver<SpillCommand>) {
         for order in orders {
             match order {
-                Order::Write { at, event, bytes } => {
+                SpillCommand::Write { at, event, bytes } => {
                     self.write(at, &event);
                     self.backlog
                         .send_modify(|backlog| *backlog = backlog.saturating_sub(bytes));
                 }
-                Order::Forget { first, last } => self.spill.forget(first.0, last.0),
-                Order::Recall { peer, events } => {
+                SpillCommand::Forget { first, last } => self.spill.forget(first.0, last.0),
+                SpillCommand::Recall { peer, events } => {
                     let events = events.into_iter().map(|at| (at, self.read(at))).collect();
-                    self.handle.say(Internal::Recalled { peer, events });
+                    self.handle.send(ActorMessage::Recalled { peer, events });
                 }
             }
         }

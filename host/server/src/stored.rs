@@ -1,14 +1,14 @@
 //! What the server does with the store: the state of modules behind their capability, and how writing goes among the metrics.
-use crate::metrics::{Family, Kind, Metrics};
+use crate::metrics::{MetricFamily, MetricKind, Metrics};
 use peal_core::owner::Owner;
 use peal_model::{Status, code};
-use peal_sandbox::State;
-use peal_store::{ModuleState, Scope, Store, StoreError};
+use peal_sandbox::StateStore;
+use peal_store::{ModuleStateStore, StateScope, Store, StoreError};
 use std::sync::Arc;
 
 /// The state of one module for one owner, in the store.
 #[derive(Clone, Debug)]
-pub struct StoredState(ModuleState);
+pub struct StoredState(ModuleStateStore);
 
 impl StoredState {
     /// What a module keeps for an owner, at most so many bytes.
@@ -28,15 +28,15 @@ impl StoredState {
 }
 
 /// As what an owner's state is kept.
-fn scope(owner: &Owner) -> Scope {
+fn scope(owner: &Owner) -> StateScope {
     match owner {
-        Owner::Site => Scope::Site,
-        Owner::User(uid) => Scope::User(*uid),
-        Owner::Namespace(nspace) => Scope::Namespace(nspace.clone()),
+        Owner::Site => StateScope::Site,
+        Owner::User(uid) => StateScope::User(*uid),
+        Owner::Namespace(nspace) => StateScope::Namespace(nspace.clone()),
     }
 }
 
-impl State for StoredState {
+impl StateStore for StoredState {
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
         self.0.get(key).map_err(|error| status(&error))
     }
@@ -67,10 +67,11 @@ fn status(error: &StoreError) -> Status {
 
 impl Metrics {
     /// Shows how recording goes.
-    pub fn show_audit(&self, audit: peal_audit::Audit) {
+    pub fn show_audit(&self, audit: peal_audit::AuditTrail) {
         self.show(move || {
             let health = audit.health();
-            let single = |name, about, value| Family::single(name, about, Kind::Counter, value);
+            let single =
+                |name, about, value| MetricFamily::single(name, about, MetricKind::Counter, value);
             vec![
                 single(
                     "peal_audit_records",
@@ -87,10 +88,10 @@ impl Metrics {
                     "Decisions that could not be recorded.",
                     health.undone,
                 ),
-                Family::single(
+                MetricFamily::single(
                     "peal_audit_failing",
                     "Whether the audit trail cannot be written just now.",
-                    Kind::Gauge,
+                    MetricKind::Gauge,
                     u64::from(health.is_failing),
                 ),
             ]
@@ -105,22 +106,22 @@ impl Metrics {
                 "Writes to the store that failed: what they would have recorded is missing.";
             let unread = "Reads of the store that failed.";
             vec![
-                Family::single(
+                MetricFamily::single(
                     "peal_store_writes",
                     "Writes to the store that succeeded.",
-                    Kind::Counter,
+                    MetricKind::Counter,
                     health.written,
                 ),
-                Family::single(
+                MetricFamily::single(
                     "peal_store_writes_failed",
                     failed,
-                    Kind::Counter,
+                    MetricKind::Counter,
                     health.failed,
                 ),
-                Family::single(
+                MetricFamily::single(
                     "peal_store_reads_failed",
                     unread,
-                    Kind::Counter,
+                    MetricKind::Counter,
                     health.unread,
                 ),
             ]

@@ -1,19 +1,23 @@
 //! From a request to the host's method and back to a reply.
-use crate::host::{Answer, Host, Spawned};
+use crate::host_environment::{HostEnvironment, Spawned, UpcallFuture};
 use peal_core::job_control::Cleanup;
-use peal_model::{App, Identity, Info, Proc, Reply, Request, Status, Text, code};
+use peal_model::{App, Info, Proc, Reply, Request, Status, Text, UserIdentity, code};
 
 /// For whom the host is asked, and what it need not know for that.
-pub(crate) struct Asker {
+pub(crate) struct UpcallRequester {
     pub(crate) source: Proc,
     /// As whom that runs.
-    pub(crate) identity: Option<Identity>,
+    pub(crate) identity: Option<UserIdentity>,
     /// What the server itself answers to a query: of job-control requests, groups and log channels what the asker wants to know and may.
     pub(crate) known: Vec<Info>,
 }
 
 /// Asks the host what the server does not decide by itself.
-pub(crate) async fn ask(host: &dyn Host, asker: Asker, request: Request) -> Reply {
+pub(crate) async fn ask(
+    host: &dyn HostEnvironment,
+    asker: UpcallRequester,
+    request: Request,
+) -> Reply {
     answer(host, asker, request)
         .await
         .unwrap_or_else(Reply::Status)
@@ -21,9 +25,9 @@ pub(crate) async fn ask(host: &dyn Host, asker: Asker, request: Request) -> Repl
 
 /// Has the host remove things when procs have ended.
 pub(crate) async fn clean_up(
-    host: &dyn Host,
+    host: &dyn HostEnvironment,
     source: Proc,
-    identity: Identity,
+    identity: UserIdentity,
     cleanup: Cleanup,
 ) -> Reply {
     Reply::Status(
@@ -34,8 +38,12 @@ pub(crate) async fn clean_up(
     )
 }
 
-async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply, Status> {
-    let Asker {
+async fn answer(
+    host: &dyn HostEnvironment,
+    asker: UpcallRequester,
+    request: Request,
+) -> Result<Reply, Status> {
+    let UpcallRequester {
         source,
         identity,
         known: own,
@@ -166,9 +174,9 @@ async fn answer(host: &dyn Host, asker: Asker, request: Request) -> Result<Reply
 }
 
 async fn spawned(
-    host: &dyn Host,
+    host: &dyn HostEnvironment,
     source: Proc,
-    identity: Option<Identity>,
+    identity: Option<UserIdentity>,
     infos: Vec<Info>,
     apps: Vec<App>,
 ) -> Result<Spawned, Status> {
@@ -181,11 +189,11 @@ async fn spawned(
     .await
 }
 
-async fn done(answer: Answer<'_, ()>) -> Result<Reply, Status> {
+async fn done(answer: UpcallFuture<'_, ()>) -> Result<Reply, Status> {
     answer.await.map(|()| Reply::Status(code::PMIX_SUCCESS))
 }
 
-async fn infos(answer: Answer<'_, Vec<Info>>) -> Result<Reply, Status> {
+async fn infos(answer: UpcallFuture<'_, Vec<Info>>) -> Result<Reply, Status> {
     answer.await.map(|infos| Reply::Infos {
         status: code::PMIX_SUCCESS,
         infos,

@@ -4,7 +4,7 @@
 //! A connection beyond the share is refused at once. A handshake or frame beyond it is read no further until others of the same user are
 //! complete: procs of one job all come at once. Root and the server's user have no share, and connections that no one else can take.
 use crate::{
-    metrics::{Amount, Family, Kind, Labels, Sample},
+    metrics::{Amount, Labels, MetricFamily, MetricKind, MetricSample},
     user_pace::UserPaces,
 };
 use std::{
@@ -175,7 +175,7 @@ impl UserShares {
     }
 
     /// The limits of one user and the usage of all, as metrics.
-    pub(crate) fn families(&self) -> Vec<Family> {
+    pub(crate) fn families(&self) -> Vec<MetricFamily> {
         let ShareLimits {
             max_connections_per_user: connections,
             max_handshakes_per_user: handshakes,
@@ -194,7 +194,7 @@ impl UserShares {
         let limits = limits
             .map(|(resource, max)| sample(resource, None, max))
             .to_vec();
-        let used: Vec<Sample> = self
+        let used: Vec<MetricSample> = self
             .usage()
             .users
             .iter()
@@ -210,7 +210,7 @@ impl UserShares {
             .collect()
     }
 
-    fn used(&self, uid: u32, user: &UserUsage) -> Vec<Sample> {
+    fn used(&self, uid: u32, user: &UserUsage) -> Vec<MetricSample> {
         let mut used = vec![sample(CONNECTIONS, Some(uid), user.connections)];
         if let Some(Remaining {
             handshakes, frames, ..
@@ -262,24 +262,24 @@ const CONNECTIONS: &str = "connections";
 const HANDSHAKES: &str = "handshakes";
 const PARTIAL_FRAME_BYTES: &str = "partial_frame_bytes";
 
-fn family(name: &str, help: &str, samples: Vec<Sample>) -> Family {
-    Family {
+fn family(name: &str, help: &str, samples: Vec<MetricSample>) -> MetricFamily {
+    MetricFamily {
         name: name.to_owned(),
         help: help.to_owned(),
-        kind: Kind::Gauge,
+        kind: MetricKind::Gauge,
         unit: None,
         samples,
     }
 }
 
-fn sample(resource: &str, uid: Option<u32>, value: usize) -> Sample {
+fn sample(resource: &str, uid: Option<u32>, value: usize) -> MetricSample {
     let uid = uid.map(|uid| ("uid".to_owned(), uid.to_string()));
     let labels = Labels::from_iter(
         [("resource".to_owned(), resource.to_owned())]
             .into_iter()
             .chain(uid),
     );
-    Sample {
+    MetricSample {
         labels,
         value: Amount::Number(value as u64),
     }

@@ -3,7 +3,7 @@
 //!
 //! Several processes may write one file: they take turns by a lock on a file beside it, `NAME.lock`, which only its owner can
 //! open, so that nobody else can hold them up.
-use crate::{Refused, SinkError};
+use crate::{SinkError, SinkWriteError};
 use cap_std::{
     ambient_authority,
     fs::{Dir, File, MetadataExt, OpenOptions, OpenOptionsExt},
@@ -129,15 +129,15 @@ impl FileSink {
     }
 
     /// Writes a message, with the end of a line behind it where it has none. If that fails the file is as it was.
-    pub(crate) fn write(&self, mut bytes: Vec<u8>) -> Result<(), Refused> {
+    pub(crate) fn write(&self, mut bytes: Vec<u8>) -> Result<(), SinkWriteError> {
         if bytes.is_empty() {
-            return Err(Refused::Empty {
+            return Err(SinkWriteError::Empty {
                 name: self.name.clone(),
             });
         }
         if bytes.len() > self.settings.max_message {
             let most = self.settings.max_message;
-            return Err(Refused::TooLong {
+            return Err(SinkWriteError::TooLong {
                 name: self.name.clone(),
                 bytes: bytes.len(),
                 most,
@@ -146,7 +146,7 @@ impl FileSink {
         if !bytes.ends_with(b"\n") {
             bytes.push(b'\n');
         }
-        self.append(&bytes).map_err(|source| Refused::File {
+        self.append(&bytes).map_err(|source| SinkWriteError::File {
             name: self.name.clone(),
             source,
         })

@@ -1,15 +1,15 @@
 //! The sinks of a server, by name, and what is done with one of them.
 use crate::{
-    Durability, Health, Refused, SinkError, SinkKind, SinkSettings,
+    QueueDurability, SinkError, SinkHealth, SinkKind, SinkSettings, SinkWriteError,
     file::FileSink,
-    health::Gauge,
+    health::SharedHealth,
     mail::MailRules,
-    queue::{Parcel, Queue},
-    syslog::Lines,
-    worker::{Carrier, Worker},
+    queue::{DeliveryQueue, QueuedMessage},
+    syslog::SyslogFormat,
+    worker::{SinkTransport, SinkWorker},
 };
 use peal_model::Mail;
-use peal_store::{Outbox, OutboxBounds, Outboxes, Store};
+use peal_store::{OutboxBounds, SinkQueue, SinkQueues, Store};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -20,7 +20,7 @@ use std::{
 
 /// What a sink is given to carry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Message {
+pub enum SinkMessage {
     /// Bytes as they are to arrive: for syslog a complete message without its frame, for a file a line or some.
     Bytes(Vec<u8>),
     /// A mail, in its parts.
@@ -29,17 +29,17 @@ pub enum Message {
 
 /// Where a sink leads, as far as accepting goes.
 #[derive(Debug)]
-enum Way {
+enum SinkRoute {
     File(FileSink),
-    Syslog(Lines, Arc<Queue>),
-    Mail(Box<MailRules>, Arc<Queue>),
+    Syslog(SyslogFormat, Arc<DeliveryQueue>),
+    Mail(Box<MailRules>, Arc<DeliveryQueue>),
 }
 
 /// One sink.
 pub struct SinkHandle {
     name: String,
-    way: Way,
-    gauge: Arc<Gauge>,
+    way: SinkRoute,
+    gauge: Arc<SharedHealth>,
 }
 
 impl fmt::Debug for SinkHandle {
@@ -58,15 +58,15 @@ impl SinkHandle {
 
     /// Takes a message or refuses it, without waiting for a network. A file is written when this returns, a message that is to
     /// survive the process is in the store.
-    pub fn submit(&self, message: Message) -> Result<(), Refused> {
+    pub fn submit(&self, message: SinkMessage) -> Result<(), SinkWriteError> {
         let kind = |carries| {
-            Err(Refused::Kind {
+            Err(SinkWriteError::Kind {
                 name: self.name.clone(),
                 carries,
             })
         };
         let done = match (&self.way, message) {
-            (Way::File(file), Message::Bytes(bytes)) => {
+            (SinkRoute::File(file), SinkMessage::Bytes(bytes)) => {
                 let written = file.write(bytes);
                 let mut health = self.gauge.lock();
                 match &written {
@@ -75,14 +75,16 @@ impl SinkHandle {
                 }
                 written
             }
-            (Way::Syslog(lines, queue), Message::Bytes(bytes)) => lines
+            (SinkRoute::Syslog(lines, queue), SinkMessage::Bytes(bytes)) => lines
                 .check(&bytes)
                 .and_then(|()| queue.accept(lines.parcel(bytes), &self.gauge)),
-            (Way::Mail(rules, queue), Message::Mail(mail)) => rules
+            (SinkRoute::Mail(rules, queue), SinkMessage::Mail(mail)) => rules
                 .letter(mail)
-                .and_then(|parcel: Parcel| queue.accept(parcel, &self.gauge)),
-            (Way::Mail(..), Message::Bytes(_)) => kind("mail, and no bytes"),
-            (Way::File(_) | Way::Syslog(..), Message::Mail(_)) => kind("bytes, and no mail"),
+                .and_then(|parcel: QueuedMessage| queue.accept(parcel, &self.gauge)),
+            (SinkRoute::Mail(..), SinkMessage::Bytes(_)) => kind("mail, and no bytes"),
+            (SinkRoute::File(_) | SinkRoute::Syslog(..), SinkMessage::Mail(_)) => {
+                kind("bytes, and no mail")
+            }
         };
         if done.is_err() {
             self.gauge.lock().refused += 1;
@@ -91,14 +93,14 @@ impl SinkHandle {
     }
 
     /// How it fares.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> SinkHealth {
         self.gauge.lock().clone()
     }
 
-    fn queue(&self) -> Option<&Queue> {
+    fn queue(&self) -> Option<&DeliveryQueue> {
         match &self.way {
-            Way::File(_) => None,
-            Way::Syslog(_, queue) | Way::Mail(_, queue) => Some(queue),
+            SinkRoute::File(_) => None,
+            SinkRoute::Syslog(_, queue) | SinkRoute::Mail(_, queue) => Some(queue),
         }
     }
 }
@@ -108,9 +110,9 @@ impl SinkHandle {
 pub struct Sinks(BTreeMap<String, Arc<SinkHandle>>);
 
 /// A sink as it is before any of them has a thread.
-struct Prepared {
+struct UnstartedSink {
     handle: SinkHandle,
-    worker: Option<Worker>,
+    worker: Option<SinkWorker>,
 }
 
 impl Sinks {
@@ -121,13 +123,13 @@ impl Sinks {
         store: Option<&Arc<Store>>,
     ) -> Result<Sinks, SinkError> {
         let outboxes = store.map(Store::outboxes).transpose()?;
-        let mut prepared: BTreeMap<String, Prepared> = BTreeMap::new();
+        let mut prepared: BTreeMap<String, UnstartedSink> = BTreeMap::new();
         for sink in settings {
             sink.check()?;
             let name = sink.name.clone();
             let (handle, worker) = prepare(sink, outboxes.as_ref())?;
             if prepared
-                .insert(name.clone(), Prepared { handle, worker })
+                .insert(name.clone(), UnstartedSink { handle, worker })
                 .is_some()
             {
                 return Err(SinkError::Twice { name });
@@ -138,7 +140,7 @@ impl Sinks {
         }
         // If one cannot start, those that have end when this is dropped.
         let mut sinks = Sinks(BTreeMap::new());
-        for (name, Prepared { handle, worker }) in prepared {
+        for (name, UnstartedSink { handle, worker }) in prepared {
             sinks.0.insert(name.clone(), Arc::new(handle));
             if let Some(worker) = worker {
                 let thread = thread::Builder::new().name(format!("sink {name}"));
@@ -156,7 +158,7 @@ impl Sinks {
     }
 
     /// How each fares.
-    pub fn health(&self) -> BTreeMap<String, Health> {
+    pub fn health(&self) -> BTreeMap<String, SinkHealth> {
         self.0
             .iter()
             .map(|(name, handle)| (name.clone(), handle.health()))
@@ -192,8 +194,8 @@ impl Drop for Sinks {
 
 fn prepare(
     sink: SinkSettings,
-    outboxes: Option<&Arc<Outboxes>>,
-) -> Result<(SinkHandle, Option<Worker>), SinkError> {
+    outboxes: Option<&Arc<SinkQueues>>,
+) -> Result<(SinkHandle, Option<SinkWorker>), SinkError> {
     let SinkSettings {
         name,
         kind,
@@ -201,9 +203,9 @@ fn prepare(
         durability,
         retry,
     } = sink;
-    let gauge = Arc::new(Gauge::default());
-    let outbox = |name: &str| -> Result<Option<Outbox>, SinkError> {
-        if durability == Durability::Memory {
+    let gauge = Arc::new(SharedHealth::default());
+    let outbox = |name: &str| -> Result<Option<SinkQueue>, SinkError> {
+        if durability == QueueDurability::Memory {
             return Ok(None);
         }
         let outboxes = outboxes.ok_or_else(|| SinkError::NoStore {
@@ -216,15 +218,15 @@ fn prepare(
         Ok(Some(outboxes.of(name, bounds)))
     };
     let queue = |name: &str| {
-        Ok::<_, SinkError>(Arc::new(Queue::new(
+        Ok::<_, SinkError>(Arc::new(DeliveryQueue::new(
             name.to_owned(),
             bounds,
             retry,
             outbox(name)?,
         )))
     };
-    let worker = |queue: &Arc<Queue>, carrier: Box<dyn Carrier>| {
-        Some(Worker {
+    let worker = |queue: &Arc<DeliveryQueue>, carrier: Box<dyn SinkTransport>| {
+        Some(SinkWorker {
             name: name.clone(),
             queue: queue.clone(),
             gauge: gauge.clone(),
@@ -232,17 +234,20 @@ fn prepare(
         })
     };
     let (way, worker) = match kind {
-        SinkKind::File(settings) => (Way::File(FileSink::open(&name, settings)?), None),
+        SinkKind::File(settings) => (SinkRoute::File(FileSink::open(&name, settings)?), None),
         SinkKind::Syslog(settings) => {
             let queue = queue(&name)?;
             let worker = worker(&queue, settings.carrier(&name)?);
-            (Way::Syslog(Lines::new(&name, &settings), queue), worker)
+            (
+                SinkRoute::Syslog(SyslogFormat::new(&name, &settings), queue),
+                worker,
+            )
         }
         SinkKind::Mail(settings) => {
             let rules = MailRules::new(&name, &settings)?;
             let queue = queue(&name)?;
             let worker = worker(&queue, settings.carrier(&name)?);
-            (Way::Mail(Box::new(rules), queue), worker)
+            (SinkRoute::Mail(Box::new(rules), queue), worker)
         }
     };
     Ok((SinkHandle { name, way, gauge }, worker))
@@ -250,8 +255,8 @@ fn prepare(
 
 /// Messages of sinks that are not there any more wait until they are.
 fn tell_orphans(
-    outboxes: &Arc<Outboxes>,
-    sinks: &BTreeMap<String, Prepared>,
+    outboxes: &Arc<SinkQueues>,
+    sinks: &BTreeMap<String, UnstartedSink>,
 ) -> Result<(), SinkError> {
     for (sink, messages) in outboxes.kept()? {
         if !sinks.contains_key(&sink) {

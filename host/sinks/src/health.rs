@@ -3,7 +3,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How a sink fares.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Health {
+pub struct SinkHealth {
     /// Messages that wait, what is being delivered included.
     pub queued: u64,
     /// Bytes of these.
@@ -21,12 +21,12 @@ pub struct Health {
     /// What went wrong last.
     pub last_error: Option<String>,
     /// Whether the peer can be reached.
-    pub link: Link,
+    pub link: PeerReachability,
 }
 
 /// Whether a sink's peer can be reached, as far as was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Link {
+pub enum PeerReachability {
     /// Nothing has been delivered yet, or the connection was closed in good order.
     #[default]
     Idle,
@@ -38,10 +38,10 @@ pub enum Link {
 
 /// A [`Health`] that several threads keep.
 #[derive(Debug, Default)]
-pub(crate) struct Gauge(Mutex<Health>);
+pub(crate) struct SharedHealth(Mutex<SinkHealth>);
 
-impl Gauge {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Health> {
+impl SharedHealth {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SinkHealth> {
         // Plain numbers: nothing in here is half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,26 +22,26 @@
 //! Everything here blocks, but [`SinkHandle::submit`] waits for no network: at most for the disk.
 
 mod error;
+mod external_access;
 mod file;
 mod handle;
 mod health;
 mod mail;
 mod queue;
-mod reach;
-mod refused;
 mod settings;
 mod syslog;
 mod worker;
+mod write_error;
 
 pub use error::SinkError;
+pub use external_access::ExternalAccess;
 pub use file::{FileSettings, FileSync};
-pub use handle::{Message, SinkHandle, Sinks};
-pub use health::{Health, Link};
+pub use handle::{SinkHandle, SinkMessage, Sinks};
+pub use health::{PeerReachability, SinkHealth};
 pub use mail::{
     AddressPattern, Addresses, Credentials, Encryption, MailSettings, MalformedPattern,
-    MalformedServer, Server,
+    MalformedServer, SmtpServer,
 };
-pub use reach::Reach;
-pub use refused::Refused;
-pub use settings::{Durability, QueueBounds, Retry, SinkKind, SinkSettings};
-pub use syslog::{Address, MalformedAddress, Peer, SyslogSettings, TlsIdentity, TlsSettings};
+pub use settings::{QueueBounds, QueueDurability, Retry, SinkKind, SinkSettings};
+pub use syslog::{Address, HostPort, MalformedAddress, SyslogSettings, TlsIdentity, TlsSettings};
+pub use write_error::SinkWriteError;

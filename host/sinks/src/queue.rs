@@ -1,6 +1,8 @@
 //! What waits for a peer: bounded in messages and bytes, in memory, and in the store where it must not be forgotten.
-use crate::{Durability, Health, QueueBounds, Refused, Retry, health::Gauge};
-use peal_store::Outbox;
+use crate::{
+    QueueBounds, QueueDurability, Retry, SinkHealth, SinkWriteError, health::SharedHealth,
+};
+use peal_store::SinkQueue;
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -9,7 +11,7 @@ use std::{
 
 /// A message, and whom it is for: what is for one peer is in vain where that cannot be reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct QueuedMessage {
     /// The peer.
     pub(crate) peer: String,
     /// What is to be known to deliver it, as text that the carrier understands.
@@ -18,7 +20,7 @@ pub(crate) struct Parcel {
     pub(crate) body: Vec<u8>,
 }
 
-impl Parcel {
+impl QueuedMessage {
     fn size(&self) -> usize {
         self.head.len().saturating_add(self.body.len())
     }
@@ -26,12 +28,12 @@ impl Parcel {
 
 /// A message that waits.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     /// By which the store knows it, if it does.
     pub(crate) id: Option<i64>,
     /// When it was accepted, in seconds since the epoch.
     pub(crate) accepted: u64,
-    pub(crate) parcel: Parcel,
+    pub(crate) parcel: QueuedMessage,
     /// How often it, and not its peer, was the reason of a failure.
     failures: u32,
     /// Not before.
@@ -44,12 +46,12 @@ pub(crate) struct Entry {
 type Pauses = BTreeMap<String, (u32, Instant)>;
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// Where messages are kept, as long as the worker lives: who holds on to a sink that was closed keeps nothing from the next.
-    outbox: Option<Outbox>,
+    outbox: Option<SinkQueue>,
     /// What the store has still although it is done with, because that could not be written.
     stale: Vec<i64>,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<QueueEntry>,
     pauses: Pauses,
     /// What waits, is being written to the store, or is being delivered.
     messages: usize,
@@ -61,9 +63,9 @@ struct State {
 }
 
 /// What a worker is to do next.
-pub(crate) enum Next {
+pub(crate) enum WorkerStep {
     /// Deliver this.
-    Deliver(Box<Entry>),
+    Deliver(Box<QueueEntry>),
     /// Nothing has been due for this long: time to look around.
     Nothing,
     /// End. What is left is lost, unless it is in the store.
@@ -72,33 +74,33 @@ pub(crate) enum Next {
 
 /// A queue.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct DeliveryQueue {
     name: String,
     bounds: QueueBounds,
     retry: Retry,
-    durability: Durability,
-    state: Mutex<State>,
+    durability: QueueDurability,
+    state: Mutex<QueueState>,
     /// Something has changed.
     changed: Condvar,
 }
 
-impl Queue {
+impl DeliveryQueue {
     pub(crate) fn new(
         name: String,
         bounds: QueueBounds,
         retry: Retry,
-        outbox: Option<Outbox>,
-    ) -> Queue {
+        outbox: Option<SinkQueue>,
+    ) -> DeliveryQueue {
         let durability = if outbox.is_some() {
-            Durability::Store
+            QueueDurability::Store
         } else {
-            Durability::Memory
+            QueueDurability::Memory
         };
-        let state = Mutex::new(State {
+        let state = Mutex::new(QueueState {
             outbox,
-            ..State::default()
+            ..QueueState::default()
         });
-        Queue {
+        DeliveryQueue {
             name,
             bounds,
             retry,
@@ -113,7 +115,11 @@ impl Queue {
     }
 
     /// Accepts a message: it is in the store, where there is one, when this returns.
-    pub(crate) fn accept(&self, parcel: Parcel, gauge: &Gauge) -> Result<(), Refused> {
+    pub(crate) fn accept(
+        &self,
+        parcel: QueuedMessage,
+        gauge: &SharedHealth,
+    ) -> Result<(), SinkWriteError> {
         let size = parcel.size();
         let outbox = self.reserve(size)?;
         let accepted = now();
@@ -124,7 +130,7 @@ impl Queue {
         let mut state = self.lock();
         let id = kept.map_err(|source| {
             state.release(size);
-            Refused::Store {
+            SinkWriteError::Store {
                 name: self.name.clone(),
                 source,
             }
@@ -144,7 +150,7 @@ impl Queue {
             .back()
             .is_some_and(|last| last.parcel.peer == parcel.peer)
             && state.pauses.contains_key(&parcel.peer);
-        state.entries.push_back(Entry {
+        state.entries.push_back(QueueEntry {
             id,
             accepted,
             parcel,
@@ -159,7 +165,7 @@ impl Queue {
         Ok(())
     }
 
-    fn reserve(&self, size: usize) -> Result<Option<Outbox>, Refused> {
+    fn reserve(&self, size: usize) -> Result<Option<SinkQueue>, SinkWriteError> {
         let mut state = self.lock();
         if state.until.is_some() {
             return Err(self.closed());
@@ -168,7 +174,7 @@ impl Queue {
             || state.bytes.saturating_add(size) > self.bounds.bytes
         {
             let QueueBounds { messages, bytes } = self.bounds;
-            return Err(Refused::Full {
+            return Err(SinkWriteError::Full {
                 name: self.name.clone(),
                 messages,
                 bytes,
@@ -179,18 +185,18 @@ impl Queue {
         Ok(state.outbox.clone())
     }
 
-    fn closed(&self) -> Refused {
-        Refused::Closed {
+    fn closed(&self) -> SinkWriteError {
+        SinkWriteError::Closed {
             name: self.name.clone(),
         }
     }
 
-    fn outbox(&self) -> Option<Outbox> {
+    fn outbox(&self) -> Option<SinkQueue> {
         self.lock().outbox.clone()
     }
 
     /// Takes over what others left in the store, even beyond the bounds: it was accepted once.
-    pub(crate) fn claim(&self, peer_of: impl Fn(&str) -> String, gauge: &Gauge) {
+    pub(crate) fn claim(&self, peer_of: impl Fn(&str) -> String, gauge: &SharedHealth) {
         let Some(outbox) = self.outbox() else { return };
         let claimed = match outbox.claim() {
             Ok(claimed) => claimed,
@@ -208,7 +214,7 @@ impl Queue {
         }
         let mut state = self.lock();
         for message in claimed {
-            let parcel = Parcel {
+            let parcel = QueuedMessage {
                 peer: peer_of(&message.head),
                 head: message.head,
                 body: message.body,
@@ -217,7 +223,7 @@ impl Queue {
             let (id, accepted) = (Some(message.id), message.accepted);
             state.messages = state.messages.saturating_add(1);
             state.bytes = state.bytes.saturating_add(size);
-            state.entries.push_back(Entry {
+            state.entries.push_back(QueueEntry {
                 id,
                 accepted,
                 parcel,
@@ -230,33 +236,33 @@ impl Queue {
     }
 
     /// Waits for something to be due, no longer than this.
-    pub(crate) fn next(&self, patience: Duration) -> Next {
+    pub(crate) fn next(&self, patience: Duration) -> WorkerStep {
         let start = Instant::now();
         let mut state = self.lock();
         loop {
             let now = Instant::now();
             // At its end each message has had its attempt, and with a durable queue none is waited for.
             if state.until.is_some_and(|until| now >= until) {
-                return Next::End;
+                return WorkerStep::End;
             }
             let (at, wait) = state.earliest(now);
             if wait.is_zero()
                 && let Some(entry) = at.and_then(|at| state.entries.remove(at))
             {
-                return Next::Deliver(Box::new(entry));
+                return WorkerStep::Deliver(Box::new(entry));
             }
             let wait = match state.until {
                 Some(until) => {
                     let left = until.saturating_duration_since(now);
-                    if at.is_none() || self.durability == Durability::Store || wait >= left {
-                        return Next::End;
+                    if at.is_none() || self.durability == QueueDurability::Store || wait >= left {
+                        return WorkerStep::End;
                     }
                     wait
                 }
                 None => {
                     let left = patience.saturating_sub(start.elapsed());
                     if left.is_zero() {
-                        return Next::Nothing;
+                        return WorkerStep::Nothing;
                     }
                     wait.min(left)
                 }
@@ -270,7 +276,12 @@ impl Queue {
     }
 
     /// A message is not to be delivered any more: it was, or never will be. Which of these is counted at the same moment.
-    pub(crate) fn finish(&self, entry: &Entry, gauge: &Gauge, count: impl FnOnce(&mut Health)) {
+    pub(crate) fn finish(
+        &self,
+        entry: &QueueEntry,
+        gauge: &SharedHealth,
+        count: impl FnOnce(&mut SinkHealth),
+    ) {
         let stale = entry.id.filter(|id| !self.forget(*id));
         let mut state = self.lock();
         state.release(entry.size);
@@ -299,14 +310,14 @@ impl Queue {
     }
 
     /// A message is to be tried again later. Others may go before it.
-    pub(crate) fn put_back(&self, mut entry: Entry) {
+    pub(crate) fn put_back(&self, mut entry: QueueEntry) {
         entry.failures = entry.failures.saturating_add(1);
         entry.due = Instant::now().checked_add(self.retry.pause(entry.failures));
         self.lock().entries.push_front(entry);
     }
 
     /// A message is to be tried again when its peer is.
-    pub(crate) fn put_first(&self, entry: Entry) {
+    pub(crate) fn put_first(&self, entry: QueueEntry) {
         self.lock().entries.push_front(entry);
     }
 
@@ -329,7 +340,7 @@ impl Queue {
     }
 
     /// What is to be known to deliver a message has changed.
-    pub(crate) fn rewrite(&self, entry: &Entry) {
+    pub(crate) fn rewrite(&self, entry: &QueueEntry) {
         if let (Some(outbox), Some(id)) = (self.outbox(), entry.id)
             && let Err(error) = outbox.rewrite(id, &entry.parcel.head)
         {
@@ -345,11 +356,11 @@ impl Queue {
     }
 
     /// The worker has ended: counts the messages that are lost with it, for they are nowhere else, and says how many.
-    pub(crate) fn done(&self, gauge: &Gauge) -> usize {
+    pub(crate) fn done(&self, gauge: &SharedHealth) -> usize {
         let mut state = self.lock();
         let lost = match self.durability {
-            Durability::Memory => state.entries.len(),
-            Durability::Store => 0,
+            QueueDurability::Memory => state.entries.len(),
+            QueueDurability::Store => 0,
         };
         state.outbox = None;
         state.entries.clear();
@@ -380,7 +391,7 @@ impl Queue {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -389,7 +400,7 @@ impl Queue {
 /// When nothing waits, this is how long.
 const EVER: Duration = Duration::from_secs(3600);
 
-impl State {
+impl QueueState {
     /// What is due first, and how long that takes. Of what is due now, the one that came first.
     fn earliest(&self, now: Instant) -> (Option<usize>, Duration) {
         let mut found = (None, EVER);
@@ -412,11 +423,11 @@ impl State {
         self.bytes = self.bytes.saturating_sub(size);
     }
 
-    fn tell(&self, gauge: &Gauge) {
+    fn tell(&self, gauge: &SharedHealth) {
         self.tell_in(&mut gauge.lock());
     }
 
-    fn tell_in(&self, health: &mut Health) {
+    fn tell_in(&self, health: &mut SinkHealth) {
         (health.queued, health.queued_bytes) = (self.messages as u64, self.bytes as u64);
     }
 }

@@ -12,7 +12,7 @@ pub struct SinkSettings {
     /// How much may wait. A file has no queue.
     pub queue: QueueBounds,
     /// What its queue survives. A file has none.
-    pub durability: Durability,
+    pub durability: QueueDurability,
     /// When what failed is tried again. Not with files.
     pub retry: Retry,
 }
@@ -48,7 +48,7 @@ impl Default for QueueBounds {
 
 /// What accepted messages survive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
+pub enum QueueDurability {
     /// Nothing: they are in memory.
     #[default]
     Memory,
@@ -91,8 +91,8 @@ impl SinkSettings {
     /// A sink with the defaults of its kind.
     pub fn new(name: impl Into<String>, kind: SinkKind) -> SinkSettings {
         let durability = match kind {
-            SinkKind::Mail(_) => Durability::Store,
-            SinkKind::Syslog(_) | SinkKind::File(_) => Durability::Memory,
+            SinkKind::Mail(_) => QueueDurability::Store,
+            SinkKind::Syslog(_) | SinkKind::File(_) => QueueDurability::Memory,
         };
         SinkSettings {
             name: name.into(),

@@ -1,7 +1,7 @@
 //! The thread of a sink: takes what is due, has it carried, and sees to what becomes of it.
 use crate::{
-    health::{Gauge, Link},
-    queue::{Entry, Next, Parcel, Queue, now},
+    health::{PeerReachability, SharedHealth},
+    queue::{DeliveryQueue, QueueEntry, QueuedMessage, WorkerStep, now},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -9,11 +9,11 @@ use std::{sync::Arc, time::Duration};
 const LOOK_AROUND: Duration = Duration::from_secs(30);
 
 /// Knows how to reach peers.
-pub(crate) trait Carrier: Send {
+pub(crate) trait SinkTransport: Send {
     /// The peer of a message, by what is to be known to deliver it.
     fn peer(&self, head: &str) -> String;
     /// Tries to deliver. May change the head of what is to be tried again.
-    fn carry(&mut self, parcel: &mut Parcel) -> Outcome;
+    fn carry(&mut self, parcel: &mut QueuedMessage) -> DeliveryResult;
     /// There is nothing to deliver for now: connections may be closed.
     fn rest(&mut self) -> Rest;
 }
@@ -29,7 +29,7 @@ pub(crate) enum Rest {
 
 /// What became of an attempt.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum DeliveryResult {
     /// It was delivered, but for so many recipients that were refused for good.
     Delivered { refused: Vec<String> },
     /// Not, or not to all: the head says to whom it is still to go.
@@ -41,14 +41,14 @@ pub(crate) enum Outcome {
 }
 
 /// A sink's thread.
-pub(crate) struct Worker {
+pub(crate) struct SinkWorker {
     pub(crate) name: String,
-    pub(crate) queue: Arc<Queue>,
-    pub(crate) gauge: Arc<Gauge>,
-    pub(crate) carrier: Box<dyn Carrier>,
+    pub(crate) queue: Arc<DeliveryQueue>,
+    pub(crate) gauge: Arc<SharedHealth>,
+    pub(crate) carrier: Box<dyn SinkTransport>,
 }
 
-impl Worker {
+impl SinkWorker {
     /// Delivers until the queue ends.
     pub(crate) fn run(mut self) {
         self.look_around();
@@ -56,16 +56,16 @@ impl Worker {
         let mut patience = Duration::ZERO;
         loop {
             match self.queue.next(patience) {
-                Next::Deliver(entry) => {
+                WorkerStep::Deliver(entry) => {
                     patience = Duration::ZERO;
                     self.deliver(*entry);
                 }
-                Next::Nothing if patience.is_zero() => {
+                WorkerStep::Nothing if patience.is_zero() => {
                     patience = LOOK_AROUND;
                     self.rest();
                 }
-                Next::Nothing => self.look_around(),
-                Next::End => break,
+                WorkerStep::Nothing => self.look_around(),
+                WorkerStep::End => break,
             }
         }
         self.queue.tidy();
@@ -81,58 +81,60 @@ impl Worker {
     fn rest(&mut self) {
         let rest = self.carrier.rest();
         let mut health = self.gauge.lock();
-        if rest == Rest::Closed && health.link == Link::Connected {
-            health.link = Link::Idle;
+        if rest == Rest::Closed && health.link == PeerReachability::Connected {
+            health.link = PeerReachability::Idle;
         }
     }
 
-    fn deliver(&mut self, mut entry: Entry) {
+    fn deliver(&mut self, mut entry: QueueEntry) {
         let outcome = self.carrier.carry(&mut entry.parcel);
-        let link = if matches!(outcome, Outcome::Unreachable(_)) {
-            Link::Lost
+        let link = if matches!(outcome, DeliveryResult::Unreachable(_)) {
+            PeerReachability::Lost
         } else {
-            Link::Connected
+            PeerReachability::Connected
         };
         let was = {
             let mut health = self.gauge.lock();
-            if let Outcome::Unreachable(why) = &outcome {
+            if let DeliveryResult::Unreachable(why) = &outcome {
                 health.last_error = Some(why.clone());
             }
             std::mem::replace(&mut health.link, link)
         };
         match link {
-            Link::Lost => self.queue.pause(&entry.parcel.peer),
-            Link::Connected | Link::Idle => self.queue.reached(&entry.parcel.peer),
+            PeerReachability::Lost => self.queue.pause(&entry.parcel.peer),
+            PeerReachability::Connected | PeerReachability::Idle => {
+                self.queue.reached(&entry.parcel.peer)
+            }
         }
         match outcome {
-            Outcome::Delivered { refused } => {
-                if was == Link::Lost {
+            DeliveryResult::Delivered { refused } => {
+                if was == PeerReachability::Lost {
                     tracing::info!(sink = self.name, "the peer can be reached again");
                 }
                 self.tell_refused(&refused);
                 self.queue
                     .finish(&entry, &self.gauge, |health| health.delivered += 1);
             }
-            Outcome::Later { why, refused } => {
+            DeliveryResult::Later { why, refused } => {
                 self.tell_refused(&refused);
                 self.queue.rewrite(&entry);
-                self.again(entry, why, Queue::put_back);
+                self.again(entry, why, DeliveryQueue::put_back);
             }
-            Outcome::Unreachable(why) => {
-                if was != Link::Lost {
+            DeliveryResult::Unreachable(why) => {
+                if was != PeerReachability::Lost {
                     tracing::warn!(
                         sink = self.name,
                         why,
                         "the peer cannot be reached: what it should get waits"
                     );
                 }
-                self.again(entry, why, Queue::put_first);
+                self.again(entry, why, DeliveryQueue::put_first);
             }
-            Outcome::Never(why) => self.give_up(&entry, &why),
+            DeliveryResult::Never(why) => self.give_up(&entry, &why),
         }
     }
 
-    fn again(&self, entry: Entry, why: String, back: impl FnOnce(&Queue, Entry)) {
+    fn again(&self, entry: QueueEntry, why: String, back: impl FnOnce(&DeliveryQueue, QueueEntry)) {
         if now().saturating_sub(entry.accepted) >= self.queue.retry().give_up.as_secs() {
             return self.give_up(&entry, &format!("it is too old, and {why}"));
         }
@@ -144,7 +146,7 @@ impl Worker {
         back(&self.queue, entry);
     }
 
-    fn give_up(&self, entry: &Entry, why: &str) {
+    fn give_up(&self, entry: &QueueEntry, why: &str) {
         tracing::error!(
             sink = self.name,
             accepted = entry.accepted,
@@ -169,7 +171,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for SinkWorker {
     /// However it ends, whoever waits for it is told, and what is lost with it is counted.
     fn drop(&mut self) {
         let lost = self.queue.done(&self.gauge);

@@ -12,7 +12,7 @@ mod support;
 use peal_model::{Mail, code};
 use peal_needs::needs;
 use peal_sinks::{
-    FileSettings, FileSync, Message, Refused, SinkHandle, SinkKind, SinkSettings, Sinks,
+    FileSettings, FileSync, SinkHandle, SinkKind, SinkMessage, SinkSettings, SinkWriteError, Sinks,
 };
 use std::{
     fs,
@@ -39,8 +39,8 @@ fn why_not(settings: FileSettings) -> String {
     .to_string()
 }
 
-fn write(sink: &SinkHandle, text: &str) -> Result<(), Refused> {
-    sink.submit(Message::Bytes(text.as_bytes().to_vec()))
+fn write(sink: &SinkHandle, text: &str) -> Result<(), SinkWriteError> {
+    sink.submit(SinkMessage::Bytes(text.as_bytes().to_vec()))
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn what_is_no_message_is_refused() {
         write(&sink, "12345678901").unwrap_err().status(),
         code::PMIX_ERR_BAD_PARAM
     );
-    let refused = sink.submit(Message::Mail(Mail::default())).unwrap_err();
+    let refused = sink.submit(SinkMessage::Mail(Mail::default())).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "sink \"file\" carries bytes, and no mail"

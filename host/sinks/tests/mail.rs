@@ -13,8 +13,9 @@ mod support;
 use peal_model::{Mail, code};
 use peal_needs::needs;
 use peal_sinks::{
-    Addresses, Credentials, Durability, Encryption, Health, Link, MailSettings, Message,
-    QueueBounds, Refused, Retry, Server, SinkHandle, SinkKind, SinkSettings, Sinks,
+    Addresses, Credentials, Encryption, MailSettings, PeerReachability, QueueBounds,
+    QueueDurability, Retry, SinkHandle, SinkHealth, SinkKind, SinkMessage, SinkSettings,
+    SinkWriteError, Sinks, SmtpServer,
 };
 use peal_store::{Store, StoreSettings};
 use std::{
@@ -39,8 +40,8 @@ const SOON: Retry = Retry {
     give_up: Duration::from_secs(3600),
 };
 
-fn server(port: u16) -> Server {
-    Server {
+fn server(port: u16) -> SmtpServer {
+    SmtpServer {
         host: "127.0.0.1".into(),
         port,
     }
@@ -56,7 +57,7 @@ fn plain(port: u16) -> MailSettings {
 
 fn sink(mail: MailSettings) -> SinkSettings {
     let memory = SinkSettings {
-        durability: Durability::Memory,
+        durability: QueueDurability::Memory,
         ..SinkSettings::new("mail", SinkKind::Mail(Box::new(mail)))
     };
     SinkSettings {
@@ -85,11 +86,11 @@ fn mail(subject: &str) -> Mail {
     }
 }
 
-fn submit(sink: &SinkHandle, mail: Mail) -> Result<(), Refused> {
-    sink.submit(Message::Mail(mail))
+fn submit(sink: &SinkHandle, mail: Mail) -> Result<(), SinkWriteError> {
+    sink.submit(SinkMessage::Mail(mail))
 }
 
-fn settled(sink: &SinkHandle) -> Health {
+fn settled(sink: &SinkHandle) -> SinkHealth {
     wait_for("all is done", || {
         Some(sink.health()).filter(|health| health.queued == 0)
     })
@@ -206,7 +207,7 @@ fn a_mail_arrives_as_it_was_meant_over_starttls_with_a_password() {
         "{health:?}"
     );
     until("it hangs up when there is nothing to do", || {
-        sink.health().link == Link::Idle
+        sink.health().link == PeerReachability::Idle
     });
     assert!(sinks.close(Duration::from_secs(10)).is_empty());
 }
@@ -327,8 +328,10 @@ fn no_part_of_a_mail_becomes_another_part() {
         },
     )
     .unwrap_err();
-    assert!(matches!(long, Refused::TooLong { .. }) && long.status() == code::PMIX_ERR_BAD_PARAM);
-    let bytes = sink.submit(Message::Bytes(b"x".to_vec())).unwrap_err();
+    assert!(
+        matches!(long, SinkWriteError::TooLong { .. }) && long.status() == code::PMIX_ERR_BAD_PARAM
+    );
+    let bytes = sink.submit(SinkMessage::Bytes(b"x".to_vec())).unwrap_err();
     assert_eq!(
         bytes.to_string(),
         "sink \"mail\" carries mail, and no bytes"
@@ -548,10 +551,10 @@ fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
     });
     assert_eq!(
         (mails.health().link, mails.health().queued),
-        (Link::Lost, 20)
+        (PeerReachability::Lost, 20)
     );
     submit(&other, mail("to the other one")).unwrap();
-    file.submit(Message::Bytes(b"line".to_vec())).unwrap();
+    file.submit(SinkMessage::Bytes(b"line".to_vec())).unwrap();
     assert_eq!((settled(&other).delivered, file.health().delivered), (1, 1));
     down.start();
     let health = settled(&mails);
@@ -564,7 +567,7 @@ fn a_server_that_is_down_delays_mail_and_nothing_else_and_all_arrives_once() {
     down.stop();
     submit(&mails, mail("later")).unwrap();
     until("it is seen that it has gone", || {
-        mails.health().link == Link::Lost
+        mails.health().link == PeerReachability::Lost
     });
     down.start();
     settled(&mails);
@@ -586,7 +589,7 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     if let Some(dir) = std::env::var_os("PEAL_KILLED_DIR").map(PathBuf::from) {
         let port = std::env::var("PEAL_KILLED_PORT").unwrap().parse().unwrap();
         let durable = SinkSettings {
-            durability: Durability::Store,
+            durability: QueueDurability::Store,
             ..sink(plain(port))
         };
         let (_sinks, sink) = open(durable, Some(&store(&dir)));
@@ -616,7 +619,7 @@ fn what_was_queued_when_the_process_was_killed_arrives_once() {
     assert_eq!(said.as_deref(), Some("queued"));
     let store = store(dir.path());
     let durable = SinkSettings {
-        durability: Durability::Store,
+        durability: QueueDurability::Store,
         ..sink(plain(server.port))
     };
     // One that starts while the other lives leaves to that what is its.
@@ -651,7 +654,7 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
         messages: 3,
         bytes: 1 << 20,
     };
-    for durability in [Durability::Memory, Durability::Store] {
+    for durability in [QueueDurability::Memory, QueueDurability::Store] {
         let settings = SinkSettings {
             durability,
             queue: bounds,
@@ -671,7 +674,7 @@ fn a_full_queue_refuses_and_what_is_in_the_store_counts() {
         assert!(sinks.close(Duration::ZERO).len() <= 1);
         until("it ends", || sink.health().queued == 0);
         drop((sinks, sink));
-        if durability == Durability::Store {
+        if durability == QueueDurability::Store {
             // The next one begins with as many.
             let (_sinks, sink) = open(settings, Some(&store));
             until("they are taken over", || sink.health().queued == 3);
@@ -747,7 +750,7 @@ fn a_store_without_room_refuses_mail_and_takes_some_again_when_there_is_some() {
     let store = Arc::new(Store::open(&dir.path().join("peal.db"), small).unwrap());
     let mut server = MailServer::plain();
     let durable = SinkSettings {
-        durability: Durability::Store,
+        durability: QueueDurability::Store,
         ..sink(plain(server.port))
     };
     let (_sinks, sink) = open(durable, Some(&store));
@@ -814,7 +817,7 @@ fn mail_goes_to_who_is_trusted_as_the_admin_wants_it_encrypted() {
         let health = sink.health();
         assert_eq!(
             (health.delivered, health.given_up, health.link),
-            (0, 0, Link::Lost),
+            (0, 0, PeerReachability::Lost),
             "{health:?}"
         );
         sinks.close(Duration::ZERO);

@@ -11,8 +11,8 @@ mod support;
 use peal_model::code;
 use peal_needs::needs;
 use peal_sinks::{
-    Address, Durability, Link, Message, QueueBounds, Refused, Retry, SinkHandle, SinkKind,
-    SinkSettings, Sinks, SyslogSettings, TlsIdentity, TlsSettings,
+    Address, PeerReachability, QueueBounds, QueueDurability, Retry, SinkHandle, SinkKind,
+    SinkMessage, SinkSettings, SinkWriteError, Sinks, SyslogSettings, TlsIdentity, TlsSettings,
 };
 use peal_store::{Store, StoreSettings};
 use std::{net::TcpListener, os::unix::net::UnixDatagram, sync::Arc, time::Duration};
@@ -58,8 +58,8 @@ fn tls(port: u16, certificates: &Certificates) -> SyslogSettings {
     }
 }
 
-fn message(text: &str) -> Message {
-    Message::Bytes(
+fn message(text: &str) -> SinkMessage {
+    SinkMessage::Bytes(
         format!("<29>1 2026-11-22T05:00:00.5Z node1 app 7 id [a@1 b=\"c\"] {text}").into_bytes(),
     )
 }
@@ -123,7 +123,7 @@ fn messages_arrive_by_every_way_as_they_were_written() {
             (texts.len() as u64, 0, 0),
             "{health:?}"
         );
-        assert_eq!(health.link, Link::Connected);
+        assert_eq!(health.link, PeerReachability::Connected);
     }
     assert_eq!(sinks.close(Duration::from_secs(10)), Vec::<String>::new());
 }
@@ -142,7 +142,10 @@ fn what_could_forge_a_second_message_never_leaves() {
         "\u{2028}",
     ] {
         let refused = tcp.submit(message(text)).unwrap_err();
-        assert!(matches!(refused, Refused::NoLine { .. }), "{refused}");
+        assert!(
+            matches!(refused, SinkWriteError::NoLine { .. }),
+            "{refused}"
+        );
         assert_eq!(refused.status(), code::PMIX_ERR_BAD_PARAM);
     }
     let refused = tcp.submit(message(&"x".repeat(8192))).unwrap_err();
@@ -176,7 +179,7 @@ fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
             submit(&mut wanted);
         }
         until("it is seen that nobody is there", || {
-            sink.health().link == Link::Lost
+            sink.health().link == PeerReachability::Lost
         });
         assert_eq!(sink.health().queued, 5);
         rsyslog.start();
@@ -187,7 +190,7 @@ fn a_server_that_goes_and_comes_misses_nothing_and_gets_nothing_twice() {
             submit(&mut wanted);
         }
         until("it is seen that nobody is there any more", || {
-            sink.health().link == Link::Lost
+            sink.health().link == PeerReachability::Lost
         });
         assert!(sink.health().last_error.unwrap().contains(way), "{way}");
         rsyslog.start();
@@ -244,7 +247,7 @@ fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
         let health = sink.health();
         assert_eq!(
             (health.delivered, health.queued, health.link),
-            (0, 1, Link::Lost),
+            (0, 1, PeerReachability::Lost),
             "{which}: {health:?}"
         );
         sinks.close(Duration::ZERO);
@@ -255,7 +258,9 @@ fn who_is_not_trusted_gets_nothing_and_who_does_not_trust_us_loses_nothing() {
     };
     let (_sinks, wrong) = open_one(sink("tls", elsewhere));
     wrong.submit(message("a server of another name")).unwrap();
-    until("that is seen", || wrong.health().link == Link::Lost);
+    until("that is seen", || {
+        wrong.health().link == PeerReachability::Lost
+    });
     let why = wrong.health().last_error.unwrap();
     assert!(why.contains("localhost"), "{why}");
     let (_sinks, good) = open_one(sink("tls", right));
@@ -329,7 +334,7 @@ fn who_does_not_read_holds_up_only_his_own_sink_and_whoever_logs_is_told_when_it
     assert!(deaf.health().given_up > 0);
     assert!(matches!(
         deaf.submit(message("late")),
-        Err(Refused::Closed { .. })
+        Err(SinkWriteError::Closed { .. })
     ));
 }
 
@@ -364,7 +369,7 @@ fn a_connection_on_which_nothing_is_read_is_given_up_when_it_is_full() {
     let health = wait_for("it is seen that nobody reads", || {
         Some(tcp.health()).filter(|health| health.retried == 1)
     });
-    assert_eq!(health.link, Link::Lost);
+    assert_eq!(health.link, PeerReachability::Lost);
     assert!(health.queued > 0 && health.given_up == 0, "{health:?}");
     assert!(
         health
@@ -408,7 +413,7 @@ fn what_is_in_the_store_is_delivered_by_the_next_one() {
     let store =
         Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
     let durable = SinkSettings {
-        durability: Durability::Store,
+        durability: QueueDurability::Store,
         ..sink("global", to(&format!("tcp://127.0.0.1:{}", rsyslog.tcp)))
     };
     let error = Sinks::open(vec![durable.clone()], None)

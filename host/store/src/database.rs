@@ -2,8 +2,8 @@
 use crate::{
     BUSY, StoreError,
     layout::{self, Layout},
-    place, stored,
-    writes::{Health, Writes},
+    path_checks, stored,
+    writes::{StoreHealth, Writes},
 };
 use rusqlite::{Connection, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 use std::{
@@ -20,7 +20,7 @@ const LOG_BYTES: u32 = 4 << 20;
 
 /// What a write survives, once it is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Durability {
+pub enum DatabaseDurability {
     /// The end of the process, however sudden. What was written last may be missing when the machine goes down.
     #[default]
     Process,
@@ -60,11 +60,11 @@ impl Database {
         path: &Path,
         max_bytes: u64,
         wanted: &Layout,
-        durability: Durability,
+        durability: DatabaseDurability,
     ) -> Result<Database, StoreError> {
         // From here on where it really is.
-        let path = &place::checked(path)?;
-        place::check_files(path)?;
+        let path = &path_checks::checked(path)?;
+        path_checks::check_files(path)?;
         let of = |error| StoreError::at_opening(path, error);
         let made = OpenOptions::new()
             .write(true)
@@ -115,7 +115,7 @@ impl Database {
             .map_err(of)?;
         layout::migrate(&mut connection, path, wanted)?;
         // In a directory of all, somebody may have been quicker than SQLite with a file of its.
-        place::check_files(path)?;
+        path_checks::check_files(path)?;
         Ok(Database {
             path: path.clone(),
             connection: Mutex::new(connection),
@@ -151,7 +151,7 @@ impl Database {
     }
 
     /// How writing and reading go.
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> StoreHealth {
         self.writes.health()
     }
 
@@ -191,11 +191,11 @@ impl Database {
     }
 }
 
-impl Durability {
+impl DatabaseDurability {
     fn word(self) -> &'static str {
         match self {
-            Durability::Process => "normal",
-            Durability::Machine => "full",
+            DatabaseDurability::Process => "normal",
+            DatabaseDurability::Machine => "full",
         }
     }
 }

@@ -57,7 +57,7 @@ impl JobEntryKind {
 
 /// An entry of a job's record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct JobEntry {
+pub struct JobRecordEntry {
     /// When, in milliseconds since the epoch.
     pub at: u64,
     /// What it is about.
@@ -86,10 +86,14 @@ pub struct LeftOutEntries {
     pub limit: RecordLimit,
 }
 
-impl JobEntry {
+impl JobRecordEntry {
     /// An entry about what is just happening.
-    pub fn now(kind: JobEntryKind, rank: Option<Rank>, body: impl Into<Arc<str>>) -> JobEntry {
-        JobEntry {
+    pub fn now(
+        kind: JobEntryKind,
+        rank: Option<Rank>,
+        body: impl Into<Arc<str>>,
+    ) -> JobRecordEntry {
+        JobRecordEntry {
             at: now(),
             kind,
             rank,
@@ -111,7 +115,7 @@ impl Store {
     pub fn add_job_entries(
         &self,
         nspace: &Nspace,
-        entries: &[JobEntry],
+        entries: &[JobRecordEntry],
     ) -> Result<AddedEntries, StoreError> {
         let added = self.write(|transaction| match recorded(transaction, nspace)? {
             Some(job) => self.add(transaction, job, entries).map(Some),
@@ -131,7 +135,7 @@ impl Store {
         &self,
         transaction: &Transaction<'_>,
         job: RecordedJob,
-        entries: &[JobEntry],
+        entries: &[JobRecordEntry],
     ) -> rusqlite::Result<AddedEntries> {
         let wanted = entries.iter().map(|entry| entry_bytes(&entry.body)).sum();
         let mut room = RecordRoom::make(transaction, &self.records, &job, wanted)?;
@@ -145,7 +149,7 @@ impl Store {
                 left_out: None,
             },
         );
-        for JobEntry {
+        for JobRecordEntry {
             at,
             kind,
             rank,
@@ -197,10 +201,10 @@ impl Store {
     }
 
     /// The entries that are missing in a job's record.
-    fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
+    fn gaps(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
         let select =
             format!("select left_out, left_out_at, missed, missed_at from job where id = {LAST}");
-        let gap = |at: Option<i64>, what: &str, count: i64| JobEntry {
+        let gap = |at: Option<i64>, what: &str, count: i64| JobRecordEntry {
             at: read(at.unwrap_or_default()),
             kind: JobEntryKind::Gap,
             rank: None,
@@ -218,17 +222,17 @@ impl Store {
     }
 
     /// The entries of a job's record, the earliest first; of several jobs that had this name, of the last.
-    pub fn job_entries(&self, nspace: &Nspace) -> Result<Vec<JobEntry>, StoreError> {
+    pub fn job_entries(&self, nspace: &Nspace) -> Result<Vec<JobRecordEntry>, StoreError> {
         let select = format!(
             "select at, kind, rank, body from job_entry where job = {LAST} order by at, id"
         );
         let gaps = self.gaps(nspace)?;
-        let mut entries: Vec<JobEntry> = self.read(|connection| {
+        let mut entries: Vec<JobRecordEntry> = self.read(|connection| {
             let mut select = connection.prepare(&select)?;
             let rows = select.query_map([nspace.as_str()], |row| {
                 let (at, kind, rank): (i64, String, Option<u32>) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(JobEntry {
+                Ok(JobRecordEntry {
                     at: read(at),
                     kind: JobEntryKind::of(&kind),
                     rank: rank.map(Rank),
@@ -267,8 +271,8 @@ mod tests {
     use super::*;
     use crate::{JobStart, RecordLimits, StoreSettings};
 
-    fn entry(at: u64, kind: JobEntryKind, body: &str) -> JobEntry {
-        JobEntry {
+    fn entry(at: u64, kind: JobEntryKind, body: &str) -> JobRecordEntry {
+        JobRecordEntry {
             at,
             kind,
             rank: Some(Rank(3)),
@@ -304,7 +308,7 @@ mod tests {
         .unwrap()
     }
 
-    fn ten(number: usize) -> JobEntry {
+    fn ten(number: usize) -> JobRecordEntry {
         entry(number as u64, JobEntryKind::Event, &format!("{number:010}"))
     }
 
@@ -339,7 +343,7 @@ mod tests {
             entry(9, JobEntryKind::Event, "late"),
             entry(5, JobEntryKind::Control, "early"),
         );
-        let host = JobEntry {
+        let host = JobRecordEntry {
             rank: None,
             ..entry(9, JobEntryKind::Log, "logged")
         };
@@ -362,7 +366,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (store, nspace) = (small(dir.path()), Nspace::new("job").unwrap());
         store.job_started(start(&nspace, 7, "./app")).unwrap();
-        let batch: Vec<JobEntry> = (0..5).map(ten).collect();
+        let batch: Vec<JobRecordEntry> = (0..5).map(ten).collect();
         let added = store.add_job_entries(&nspace, &batch).unwrap();
         let left_out = |count, limit| Some(LeftOutEntries { count, limit });
         assert_eq!(
@@ -432,7 +436,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = small(dir.path());
         let jobs = ["one", "two", "three", "other"].map(|name| Nspace::new(name).unwrap());
-        let batch: Vec<JobEntry> = (0..3).map(ten).collect();
+        let batch: Vec<JobRecordEntry> = (0..3).map(ten).collect();
         let written = |job: &Nspace| store.add_job_entries(job, &batch).unwrap().written;
         let [one, two, three, other] = &jobs;
         for (job, uid) in [(one, 7), (two, 7), (three, 7), (other, 8)] {
@@ -462,7 +466,7 @@ mod tests {
     fn entries_of_all_jobs_have_a_limit() {
         let dir = tempfile::tempdir().unwrap();
         let store = small(dir.path());
-        let batch: Vec<JobEntry> = (0..3).map(ten).collect();
+        let batch: Vec<JobRecordEntry> = (0..3).map(ten).collect();
         let added = [7, 8, 9, 10].map(|uid| {
             let nspace = Nspace::new(&format!("of-{uid}")).unwrap();
             store.job_started(start(&nspace, uid, "./app")).unwrap();

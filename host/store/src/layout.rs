@@ -11,11 +11,11 @@ pub(crate) struct Layout {
     /// Step N, counted from one, leads from layout N - 1 to layout N.
     steps: &'static [&'static str],
     /// Whether all of it is read before it is used.
-    check: Check,
+    check: LayoutCheck,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Check {
+enum LayoutCheck {
     /// It is not large.
     Whole,
     /// It may be; what is damaged is found when it is read.
@@ -26,14 +26,14 @@ enum Check {
 pub(crate) const STORE: Layout = Layout {
     application: 0x5065_616c,
     steps: &STEPS,
-    check: Check::Whole,
+    check: LayoutCheck::Whole,
 };
 
 /// The audit trail: "PeaA" in ASCII.
 pub(crate) const TRAIL: Layout = Layout {
     application: 0x5065_6141,
     steps: &TRAIL_STEPS,
-    check: Check::None,
+    check: LayoutCheck::None,
 };
 
 const TRAIL_STEPS: [&str; 2] = [
@@ -167,7 +167,7 @@ pub(crate) fn check(
             latest: wanted.latest(),
         });
     }
-    if wanted.check == Check::None {
+    if wanted.check == LayoutCheck::None {
         return Ok(());
     }
     let verdict: String = connection

@@ -15,36 +15,38 @@ mod database;
 mod error;
 mod job_entries;
 mod jobs;
+mod journal_file;
 mod layout;
 mod modules;
 mod outbox;
-mod place;
+mod path_checks;
 mod record_room;
 mod spill;
 mod state;
-mod tail;
 mod trace_limit;
 mod trail;
 mod trail_use;
 mod writes;
 
 pub use admin::{ADMIN_CALLS_KEPT, AdminCall, AdminRecord};
-pub use database::Durability;
+pub use database::DatabaseDurability;
 pub use error::StoreError;
-pub use job_entries::{AddedEntries, JobEntry, JobEntryKind, LONGEST_JOB_ENTRY, LeftOutEntries};
+pub use job_entries::{
+    AddedEntries, JobEntryKind, JobRecordEntry, LONGEST_JOB_ENTRY, LeftOutEntries,
+};
 pub use jobs::{JOBS_KEPT, JobRecord, JobStart};
+pub use journal_file::JournalFile;
 pub use modules::{
     ComponentDigest, ModuleOverride, ModulePart, ModuleVersion, NewPart, NewVersion,
 };
-pub use outbox::{Outbox, OutboxBounds, OutboxMessage, Outboxes};
+pub use outbox::{OutboxBounds, OutboxMessage, SinkQueue, SinkQueues};
 pub use record_room::{RecordLimit, RecordLimits};
 pub use spill::{Spill, SpillError};
-pub use state::{ENTRY_BYTES, ModuleState, Scope};
-pub use tail::Tail;
+pub use state::{ENTRY_BYTES, ModuleStateStore, StateScope};
 pub use trace_limit::TraceRateLimit;
 pub use trail::{Blob, Filter, Room, Seal, SealKind, Trail, TrailRow, TrailSettings};
 pub use trail_use::{DroppedRows, Outline, RowClass, UsedBytes};
-pub use writes::Health;
+pub use writes::StoreHealth;
 
 use database::Database;
 use rusqlite::{Connection, Transaction};
@@ -86,7 +88,7 @@ impl Store {
             path,
             settings.max_bytes,
             &layout::STORE,
-            Durability::Process,
+            DatabaseDurability::Process,
         )?;
         Ok(Store {
             database,
@@ -95,7 +97,7 @@ impl Store {
     }
 
     /// How writing and reading go.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> StoreHealth {
         self.database.health()
     }
 

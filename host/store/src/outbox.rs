@@ -40,15 +40,15 @@ pub struct OutboxMessage {
 
 /// All messages that are kept for sinks, as one process sees them.
 #[derive(Debug)]
-pub struct Outboxes {
+pub struct SinkQueues {
     store: Arc<Store>,
     holder: Holder,
 }
 
 /// What is kept for one sink.
 #[derive(Clone, Debug)]
-pub struct Outbox {
-    all: Arc<Outboxes>,
+pub struct SinkQueue {
+    all: Arc<SinkQueues>,
     sink: String,
     bounds: OutboxBounds,
 }
@@ -71,7 +71,7 @@ impl Drop for Holder {
 
 impl Store {
     /// The messages of all sinks. Those that are added are this value's to deliver until it is dropped.
-    pub fn outboxes(self: &Arc<Store>) -> Result<Arc<Outboxes>, StoreError> {
+    pub fn outboxes(self: &Arc<Store>) -> Result<Arc<SinkQueues>, StoreError> {
         let mut random = [0; 16];
         let hold = |path: PathBuf| move |source: io::Error| StoreError::Hold { path, source };
         getrandom(&mut random, GetRandomFlags::empty())
@@ -86,7 +86,7 @@ impl Store {
         let file = file.map_err(hold(path.clone()))?;
         file.try_lock()
             .map_err(|error| hold(path.clone())(error.into()))?;
-        Ok(Arc::new(Outboxes {
+        Ok(Arc::new(SinkQueues {
             store: self.clone(),
             holder: Holder {
                 name,
@@ -104,10 +104,10 @@ fn holder_path(store: &Store, holder: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-impl Outboxes {
+impl SinkQueues {
     /// What is kept for one sink.
-    pub fn of(self: &Arc<Outboxes>, sink: &str, bounds: OutboxBounds) -> Outbox {
-        Outbox {
+    pub fn of(self: &Arc<SinkQueues>, sink: &str, bounds: OutboxBounds) -> SinkQueue {
+        SinkQueue {
             all: self.clone(),
             sink: sink.to_owned(),
             bounds,
@@ -145,7 +145,7 @@ impl Outboxes {
     }
 }
 
-impl Outbox {
+impl SinkQueue {
     /// Keeps a message. Where there is no room for it, nothing changes.
     pub fn add(&self, accepted: u64, head: &str, body: &[u8]) -> Result<i64, StoreError> {
         let room = "select count(*), coalesce(sum(bytes), 0) from outbox where sink = ?1";
@@ -355,7 +355,7 @@ mod tests {
             left.add(1, head, b"").unwrap();
         }
         drop(left);
-        let boxes: Vec<Outbox> = (0..4)
+        let boxes: Vec<SinkQueue> = (0..4)
             .map(|_| store(&dir).outboxes().unwrap().of("mail", room))
             .collect();
         let mut got: Vec<String> = std::thread::scope(|scope| {

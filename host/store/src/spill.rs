@@ -39,7 +39,7 @@ pub struct Spill {
     dir: PathBuf,
     max: u64,
     segments: BTreeMap<u64, Segment>,
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, SpillPosition>,
     next: u64,
 }
 
@@ -51,7 +51,7 @@ struct Segment {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct SpillPosition {
     segment: u64,
     offset: u64,
     len: u32,
@@ -86,7 +86,7 @@ impl Spill {
             return Ok(());
         };
         open.file.write_all_at(bytes, open.end).map_err(failed)?;
-        let place = Place {
+        let place = SpillPosition {
             segment,
             offset: open.end,
             len,
@@ -131,7 +131,7 @@ impl Spill {
         }
     }
 
-    fn release(&mut self, place: Place) {
+    fn release(&mut self, place: SpillPosition) {
         let last = self.next;
         let Some(segment) = self.segments.get_mut(&place.segment) else {
             return;

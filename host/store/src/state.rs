@@ -10,7 +10,7 @@ pub const ENTRY_BYTES: u64 = 64;
 
 /// For whom a module keeps something: what it keeps for one tenant no other can see.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Scope {
+pub enum StateScope {
     /// The site.
     Site,
     /// A user.
@@ -19,19 +19,19 @@ pub enum Scope {
     Namespace(Nspace),
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for StateScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Scope::Site => f.write_str("site"),
-            Scope::User(uid) => write!(f, "user {uid}"),
-            Scope::Namespace(nspace) => write!(f, "namespace {nspace}"),
+            StateScope::Site => f.write_str("site"),
+            StateScope::User(uid) => write!(f, "user {uid}"),
+            StateScope::Namespace(nspace) => write!(f, "namespace {nspace}"),
         }
     }
 }
 
 /// What one module keeps for one scope.
 #[derive(Clone, Debug)]
-pub struct ModuleState {
+pub struct ModuleStateStore {
     store: Arc<Store>,
     module: String,
     scope: String,
@@ -42,8 +42,13 @@ pub struct ModuleState {
 
 impl Store {
     /// What a module keeps for a scope, at most so many bytes: of its keys, its values and [`ENTRY_BYTES`] for each.
-    pub fn state(self: &Arc<Store>, module: &str, scope: &Scope, quota: u64) -> ModuleState {
-        ModuleState {
+    pub fn state(
+        self: &Arc<Store>,
+        module: &str,
+        scope: &StateScope,
+        quota: u64,
+    ) -> ModuleStateStore {
+        ModuleStateStore {
             store: self.clone(),
             module: module.to_owned(),
             scope: scope.to_string(),
@@ -53,10 +58,10 @@ impl Store {
     }
 }
 
-impl ModuleState {
+impl ModuleStateStore {
     /// The same, where all modules together may keep no more than so many bytes for the scope.
-    pub fn within(self, total: u64) -> ModuleState {
-        ModuleState { total, ..self }
+    pub fn within(self, total: u64) -> ModuleStateStore {
+        ModuleStateStore { total, ..self }
     }
 
     /// The value of a key, if there is one.
@@ -203,11 +208,11 @@ mod tests {
     #[test]
     fn modules_and_scopes_do_not_see_each_other_and_state_survives() {
         let (dir, store) = store();
-        let job = |name| Scope::Namespace(Nspace::new(name).unwrap());
+        let job = |name| StateScope::Namespace(Nspace::new(name).unwrap());
         let scopes = [
-            Scope::Site,
-            Scope::User(1000),
-            Scope::User(1001),
+            StateScope::Site,
+            StateScope::User(1000),
+            StateScope::User(1001),
             job("a"),
             job("b"),
         ];
@@ -234,7 +239,7 @@ mod tests {
     #[test]
     fn keys_come_in_order_whatever_they_are_made_of() {
         let (_dir, store) = store();
-        let state = store.state("m", &Scope::Site, 100_000);
+        let state = store.state("m", &StateScope::Site, 100_000);
         let mut all = [
             "",
             "a",
@@ -269,7 +274,10 @@ mod tests {
                 .state(module, &scope, 1000)
                 .within(2 * (ENTRY_BYTES + 1 + 10))
         };
-        let (one, two) = (state("one", Scope::User(1)), state("two", Scope::User(1)));
+        let (one, two) = (
+            state("one", StateScope::User(1)),
+            state("two", StateScope::User(1)),
+        );
         one.set("a", &[0; 10]).unwrap();
         two.set("a", &[0; 10]).unwrap();
         let error = one.set("b", &[]).unwrap_err().to_string();
@@ -278,7 +286,9 @@ mod tests {
             "the state of all modules of user 1 would take 215 bytes, it may take 150"
         );
         two.set("a", &[1; 10]).unwrap();
-        state("two", Scope::User(2)).set("a", &[0; 10]).unwrap();
+        state("two", StateScope::User(2))
+            .set("a", &[0; 10])
+            .unwrap();
         two.delete("a").unwrap();
         one.set("b", &[0; 10]).unwrap();
     }
@@ -288,8 +298,8 @@ mod tests {
         let (_dir, store) = store();
         let quota = ENTRY_BYTES + 1 + 10;
         let (one, two) = (
-            store.state("m", &Scope::User(1), quota),
-            store.state("m", &Scope::User(2), quota),
+            store.state("m", &StateScope::User(1), quota),
+            store.state("m", &StateScope::User(2), quota),
         );
         for state in [&one, &two] {
             state.set("a", &[0; 10]).unwrap();
@@ -307,7 +317,7 @@ mod tests {
     fn the_quota_is_kept_to_the_byte() {
         let (_dir, store) = store();
         let quota = 2 * (ENTRY_BYTES + 1 + 10);
-        let state = store.state("m", &Scope::Site, quota);
+        let state = store.state("m", &StateScope::Site, quota);
         state.set("a", &[0; 10]).unwrap();
         state.set("b", &[0; 10]).unwrap();
         let error = state.set("b", &[0; 11]).unwrap_err().to_string();
@@ -335,10 +345,10 @@ mod tests {
         state.set("a", &[0; 85]).unwrap();
         // Another scope has a quota of its own, and a smaller one only forbids to grow.
         store
-            .state("m", &Scope::User(1), quota)
+            .state("m", &StateScope::User(1), quota)
             .set("a", &[0; 85])
             .unwrap();
-        let less = store.state("m", &Scope::Site, 10);
+        let less = store.state("m", &StateScope::Site, 10);
         assert!(less.set("a", &[0; 86]).is_err());
         less.set("a", &[0; 84]).unwrap();
         // That a module may not have more is no trouble of the store's.

@@ -2,7 +2,7 @@
 //! them, or those that do not stay (`trail_use`).
 //! What rows and hashes mean is not known here.
 use crate::{
-    Durability, Health, StoreError,
+    DatabaseDurability, StoreError, StoreHealth,
     database::Database,
     layout, read, stored,
     trail_use::{Which, add_use, row_bytes},
@@ -18,7 +18,7 @@ pub struct TrailSettings {
     /// How large the database may become, in bytes. Its log of writes, beside it, takes a few million more.
     pub max_bytes: u64,
     /// What a write survives.
-    pub durability: Durability,
+    pub durability: DatabaseDurability,
     /// The kinds of rows that stay where others are dropped.
     pub lasting: &'static [&'static str],
 }
@@ -187,7 +187,7 @@ impl Trail {
     }
 
     /// How writing and reading go.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> StoreHealth {
         self.database.health()
     }
 

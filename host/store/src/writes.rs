@@ -11,7 +11,7 @@ const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 /// How writing has gone so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Health {
+pub struct StoreHealth {
     /// Writes that succeeded.
     pub written: u64,
     /// Writes that failed: what they would have recorded is missing.
@@ -24,7 +24,7 @@ pub struct Health {
 
 #[derive(Debug)]
 pub(crate) struct Writes {
-    health: Mutex<Health>,
+    health: Mutex<StoreHealth>,
     failures: TraceRateLimit,
     recoveries: TraceRateLimit,
 }
@@ -41,7 +41,7 @@ impl Default for Writes {
 }
 
 impl Writes {
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> StoreHealth {
         *self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

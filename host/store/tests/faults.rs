@@ -8,7 +8,7 @@
 )]
 use peal_model::{Nspace, Rank};
 use peal_needs::needs;
-use peal_store::{AdminCall, JobStart, Scope, Store, StoreError, StoreSettings};
+use peal_store::{AdminCall, JobStart, StateScope, Store, StoreError, StoreSettings};
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -54,7 +54,7 @@ fn traced<T>(happens: impl FnOnce() -> T) -> (T, String) {
 
 /// Writes until there is no room, makes some, and writes again: the same whatever sets the limit.
 fn fill_and_make_room(store: &Arc<Store>, path: &Path, mut make_room: impl FnMut()) {
-    let state = store.state("filler", &Scope::Site, u64::MAX);
+    let state = store.state("filler", &StateScope::Site, u64::MAX);
     let ((), lines) = traced(|| {
         let block = vec![7; 40_000];
         let error = (0..)
@@ -118,7 +118,7 @@ fn a_store_of_the_largest_size_says_so_and_goes_on_when_something_is_dropped() {
     let other = Arc::new(open(&path).unwrap());
     fill_and_make_room(&store, &path, || {
         other
-            .state("filler", &Scope::Site, u64::MAX)
+            .state("filler", &StateScope::Site, u64::MAX)
             .delete("0")
             .unwrap()
     });
@@ -239,7 +239,7 @@ fn a_place_that_is_not_there_is_named() {
 /// A store with some thousand bytes in it, closed.
 fn grown(path: &Path) {
     let store = Arc::new(open(path).unwrap());
-    let state = store.state("m", &Scope::Site, u64::MAX);
+    let state = store.state("m", &StateScope::Site, u64::MAX);
     for number in 0..200 {
         state
             .set(&format!("key {number}"), &[number as u8; 200])
@@ -301,14 +301,14 @@ fn damage_while_a_store_is_open_becomes_an_error_and_never_more() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("peal.db");
     let store = Arc::new(open(&path).unwrap());
-    let state = store.state("m", &Scope::Site, u64::MAX);
+    let state = store.state("m", &StateScope::Site, u64::MAX);
     // More than SQLite keeps in memory.
     for number in 0..4000 {
         state.set(&format!("key {number}"), &[7; 1000]).unwrap();
     }
     drop((state, store));
     let store = Arc::new(open(&path).unwrap());
-    let state = store.state("m", &Scope::Site, u64::MAX);
+    let state = store.state("m", &StateScope::Site, u64::MAX);
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     let length = file.metadata().unwrap().len();
     std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; length as usize - 4096], 4096)
@@ -340,7 +340,7 @@ fn two_handles_write_beside_each_other_and_the_quota_holds_for_both() {
             let path = &path;
             scope.spawn(move || {
                 let store = Arc::new(open(path).unwrap());
-                let state = store.state("m", &Scope::Site, quota);
+                let state = store.state("m", &StateScope::Site, quota);
                 let taken = (10..90).filter(|number| {
                     store.admin_called(&call(name), *number).unwrap();
                     // Each its own keys: `a1` and `b1`, all of the same length.
@@ -359,7 +359,7 @@ fn two_handles_write_beside_each_other_and_the_quota_holds_for_both() {
     let store = Arc::new(open(&path).unwrap());
     assert_eq!(
         store
-            .state("m", &Scope::Site, quota)
+            .state("m", &StateScope::Site, quota)
             .keys("")
             .unwrap()
             .len(),
@@ -373,7 +373,7 @@ fn what_was_written_before_a_sudden_end_is_there() {
     let number = |number: u32| Nspace::new(&format!("job-{number}")).unwrap();
     if let Some(path) = std::env::var_os("PEAL_DYING_STORE").map(PathBuf::from) {
         let store = Arc::new(open(&path).unwrap());
-        let state = store.state("m", &Scope::Site, u64::MAX);
+        let state = store.state("m", &StateScope::Site, u64::MAX);
         let last = state
             .get("last")
             .unwrap()
@@ -422,7 +422,7 @@ fn what_was_written_before_a_sudden_end_is_there() {
             );
         }
         let kept = store
-            .state("m", &Scope::Site, u64::MAX)
+            .state("m", &StateScope::Site, u64::MAX)
             .get("last")
             .unwrap()
             .unwrap();

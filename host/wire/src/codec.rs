@@ -1,7 +1,7 @@
 //! How messages of one connection become bytes and bytes become messages.
 use crate::{
-    BufferType, Dialect, Hello, Limits, Output, WireError, packed::CommandNumber, push,
-    reader::Reader, reply, request, writer::Writer,
+    BufferType, DecodeLimits, Dialect, Hello, IofOutput, WireError, packed::CommandNumber,
+    reader::MessageReader, reply, request, unsolicited, writer::MessageWriter,
 };
 use peal_model::{CommandCode, Event, Nspace, Reply, Request, Status};
 
@@ -14,12 +14,12 @@ pub struct Codec {
     /// Whether fields say which type they have.
     pub buffer_type: BufferType,
     /// What is refused for its size.
-    pub limits: Limits,
+    pub limits: DecodeLimits,
 }
 
 impl Codec {
     /// The way the client speaks that said this.
-    pub fn of(hello: &Hello, limits: Limits) -> Codec {
+    pub fn of(hello: &Hello, limits: DecodeLimits) -> Codec {
         Codec {
             dialect: hello.dialect(),
             buffer_type: hello.buffer_type,
@@ -39,14 +39,14 @@ impl Codec {
 
     /// The same for a proc of this namespace: procs of the same that it names share that name.
     pub fn decode_request_of(&self, nspace: &Nspace, payload: &[u8]) -> Result<Request, WireError> {
-        request::read(&mut Reader::of(self, nspace.clone(), payload)?)
+        request::read(&mut MessageReader::of(self, nspace.clone(), payload)?)
     }
 
     /// The command of a request whose arguments may be beyond understanding; nothing if it is itself. A broken
     /// `DeregisterEvents` is never answered; a broken `JobData`, whose reply has no status, by closing the connection;
     /// any other request with [`WireError::status`] (sections 3.4, 5.8 and 6.1 of the wire reference).
     pub fn command_of(&self, payload: &[u8]) -> Option<CommandCode> {
-        let CommandNumber(number) = Reader::new(self, payload).ok()?.one().ok()?;
+        let CommandNumber(number) = MessageReader::new(self, payload).ok()?.one().ok()?;
         CommandCode::try_from(number).ok()
     }
 
@@ -57,7 +57,7 @@ impl Codec {
 
     /// The reply to that command in a payload. One that is only a status is [`Reply::Status`], whatever the command.
     pub fn decode_reply(&self, command: CommandCode, payload: &[u8]) -> Result<Reply, WireError> {
-        reply::read(&mut Reader::new(self, payload)?, command)
+        reply::read(&mut MessageReader::new(self, payload)?, command)
     }
 
     /// The payload of a reply that is only a status: the answer to what could not be decoded.
@@ -68,29 +68,29 @@ impl Codec {
     /// The payload of an event on its way to a client ([`crate::Tag::NOTIFY`]). A range that is not given
     /// ([`peal_model::Range::Undef`]) is left out.
     pub fn encode_event(&self, event: &Event) -> Result<Vec<u8>, WireError> {
-        self.encode(|w| push::put_event(w, event))
+        self.encode(|w| unsolicited::put_event(w, event))
     }
 
     /// The event in a payload.
     pub fn decode_event(&self, payload: &[u8]) -> Result<Event, WireError> {
-        push::event(&mut Reader::new(self, payload)?)
+        unsolicited::event(&mut MessageReader::new(self, payload)?)
     }
 
     /// The payload of forwarded output ([`crate::Tag::IOF`]).
-    pub fn encode_output(&self, output: &Output) -> Result<Vec<u8>, WireError> {
-        self.encode(|w| push::put_output(w, output))
+    pub fn encode_output(&self, output: &IofOutput) -> Result<Vec<u8>, WireError> {
+        self.encode(|w| unsolicited::put_output(w, output))
     }
 
     /// The forwarded output in a payload.
-    pub fn decode_output(&self, payload: &[u8]) -> Result<Output, WireError> {
-        push::output(&mut Reader::new(self, payload)?)
+    pub fn decode_output(&self, payload: &[u8]) -> Result<IofOutput, WireError> {
+        unsolicited::output(&mut MessageReader::new(self, payload)?)
     }
 
     pub(crate) fn encode<'a>(
         &'a self,
-        write: impl FnOnce(&mut Writer<'a>) -> Result<(), WireError>,
+        write: impl FnOnce(&mut MessageWriter<'a>) -> Result<(), WireError>,
     ) -> Result<Vec<u8>, WireError> {
-        let mut w = Writer::new(self);
+        let mut w = MessageWriter::new(self);
         write(&mut w)?;
         w.finish()
     }

@@ -146,7 +146,7 @@ pub enum UntypedArray {
 
 /// What the releases from one on have in common, until the next row.
 #[derive(PartialEq, Eq)]
-struct Row {
+struct ReleaseRow {
     since: Version,
     /// A zero byte follows the handshake of a client.
     stray_byte: bool,
@@ -160,7 +160,7 @@ struct Row {
 }
 
 /// The oldest release spoken.
-const RELEASE_4: Row = Row {
+const RELEASE_4: ReleaseRow = ReleaseRow {
     since: Version::new(0, 0, 0),
     stray_byte: true,
     group_reply: GroupReply::Id,
@@ -173,7 +173,7 @@ const RELEASE_4: Row = Row {
 };
 
 /// Release 5.0.0.
-const RELEASE_5: Row = Row {
+const RELEASE_5: ReleaseRow = ReleaseRow {
     since: Version::new(5, 0, 0),
     stray_byte: false,
     group_reply: GroupReply::MembersIdJobs,
@@ -182,7 +182,7 @@ const RELEASE_5: Row = Row {
 };
 
 /// Release 6.0.0.
-const RELEASE_6: Row = Row {
+const RELEASE_6: ReleaseRow = ReleaseRow {
     since: Version::new(6, 0, 0),
     group_reply: GroupReply::MembersIdInfos,
     newest_type: DataType(73),
@@ -190,14 +190,14 @@ const RELEASE_6: Row = Row {
 };
 
 /// Every release that differs from the one before it, oldest first. A later release is a further row.
-static RELEASES: [Row; 8] = [
+static RELEASES: [ReleaseRow; 8] = [
     RELEASE_4,
-    Row {
+    ReleaseRow {
         since: Version::new(4, 2, 3),
         stray_byte: false,
         ..RELEASE_4
     },
-    Row {
+    ReleaseRow {
         since: Version::new(4, 2, 4),
         stray_byte: false,
         group_reply: GroupReply::MembersId,
@@ -205,13 +205,13 @@ static RELEASES: [Row; 8] = [
         ..RELEASE_4
     },
     RELEASE_5,
-    Row {
+    ReleaseRow {
         since: Version::new(5, 0, 9),
         singleton_reply: SingletonReply::Client,
         ..RELEASE_5
     },
     RELEASE_6,
-    Row {
+    ReleaseRow {
         since: Version::new(6, 1, 0),
         singleton_reply: SingletonReply::Client,
         singleton_job_data: SingletonJobData::Requested,
@@ -223,7 +223,7 @@ static RELEASES: [Row; 8] = [
         ],
         ..RELEASE_6
     },
-    Row {
+    ReleaseRow {
         since: Version::new(7, 0, 0),
         singleton_reply: SingletonReply::Client,
         singleton_job_data: SingletonJobData::Requested,
@@ -261,7 +261,7 @@ const NOT_IN_VALUES: [u16; 6] = [26, 29, 44, 49, 61, 74];
 pub struct Dialect {
     version: Version,
     encoding: Encoding,
-    row: &'static Row,
+    row: &'static ReleaseRow,
 }
 
 impl Dialect {

@@ -1,5 +1,5 @@
 //! Frames: a header of sixteen bytes in network order and a payload.
-use crate::{Limits, WireError};
+use crate::{DecodeLimits, WireError};
 use std::fmt;
 
 /// What a frame is, and which reply belongs to which request.
@@ -110,7 +110,7 @@ pub struct FrameDecoder {
 
 impl FrameDecoder {
     /// A decoder at the start of a frame.
-    pub fn new(limits: &Limits) -> FrameDecoder {
+    pub fn new(limits: &DecodeLimits) -> FrameDecoder {
         FrameDecoder {
             max_message: limits.max_message,
             header: Gather::default(),

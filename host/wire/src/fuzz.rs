@@ -1,7 +1,7 @@
 //! What must hold for any bytes whatever. The fuzz targets of `tests/fuzz` and the corpus test call these; an `Err` is
 //! a broken promise. Feature `fuzz` only.
 use crate::{
-    BufferType, Codec, Dialect, Encoding, FrameDecoder, Hello, HelloDecoder, Limits, Version,
+    BufferType, Codec, DecodeLimits, Dialect, Encoding, FrameDecoder, Hello, HelloDecoder, Version,
     WelcomeDecoder, WelcomeForm, WireError,
 };
 use peal_model::CommandCode;
@@ -74,7 +74,7 @@ impl Kind {
 /// A handshake that can be read can be written, and then reads the same; so do welcomes. A cut through the bytes does
 /// not change the result.
 pub fn handshake(data: &[u8]) -> Result<(), String> {
-    let limits = Limits::default();
+    let limits = DecodeLimits::default();
     for form in [
         WelcomeForm::Client,
         WelcomeForm::Tool,
@@ -108,7 +108,7 @@ pub fn handshake(data: &[u8]) -> Result<(), String> {
     same("handshake", &written, &rewrite_hello(&again, limits)?)
 }
 
-fn rewrite_hello(hello: &Hello, limits: Limits) -> Result<Vec<u8>, String> {
+fn rewrite_hello(hello: &Hello, limits: DecodeLimits) -> Result<Vec<u8>, String> {
     hello
         .encode(limits)
         .map_err(|error| format!("a handshake does not write again: {error}"))
@@ -149,7 +149,7 @@ pub fn message(data: &[u8]) -> Result<(), String> {
     let codec = Codec {
         dialect: Dialect::new(*version, *encoding),
         buffer_type,
-        limits: Limits::default(),
+        limits: DecodeLimits::default(),
     };
     match kind.rewrite(&codec, payload) {
         Err(_) => Ok(()),
@@ -168,9 +168,9 @@ pub fn message(data: &[u8]) -> Result<(), String> {
 }
 
 fn frames(stream: &[u8]) -> Result<(), String> {
-    let limits = Limits {
+    let limits = DecodeLimits {
         max_message: 1 << 16,
-        ..Limits::default()
+        ..DecodeLimits::default()
     };
     let mut whole = FrameDecoder::new(&limits);
     let mut bytewise = FrameDecoder::new(&limits);

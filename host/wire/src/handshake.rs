@@ -1,7 +1,7 @@
 //! The client's half of the handshake: who it is and how it speaks.
 use crate::{
-    BufferType, Codec, Credential, Dialect, Encoding, Identity, Limits, PeerKind, Release, User,
-    WireError, frame::Gather, packed::utf8, reader::Reader,
+    BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Dialect, Encoding, PeerKind, Release,
+    ToolIdentifier, WireError, frame::Gather, packed::utf8, reader::MessageReader,
 };
 use peal_model::{Bytes, Info, Nspace, Proc, Rank, Text, UnknownNumber};
 use std::str::FromStr;
@@ -38,7 +38,7 @@ impl Hello {
     }
 
     /// The header and body as they travel. Releases before 4.2.3 add a zero byte.
-    pub fn encode(&self, limits: Limits) -> Result<Vec<u8>, WireError> {
+    pub fn encode(&self, limits: DecodeLimits) -> Result<Vec<u8>, WireError> {
         let body = self.body(limits)?;
         limits.check("handshake", body.len() as u64, limits.max_handshake)?;
         let len = u32::try_from(body.len()).unwrap_or(u32::MAX);
@@ -50,7 +50,7 @@ impl Hello {
         Ok(bytes)
     }
 
-    fn body(&self, limits: Limits) -> Result<Vec<u8>, WireError> {
+    fn body(&self, limits: DecodeLimits) -> Result<Vec<u8>, WireError> {
         let mut out = Vec::new();
         let (module, credential) = self.credential.parts();
         put_text(&mut out, &module);
@@ -62,7 +62,7 @@ impl Hello {
         );
         out.extend_from_slice(&credential);
         out.push(flag(&self.peer));
-        if let Some(User { uid, gid }) = self.peer.user() {
+        if let Some(ClaimedUser { uid, gid }) = self.peer.user() {
             out.extend_from_slice(&uid.to_be_bytes());
             out.extend_from_slice(&gid.to_be_bytes());
         }
@@ -84,7 +84,7 @@ impl Hello {
     }
 
     /// The content of a body. A rest after the infos, such as the zero byte, means nothing.
-    pub fn decode_body(body: &[u8], limits: Limits) -> Result<Hello, WireError> {
+    pub fn decode_body(body: &[u8], limits: DecodeLimits) -> Result<Hello, WireError> {
         let mut input = Body(body);
         let module = input.text("security module")?;
         let len = input.number("length of the credential")?;
@@ -105,7 +105,7 @@ impl Hello {
             infos: Vec::new(),
         };
         if let Body(rest @ [_, _, ..]) = input {
-            hello.infos = Reader::new(&Codec::of(&hello, limits), rest)?.counted()?;
+            hello.infos = MessageReader::new(&Codec::of(&hello, limits), rest)?.counted()?;
         }
         Ok(hello)
     }
@@ -120,10 +120,12 @@ impl Credential {
                 len: bytes.len(),
                 wanted: 0,
             }),
-            (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => Ok(Credential::Native(User {
-                uid: u32::from_ne_bytes([*u0, *u1, *u2, *u3]),
-                gid: u32::from_ne_bytes([*g0, *g1, *g2, *g3]),
-            })),
+            (Some("native"), [u0, u1, u2, u3, g0, g1, g2, g3]) => {
+                Ok(Credential::Native(ClaimedUser {
+                    uid: u32::from_ne_bytes([*u0, *u1, *u2, *u3]),
+                    gid: u32::from_ne_bytes([*g0, *g1, *g2, *g3]),
+                }))
+            }
             (Some("native"), _) => Err(WireError::Credential {
                 module: "native",
                 len: bytes.len(),
@@ -156,12 +158,12 @@ impl Credential {
 fn flag(peer: &PeerKind) -> u8 {
     match peer {
         PeerKind::Client(_) => 0,
-        PeerKind::Tool(_, Identity::Wanted) => 3,
-        PeerKind::Tool(_, Identity::Own(_)) => 4,
-        PeerKind::Tool(_, Identity::Started(_)) => 5,
-        PeerKind::Launcher(_, Identity::Wanted) => 6,
-        PeerKind::Launcher(_, Identity::Own(_)) => 7,
-        PeerKind::Launcher(_, Identity::Started(_)) => 8,
+        PeerKind::Tool(_, ToolIdentifier::Wanted) => 3,
+        PeerKind::Tool(_, ToolIdentifier::Own(_)) => 4,
+        PeerKind::Tool(_, ToolIdentifier::Started(_)) => 5,
+        PeerKind::Launcher(_, ToolIdentifier::Wanted) => 6,
+        PeerKind::Launcher(_, ToolIdentifier::Own(_)) => 7,
+        PeerKind::Launcher(_, ToolIdentifier::Started(_)) => 8,
         PeerKind::Singleton(..) => 9,
         PeerKind::Scheduler(..) => 10,
     }
@@ -217,8 +219,8 @@ impl<'a> Body<'a> {
         utf8(what, self.text(what)?.as_bytes())
     }
 
-    fn user(&mut self) -> Result<User, WireError> {
-        Ok(User {
+    fn user(&mut self) -> Result<ClaimedUser, WireError> {
+        Ok(ClaimedUser {
             uid: self.number("user id")?,
             gid: self.number("group id")?,
         })
@@ -235,12 +237,12 @@ impl<'a> Body<'a> {
         let [flag] = self.array("flag")?;
         Ok(match flag {
             0 => PeerKind::Client(self.proc()?),
-            3 => PeerKind::Tool(self.user()?, Identity::Wanted),
-            4 => PeerKind::Tool(self.user()?, Identity::Own(self.proc()?)),
-            5 => PeerKind::Tool(self.user()?, Identity::Started(self.proc()?)),
-            6 => PeerKind::Launcher(self.user()?, Identity::Wanted),
-            7 => PeerKind::Launcher(self.user()?, Identity::Own(self.proc()?)),
-            8 => PeerKind::Launcher(self.user()?, Identity::Started(self.proc()?)),
+            3 => PeerKind::Tool(self.user()?, ToolIdentifier::Wanted),
+            4 => PeerKind::Tool(self.user()?, ToolIdentifier::Own(self.proc()?)),
+            5 => PeerKind::Tool(self.user()?, ToolIdentifier::Started(self.proc()?)),
+            6 => PeerKind::Launcher(self.user()?, ToolIdentifier::Wanted),
+            7 => PeerKind::Launcher(self.user()?, ToolIdentifier::Own(self.proc()?)),
+            8 => PeerKind::Launcher(self.user()?, ToolIdentifier::Started(self.proc()?)),
             9 => PeerKind::Singleton(self.user()?, self.proc()?),
             10 => PeerKind::Scheduler(self.user()?, self.proc()?),
             _ => {
@@ -257,14 +259,14 @@ impl<'a> Body<'a> {
 /// Waits for a [`Hello`] at the start of a connection. It never holds more than one may be long.
 #[derive(Debug)]
 pub struct HelloDecoder {
-    limits: Limits,
+    limits: DecodeLimits,
     header: Gather,
     body: Gather,
 }
 
 impl HelloDecoder {
     /// A decoder at the start of a connection.
-    pub fn new(limits: Limits) -> HelloDecoder {
+    pub fn new(limits: DecodeLimits) -> HelloDecoder {
         HelloDecoder {
             limits,
             header: Gather::default(),

@@ -1,5 +1,5 @@
 //! What a server tells of jobs and ranks: packed fields inside of byte objects.
-use crate::{WireError, packed::Packed, reader::Reader, value, writer::Writer};
+use crate::{WireError, packed::Packed, reader::MessageReader, value, writer::MessageWriter};
 use peal_model::{
     Commit, DataType, JobEntry, JobInfo, Key, Kval, Proc, RankData, SharedData, Value,
     data_type as dt, key, number,
@@ -9,21 +9,21 @@ use peal_model::{
 const BUFFER: DataType = DataType(number::PMIX_BUFFER as u16);
 
 /// A namespace and what is known of it, up to the end.
-pub(crate) fn job(r: &mut Reader<'_>) -> Result<JobInfo, WireError> {
+pub(crate) fn job(r: &mut MessageReader<'_>) -> Result<JobInfo, WireError> {
     Ok(JobInfo {
         nspace: r.one()?,
         entries: r.list_until_end("job data", entry)?,
     })
 }
 
-pub(crate) fn put_job(w: &mut Writer<'_>, job: &JobInfo) -> Result<(), WireError> {
+pub(crate) fn put_job(w: &mut MessageWriter<'_>, job: &JobInfo) -> Result<(), WireError> {
     w.one(&job.nspace)?;
     w.count("job data", job.entries.len())?;
     job.entries.iter().try_for_each(|entry| put_entry(w, entry))
 }
 
 /// A pair, unless it is the data of one rank wrapped up as one.
-fn entry(r: &mut Reader<'_>) -> Result<JobEntry, WireError> {
+fn entry(r: &mut MessageReader<'_>) -> Result<JobEntry, WireError> {
     r.header(dt::PMIX_KVAL, 1)?;
     let key = Key::unpack(r)?;
     let data_type = r.type_code()?;
@@ -39,7 +39,7 @@ fn entry(r: &mut Reader<'_>) -> Result<JobEntry, WireError> {
     })
 }
 
-fn put_entry(w: &mut Writer<'_>, entry: &JobEntry) -> Result<(), WireError> {
+fn put_entry(w: &mut MessageWriter<'_>, entry: &JobEntry) -> Result<(), WireError> {
     match entry {
         JobEntry::Job(kval) => w.one(kval),
         JobEntry::Rank(rank, kvals) => {
@@ -56,18 +56,18 @@ fn put_entry(w: &mut Writer<'_>, entry: &JobEntry) -> Result<(), WireError> {
 }
 
 /// The job data of several namespaces, each in a byte object, up to the end.
-pub(crate) fn jobs(r: &mut Reader<'_>) -> Result<Vec<JobInfo>, WireError> {
+pub(crate) fn jobs(r: &mut MessageReader<'_>) -> Result<Vec<JobInfo>, WireError> {
     r.list_until_end("job data", |r| r.nested("job data", job))
 }
 
-pub(crate) fn put_jobs(w: &mut Writer<'_>, jobs: &[JobInfo]) -> Result<(), WireError> {
+pub(crate) fn put_jobs(w: &mut MessageWriter<'_>, jobs: &[JobInfo]) -> Result<(), WireError> {
     jobs.iter()
         .try_for_each(|job| w.nested(|w| put_job(w, job)))
 }
 
 /// What procs have put, each in a byte object, up to the end.
-pub(crate) fn ranks(r: &mut Reader<'_>) -> Result<Vec<RankData>, WireError> {
-    let rank = |r: &mut Reader<'_>| {
+pub(crate) fn ranks(r: &mut MessageReader<'_>) -> Result<Vec<RankData>, WireError> {
+    let rank = |r: &mut MessageReader<'_>| {
         Ok(RankData {
             proc: r.one::<Proc>()?,
             kvals: r.until_end()?,
@@ -76,7 +76,7 @@ pub(crate) fn ranks(r: &mut Reader<'_>) -> Result<Vec<RankData>, WireError> {
     r.list_until_end("rank data", |r| r.nested("rank data", rank))
 }
 
-pub(crate) fn put_ranks(w: &mut Writer<'_>, ranks: &[SharedData]) -> Result<(), WireError> {
+pub(crate) fn put_ranks(w: &mut MessageWriter<'_>, ranks: &[SharedData]) -> Result<(), WireError> {
     ranks.iter().try_for_each(|rank| {
         w.nested(|w| {
             w.one(&rank.proc)?;
@@ -86,16 +86,21 @@ pub(crate) fn put_ranks(w: &mut Writer<'_>, ranks: &[SharedData]) -> Result<(), 
 }
 
 /// The values of one scope: a field of the scope and a buffer, which says itself of which type it is.
-pub(crate) fn commit(r: &mut Reader<'_>) -> Result<Commit, WireError> {
+pub(crate) fn commit(r: &mut MessageReader<'_>) -> Result<Commit, WireError> {
     let scope = r.one()?;
     r.header(BUFFER, 1)?;
     let buffer_type = r.byte("buffer type")?.try_into()?;
     let bytes = r.byte_object("committed data")?;
-    let kvals = r.within("committed data", bytes, buffer_type, Reader::until_end)?;
+    let kvals = r.within(
+        "committed data",
+        bytes,
+        buffer_type,
+        MessageReader::until_end,
+    )?;
     Ok(Commit { scope, kvals })
 }
 
-pub(crate) fn put_commit(w: &mut Writer<'_>, commit: &Commit) -> Result<(), WireError> {
+pub(crate) fn put_commit(w: &mut MessageWriter<'_>, commit: &Commit) -> Result<(), WireError> {
     w.one(&commit.scope)?;
     let bytes = w.apart(|w| w.each(&commit.kvals))?;
     w.header(BUFFER, 1);

@@ -6,7 +6,7 @@ const MIB: usize = 1024 * KIB;
 
 /// Bounds on what is decoded, and the same bounds on what is encoded, so that two peers of Peal understand each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecodeLimits {
     /// The longest body of a handshake, in bytes. `libpmix` refuses more than the default, 131072.
     pub max_handshake: usize,
     /// The longest payload of a message, in bytes.
@@ -22,9 +22,9 @@ pub struct Limits {
     pub max_memory: usize,
 }
 
-impl Default for Limits {
+impl Default for DecodeLimits {
     fn default() -> Self {
-        Limits {
+        DecodeLimits {
             max_handshake: 128 * KIB,
             max_message: 64 * MIB,
             max_count: MIB,
@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl DecodeLimits {
     pub(crate) fn check(
         &self,
         what: &'static str,

@@ -1,5 +1,5 @@
 //! Packed fields: a count and so many values of one type, in described buffers with the types written out.
-use crate::{BufferType, Quoted, WireError, reader::Reader, writer::Writer};
+use crate::{BufferType, Quoted, WireError, reader::MessageReader, writer::MessageWriter};
 use peal_model::{
     Bytes, DataType, IofChannel, Key, Nspace, Persistence, Proc, ProcState, Range, Rank, Scope,
     Status, Text, data_type as dt,
@@ -12,13 +12,13 @@ pub(crate) trait Packed: Sized {
     const TYPE: DataType;
 
     /// Reads one, without count and type.
-    fn unpack(r: &mut Reader<'_>) -> Result<Self, WireError>;
+    fn unpack(r: &mut MessageReader<'_>) -> Result<Self, WireError>;
 
     /// Writes one, without count and type.
-    fn pack(&self, w: &mut Writer<'_>) -> Result<(), WireError>;
+    fn pack(&self, w: &mut MessageWriter<'_>) -> Result<(), WireError>;
 }
 
-impl<'a> Reader<'a> {
+impl<'a> MessageReader<'a> {
     /// A field of exactly one value.
     pub(crate) fn one<T: Packed>(&mut self) -> Result<T, WireError> {
         self.header(T::TYPE, 1)?;
@@ -47,19 +47,19 @@ impl<'a> Reader<'a> {
     /// A field with a number and so many fields of one value each.
     pub(crate) fn counted_singly<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
         let count: u64 = self.one()?;
-        self.list("fields", count, Reader::one)
+        self.list("fields", count, MessageReader::one)
     }
 
     /// Fields of one value each, up to the end of the payload.
     pub(crate) fn until_end<T: Packed>(&mut self) -> Result<Vec<T>, WireError> {
-        self.list_until_end("fields", Reader::one)
+        self.list_until_end("fields", MessageReader::one)
     }
 
     /// A byte object that holds packed fields.
     pub(crate) fn nested<T>(
         &mut self,
         what: &'static str,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
+        read: impl FnOnce(&mut MessageReader<'a>) -> Result<T, WireError>,
     ) -> Result<T, WireError> {
         self.header(dt::PMIX_BYTE_OBJECT, 1)?;
         let bytes = self.byte_object(what)?;
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> Writer<'a> {
+impl<'a> MessageWriter<'a> {
     /// A field of one value.
     pub(crate) fn one<T: Packed>(&mut self, value: &T) -> Result<(), WireError> {
         self.header(T::TYPE, 1);
@@ -127,7 +127,7 @@ impl<'a> Writer<'a> {
     /// A byte object that holds packed fields.
     pub(crate) fn nested(
         &mut self,
-        write: impl FnOnce(&mut Writer<'a>) -> Result<(), WireError>,
+        write: impl FnOnce(&mut MessageWriter<'a>) -> Result<(), WireError>,
     ) -> Result<(), WireError> {
         let bytes = self.apart(write)?;
         self.header(dt::PMIX_BYTE_OBJECT, 1);
@@ -153,10 +153,10 @@ macro_rules! packed {
     ($($type:ty = $code:expr, |$r:ident| $read:expr, |$value:ident, $w:ident| $write:expr;)+) => {
         $(impl Packed for $type {
             const TYPE: DataType = $code;
-            fn unpack($r: &mut Reader<'_>) -> Result<Self, WireError> {
+            fn unpack($r: &mut MessageReader<'_>) -> Result<Self, WireError> {
                 $read
             }
-            fn pack(&self, $w: &mut Writer<'_>) -> Result<(), WireError> {
+            fn pack(&self, $w: &mut MessageWriter<'_>) -> Result<(), WireError> {
                 let $value = self;
                 $write;
                 Ok(())
@@ -176,7 +176,7 @@ pub(crate) struct AllocDirective(pub u8);
 pub(crate) struct ResourceBlockDirective(pub u8);
 
 /// Seconds since the epoch.
-pub(crate) struct Time(pub u64);
+pub(crate) struct PackedTime(pub u64);
 
 /// The text form of a set of processing units.
 pub(crate) struct Cpuset(pub Option<Text>);
@@ -187,7 +187,7 @@ packed! {
     u64 = dt::PMIX_SIZE, |r| r.unsigned("PMIX_SIZE"), |v, w| w.unsigned(*v);
     f32 = dt::PMIX_FLOAT, |r| decimal(r), |v, w| put_decimal(w, *v)?;
     f64 = dt::PMIX_DOUBLE, |r| decimal(r), |v, w| put_decimal(w, *v)?;
-    Time = dt::PMIX_TIME, |r| r.unsigned("PMIX_TIME").map(Time), |v, w| w.unsigned(v.0);
+    PackedTime = dt::PMIX_TIME, |r| r.unsigned("PMIX_TIME").map(PackedTime), |v, w| w.unsigned(v.0);
     Status = dt::PMIX_STATUS, |r| r.signed("status").map(Status), |v, w| w.signed(v.0);
     Rank = dt::PMIX_PROC_RANK, |r| r.unsigned("rank").map(Rank), |v, w| w.unsigned(v.0);
     CommandNumber = dt::PMIX_COMMAND, |r| r.byte("command").map(CommandNumber), |v, w| w.byte(v.0);
@@ -232,7 +232,7 @@ pub(crate) fn utf8(what: &'static str, bytes: &[u8]) -> Result<String, WireError
 }
 
 /// A floating-point number, which travels as decimal text.
-fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
+fn decimal<T: FromStr>(r: &mut MessageReader<'_>) -> Result<T, WireError> {
     let bytes = r.string("decimal number")?.unwrap_or_default();
     let number = std::str::from_utf8(bytes)
         .ok()
@@ -244,7 +244,7 @@ fn decimal<T: FromStr>(r: &mut Reader<'_>) -> Result<T, WireError> {
 
 /// C's `%f` where six decimals say it all, else as many digits as the number needs.
 fn put_decimal<T: fmt::Display + FromStr + PartialEq>(
-    w: &mut Writer<'_>,
+    w: &mut MessageWriter<'_>,
     number: T,
 ) -> Result<(), WireError> {
     let short = format!("{number:.6}");

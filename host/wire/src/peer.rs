@@ -4,7 +4,7 @@ use peal_model::{Bytes, Proc, Text};
 
 /// The user and group that a process runs as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct User {
+pub struct ClaimedUser {
     /// The effective user id.
     pub uid: u32,
     /// The effective group id.
@@ -17,7 +17,7 @@ pub enum Credential {
     /// Module `none`: it does not.
     None,
     /// Module `native`: it says so. Worth nothing without a look at the socket.
-    Native(User),
+    Native(ClaimedUser),
     /// Module `munge`: the text of a munge credential with its NUL.
     Munge(Bytes),
     /// Another module.
@@ -31,7 +31,7 @@ pub enum Credential {
 
 /// Where a tool or launcher has its identifier from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Identity {
+pub enum ToolIdentifier {
     /// It wants one from the server.
     Wanted,
     /// It brings its own.
@@ -46,13 +46,13 @@ pub enum PeerKind {
     /// A proc of a job that the server's host started.
     Client(Proc),
     /// A tool.
-    Tool(User, Identity),
+    Tool(ClaimedUser, ToolIdentifier),
     /// A tool that starts jobs.
-    Launcher(User, Identity),
+    Launcher(ClaimedUser, ToolIdentifier),
     /// A proc that nobody started as part of a job.
-    Singleton(User, Proc),
+    Singleton(ClaimedUser, Proc),
     /// The scheduler of the system.
-    Scheduler(User, Proc),
+    Scheduler(ClaimedUser, Proc),
 }
 
 impl PeerKind {
@@ -63,14 +63,14 @@ impl PeerKind {
             | PeerKind::Singleton(_, proc)
             | PeerKind::Scheduler(_, proc) => Some(proc),
             PeerKind::Tool(_, identity) | PeerKind::Launcher(_, identity) => match identity {
-                Identity::Wanted => None,
-                Identity::Own(proc) | Identity::Started(proc) => Some(proc),
+                ToolIdentifier::Wanted => None,
+                ToolIdentifier::Own(proc) | ToolIdentifier::Started(proc) => Some(proc),
             },
         }
     }
 
     /// The user that the peer says it runs as; a client says so in its credential only.
-    pub fn user(&self) -> Option<User> {
+    pub fn user(&self) -> Option<ClaimedUser> {
         match self {
             PeerKind::Client(_) => None,
             PeerKind::Tool(user, _)
@@ -84,9 +84,8 @@ impl PeerKind {
     pub fn welcome_form(&self, dialect: &Dialect) -> WelcomeForm {
         match self {
             PeerKind::Client(_) => WelcomeForm::Client,
-            PeerKind::Tool(_, Identity::Wanted) | PeerKind::Launcher(_, Identity::Wanted) => {
-                WelcomeForm::NamedTool
-            }
+            PeerKind::Tool(_, ToolIdentifier::Wanted)
+            | PeerKind::Launcher(_, ToolIdentifier::Wanted) => WelcomeForm::NamedTool,
             PeerKind::Singleton(..) if dialect.singleton_reply() == SingletonReply::Client => {
                 WelcomeForm::Client
             }

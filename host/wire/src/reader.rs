@@ -14,7 +14,7 @@ pub(crate) const MOST_LEFT_OUT: usize = 64;
 pub(crate) const LEFT_OUT: &str = "arrays without type at the end of an array";
 
 /// Reads one payload from front to back.
-pub(crate) struct Reader<'a> {
+pub(crate) struct MessageReader<'a> {
     codec: &'a Codec,
     buffer_type: BufferType,
     data: &'a [u8],
@@ -24,10 +24,10 @@ pub(crate) struct Reader<'a> {
     nspace: Nspace,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> MessageReader<'a> {
     /// Reads these bytes; an error if they are longer than a message may be.
-    pub(crate) fn new(codec: &'a Codec, data: &'a [u8]) -> Result<Reader<'a>, WireError> {
-        Reader::of(codec, Nspace::default(), data)
+    pub(crate) fn new(codec: &'a Codec, data: &'a [u8]) -> Result<MessageReader<'a>, WireError> {
+        MessageReader::of(codec, Nspace::default(), data)
     }
 
     /// The same where this is likely to be the first namespace that is named.
@@ -35,12 +35,12 @@ impl<'a> Reader<'a> {
         codec: &'a Codec,
         nspace: Nspace,
         data: &'a [u8],
-    ) -> Result<Reader<'a>, WireError> {
+    ) -> Result<MessageReader<'a>, WireError> {
         codec
             .limits
             .check("message", data.len() as u64, codec.limits.max_message)?;
         let memory_left = codec.limits.max_memory;
-        Ok(Reader {
+        Ok(MessageReader {
             codec,
             buffer_type: codec.buffer_type,
             data,
@@ -276,9 +276,9 @@ impl<'a> Reader<'a> {
         what: &'static str,
         data: &'a [u8],
         buffer_type: BufferType,
-        read: impl FnOnce(&mut Reader<'a>) -> Result<T, WireError>,
+        read: impl FnOnce(&mut MessageReader<'a>) -> Result<T, WireError>,
     ) -> Result<T, WireError> {
-        let mut inner = Reader {
+        let mut inner = MessageReader {
             codec: self.codec,
             buffer_type,
             data,

@@ -1,14 +1,14 @@
 //! Replies: a status, nearly always, and what the request asked for.
 //!
 //! To a log request Peal adds what became of each channel, which `libpmix` passes over: it reads the status and no further.
-use crate::{GroupReply, WireError, job_data, reader::Reader, writer::Writer};
+use crate::{GroupReply, WireError, job_data, reader::MessageReader, writer::MessageWriter};
 use peal_model::{CommandCode as C, GroupResult, Reply, Status};
 
 /// What stands for "no context id" where a release always sends one.
 const NO_CONTEXT_ID: u64 = u64::MAX;
 
 /// Reads a whole reply. One that holds nothing but a status is [`Reply::Status`], whatever the request.
-pub(crate) fn read(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
+pub(crate) fn read(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireError> {
     let reply = if command == C::JobData {
         Reply::JobData(job_data::job(r)?.into())
     } else {
@@ -18,7 +18,7 @@ pub(crate) fn read(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
     Ok(reply)
 }
 
-fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
+fn with_status(r: &mut MessageReader<'_>, command: C) -> Result<Reply, WireError> {
     let status = r.one()?;
     if r.is_empty() {
         return Ok(Reply::Status(status));
@@ -83,7 +83,7 @@ fn with_status(r: &mut Reader<'_>, command: C) -> Result<Reply, WireError> {
     })
 }
 
-fn group(r: &mut Reader<'_>, status: Status) -> Result<Reply, WireError> {
+fn group(r: &mut MessageReader<'_>, status: Status) -> Result<Reply, WireError> {
     let form = r.codec().dialect.group_reply();
     let members = if form == GroupReply::Id {
         Vec::new()
@@ -119,7 +119,7 @@ fn group(r: &mut Reader<'_>, status: Status) -> Result<Reply, WireError> {
 }
 
 /// Writes a whole reply; an error if it is none to that command.
-pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(), WireError> {
+pub(crate) fn write(w: &mut MessageWriter<'_>, command: C, reply: &Reply) -> Result<(), WireError> {
     match (command, reply) {
         (C::JobData, Reply::JobData(job)) => return job_data::put_job(w, job),
         // The first has no status and the second no reply.
@@ -175,7 +175,7 @@ pub(crate) fn write(w: &mut Writer<'_>, command: C, reply: &Reply) -> Result<(),
 }
 
 /// What the client's release reads of the results; the rest does not travel.
-fn put_group(w: &mut Writer<'_>, result: &GroupResult) -> Result<(), WireError> {
+fn put_group(w: &mut MessageWriter<'_>, result: &GroupResult) -> Result<(), WireError> {
     let GroupResult {
         members,
         context_id,

@@ -1,14 +1,14 @@
 //! Requests: a command and its arguments.
 use crate::{
     GroupDestruct, WireError, job_data,
-    packed::{AllocDirective, CommandNumber, Cpuset, ResourceBlockDirective, Time},
-    reader::Reader,
-    writer::Writer,
+    packed::{AllocDirective, CommandNumber, Cpuset, PackedTime, ResourceBlockDirective},
+    reader::MessageReader,
+    writer::MessageWriter,
 };
 use peal_model::{CommandCode as C, Info, Proc, Request};
 
 /// Reads a whole request.
-pub(crate) fn read(r: &mut Reader<'_>) -> Result<Request, WireError> {
+pub(crate) fn read(r: &mut MessageReader<'_>) -> Result<Request, WireError> {
     let CommandNumber(number) = r.one()?;
     let command = C::try_from(number).map_err(|_| WireError::UnknownCommand { number })?;
     let request = arguments(r, command)?;
@@ -16,7 +16,7 @@ pub(crate) fn read(r: &mut Reader<'_>) -> Result<Request, WireError> {
     Ok(request)
 }
 
-fn arguments(r: &mut Reader<'_>, command: C) -> Result<Request, WireError> {
+fn arguments(r: &mut MessageReader<'_>, command: C) -> Result<Request, WireError> {
     Ok(match command {
         C::JobData => Request::JobData,
         C::Abort => Request::Abort {
@@ -82,7 +82,7 @@ fn arguments(r: &mut Reader<'_>, command: C) -> Result<Request, WireError> {
             queries: r.counted()?,
         },
         C::Log => {
-            let Time(timestamp) = r.one()?;
+            let PackedTime(timestamp) = r.one()?;
             Request::Log {
                 timestamp,
                 data: r.counted()?,
@@ -186,7 +186,7 @@ fn arguments(r: &mut Reader<'_>, command: C) -> Result<Request, WireError> {
 }
 
 /// Writes a whole request.
-pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireError> {
+pub(crate) fn write(w: &mut MessageWriter<'_>, request: &Request) -> Result<(), WireError> {
     let command = request.command();
     w.codec().dialect.check_command(command)?;
     w.one(&CommandNumber(command.number()))?;
@@ -249,7 +249,7 @@ pub(crate) fn write(w: &mut Writer<'_>, request: &Request) -> Result<(), WireErr
             data,
             directives,
         } => {
-            w.one(&Time(*timestamp))?;
+            w.one(&PackedTime(*timestamp))?;
             w.counted(data)?;
             w.counted(directives)
         }

@@ -2,8 +2,8 @@
 use crate::{
     WireError,
     packed::{Packed, packed},
-    reader::Reader,
-    writer::Writer,
+    reader::MessageReader,
+    writer::MessageWriter,
 };
 use peal_model::{
     App, Bytes, Coord, DataType, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry,
@@ -16,13 +16,13 @@ use peal_model::{
 const TOPOLOGY_SUPPORT: usize = 6 + 11 + 15;
 
 /// A list after its length, where the length is a size.
-fn sized<T: Packed>(r: &mut Reader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
+fn sized<T: Packed>(r: &mut MessageReader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
     let count = r.unsigned(what)?;
     r.list(what, count, T::unpack)
 }
 
 fn put_sized<T: Packed>(
-    w: &mut Writer<'_>,
+    w: &mut MessageWriter<'_>,
     what: &'static str,
     values: &[T],
 ) -> Result<(), WireError> {
@@ -32,13 +32,13 @@ fn put_sized<T: Packed>(
 }
 
 /// A list after its length, where the length is a signed integer.
-fn numbered<T: Packed>(r: &mut Reader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
+fn numbered<T: Packed>(r: &mut MessageReader<'_>, what: &'static str) -> Result<Vec<T>, WireError> {
     let count: u32 = r.signed(what)?;
     r.list(what, u64::from(count), T::unpack)
 }
 
 fn put_numbered<T: Packed>(
-    w: &mut Writer<'_>,
+    w: &mut MessageWriter<'_>,
     what: &'static str,
     values: &[T],
 ) -> Result<(), WireError> {
@@ -49,7 +49,7 @@ fn put_numbered<T: Packed>(
 
 /// Numbers of which there are always so many.
 fn fixed<T: Packed + Default + Copy, const N: usize>(
-    r: &mut Reader<'_>,
+    r: &mut MessageReader<'_>,
 ) -> Result<[T; N], WireError> {
     let mut numbers = [T::default(); N];
     for number in &mut numbers {
@@ -58,13 +58,13 @@ fn fixed<T: Packed + Default + Copy, const N: usize>(
     Ok(numbers)
 }
 
-fn put_fixed<T: Packed>(w: &mut Writer<'_>, numbers: &[T]) -> Result<(), WireError> {
+fn put_fixed<T: Packed>(w: &mut MessageWriter<'_>, numbers: &[T]) -> Result<(), WireError> {
     numbers.iter().try_for_each(|number| number.pack(w))
 }
 
 /// The length of a list that must be empty. In place of a node's disks and interfaces every release sends other parts of
 /// its memory, and what it receives as such it writes over its own: neither of two peers is to do that to the other.
-fn empty(r: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
+fn empty(r: &mut MessageReader<'_>, what: &'static str) -> Result<(), WireError> {
     match r.unsigned(what)? {
         0 => Ok(()),
         len => Err(WireError::TooLong {
@@ -76,7 +76,7 @@ fn empty(r: &mut Reader<'_>, what: &'static str) -> Result<(), WireError> {
 }
 
 /// A process id, which alone among the numbers of the operating system is preceded by its type.
-pub(crate) fn pid(r: &mut Reader<'_>) -> Result<u32, WireError> {
+pub(crate) fn pid(r: &mut MessageReader<'_>) -> Result<u32, WireError> {
     match r.type_code()? {
         dt::PMIX_UINT32 => r.unsigned("process id"),
         found => Err(WireError::TypeMismatch {
@@ -86,12 +86,12 @@ pub(crate) fn pid(r: &mut Reader<'_>) -> Result<u32, WireError> {
     }
 }
 
-pub(crate) fn put_pid(w: &mut Writer<'_>, pid: u32) {
+pub(crate) fn put_pid(w: &mut MessageWriter<'_>, pid: u32) {
     w.type_code(dt::PMIX_UINT32);
     w.unsigned(pid);
 }
 
-fn put_topology(w: &mut Writer<'_>, topology: &Topology) -> Result<(), WireError> {
+fn put_topology(w: &mut MessageWriter<'_>, topology: &Topology) -> Result<(), WireError> {
     let Some((xml, support)) = &topology.xml else {
         return w.string("topology", None);
     };
@@ -107,7 +107,7 @@ fn put_topology(w: &mut Writer<'_>, topology: &Topology) -> Result<(), WireError
     Ok(())
 }
 
-fn topology(r: &mut Reader<'_>) -> Result<Topology, WireError> {
+fn topology(r: &mut MessageReader<'_>) -> Result<Topology, WireError> {
     let Some(xml) = r.string("topology")?.map(Text::from_bytes) else {
         return Ok(Topology { xml: None });
     };

@@ -3,9 +3,9 @@ use crate::{
     WireError,
     dialect::UntypedArray,
     packed::{Packed, packed},
-    reader::{LEFT_OUT, MOST_LEFT_OUT, Reader},
+    reader::{LEFT_OUT, MOST_LEFT_OUT, MessageReader},
     structs,
-    writer::Writer,
+    writer::MessageWriter,
 };
 use peal_model::{
     Bytes, DataArray, DataType, Info, InfoFlags, JobState, Kval, LinkState, Pdata, Value,
@@ -42,18 +42,18 @@ packed! {
 }
 
 /// A type code and a value of that type.
-fn typed(r: &mut Reader<'_>) -> Result<Value, WireError> {
+fn typed(r: &mut MessageReader<'_>) -> Result<Value, WireError> {
     let data_type = r.type_code()?;
     untyped(r, data_type)
 }
 
-fn put_typed(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
+fn put_typed(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> {
     w.type_code(value.data_type());
     put_untyped(w, value)
 }
 
 /// An array: the type of its elements, their number, and they without type.
-fn array(r: &mut Reader<'_>) -> Result<DataArray, WireError> {
+fn array(r: &mut MessageReader<'_>) -> Result<DataArray, WireError> {
     let element = r.type_code()?;
     let dialect = &r.codec().dialect;
     dialect.check_type(element)?;
@@ -70,7 +70,7 @@ fn array(r: &mut Reader<'_>) -> Result<DataArray, WireError> {
             limit: 0,
         });
     }
-    let read = |r: &mut Reader<'_>| untyped(r, element);
+    let read = |r: &mut MessageReader<'_>| untyped(r, element);
     let items = match element {
         dt::PMIX_DATA_ARRAY if type_alone => {
             r.list_up_to("elements of an array", count, read, is_untyped)?
@@ -85,7 +85,7 @@ fn is_untyped(value: &Value) -> bool {
     matches!(value, Value::DataArray(array) if array.element() == dt::PMIX_UNDEF)
 }
 
-fn put_array(w: &mut Writer<'_>, array: &DataArray) -> Result<(), WireError> {
+fn put_array(w: &mut MessageWriter<'_>, array: &DataArray) -> Result<(), WireError> {
     let (element, items) = (array.element(), array.items());
     w.codec().dialect.check_type(element)?;
     let type_alone = w.codec().dialect.untyped_array() == UntypedArray::TypeAlone;
@@ -114,17 +114,17 @@ fn put_array(w: &mut Writer<'_>, array: &DataArray) -> Result<(), WireError> {
 }
 
 /// A value of a type that is known from elsewhere.
-pub(crate) fn untyped(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
+pub(crate) fn untyped(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireError> {
     r.codec().dialect.check_type(data_type)?;
     r.deeper(|r| read(r, data_type))
 }
 
-fn put_untyped(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
+fn put_untyped(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> {
     w.codec().dialect.check_type(value.data_type())?;
     w.deeper(|w| write(w, value))
 }
 
-fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
+fn read(r: &mut MessageReader<'_>, data_type: DataType) -> Result<Value, WireError> {
     Ok(match data_type {
         dt::PMIX_UNDEF => Value::Undef,
         dt::PMIX_BOOL => Value::Bool(Packed::unpack(r)?),
@@ -208,7 +208,7 @@ fn read(r: &mut Reader<'_>, data_type: DataType) -> Result<Value, WireError> {
     })
 }
 
-fn write(w: &mut Writer<'_>, value: &Value) -> Result<(), WireError> {
+fn write(w: &mut MessageWriter<'_>, value: &Value) -> Result<(), WireError> {
     match value {
         Value::Undef => {}
         Value::Bool(truth) => truth.pack(w)?,

@@ -6,16 +6,16 @@ use peal_model::DataType;
 const ROOM: usize = 64;
 
 /// Writes one payload from front to back.
-pub(crate) struct Writer<'a> {
+pub(crate) struct MessageWriter<'a> {
     codec: &'a Codec,
     out: Vec<u8>,
     depth: usize,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> MessageWriter<'a> {
     /// An empty payload.
-    pub(crate) fn new(codec: &'a Codec) -> Writer<'a> {
-        Writer {
+    pub(crate) fn new(codec: &'a Codec) -> MessageWriter<'a> {
+        MessageWriter {
             codec,
             out: Vec::with_capacity(ROOM),
             depth: 0,
@@ -117,9 +117,9 @@ impl<'a> Writer<'a> {
     /// The bytes of something that is to be put into this payload as a whole.
     pub(crate) fn apart(
         &self,
-        write: impl FnOnce(&mut Writer<'a>) -> Result<(), WireError>,
+        write: impl FnOnce(&mut MessageWriter<'a>) -> Result<(), WireError>,
     ) -> Result<Vec<u8>, WireError> {
-        let mut inner = Writer {
+        let mut inner = MessageWriter {
             codec: self.codec,
             out: Vec::new(),
             depth: self.depth,

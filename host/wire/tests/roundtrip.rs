@@ -31,7 +31,7 @@ fn codec_for(version: Version, encoding: Encoding) -> Codec {
     Codec {
         dialect,
         buffer_type: BufferType::NonDescribed,
-        limits: Limits::default(),
+        limits: DecodeLimits::default(),
     }
 }
 
@@ -90,9 +90,9 @@ proptest! {
         cuts in vec(any::<Index>(), 0..4),
         behind in vec(any::<u8>(), 0..20),
     ) {
-        let mut stream = hello.encode(Limits::default())?;
+        let mut stream = hello.encode(DecodeLimits::default())?;
         stream.extend(&behind);
-        let mut decoder = HelloDecoder::new(Limits::default());
+        let mut decoder = HelloDecoder::new(DecodeLimits::default());
         let mut read = None;
         let mut left: Vec<u8> = Vec::new();
         for mut piece in pieces(&stream, &cuts) {
@@ -116,7 +116,7 @@ proptest! {
         for frame in &frames {
             stream.extend(frame.encode()?);
         }
-        let mut decoder = FrameDecoder::new(&Limits::default());
+        let mut decoder = FrameDecoder::new(&DecodeLimits::default());
         let mut read = Vec::new();
         for mut piece in pieces(&stream, &cuts) {
             while let Some(frame) = decoder.feed(&mut piece)? {
@@ -324,7 +324,7 @@ fn values_nest_as_deep_as_the_limit_and_no_deeper() {
         Err(WireError::TooDeep { limit })
     );
     let shallow = Codec {
-        limits: Limits {
+        limits: DecodeLimits {
             max_depth: limit - 1,
             ..codec.limits
         },
@@ -347,7 +347,7 @@ fn a_small_message_cannot_ask_for_much_memory() {
     let flags = payload(DataArray::new(dt::PMIX_BOOL, vec![Value::Bool(true); 10_000]).unwrap());
     assert!(codec.decode_event(&flags).is_ok());
     let poor = Codec {
-        limits: Limits {
+        limits: DecodeLimits {
             max_memory: 100_000,
             ..codec.limits
         },
@@ -358,7 +358,7 @@ fn a_small_message_cannot_ask_for_much_memory() {
         Err(WireError::TooBig { limit: 100_000 })
     );
     let few = Codec {
-        limits: Limits {
+        limits: DecodeLimits {
             max_count: 9_999,
             ..codec.limits
         },
@@ -404,9 +404,9 @@ fn a_small_message_cannot_ask_for_much_memory() {
 
 #[test]
 fn lengths_above_the_limit_are_refused_with_the_header() {
-    let limits = Limits {
+    let limits = DecodeLimits {
         max_message: 1000,
-        ..Limits::default()
+        ..DecodeLimits::default()
     };
     let header = |len| {
         Header {
@@ -439,11 +439,11 @@ fn lengths_above_the_limit_are_refused_with_the_header() {
         limit: 131_072,
     };
     assert_eq!(
-        HelloDecoder::new(Limits::default()).feed(&mut &hello[..]),
+        HelloDecoder::new(DecodeLimits::default()).feed(&mut &hello[..]),
         Err(refused)
     );
     assert!(
-        HelloDecoder::new(Limits::default())
+        HelloDecoder::new(DecodeLimits::default())
             .feed(&mut &b"GET / HTTP/1.1\r\n"[..])
             .is_err()
     );

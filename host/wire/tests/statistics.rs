@@ -21,7 +21,7 @@ fn codec(version: Version) -> Codec {
     Codec {
         dialect,
         buffer_type: BufferType::NonDescribed,
-        limits: Limits::default(),
+        limits: DecodeLimits::default(),
     }
 }
 
@@ -84,7 +84,7 @@ fn arrays_of_statistics_are_bounded_like_others() {
     let message = codec.encode_event(&event).unwrap();
     assert_eq!(codec.decode_event(&message).unwrap(), event);
     let poor = Codec {
-        limits: Limits {
+        limits: DecodeLimits {
             max_memory: 50_000,
             ..codec.limits
         },

@@ -21,7 +21,7 @@ fn codec(version: Version) -> Codec {
     Codec {
         dialect,
         buffer_type: BufferType::NonDescribed,
-        limits: Limits::default(),
+        limits: DecodeLimits::default(),
     }
 }
 

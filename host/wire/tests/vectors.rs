@@ -19,7 +19,7 @@ fn every_handshake_is_written_as_it_was_read() {
     for recording in recordings {
         let (hello, said) = recording.hello();
         assert_eq!(
-            hello.encode(Limits::default()).unwrap(),
+            hello.encode(DecodeLimits::default()).unwrap(),
             said,
             "{}",
             recording.name
@@ -108,7 +108,7 @@ fn a_client_says_who_it_is() {
     );
     assert_eq!(
         hello.credential,
-        Credential::Native(User { uid: 0, gid: 0 })
+        Credential::Native(ClaimedUser { uid: 0, gid: 0 })
     );
     assert_eq!(
         (hello.release.as_str(), hello.encoding, hello.gds.as_str()),
@@ -140,7 +140,7 @@ fn a_tool_gets_a_name() {
     let (hello, _) = recording.hello();
     assert_eq!(
         hello.peer,
-        PeerKind::Tool(User { uid: 0, gid: 0 }, Identity::Wanted)
+        PeerKind::Tool(ClaimedUser { uid: 0, gid: 0 }, ToolIdentifier::Wanted)
     );
     let keys: Vec<_> = hello.infos.iter().map(|info| info.key.as_str()).collect();
     assert!(

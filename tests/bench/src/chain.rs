@@ -5,14 +5,15 @@ use crate::{
 };
 use anyhow::{Context, Result, anyhow, ensure};
 use peal_core::{
-    chain::{Finished, Next, Outcome},
-    class::Levels,
+    chain::{ChainEnd, HandlerOutcome, NextHandler},
+    class::ClassFilter,
     order::Registrations,
-    registration::{Codes, Registration},
+    registration::{EventCodes, Registration},
 };
 use peal_model::{Event, Info, KeyName, Nspace, Proc, Range, Rank, Status, Value};
 use peal_sandbox::{
-    Engine, EngineSettings, EventCall, Grants, GuestPool, Limits, Module, PoolSettings, Services,
+    Engine, EngineSettings, EventCall, Grants, GuestPool, Module, ModuleLimits, PoolSettings,
+    Services,
 };
 use std::{
     num::NonZeroUsize,
@@ -185,7 +186,7 @@ impl Hosted {
                 &name,
                 &numbered(component, number),
                 &Grants::tenant(),
-                Limits::default(),
+                ModuleLimits::default(),
                 Services::default(),
             )
         };
@@ -194,10 +195,10 @@ impl Hosted {
             .collect::<Result<Vec<_>, _>>()?;
         let mut registrations = Registrations::default();
         for (at, module) in (0..handlers).zip(modules.iter().cycle()) {
-            let levels = Levels::Both;
+            let levels = ClassFilter::Both;
             let registration = Registration {
                 levels,
-                ..Registration::new(&format!("link {at}"), Codes::Single(NEWS))
+                ..Registration::new(&format!("link {at}"), EventCodes::Single(NEWS))
             };
             registrations.register(registration, module.clone())?;
         }
@@ -209,12 +210,12 @@ impl Hosted {
     }
 
     /// As the server's worker does it.
-    fn walk(&self, event: Arc<Event>) -> Finished {
+    fn walk(&self, event: Arc<Event>) -> ChainEnd {
         let mut run = self.registrations.run(event);
         loop {
             let call = match run.advance() {
-                Next::Call(call) => call,
-                Next::Done(finished) => return finished,
+                NextHandler::Call(call) => call,
+                NextHandler::Done(finished) => return finished,
             };
             let member = call.member();
             let result = member.handler.handle(&EventCall {
@@ -225,7 +226,7 @@ impl Hosted {
                 identity: None,
                 steps: call.steps().clone(),
             });
-            run = call.finish(Outcome {
+            run = call.finish(HandlerOutcome {
                 status: result.status,
                 infos: result.infos,
             });
@@ -233,7 +234,7 @@ impl Hosted {
     }
 
     /// A chain that failed fast would look good.
-    fn check(&self, finished: &Finished) -> Result<()> {
+    fn check(&self, finished: &ChainEnd) -> Result<()> {
         ensure!(
             finished.steps.len() == self.handlers,
             "{} handlers ran, not {}",

@@ -4,7 +4,7 @@ use crate::{
     procs::{NEWS, NUMBER, Proc, SENT, infos, number_in, quick},
 };
 use anyhow::Result;
-use peal_client::{Client, Levels};
+use peal_client::{ClassFilter, Client};
 use peal_model::{Range, Rank};
 use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{
@@ -35,7 +35,7 @@ pub async fn run(proc: &Proc, client: &Arc<Client>) -> Result<()> {
             let _ = tell.send((sent, received, number));
         });
         client
-            .register(&[NEWS], &Levels::Both.directives(), heard)
+            .register(&[NEWS], &ClassFilter::Both.directives(), heard)
             .await?;
     }
     client.fence(&[], &[]).await?;

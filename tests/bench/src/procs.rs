@@ -6,7 +6,7 @@ use crate::{
     times::Times,
 };
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Levels, Outcome};
+use peal_client::{ClassFilter, Client, Handler, HandlerOutcome};
 use peal_model::{Info, Infos, KeyName, Range, Rank, Status, Value, code};
 use std::{io::Read, path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::mpsc;
@@ -78,9 +78,9 @@ pub fn number_in(infos: &[Info], key: KeyName) -> Option<u64> {
 
 /// A handler that takes no action but does this, which must not block, as in the C library.
 pub fn quick(action: impl Fn(&[Info]) + Send + Sync + 'static) -> Handler {
-    Handler::quick(move |call| {
+    Handler::non_blocking(move |call| {
         action(&call.event().infos);
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     })
 }
 
@@ -117,7 +117,7 @@ impl Proc {
             // What cannot be written is missed by rank 0, which then waits until it is stopped.
             let arrive = quick(move |_| drop(arrivals.arrive(now(), receivers)));
             client
-                .register(&[NEWS], &Levels::Both.directives(), arrive)
+                .register(&[NEWS], &ClassFilter::Both.directives(), arrive)
                 .await?;
         }
         client.fence(&[], &[]).await?;
@@ -143,7 +143,7 @@ impl Proc {
         client
             .register(
                 &[if answers { NEWS } else { ANSWER }],
-                &Levels::Both.directives(),
+                &ClassFilter::Both.directives(),
                 heard,
             )
             .await?;

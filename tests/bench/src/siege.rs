@@ -6,7 +6,7 @@ use crate::{
     times::Times,
 };
 use anyhow::Result;
-use peal_client::{Client, Levels};
+use peal_client::{ClassFilter, Client};
 use peal_model::{Range, Rank, Status};
 use std::sync::{
     Arc,
@@ -45,14 +45,14 @@ pub async fn run(proc: &Proc, client: &Arc<Client>, arrivals: Arrivals, harm: Ha
         // What cannot be written is missed by rank 0, which then waits until it is stopped.
         let arrive = quick(move |_| drop(arrivals.arrive(now(), 1)));
         client
-            .register(&[NEWS], &Levels::Both.directives(), arrive)
+            .register(&[NEWS], &ClassFilter::Both.directives(), arrive)
             .await?;
     }
     if rank == Rank(2) {
         let over = over.clone();
         let end = quick(move |_| over.store(true, Ordering::Relaxed));
         client
-            .register(&[ANSWER], &Levels::Both.directives(), end)
+            .register(&[ANSWER], &ClassFilter::Both.directives(), end)
             .await?;
     }
     client.fence(&[], &[]).await?;

@@ -1,8 +1,8 @@
-//! Both streams of a relayed connection: see `peal_relay::fuzz::streams`.
+//! Both streams of a relayed connection: see `peal_proxy::fuzz::streams`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    if let Err(broken) = peal_relay::fuzz::streams(data) {
+    if let Err(broken) = peal_proxy::fuzz::streams(data) {
         panic!("{broken}");
     }
 });

@@ -4,7 +4,7 @@ use super::{own_user, tool};
 use crate::raw::encoded;
 use anyhow::{Context, Result};
 use peal_model::{Info, Value, key};
-use peal_wire::User;
+use peal_wire::ClaimedUser;
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -32,7 +32,7 @@ pub fn attack(server: SocketAddr, program: &str, group: u32) -> Result<()> {
 
 fn says_who(stream: &mut TcpStream, pid: u32, group: u32) -> Result<&'static str> {
     let mut hello = tool(
-        User {
+        ClaimedUser {
             gid: group,
             ..own_user()
         },

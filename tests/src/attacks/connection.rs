@@ -2,7 +2,7 @@
 use crate::raw::encoded;
 use anyhow::{Context, Result, bail};
 use peal_model::{CommandCode, Reply, Request, Status};
-use peal_wire::{Codec, Frame, FrameDecoder, Hello, Limits, Tag, WelcomeDecoder};
+use peal_wire::{Codec, DecodeLimits, Frame, FrameDecoder, Hello, Tag, WelcomeDecoder};
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
@@ -38,7 +38,7 @@ impl AdmittedConnection {
         if stream.write_all(&encoded(hello)).is_err() {
             return Ok(None);
         }
-        let codec = Codec::of(hello, Limits::default());
+        let codec = Codec::of(hello, DecodeLimits::default());
         let frames = FrameDecoder::new(&codec.limits);
         let mut connection = AdmittedConnection {
             stream,

@@ -15,7 +15,7 @@ pub mod trail;
 
 use anyhow::{Context, Result};
 use peal_model::{Nspace, Proc, Rank};
-use peal_wire::{Credential, Hello, Identity, PeerKind, User};
+use peal_wire::{ClaimedUser, Credential, Hello, PeerKind, ToolIdentifier};
 use rustix::process::{Resource, Rlimit, getegid, geteuid, getrlimit, setrlimit};
 use std::{thread, time::Duration};
 
@@ -23,8 +23,8 @@ use std::{thread, time::Duration};
 const STAY: Duration = Duration::from_secs(120);
 
 /// The user and group that this process runs as.
-fn own_user() -> User {
-    User {
+fn own_user() -> ClaimedUser {
+    ClaimedUser {
         uid: geteuid().as_raw(),
         gid: getegid().as_raw(),
     }
@@ -43,11 +43,11 @@ fn may_open_all_files() -> Result<()> {
 }
 
 /// The handshake of a tool that says it runs as this user, and brings a name.
-fn tool(user: User, name: &str) -> Hello {
+fn tool(user: ClaimedUser, name: &str) -> Hello {
     let proc = Proc::new(Nspace::new(name).unwrap(), Rank(0));
     Hello {
         credential: Credential::Native(user),
-        peer: PeerKind::Tool(user, Identity::Own(proc.clone())),
+        peer: PeerKind::Tool(user, ToolIdentifier::Own(proc.clone())),
         ..crate::raw::hello(proc)
     }
 }

@@ -5,7 +5,7 @@ use super::{own_user, tool};
 use crate::raw::encoded;
 use anyhow::{Context, Result, bail};
 use peal_model::{Range, Request, Status};
-use peal_wire::{Codec, Frame, Limits, Tag, User};
+use peal_wire::{ClaimedUser, Codec, DecodeLimits, Frame, Tag};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use std::{
     fs,
@@ -29,14 +29,14 @@ const LONGEST: Duration = Duration::from_secs(120);
 const PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 /// The bytes of a tool that raises an event in its first frame.
-fn raising(user: User, name: &str) -> Result<Vec<u8>> {
+fn raising(user: ClaimedUser, name: &str) -> Result<Vec<u8>> {
     let hello = tool(user, name);
     let notify = Request::Notify {
         code: FORGED,
         range: Range::Session,
         infos: Vec::new(),
     };
-    let payload = Codec::of(&hello, Limits::default()).encode_request(&notify)?;
+    let payload = Codec::of(&hello, DecodeLimits::default()).encode_request(&notify)?;
     Ok([
         encoded(&hello),
         Frame {
@@ -69,7 +69,7 @@ pub fn raise(server: SocketAddr, name: &str) -> Result<()> {
 /// Tries so many times to raise the event as the victim; prints how many connections it made.
 pub fn attack(server: SocketAddr, victim: u32, tries: u32) -> Result<()> {
     let forged = raising(
-        User {
+        ClaimedUser {
             uid: victim,
             gid: victim,
         },

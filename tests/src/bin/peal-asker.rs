@@ -3,13 +3,13 @@
 //!
 //! `peal run -n 1 --config docs/demo.toml -- target/debug/peal-asker`
 use anyhow::{Context, Result};
-use peal_client::{Attach, Client, Tool, ToolSettings};
+use peal_client::{AttachTarget, Client, Tool, ToolSettings};
 use peal_model::{Info, Nspace, Proc, Value, key};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     if let Some(uri) = std::env::args().nth(1) {
-        let attach = Attach::Uri(uri.parse().context("this is no address of a server")?);
+        let attach = AttachTarget::Uri(uri.parse().context("this is no address of a server")?);
         let tool = Tool::init(ToolSettings {
             attach,
             ..ToolSettings::read()?

@@ -3,7 +3,7 @@
 //!
 //! `peal run -n 4 -- target/debug/peal-example`
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Outcome};
+use peal_client::{Client, Handler, HandlerOutcome};
 use peal_model::{Info, KeyName, Proc, Range, Rank, Scope, Status, Value, code};
 use tokio::sync::mpsc;
 
@@ -26,7 +26,7 @@ async fn main() -> Result<()> {
             .unwrap_or_default();
         // The program may have left already.
         let _ = tell.send(source);
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client.register(&[GOOD_NEWS], &[], handler).await?;
 

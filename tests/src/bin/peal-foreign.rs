@@ -3,7 +3,9 @@
 //!
 //! `mpirun -n 2 target/debug/peal-foreign calls`, `prterun -n 2 target/debug/peal-foreign hears killed`
 use anyhow::{Context, Result, bail};
-use peal_client::{Client, ClientError, Construct, Handler, Levels, Outcome, Watch};
+use peal_client::{
+    ClassFilter, Client, ClientError, ConstructOptions, Handler, HandlerOutcome, MonitorRequest,
+};
 use peal_model::{Event, Info, KeyName, Proc, Query, Range, Rank, Scope, Status, Value, code, key};
 use rustix::process::{Signal, getpid, kill_process};
 use std::time::Duration;
@@ -65,7 +67,7 @@ async fn calls() -> Result<()> {
     let group = client
         .group_construct(
             "crew",
-            Construct::of(&[me.clone(), other.clone()]).context_id(),
+            ConstructOptions::of(&[me.clone(), other.clone()]).context_id(),
         )
         .await;
     let destructed = match group {
@@ -91,7 +93,8 @@ async fn calls() -> Result<()> {
                 .get(&other, KeyName("foreign.nothing"), &at_once)
                 .await,
         );
-        let handler = Handler::quick(|_| Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
+        let handler =
+            Handler::non_blocking(|_| HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN));
         let registered = client.register(&[NEWS], &[], handler.clone()).await;
         if let Ok(id) = registered {
             said("PMIx_Deregister_event_handler", client.deregister(id).await);
@@ -163,7 +166,7 @@ async fn calls() -> Result<()> {
                 .job_control(std::slice::from_ref(&me), &cleanup)
                 .await,
         );
-        let beats = Watch::heartbeat(Duration::from_secs(60), 3);
+        let beats = MonitorRequest::heartbeat(Duration::from_secs(60), 3);
         said(
             "PMIx_Process_monitor, heartbeats",
             client.watch(beats).await,
@@ -185,13 +188,13 @@ async fn notifies(range: &str) -> Result<()> {
     let client = Client::init().await?;
     let me = client.me().clone();
     let (tell, mut hear) = mpsc::unbounded_channel();
-    let handler = Handler::quick(move |_| {
+    let handler = Handler::non_blocking(move |_| {
         // We may have ended.
         let _ = tell.send(());
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client
-        .register(&[NEWS], &Levels::Both.directives(), handler)
+        .register(&[NEWS], &ClassFilter::Both.directives(), handler)
         .await?;
     client.fence(&[], &[]).await?;
     if me.rank == Rank(0) {
@@ -247,20 +250,20 @@ fn told(event: &Event) -> String {
 async fn hears(end: &str) -> Result<()> {
     let client = Client::init().await?;
     let (tell, mut hear) = mpsc::unbounded_channel();
-    let handler = Handler::quick(move |call| {
+    let handler = Handler::non_blocking(move |call| {
         // We may have heard enough.
         let _ = tell.send(told(call.event()));
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client
-        .register(&[], &Levels::Both.directives(), handler.clone())
+        .register(&[], &ClassFilter::Both.directives(), handler.clone())
         .await?;
     // Some hosts raise these for those alone who ask for them by name.
     client
-        .register(&ENDS, &Levels::Both.directives(), handler.clone())
+        .register(&ENDS, &ClassFilter::Both.directives(), handler.clone())
         .await?;
     client
-        .register(&[NEWS], &Levels::Both.directives(), handler)
+        .register(&[NEWS], &ClassFilter::Both.directives(), handler)
         .await?;
     client.fence(&[], &[]).await?;
     if client.me().rank.0 as usize == client.peers().len() {
@@ -271,7 +274,7 @@ async fn hears(end: &str) -> Result<()> {
             // It wants to be watched and gives no sign of life.
             "silent" => drop(
                 client
-                    .watch(Watch::heartbeat(Duration::from_secs(1), 1))
+                    .watch(MonitorRequest::heartbeat(Duration::from_secs(1), 1))
                     .await?,
             ),
             _ => return Ok(client.finalize().await?),

@@ -4,7 +4,8 @@
 //! `peal run -n 4 -- target/debug/peal-grouped accept`
 use anyhow::{Context, Result, bail};
 use peal_client::{
-    Client, ClientError, Construct, Decision, Group, Handler, Invite, Invited, Join, Outcome,
+    AbsenceDecision, Client, ClientError, ConstructOptions, Group, Handler, HandlerOutcome, Invite,
+    Invited, Join,
 };
 use peal_model::{Proc, Rank, Status, code};
 use std::time::Duration;
@@ -66,10 +67,10 @@ async fn stay(client: &Client) -> Result<()> {
     let me = client.me().clone();
     if me.rank == Rank(0) {
         client
-            .group_construct("alone", Construct::of(std::slice::from_ref(&me)))
+            .group_construct("alone", ConstructOptions::of(std::slice::from_ref(&me)))
             .await?;
     }
-    let all = Construct::of(&[Proc::all(me.nspace)]).context_id();
+    let all = ConstructOptions::of(&[Proc::all(me.nspace)]).context_id();
     client.group_construct(GROUP, all).await?;
     println!("ready");
     std::future::pending().await
@@ -77,7 +78,9 @@ async fn stay(client: &Client) -> Result<()> {
 
 /// Is added to the group of `tests/c/group.c` by procs that it does not know.
 async fn be_added(client: Client) -> Result<()> {
-    let group = client.group_construct("ours", Construct::added()).await?;
+    let group = client
+        .group_construct("ours", ConstructOptions::added())
+        .await?;
     say(&client, &format!("added: {}", ranks(&group)));
     client.fence(&[group.all()?], &[]).await?;
     client.group_destruct(&group.name, &[]).await?;
@@ -92,10 +95,10 @@ fn say(client: &Client, what: &str) {
 /// What becomes of groups.
 async fn listen(client: &Client) -> Result<UnboundedReceiver<Status>> {
     let (tell, heard) = mpsc::unbounded_channel();
-    let handler = Handler::quick(move |call| {
+    let handler = Handler::non_blocking(move |call| {
         // The program may have ended.
         let _ = tell.send(call.event().code);
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let codes = [
         code::PMIX_GROUP_CONSTRUCT_COMPLETE,
@@ -120,8 +123,8 @@ impl Program {
                 fence_of_job = true;
                 let instead = Proc::new(client.me().nspace.clone(), last);
                 let handler = Handler::native(move |call| {
-                    call.decide(GROUP, &Decision::Replace(vec![instead.clone()]));
-                    Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+                    call.decide(GROUP, &AbsenceDecision::Replace(vec![instead.clone()]));
+                    HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
                 });
                 client
                     .register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler)
@@ -153,7 +156,7 @@ impl Program {
         );
         let handler = Handler::native(move |call| {
             let Some(invited) = Invited::of(call.event()) else {
-                return Outcome::status(code::PMIX_ERROR);
+                return HandlerOutcome::status(code::PMIX_ERROR);
             };
             let joined = match other == Some(client.me().rank) {
                 false => runtime
@@ -165,7 +168,7 @@ impl Program {
                     .map(|()| None),
             };
             let _ = tell.send(joined);
-            Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+            HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
         });
         self.client
             .register(&[code::PMIX_GROUP_INVITED], &[], handler)

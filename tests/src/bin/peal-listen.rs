@@ -1,6 +1,6 @@
 //! Waits for one event of a code and says from whom it came.
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Levels, Outcome};
+use peal_client::{ClassFilter, Client, Handler, HandlerOutcome};
 use peal_model::{Status, code};
 use tokio::sync::mpsc;
 
@@ -12,10 +12,10 @@ async fn main() -> Result<()> {
     let handler = Handler::native(move |call| {
         // Once is enough.
         let _ = tell.send(call.event().source.clone());
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client
-        .register(&[wanted], &Levels::Both.directives(), handler)
+        .register(&[wanted], &ClassFilter::Both.directives(), handler)
         .await?;
     println!("ready");
     let source = told

@@ -2,7 +2,7 @@
 //!
 //! `peal run -n 2 -- target/debug/peal-saves [never]`; with `never` it never says that it has saved anything.
 use anyhow::Result;
-use peal_client::{CheckpointMethod, Client, Control, Handler, Outcome};
+use peal_client::{CheckpointMethod, Client, Control, Handler, HandlerOutcome};
 use peal_model::{Range, code};
 use std::io::Write;
 
@@ -18,7 +18,7 @@ async fn main() -> Result<()> {
             let _ = say("saved");
             call.notify(code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Range::Rm, Vec::new());
         }
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client
         .register(

@@ -3,7 +3,7 @@
 //!
 //! `peal run -n 1 -- target/debug/peal-spawner 2`
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Outcome};
+use peal_client::{Client, Handler, HandlerOutcome};
 use peal_model::{App, Info, Infos, Query, Status, Value, code, key};
 use tokio::sync::mpsc;
 
@@ -23,7 +23,7 @@ async fn main() -> Result<()> {
         };
         // The other end is there as long as the program is.
         let _ = tell.send(status);
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     client
         .register(&[code::PMIX_EVENT_JOB_END], &[], handler)

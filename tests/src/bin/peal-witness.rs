@@ -2,7 +2,7 @@
 //!
 //! `peal run -n 1 -- target/debug/peal-witness ADDRESS`
 use anyhow::{Context, Result};
-use peal_client::{Client, Handler, Outcome};
+use peal_client::{Client, Handler, HandlerOutcome};
 use peal_model::{Info, KeyName, Value, code, key};
 use std::{
     io::Write,
@@ -24,7 +24,7 @@ async fn main() -> Result<()> {
     let handler = Handler::native(move |call| {
         // The program may have ended.
         let _ = heard.send(call.event().clone());
-        Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+        HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     });
     client
         .register(&[code::PMIX_ERR_LOST_CONNECTION], &[], handler)

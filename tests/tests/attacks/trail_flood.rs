@@ -1,6 +1,6 @@
 //! Nobody pushes decisions out of the audit trail by being refused.
 use super::{ATTACKER, VICTIM, attack_beside};
-use peal_audit::{Entry, Source, verify};
+use peal_audit::{AuditEntry, TrailSource, verify};
 use peal_model::Hook;
 use peal_needs::needs;
 use peal_store::{Filter, TrailRow};
@@ -39,16 +39,16 @@ pub(super) fn server(place: &Place, max_bytes: u64, policy: bool) -> Daemon {
 }
 
 pub(super) fn rows(place: &Place) -> Vec<TrailRow> {
-    Source::open(&place.path("audit.db"))
+    TrailSource::open(&place.path("audit.db"))
         .unwrap()
         .last(&Filter::default(), u32::MAX)
         .unwrap()
 }
 
-pub(super) fn entries(place: &Place) -> Vec<Entry> {
+pub(super) fn entries(place: &Place) -> Vec<AuditEntry> {
     rows(place)
         .iter()
-        .map(|row| Entry::read(&row.body).unwrap())
+        .map(|row| AuditEntry::read(&row.body).unwrap())
         .collect()
 }
 
@@ -58,15 +58,20 @@ pub(super) fn is_sound(place: &Place) -> bool {
         .unwrap()
         .parse()
         .unwrap();
-    let verified = verify(&Source::open(&place.path("audit.db")).unwrap(), &key, &[]).unwrap();
+    let verified = verify(
+        &TrailSource::open(&place.path("audit.db")).unwrap(),
+        &key,
+        &[],
+    )
+    .unwrap();
     verified.findings.is_empty()
 }
 
 /// The refusals of the attacker, and in how many records they are.
-fn refusals(entries: &[Entry]) -> (u64, u64) {
-    let count = |entry: &Entry| match entry {
-        Entry::Denied(denial) if denial.uid == Some(ATTACKER) => Some(1),
-        Entry::Refusals(group) if group.uid == Some(ATTACKER) => Some(group.count),
+fn refusals(entries: &[AuditEntry]) -> (u64, u64) {
+    let count = |entry: &AuditEntry| match entry {
+        AuditEntry::Denied(denial) if denial.uid == Some(ATTACKER) => Some(1),
+        AuditEntry::Refusals(group) if group.uid == Some(ATTACKER) => Some(group.count),
         _ => None,
     };
     let counts: Vec<u64> = entries.iter().filter_map(count).collect();
@@ -85,14 +90,14 @@ fn denial_of_root(daemon: &Daemon) {
     .expect_status(0);
 }
 
-fn is_denied_to_root(entry: &Entry) -> bool {
+fn is_denied_to_root(entry: &AuditEntry) -> bool {
     match entry {
-        Entry::Denied(denial) => denial.uid == Some(0),
-        Entry::Decision(decision) => {
+        AuditEntry::Denied(denial) => denial.uid == Some(0),
+        AuditEntry::Decision(decision) => {
             let uid = decision.asked.identity.map(|identity| identity.uid);
             uid == Some(0)
                 && decision.hook == Hook::Connection.name()
-                && decision.ruling != peal_audit::Ruling::Granted
+                && decision.ruling != peal_audit::DecisionKind::Granted
         }
         _ => false,
     }
@@ -171,7 +176,9 @@ fn refused_handshakes_leave_no_infos_and_push_nothing_out() {
         );
     }
     assert!(
-        !found.iter().any(|entry| matches!(entry, Entry::Dropped(_))),
+        !found
+            .iter()
+            .any(|entry| matches!(entry, AuditEntry::Dropped(_))),
         "there was room for all"
     );
     assert!(is_sound(&place));

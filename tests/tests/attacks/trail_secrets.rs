@@ -3,7 +3,7 @@ use super::{
     ATTACKER, MeasuredTimes, VICTIM, attack_beside,
     trail_flood::{entries, is_sound, rows, server},
 };
-use peal_audit::Entry;
+use peal_audit::AuditEntry;
 use peal_needs::needs;
 use peal_tests::{
     attacks::trail::SAID,
@@ -47,7 +47,7 @@ fn secret_of_one_user_stays_in_records_of_others() {
     let decisions: Vec<_> = entries(&place)
         .into_iter()
         .filter_map(|entry| match entry {
-            Entry::Decision(decision) if decision.hook == "event" => Some(decision),
+            AuditEntry::Decision(decision) if decision.hook == "event" => Some(decision),
             _ => None,
         })
         .filter(|decision| {
@@ -57,7 +57,7 @@ fn secret_of_one_user_stays_in_records_of_others() {
                 .is_some_and(|identity| identity.uid == VICTIM)
         })
         .collect();
-    let of_deciding = |decision: &&peal_audit::Decision| {
+    let of_deciding = |decision: &&peal_audit::DecisionEntry| {
         decision
             .asked
             .requester
@@ -69,7 +69,7 @@ fn secret_of_one_user_stays_in_records_of_others() {
     assert!(
         decided
             .iter()
-            .all(|decision| decision.ruling == peal_audit::Ruling::Granted)
+            .all(|decision| decision.ruling == peal_audit::DecisionKind::Granted)
     );
     let is_there = |info: &peal_model::Info| info.value.as_str() == Some(SAID);
     assert!(

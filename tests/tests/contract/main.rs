@@ -5,12 +5,12 @@ mod compare;
 
 use compare::{Change, compare};
 use peal_model::{
-    ConnectionKind, Event, GroupKind, Identity, Info, Key, LogRequest, Matter, Nspace,
-    PolicyRequest, Proc, Range, Rank, Status, Target, Value, key,
+    ConnectionKind, Event, GroupOperationKind, Info, Key, LogRequest, Nspace, PolicyRequest,
+    PolicySubject, Proc, Range, Rank, Status, TargetProc, UserIdentity, Value, key,
 };
 use peal_sandbox::{
-    ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, Limits, LoadError, Module,
-    PolicyCall, Role, Services,
+    ChannelCall, Engine, EngineSettings, EventCall, FailureKind, Grants, LoadError, Module,
+    ModuleLimits, PolicyCall, Role, Services,
 };
 use peal_tests::root;
 use std::{
@@ -284,9 +284,9 @@ fn a_release_is_a_file() {
 
 fn load(bytes: &[u8]) -> Result<Module, LoadError> {
     let engine = Engine::new(&EngineSettings::default()).unwrap();
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: Duration::from_secs(60),
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     Module::load(
         &engine,
@@ -306,7 +306,7 @@ fn call(module: &Module) {
             .unwrap();
     }
     let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
-    let user = Some(Identity {
+    let user = Some(UserIdentity {
         uid: 1000,
         gid: 1000,
     });
@@ -336,22 +336,25 @@ fn call(module: &Module) {
     let matters = [
         (
             Role::ConnectionPolicy,
-            Matter::Connection(ConnectionKind::Client),
+            PolicySubject::Connection(ConnectionKind::Client),
         ),
         (
             Role::EventPolicy,
-            Matter::Event {
+            PolicySubject::Event {
                 code: Status(-3001),
                 range: Range::Session,
             },
         ),
-        (Role::EventPolicy, Matter::Registration),
-        (Role::JobControlPolicy, Matter::JobControl),
-        (Role::MonitorPolicy, Matter::Monitor),
-        (Role::ProvisionPolicy, Matter::Provision),
-        (Role::LogPolicy, Matter::Log),
-        (Role::GroupPolicy, Matter::Group(GroupKind::Join)),
-        (Role::SpawnPolicy, Matter::Spawn),
+        (Role::EventPolicy, PolicySubject::Registration),
+        (Role::JobControlPolicy, PolicySubject::JobControl),
+        (Role::MonitorPolicy, PolicySubject::Monitor),
+        (Role::ProvisionPolicy, PolicySubject::Provision),
+        (Role::LogPolicy, PolicySubject::Log),
+        (
+            Role::GroupPolicy,
+            PolicySubject::Group(GroupOperationKind::Join),
+        ),
+        (Role::SpawnPolicy, PolicySubject::Spawn),
     ];
     for (_, matter) in matters
         .into_iter()
@@ -361,11 +364,11 @@ fn call(module: &Module) {
             matter,
             requester: Some(proc.clone()),
             identity: user,
-            server: Identity { uid: 0, gid: 0 },
+            server: UserIdentity { uid: 0, gid: 0 },
             groups: Arc::default(),
             provision: None,
             peer: None,
-            targets: vec![Target {
+            targets: vec![TargetProc {
                 proc: proc.clone(),
                 owner: user,
             }],

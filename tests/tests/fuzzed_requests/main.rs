@@ -23,7 +23,7 @@ use peal_tests::{
     seeded::Seeded,
     siege::{ATTACKER, FLOOD, NEWS, Siege},
 };
-use peal_wire::{BufferType, Codec, Limits};
+use peal_wire::{BufferType, Codec, DecodeLimits};
 use proptest::{
     strategy::{BoxedStrategy, Strategy, ValueTree},
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -67,13 +67,13 @@ fn count_panics() {
 
 /// Bounds that an attack soon meets.
 fn settings() -> ServerSettings {
-    let core = peal_core::server::Settings {
+    let core = peal_core::server::StateSettings {
         event_cache_bytes: 1 << 20,
         max_event_bytes: 256 << 10,
         max_put_bytes: 1 << 20,
         max_held_gets: 64,
         max_registrations: 512,
-        ..peal_core::server::Settings::default()
+        ..peal_core::server::StateSettings::default()
     };
     ServerSettings {
         core,
@@ -115,9 +115,9 @@ impl Maker {
             .into_iter()
             .filter(|request| dialect.has_command(request.command()))
             .collect();
-        let unbounded = Limits {
+        let unbounded = DecodeLimits {
             max_depth: 1000,
-            ..Limits::default()
+            ..DecodeLimits::default()
         };
         Maker {
             seeded,

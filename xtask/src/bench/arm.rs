@@ -19,11 +19,11 @@ pub struct Arm {
     /// As in the results: `latency.peal`. Several where the work is several jobs that measure by turns.
     pub names: Vec<String>,
     /// What is done.
-    pub work: Work,
+    pub work: MeasuredWork,
 }
 
 /// What is done to measure.
-pub enum Work {
+pub enum MeasuredWork {
     /// A chain in one process.
     Chain {
         component: &'static str,
@@ -35,9 +35,9 @@ pub enum Work {
         warm: u32,
     },
     /// A job whose procs measure.
-    Job(Job),
+    Job(JobMeasurement),
     /// Several that do so by turns.
-    Turns(Vec<Job>),
+    Turns(Vec<JobMeasurement>),
     /// Messages through three threads that do nothing else.
     Relay { count: u32, warm: u32 },
     /// The growth of the server's memory from few clients to many.
@@ -60,7 +60,7 @@ pub enum Work {
 }
 
 /// Procs that measure, and the server they run under.
-pub struct Job {
+pub struct JobMeasurement {
     /// Which server, and which client.
     pub side: Side,
     /// How many.
@@ -132,7 +132,7 @@ impl Arm {
     /// Measures once: what comes out under each of the names.
     pub fn measure(&self, programs: &Programs) -> Result<Vec<Values>> {
         Ok(vec![match &self.work {
-            Work::Chain {
+            MeasuredWork::Chain {
                 component,
                 by,
                 handlers,
@@ -158,24 +158,28 @@ impl Arm {
                 command.args(["--count", &count.to_string(), "--warm", &warm.to_string()]);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
-            Work::Job(job) => {
+            MeasuredWork::Job(job) => {
                 let scratch = Scratch::new()?;
                 launch::values(&launch::finish(job.command(programs, &scratch)?, &scratch)?)?
             }
-            Work::Turns(jobs) => return turns::measure(jobs, programs),
-            Work::Relay { count, warm } => {
+            MeasuredWork::Turns(jobs) => return turns::measure(jobs, programs),
+            MeasuredWork::Relay { count, warm } => {
                 let mut command = Command::new(&programs.bench);
                 command.args(["relay", &count.to_string(), &warm.to_string()]);
                 launch::values(&launch::finish(command, &Scratch::new()?)?)?
             }
-            Work::Growth { side, few, many } => memory::growth(programs, *side, *few, *many)?,
-            Work::Victim {
+            MeasuredWork::Growth { side, few, many } => {
+                memory::growth(programs, *side, *few, *many)?
+            }
+            MeasuredWork::Victim {
                 work,
                 attack,
                 count,
             } => attacking::time(programs, *work, *attack, *count)?,
-            Work::Register { installed, count } => registering::time(programs, *installed, *count)?,
-            Work::Start {
+            MeasuredWork::Register { installed, count } => {
+                registering::time(programs, *installed, *count)?
+            }
+            MeasuredWork::Start {
                 launcher,
                 release,
                 procs,
@@ -238,7 +242,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     Ok(config)
 }
 
-impl Job {
+impl JobMeasurement {
     /// The command that runs it.
     pub fn command(&self, programs: &Programs, scratch: &Scratch) -> Result<Command> {
         let procs = self.procs.to_string();

@@ -1,6 +1,6 @@
 //! What connected clients cost in the server's memory.
 use super::{
-    arm::{Hosts, Job, Side, Values},
+    arm::{Hosts, JobMeasurement, Side, Values},
     launch::{Running, Scratch},
     programs::Programs,
 };
@@ -42,7 +42,7 @@ pub fn growth(programs: &Programs, side: Side, few: u32, many: u32) -> Result<Va
 
 fn with_clients(programs: &Programs, side: Side, clients: u32) -> Result<Memory> {
     let scratch = Scratch::new()?;
-    let job = Job {
+    let job = JobMeasurement {
         side,
         procs: clients,
         mode: "idle",

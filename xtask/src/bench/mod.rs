@@ -73,9 +73,9 @@ pub enum Group {
     /// As many events as possible from one client to another
     Flood,
     /// An event from one client to another while a third one floods the server
-    Siege,
+    UnderFlood,
     /// An event from one client to another while a hosted handler does harm and is cut off, again and again
-    Bombs,
+    UnderLimitHits,
     /// An event from one client to another past a policy, beside a shadow that spins
     Shadow,
     /// An event from one client to another past a policy or behind handlers, with an audit trail and without

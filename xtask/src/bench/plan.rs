@@ -1,7 +1,7 @@
 //! What is measured, what is compared with what, and what must be.
 use super::{
     Group,
-    arm::{Arm, Hosts, Job, Side, Work},
+    arm::{Arm, Hosts, JobMeasurement, MeasuredWork, Side},
     attacking::VictimWork,
     registering::Installed,
     start::Launcher,
@@ -31,7 +31,7 @@ pub struct Plan {
     /// What is done in each round.
     pub arms: Vec<Arm>,
     /// What is told of it.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ResultRow>,
     size: Size,
     with_c: bool,
     /// What is left out because it is not here.
@@ -39,7 +39,7 @@ pub struct Plan {
 }
 
 /// One line of the results.
-pub struct Row {
+pub struct ResultRow {
     /// To which it belongs.
     pub group: Group,
     /// What is compared.
@@ -107,8 +107,8 @@ impl Plan {
                 Group::Latency => plan.latency(),
                 Group::Pingpong => plan.pingpong(),
                 Group::Flood => plan.flood(),
-                Group::Siege => plan.siege(),
-                Group::Bombs => plan.bombs(),
+                Group::UnderFlood => plan.siege(),
+                Group::UnderLimitHits => plan.bombs(),
                 Group::Shadow => plan.shadow(),
                 Group::Audit => plan.audit(),
                 Group::Fanout => plan.fanout(),
@@ -142,16 +142,18 @@ impl Plan {
         &self.left_out
     }
 
-    fn arm(&mut self, name: String, work: Work) {
+    fn arm(&mut self, name: String, work: MeasuredWork) {
         let needs_c = match &work {
-            Work::Chain { .. }
-            | Work::Relay { .. }
-            | Work::Victim { .. }
-            | Work::Register { .. } => false,
-            Work::Start { .. } => false,
+            MeasuredWork::Chain { .. }
+            | MeasuredWork::Relay { .. }
+            | MeasuredWork::Victim { .. }
+            | MeasuredWork::Register { .. } => false,
+            MeasuredWork::Start { .. } => false,
             // Of whom those who need it are left out already.
-            Work::Turns(_) => false,
-            Work::Job(Job { side, .. }) | Work::Growth { side, .. } => !side.is_without_c(),
+            MeasuredWork::Turns(_) => false,
+            MeasuredWork::Job(JobMeasurement { side, .. }) | MeasuredWork::Growth { side, .. } => {
+                !side.is_without_c()
+            }
         };
         if self.with_c || !needs_c {
             self.arms.push(Arm {
@@ -168,7 +170,7 @@ impl Plan {
         let sides = sides
             .iter()
             .filter(|side| self.with_c || side.is_without_c());
-        let job = |side: &Side| Job {
+        let job = |side: &Side| JobMeasurement {
             side: *side,
             procs,
             mode,
@@ -182,7 +184,7 @@ impl Plan {
             .unzip();
         self.arms.push(Arm {
             names,
-            work: Work::Turns(jobs),
+            work: MeasuredWork::Turns(jobs),
         });
     }
 
@@ -201,7 +203,7 @@ impl Plan {
             } else {
                 Hosts::Nothing
             };
-            let job = Job {
+            let job = JobMeasurement {
                 side: *side,
                 procs,
                 mode,
@@ -210,7 +212,7 @@ impl Plan {
                 extra,
                 hosts,
             };
-            self.arm(format!("{name}.{}", side.name()), Work::Job(job));
+            self.arm(format!("{name}.{}", side.name()), MeasuredWork::Job(job));
         }
     }
 
@@ -223,7 +225,7 @@ impl Plan {
         unit: &'static str,
         must: Must,
     ) {
-        self.rows.push(Row {
+        self.rows.push(ResultRow {
             group,
             what: what.into(),
             ours,
@@ -274,7 +276,7 @@ impl Plan {
             ] {
                 self.arm(
                     name(side),
-                    Work::Chain {
+                    MeasuredWork::Chain {
                         component: "noop",
                         by,
                         handlers,
@@ -286,7 +288,7 @@ impl Plan {
                 );
             }
             let hosts = Hosts::Nothing;
-            let job = Job {
+            let job = JobMeasurement {
                 side: Side::C,
                 procs: 1,
                 mode: "chain",
@@ -295,7 +297,7 @@ impl Plan {
                 extra: handlers,
                 hosts,
             };
-            self.arm(name("c"), Work::Job(job));
+            self.arm(name("c"), MeasuredWork::Job(job));
             let must = match handlers {
                 16 => Must::RatioAtMost(0.3),
                 64 => Must::RatioAtMost(0.2),
@@ -375,7 +377,7 @@ impl Plan {
         for by in ["peal", "bare"] {
             self.arm(
                 format!("step.{by}"),
-                Work::Chain {
+                MeasuredWork::Chain {
                     component: "answer",
                     by,
                     handlers: 16,
@@ -423,7 +425,7 @@ impl Plan {
         self.against_c(Group::Latency, "one way, ", "latency", "us", musts);
         self.arm(
             "latency.relay".to_owned(),
-            Work::Relay {
+            MeasuredWork::Relay {
                 count: self.size.of(2000),
                 warm: self.size.of(600),
             },
@@ -520,7 +522,7 @@ impl Plan {
                 Must::Nothing
             };
             self.row(
-                Group::Siege,
+                Group::UnderFlood,
                 what,
                 ours,
                 ("without a flood", peer),
@@ -546,7 +548,14 @@ impl Plan {
             } else {
                 Must::Nothing
             };
-            self.row(Group::Bombs, what, ours, ("without harm", peer), "us", must);
+            self.row(
+                Group::UnderLimitHits,
+                what,
+                ours,
+                ("without harm", peer),
+                "us",
+                must,
+            );
         }
     }
 
@@ -556,7 +565,7 @@ impl Plan {
             ("shadow.beside", Hosts::PolicyAndShadow),
             ("shadow.without", Hosts::Policy),
         ] {
-            let job = Job {
+            let job = JobMeasurement {
                 side: Side::PealClient,
                 procs: 2,
                 mode: "fan",
@@ -565,7 +574,7 @@ impl Plan {
                 extra: 0,
                 hosts,
             };
-            self.arm(name.to_owned(), Work::Job(job));
+            self.arm(name.to_owned(), MeasuredWork::Job(job));
         }
         for (what, name, must) in [
             ("99th percentile", "us_p99", Must::RatioAtMost(1.1)),
@@ -601,7 +610,7 @@ impl Plan {
                 Hosts::HandlersRecorded,
             ),
         ] {
-            let job = Job {
+            let job = JobMeasurement {
                 side: Side::PealClient,
                 procs,
                 mode,
@@ -610,7 +619,7 @@ impl Plan {
                 extra: 0,
                 hosts,
             };
-            self.arm(name.to_owned(), Work::Job(job));
+            self.arm(name.to_owned(), MeasuredWork::Job(job));
         }
         for (what, name) in [
             ("one way past a policy", "policy"),
@@ -690,7 +699,7 @@ impl Plan {
     fn log(&mut self) {
         let (count, warm) = (self.size.of(5000), self.size.of(500));
         for (side, hosts) in [(Side::Peal, Hosts::Stdio), (Side::C, Hosts::Nothing)] {
-            let job = Job {
+            let job = JobMeasurement {
                 side,
                 procs: 1,
                 mode: "log",
@@ -699,7 +708,7 @@ impl Plan {
                 extra: 0,
                 hosts,
             };
-            self.arm(format!("log.{}", side.name()), Work::Job(job));
+            self.arm(format!("log.{}", side.name()), MeasuredWork::Job(job));
         }
         let (ours, peer) = (metric("log.peal", "per_s"), (C, metric("log.c", "per_s")));
         let what = "blocking requests to stderr, libpmix clients";
@@ -742,7 +751,7 @@ impl Plan {
         for side in sides {
             self.arm(
                 format!("memory.{}", side.name()),
-                Work::Growth {
+                MeasuredWork::Growth {
                     side: *side,
                     few,
                     many,
@@ -776,7 +785,7 @@ impl Plan {
             let alone = format!("attack.{}.alone", work.name());
             self.arm(
                 alone.clone(),
-                Work::Victim {
+                MeasuredWork::Victim {
                     work,
                     attack: None,
                     count,
@@ -786,7 +795,7 @@ impl Plan {
                 let beside = format!("attack.{}.{}", work.name(), attack.name);
                 self.arm(
                     beside.clone(),
-                    Work::Victim {
+                    MeasuredWork::Victim {
                         work,
                         attack: Some(*attack),
                         count,
@@ -812,7 +821,7 @@ impl Plan {
             ("register.beside", Installed::LargeComponents),
             ("register.alone", Installed::Nothing),
         ] {
-            self.arm(name.to_owned(), Work::Register { installed, count });
+            self.arm(name.to_owned(), MeasuredWork::Register { installed, count });
         }
         let (ours, peer) = (
             metric("register.beside", "ms"),
@@ -839,7 +848,7 @@ impl Plan {
         for launcher in [Launcher::Peal, Launcher::ItsOwn] {
             self.arm(
                 name(launcher),
-                Work::Start {
+                MeasuredWork::Start {
                     launcher,
                     release,
                     procs,

@@ -1,6 +1,6 @@
 //! The results, as a table for people and as JSON for scripts. `docs/src/reference/benchmarks.md` describes both.
 use super::{
-    plan::{Must, Plan, Row},
+    plan::{Must, Plan, ResultRow},
     samples::{Samples, Spread},
 };
 use crate::c_programs;
@@ -43,7 +43,7 @@ struct Result {
 }
 
 impl Result {
-    fn new(row: &Row, samples: &Samples) -> Result {
+    fn new(row: &ResultRow, samples: &Samples) -> Result {
         let ours = samples.spread(&row.ours.arm, row.ours.name);
         let peer = row
             .peer
@@ -158,7 +158,7 @@ pub fn print(plan: &Plan, samples: &Samples, machine: &Value) {
     }
 }
 
-fn name(row: &Row) -> String {
+fn name(row: &ResultRow) -> String {
     row.group
         .to_possible_value()
         .map(|value| value.get_name().to_owned())
@@ -222,7 +222,7 @@ fn fine(number: f64) -> String {
     }
 }
 
-fn must(row: &Row) -> String {
+fn must(row: &ResultRow) -> String {
     match row.must {
         Must::Nothing => String::new(),
         Must::RatioAtMost(most) => format!("ratio <= {}", fine(most)),
@@ -239,7 +239,7 @@ pub fn json(plan: &Plan, samples: &Samples, machine: &Value, rounds: u32, quick:
         spread
             .map(|Spread { median, min, max }| json!({ "median": median, "min": min, "max": max }))
     };
-    let row = |row: &Row| {
+    let row = |row: &ResultRow| {
         let result = Result::new(row, samples);
         let peer = row
             .peer

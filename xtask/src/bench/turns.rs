@@ -1,7 +1,7 @@
 //! Jobs that measure by turns: all are there at once, each under its server, and while one measures for some milliseconds the others
 //! wait. Whatever else the machine does, and it changes from second to second, disturbs all of them alike.
 use super::{
-    arm::{Job, Values},
+    arm::{JobMeasurement, Values},
     launch::{self, Running, Scratch},
     programs::Programs,
 };
@@ -24,7 +24,7 @@ struct Player {
 const SITTINGS: u32 = 3;
 
 /// What each job measured, in their order: the mean of several sittings.
-pub fn measure(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
+pub fn measure(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
     let mut sums = sitting(jobs, programs)?;
     for _ in 1..SITTINGS {
         for (sum, more) in sums
@@ -43,7 +43,7 @@ pub fn measure(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
 }
 
 /// Each job has as many turns, and each is first as often as the others.
-fn sitting(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
+fn sitting(jobs: &[JobMeasurement], programs: &Programs) -> Result<Vec<Values>> {
     let mut players = jobs
         .iter()
         .map(|job| Player::start(job, programs))
@@ -59,7 +59,7 @@ fn sitting(jobs: &[Job], programs: &Programs) -> Result<Vec<Values>> {
 }
 
 impl Player {
-    fn start(job: &Job, programs: &Programs) -> Result<Player> {
+    fn start(job: &JobMeasurement, programs: &Programs) -> Result<Player> {
         let scratch = Scratch::new()?;
         // Nobody else has them, so that the turns end when we do.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -10,7 +10,7 @@
 //! Numbers are little-endian; text and bytes follow their length; what may be missing follows a 0 or a 1.
 use crate::{
     Keys,
-    chain::{Link, hash_of},
+    hash_chain::{ChainHead, hash_of},
 };
 use peal_store::TrailRow;
 use thiserror::Error;
@@ -22,7 +22,7 @@ const CODE: usize = 32;
 
 /// Why a frame is not as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum Fault {
+pub enum FrameError {
     /// It says two things about how long it is.
     #[error("its length should be written twice and is {length} once, {again} then")]
     Length {
@@ -63,15 +63,15 @@ pub enum Fault {
 
 /// The records of a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Frame {
+pub(crate) struct JournalFrame {
     /// What they follow.
-    pub(crate) before: Link,
+    pub(crate) before: ChainHead,
     pub(crate) rows: Vec<TrailRow>,
 }
 
-impl Frame {
+impl JournalFrame {
     /// The last of them.
-    pub(crate) fn after(&self) -> Link {
+    pub(crate) fn after(&self) -> ChainHead {
         self.rows
             .last()
             .map_or(self.before, |row| (row.seq, row.hash))
@@ -80,14 +80,14 @@ impl Frame {
 
 /// A frame that is whole, and not looked into yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Whole<'a> {
+pub(crate) struct SealedFrame<'a> {
     head: &'a [u8],
     records: &'a [u8],
     code: &'a [u8],
 }
 
 /// Puts records into a frame. Nothing if they are too many for one.
-pub(crate) fn framed(before: Link, rows: &[TrailRow], keys: &Keys) -> Option<Vec<u8>> {
+pub(crate) fn framed(before: ChainHead, rows: &[TrailRow], keys: &Keys) -> Option<Vec<u8>> {
     let mut records = Writer(Vec::with_capacity(1024));
     records.0.extend(before.0.to_le_bytes());
     records.0.extend(before.1);
@@ -115,16 +115,16 @@ pub(crate) fn framed(before: Link, rows: &[TrailRow], keys: &Keys) -> Option<Vec
 }
 
 /// Takes the first frame from what there is; none where no whole one is left. What is left then is an end that was cut off.
-pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<Whole<'a>>, Fault> {
+pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<SealedFrame<'a>>, FrameError> {
     let Some((head, rest)) = bytes.split_at_checked(HEAD) else {
         return Ok(None);
     };
-    let mut numbers = Reader(head);
+    let mut numbers = FrameReader(head);
     let (Some(length), Some(again)) = (numbers.u32(), numbers.u32()) else {
         return Ok(None);
     };
     if length != !again {
-        return Err(Fault::Length {
+        return Err(FrameError::Length {
             length,
             again: !again,
         });
@@ -139,29 +139,29 @@ pub(crate) fn first<'a>(bytes: &mut &'a [u8]) -> Result<Option<Whole<'a>>, Fault
         return Ok(None);
     };
     *bytes = rest;
-    Ok(Some(Whole {
+    Ok(Some(SealedFrame {
         head,
         records,
         code,
     }))
 }
 
-impl Whole<'_> {
+impl SealedFrame<'_> {
     /// What is in it, whoever has written it.
-    pub(crate) fn frame(&self) -> Result<Frame, Fault> {
-        let mut records = Reader(self.records);
-        records.frame().ok_or(Fault::Unreadable)
+    pub(crate) fn frame(&self) -> Result<JournalFrame, FrameError> {
+        let mut records = FrameReader(self.records);
+        records.frame().ok_or(FrameError::Unreadable)
     }
 
     /// What is in it, if it is by the owner of the key.
-    pub(crate) fn checked(&self, keys: &Keys) -> Result<Frame, Fault> {
+    pub(crate) fn checked(&self, keys: &Keys) -> Result<JournalFrame, FrameError> {
         let frame = self.frame()?;
         let (_, after) = frame.after();
         let is_whole = keys.has_coded(&[&after, self.head, self.records], self.code);
         if is_whole {
             Ok(frame)
         } else {
-            Err(Fault::Code)
+            Err(FrameError::Code)
         }
     }
 }
@@ -183,9 +183,9 @@ impl Writer {
 }
 
 /// Reads no further than there is something, and makes room for nothing that is not there.
-struct Reader<'a>(&'a [u8]);
+struct FrameReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> FrameReader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn frame(&mut self) -> Option<Frame> {
+    fn frame(&mut self) -> Option<JournalFrame> {
         let before = (self.u64()?, self.array()?);
         let (mut seq, mut hash) = before;
         let mut rows = Vec::new();
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
             hash = hash_of(&hash, &row);
             rows.push(TrailRow { hash, ..row });
         }
-        Some(Frame { before, rows })
+        Some(JournalFrame { before, rows })
     }
 
     fn row(&mut self, seq: u64) -> Option<TrailRow> {
@@ -240,10 +240,10 @@ impl<'a> Reader<'a> {
             seq,
             at: self.u64()?,
             kind: self.text()?,
-            module: self.maybe(Reader::text)?,
-            job: self.maybe(Reader::text)?,
+            module: self.maybe(FrameReader::text)?,
+            job: self.maybe(FrameReader::text)?,
             uid: self.maybe(|uid| uid.bytes()?.try_into().ok().map(u32::from_le_bytes))?,
-            outcome: self.maybe(Reader::text)?,
+            outcome: self.maybe(FrameReader::text)?,
             body: self.bytes()?.to_owned(),
             hash: [0; 32],
         })
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::FIRST;
+    use crate::hash_chain::FIRST;
     use proptest::{
         collection::vec,
         option,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     /// Groups of records, each behind the one before.
-    fn groups() -> impl Strategy<Value = Vec<Frame>> {
+    fn groups() -> impl Strategy<Value = Vec<JournalFrame>> {
         vec(vec(row(), 1..4), 1..5).prop_map(|groups| {
             let mut last = (4, FIRST);
             let mut frame = |rows: Vec<TrailRow>| {
@@ -306,7 +306,7 @@ mod tests {
                     last = (row.seq, row.hash);
                     row
                 };
-                Frame {
+                JournalFrame {
                     before,
                     rows: rows.into_iter().map(next).collect(),
                 }
@@ -315,7 +315,7 @@ mod tests {
         })
     }
 
-    fn written(frames: &[Frame]) -> Vec<Vec<u8>> {
+    fn written(frames: &[JournalFrame]) -> Vec<Vec<u8>> {
         frames
             .iter()
             .map(|frame| framed(frame.before, &frame.rows, &keys()).unwrap())
@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// The frames up to the first fault, and how many bytes are left.
-    fn read(mut bytes: &[u8]) -> (Vec<Frame>, Result<usize, Fault>) {
+    fn read(mut bytes: &[u8]) -> (Vec<JournalFrame>, Result<usize, FrameError>) {
         let mut frames = Vec::new();
         loop {
             match first(&mut bytes)
@@ -373,7 +373,7 @@ mod tests {
     }
 
     fn is_cut_off(
-        frames: &[Frame],
+        frames: &[JournalFrame],
         at: impl Fn(usize) -> RangeInclusive<usize>,
     ) -> Result<(), TestCaseError> {
         let pieces = written(frames);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     fn is_changed(
-        frames: &[Frame],
+        frames: &[JournalFrame],
         at: impl Fn(usize) -> RangeInclusive<usize>,
         change: u8,
     ) -> Result<(), TestCaseError> {
@@ -431,6 +431,6 @@ mod tests {
             ..row
         };
         let theirs = framed((0, FIRST), &[row], &Keys::of(&[8; 32])).unwrap();
-        assert_eq!(read(&theirs), (Vec::new(), Err(Fault::Code)));
+        assert_eq!(read(&theirs), (Vec::new(), Err(FrameError::Code)));
     }
 }

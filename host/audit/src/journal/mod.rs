@@ -6,14 +6,14 @@
 //! left there (`left.rs`). What cannot be moved shuts it: then decisions go into the database as everything else does, and fare as
 //! that does, until all of it is there. So it hides no trail that cannot be written.
 mod frame;
-mod left;
+mod recovery;
 
-pub use frame::Fault;
-pub use left::Waiting;
-pub(crate) use left::{Left, boot, has_restarted, waiting};
+pub use frame::FrameError;
+pub use recovery::RecoveredRecords;
+pub(crate) use recovery::{RecoveredJournal, boot, has_restarted, waiting};
 
-use crate::{AuditError, Keys, chain::Link, queue::GATHER};
-use peal_store::{Tail, TrailRow, TrailSettings};
+use crate::{AuditError, Keys, hash_chain::ChainHead, queue::GATHER};
+use peal_store::{JournalFile, TrailRow, TrailSettings};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// How large it may become, in bytes: less than goes when room is made in the database for what is in it.
@@ -27,9 +27,9 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The journal of the trail that is being written.
 pub(crate) struct Journal {
-    tail: Tail,
+    tail: JournalFile,
     keys: Arc<Keys>,
-    state: State,
+    state: JournalState,
     /// What is there and nobody has begun to move.
     fresh: Vec<TrailRow>,
     /// How many records were written since it was empty.
@@ -39,7 +39,7 @@ pub(crate) struct Journal {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum JournalState {
     /// It takes records.
     Open,
     /// It takes none before it is empty.
@@ -53,12 +53,12 @@ impl Journal {
         settings: TrailSettings,
         keys: Arc<Keys>,
     ) -> Result<Journal, AuditError> {
-        let tail = Tail::open(trail, settings.durability)?;
+        let tail = JournalFile::open(trail, settings.durability)?;
         let most = MOST_BYTES.min(settings.max_bytes / OF_ALL);
         Ok(Journal {
             tail,
             keys,
-            state: State::Shut,
+            state: JournalState::Shut,
             fresh: Vec::new(),
             rows: 0,
             most,
@@ -71,10 +71,14 @@ impl Journal {
     }
 
     /// Puts records behind what is there, or hands them back.
-    pub(crate) fn add(&mut self, before: Link, rows: Vec<TrailRow>) -> Result<(), Vec<TrailRow>> {
+    pub(crate) fn add(
+        &mut self,
+        before: ChainHead,
+        rows: Vec<TrailRow>,
+    ) -> Result<(), Vec<TrailRow>> {
         let room = self.most.saturating_sub(self.tail.bytes());
         let bodies: u64 = rows.iter().map(|row| row.body.len() as u64).sum();
-        if self.state == State::Shut || self.rows + rows.len() > MOST_ROWS || bodies > room {
+        if self.state == JournalState::Shut || self.rows + rows.len() > MOST_ROWS || bodies > room {
             return Err(rows);
         }
         let frame = match frame::framed(before, &rows, &self.keys) {
@@ -83,7 +87,7 @@ impl Journal {
         };
         if let Err(error) = self.tail.add(&frame) {
             tracing::warn!(%error, "decisions are written into the audit trail itself, which takes longer");
-            self.state = State::Shut;
+            self.state = JournalState::Shut;
             return Err(rows);
         }
         self.rows += rows.len();
@@ -103,7 +107,7 @@ impl Journal {
 
     /// The database cannot be written.
     pub(crate) fn shut(&mut self) {
-        self.state = State::Shut;
+        self.state = JournalState::Shut;
     }
 
     /// The database has all of it.
@@ -114,9 +118,9 @@ impl Journal {
             Ok(())
         };
         match cleared {
-            Ok(()) => (self.state, self.rows) = (State::Open, 0),
+            Ok(()) => (self.state, self.rows) = (JournalState::Open, 0),
             Err(error) => {
-                self.state = State::Shut;
+                self.state = JournalState::Shut;
                 tracing::warn!(%error, "what the audit trail has already cannot be taken away from there");
             }
         }
@@ -124,7 +128,7 @@ impl Journal {
 
     /// After how long it is to be looked after; not at all where it is empty.
     pub(crate) fn rests(&self) -> Option<Duration> {
-        let while_it_is = if self.state == State::Open {
+        let while_it_is = if self.state == JournalState::Open {
             GATHER
         } else {
             RETRY

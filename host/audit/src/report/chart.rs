@@ -19,7 +19,7 @@ const NAMES: u64 = 270;
 const NUMBERS: u64 = 72;
 
 /// What is drawn over time: two parts of a whole, each with its words.
-pub(super) struct Parts {
+pub(super) struct ChartParts {
     /// What tells this chart from others, for references within the page.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -28,7 +28,7 @@ pub(super) struct Parts {
 }
 
 /// Bars over time, the second part on top of the first.
-pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &Parts) {
+pub(super) fn over_time(html: &mut Html, line: &Timeline, parts: &ChartParts) {
     let bars = line
         .stretches()
         .map(|(at, counts)| (at, (parts.of)(&counts)));

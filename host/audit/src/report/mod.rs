@@ -7,13 +7,13 @@ mod timeline;
 mod top;
 
 use crate::{
-    AuditError, Call, Decision, Entry, Facts, Gist, Ruling, Source,
+    AuditEntry, AuditError, CallEntry, DecisionEntry, DecisionKind, Gist, ModuleFacts, TrailSource,
     gist::{LINES, shortened},
     outcome::outcome,
     readable::shown_time,
 };
 use peal_model::counted;
-use peal_sandbox::{Digest, End, Limit};
+use peal_sandbox::{CallEnd, Digest, LimitKind};
 use peal_store::{Filter, TrailRow};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -31,7 +31,7 @@ const CHANGES: usize = 100;
 
 /// What is reported.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct TrailReport {
     /// The first record and the last, each with its time.
     pub range: Option<[(u64, u64); 2]>,
     /// How many records there are of each kind.
@@ -41,24 +41,24 @@ pub struct Report {
     /// What happened when.
     pub timeline: Timeline,
     /// Modules that were called, by the digests of their facts.
-    pub modules: BTreeMap<Digest, OfModule>,
+    pub modules: BTreeMap<Digest, ModuleSummary>,
     /// Calls of modules for which there was no room.
     pub other_calls: u64,
     /// How often calls hit limits, those that they survived included.
-    pub limits: BTreeMap<Limit, u64>,
+    pub limits: BTreeMap<LimitKind, u64>,
     /// In which ways calls failed, as in `failed:fuel`.
     pub failures: BTreeMap<String, u64>,
     /// Who was denied what.
-    denials: Top<Refusal>,
+    denials: Top<DenialSummary>,
     /// What changed, and what is missing.
-    changes: VecDeque<Change>,
+    changes: VecDeque<OtherEntry>,
 }
 
 /// A module that was called.
 #[derive(Debug, Default)]
-pub struct OfModule {
+pub struct ModuleSummary {
     /// What is known of it; none where that is missing.
-    pub facts: Option<Facts>,
+    pub facts: Option<ModuleFacts>,
     /// How often it was called, the starts of its instances included.
     pub calls: u64,
     /// How many of these failed.
@@ -68,12 +68,12 @@ pub struct OfModule {
     /// ... and the longest.
     pub longest: Duration,
     /// The limits that it hit.
-    pub hits: BTreeSet<Limit>,
+    pub hits: BTreeSet<LimitKind>,
 }
 
 /// Somebody was denied something. For which job does not tell denials apart: each tool has a namespace of its own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Refusal {
+struct DenialSummary {
     user: Option<u32>,
     what: String,
     by: String,
@@ -82,22 +82,22 @@ struct Refusal {
 
 /// Something that is neither a call nor a decision.
 #[derive(Debug)]
-struct Change {
+struct OtherEntry {
     seq: u64,
     at: u64,
     kind: &'static str,
     what: Vec<String>,
 }
 
-impl Report {
+impl TrailReport {
     /// Of the records that are wanted.
-    pub fn of(source: &Source, filter: &Filter) -> Result<Report, AuditError> {
-        let mut report = Report::default();
+    pub fn of(source: &TrailSource, filter: &Filter) -> Result<TrailReport, AuditError> {
+        let mut report = TrailReport::default();
         source.each::<AuditError>(filter, |row| {
             let range = report.range.get_or_insert([(row.seq, row.at); 2]);
             range[1] = (row.seq, row.at);
             // One that somebody altered is no reason to show nothing; what is wrong with it says `verify`.
-            match Entry::read(&row.body) {
+            match AuditEntry::read(&row.body) {
                 Ok(entry) => report.add(source, &row, entry),
                 Err(_) => report.unreadable += 1,
             }
@@ -106,15 +106,15 @@ impl Report {
         Ok(report)
     }
 
-    fn add(&mut self, source: &Source, row: &TrailRow, entry: Entry) {
+    fn add(&mut self, source: &TrailSource, row: &TrailRow, entry: AuditEntry) {
         *self.kinds.entry(entry.kind()).or_default() += 1;
         let kind = entry.kind();
         match entry {
-            Entry::Call(call) => self.call(source, row.at, &call),
-            Entry::Decision(decision) => self.decision(row, &decision),
-            Entry::Denied(denial) => self.denials(row, &denial.gist(), 1),
-            Entry::Refusals(group) => self.denials(row, &group.example.gist(), group.count),
-            Entry::Dropped(dropped) => {
+            AuditEntry::Call(call) => self.call(source, row.at, &call),
+            AuditEntry::Decision(decision) => self.decision(row, &decision),
+            AuditEntry::Denied(denial) => self.denials(row, &denial.gist(), 1),
+            AuditEntry::Refusals(group) => self.denials(row, &group.example.gist(), group.count),
+            AuditEntry::Dropped(dropped) => {
                 let (since, until) = (shown_time(dropped.since), shown_time(dropped.until));
                 let which = format!(
                     "{} from {} to {}, written from {since} to {until}",
@@ -124,7 +124,7 @@ impl Report {
                 );
                 self.change(row, kind, vec![which, dropped.of_kinds()]);
             }
-            Entry::Began {
+            AuditEntry::Began {
                 server,
                 key,
                 handlers,
@@ -135,8 +135,8 @@ impl Report {
                 );
                 self.change(row, kind, vec![sampled]);
             }
-            Entry::Ended => self.change(row, kind, vec!["in good order".to_owned()]),
-            Entry::Deployed {
+            AuditEntry::Ended => self.change(row, kind, vec!["in good order".to_owned()]),
+            AuditEntry::Deployed {
                 version,
                 cause,
                 changes,
@@ -147,8 +147,8 @@ impl Report {
                     [vec![format!("version {version}, {cause}")], changes].concat(),
                 );
             }
-            Entry::Refused { reasons } => self.change(row, kind, reasons),
-            Entry::Quarantined {
+            AuditEntry::Refused { reasons } => self.change(row, kind, reasons),
+            AuditEntry::Quarantined {
                 module,
                 failures,
                 last,
@@ -163,7 +163,7 @@ impl Report {
                     )],
                 );
             }
-            Entry::Gap { calls, reason } => {
+            AuditEntry::Gap { calls, reason } => {
                 let missing =
                     calls.map_or("an unknown number of".to_owned(), |calls| calls.to_string());
                 self.change(
@@ -175,9 +175,9 @@ impl Report {
         }
     }
 
-    fn call(&mut self, source: &Source, at: u64, call: &Call) {
+    fn call(&mut self, source: &TrailSource, at: u64, call: &CallEntry) {
         let record = &call.record;
-        let failed = matches!(record.end, End::Failed(_));
+        let failed = matches!(record.end, CallEnd::Failed(_));
         let counts = self.timeline.at(at);
         counts.calls += 1;
         counts.failures += u64::from(failed);
@@ -199,9 +199,9 @@ impl Report {
         // Facts that are missing or make no sense are shown as such.
         let facts = || source.facts(call).ok().flatten();
         let module = self.modules.entry(call.facts);
-        let module = module.or_insert_with(|| OfModule {
+        let module = module.or_insert_with(|| ModuleSummary {
             facts: facts(),
-            ..OfModule::default()
+            ..ModuleSummary::default()
         });
         module.calls += 1;
         module.failures += u64::from(failed);
@@ -210,11 +210,11 @@ impl Report {
         module.hits.extend(record.usage.hits.iter());
     }
 
-    fn decision(&mut self, row: &TrailRow, decision: &Decision) {
+    fn decision(&mut self, row: &TrailRow, decision: &DecisionEntry) {
         let counts = self.timeline.at(row.at);
         match decision.ruling {
-            Ruling::Granted => counts.granted += 1,
-            Ruling::Denied(_) => self.denials(row, &decision.gist(), 1),
+            DecisionKind::Granted => counts.granted += 1,
+            DecisionKind::Denied(_) => self.denials(row, &decision.gist(), 1),
         }
     }
 
@@ -227,7 +227,7 @@ impl Report {
         let (what, by) = (gist.about_jobs(), gist.by.clone());
         let job = row.job.as_deref().map(shortened);
         self.denials.add(
-            Refusal {
+            DenialSummary {
                 user: row.uid,
                 what,
                 by,
@@ -252,7 +252,7 @@ impl Report {
         if more > 0 {
             what.push(format!("and {more} more"));
         }
-        self.changes.push_back(Change {
+        self.changes.push_back(OtherEntry {
             seq: row.seq,
             at: row.at,
             kind,

@@ -1,12 +1,12 @@
 //! The page: one file of HTML that needs nothing else, in which a browser runs nothing and asks nobody for anything.
 use super::{
-    OfModule, Report,
-    chart::{self, Parts},
+    ModuleSummary, TrailReport,
+    chart::{self, ChartParts},
     html::Html,
     top::JOBS,
 };
-use crate::{Facts, shown_time};
-use peal_sandbox::{Capability, Limit, Limits};
+use crate::{ModuleFacts, shown_time};
+use peal_sandbox::{Capability, LimitKind, ModuleLimits};
 use std::{cmp::Reverse, collections::BTreeSet};
 
 /// How many rows a table has at most.
@@ -20,7 +20,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf
 <link rel=\"icon\" href=\"data:,\"><title>Audit report</title><style>";
 
 /// A report as a page. What it is of, and which records were wanted, is said in words.
-pub fn page(report: &Report, of: &str, wanted: &str) -> String {
+pub fn page(report: &TrailReport, of: &str, wanted: &str) -> String {
     let mut html = Html::default();
     html.raw(HEAD)
         .raw(include_str!("style.css"))
@@ -55,7 +55,7 @@ pub fn page(report: &Report, of: &str, wanted: &str) -> String {
 }
 
 /// The numbers that are asked for first.
-fn sums(html: &mut Html, report: &Report) {
+fn sums(html: &mut Html, report: &TrailReport) {
     let sum = report.timeline.sum();
     html.raw("<ul class=\"sums\">");
     for (number, name) in [
@@ -76,9 +76,9 @@ fn sums(html: &mut Html, report: &Report) {
     html.raw("</ul>");
 }
 
-fn modules(html: &mut Html, report: &Report) {
+fn modules(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"modules\">Modules and what they reach</h2>");
-    let mut modules: Vec<&OfModule> = report.modules.values().collect();
+    let mut modules: Vec<&ModuleSummary> = report.modules.values().collect();
     modules.sort_by_key(|module| Reverse((module.failures, module.calls)));
     html.heads(
         "Those that were called, as they were loaded: one whose grants or limits changed stands here twice.",
@@ -96,10 +96,10 @@ fn modules(html: &mut Html, report: &Report) {
     }
 }
 
-fn one_module(html: &mut Html, module: &OfModule) {
+fn one_module(html: &mut Html, module: &ModuleSummary) {
     html.raw("<tr><td>");
     match &module.facts {
-        Some(Facts {
+        Some(ModuleFacts {
             name,
             owner,
             digest,
@@ -141,9 +141,9 @@ fn one_module(html: &mut Html, module: &OfModule) {
         .raw("</tr>");
 }
 
-fn decisions(html: &mut Html, report: &Report) {
+fn decisions(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"decisions\">Decisions over time</h2>");
-    let rulings = Parts {
+    let rulings = ChartParts {
         id: "rulings",
         title: "Requests granted and denied over time",
         names: ["granted", "denied"],
@@ -171,7 +171,7 @@ fn decisions(html: &mut Html, report: &Report) {
     html.end().raw("</details>");
 }
 
-fn denials(html: &mut Html, report: &Report) {
+fn denials(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"denials\">Denials</h2>");
     html.heads(
         "Who was denied what, the most frequent first.",
@@ -213,9 +213,9 @@ fn jobs(jobs: &BTreeSet<String>) -> String {
     }
 }
 
-fn failures(html: &mut Html, report: &Report) {
+fn failures(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"limits\">Limits that were hit</h2>");
-    let mut hits: Vec<(Limit, u64)> = report
+    let mut hits: Vec<(LimitKind, u64)> = report
         .limits
         .iter()
         .map(|(limit, count)| (*limit, *count))
@@ -239,7 +239,7 @@ fn failures(html: &mut Html, report: &Report) {
     }
     html.end();
     html.raw("<h2 id=\"failures\">Calls that failed</h2>");
-    let calls = Parts {
+    let calls = ChartParts {
         id: "calls",
         title: "Calls of modules over time",
         names: ["returned", "failed"],
@@ -274,7 +274,7 @@ fn named(html: &mut Html, id: &'static str, title: &'static str, bars: &[(String
     }
 }
 
-fn changes(html: &mut Html, report: &Report) {
+fn changes(html: &mut Html, report: &TrailReport) {
     html.raw("<h2 id=\"changes\">What changed, and what is missing</h2>");
     html.heads("The latest first.", &["Record", "When", "Kind", "What"]);
     for change in report.changes.iter().rev().take(ROWS) {
@@ -309,8 +309,8 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// All limits by the names of their settings.
-fn limited(limits: &Limits) -> String {
-    let Limits {
+fn limited(limits: &ModuleLimits) -> String {
+    let ModuleLimits {
         memory,
         memory_total,
         call_time,
@@ -322,7 +322,7 @@ fn limited(limits: &Limits) -> String {
         log_lines,
         ..
     } = limits;
-    let Limits {
+    let ModuleLimits {
         max_calls,
         instances,
         isolation,

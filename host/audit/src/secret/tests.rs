@@ -1,13 +1,14 @@
 //! Tests of what is taken out of records, and of what must stay.
 use super::*;
-use crate::{Call, Ruling};
+use crate::{CallEntry, DecisionKind};
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{
-    Bytes, DataArray, Event, Identity, Key, Kval, Mail, Matter, Nspace, PolicyRequest, Proc, Range,
-    Rank, Status, Text,
+    Bytes, DataArray, Event, Key, Kval, Mail, Nspace, PolicyRequest, PolicySubject, Proc, Range,
+    Rank, Status, Text, UserIdentity,
 };
 use peal_sandbox::{
-    Ask, CallRecord, Digest, EventCall, HostCall, Level, PolicyCall, Returned, Usage,
+    CallRecord, CallUsage, Digest, EventCall, HostCall, HostCallRequest, Level, PolicyCall,
+    Returned,
 };
 use proptest::{collection::vec, prelude::*, sample::select};
 use std::time::Duration;
@@ -85,12 +86,12 @@ fn proc(nspace: &str) -> Proc {
 }
 
 fn request(infos: Vec<Info>, directives: Vec<Info>) -> Arc<PolicyRequest> {
-    let identity = Identity {
+    let identity = UserIdentity {
         uid: 1000,
         gid: 100,
     };
     Arc::new(PolicyRequest {
-        matter: Matter::JobControl,
+        matter: PolicySubject::JobControl,
         requester: Some(proc("victim")),
         identity: Some(identity),
         server: identity,
@@ -106,8 +107,8 @@ fn request(infos: Vec<Info>, directives: Vec<Info>) -> Arc<PolicyRequest> {
     })
 }
 
-fn decision(infos: Vec<Info>, directives: Vec<Info>, verdict: &Verdict) -> Entry {
-    Entry::Decision(Decision::new(1, request(infos, directives), verdict))
+fn decision(infos: Vec<Info>, directives: Vec<Info>, verdict: &Verdict) -> AuditEntry {
+    AuditEntry::Decision(DecisionEntry::new(1, request(infos, directives), verdict))
 }
 
 fn granted() -> Verdict {
@@ -121,7 +122,7 @@ fn granted() -> Verdict {
     }
 }
 
-fn call(subject: Subject, host_calls: Vec<HostCall>, end: End) -> Entry {
+fn call(subject: CallSubject, host_calls: Vec<HostCall>, end: CallEnd) -> AuditEntry {
     let record = CallRecord {
         instance: 1,
         number: 1,
@@ -129,11 +130,11 @@ fn call(subject: Subject, host_calls: Vec<HostCall>, end: End) -> Entry {
         host_calls,
         refused_growths: Vec::new(),
         end,
-        usage: Usage::default(),
+        usage: CallUsage::default(),
         time: Duration::from_millis(1),
         memory: 65_536,
     };
-    Entry::Call(Box::new(Call {
+    AuditEntry::Call(Box::new(CallEntry {
         run: 1,
         facts: Digest([7; 32]),
         record,
@@ -141,7 +142,7 @@ fn call(subject: Subject, host_calls: Vec<HostCall>, end: End) -> Entry {
     }))
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
+fn entry() -> impl Strategy<Value = AuditEntry> {
     let ask = |word: &str| {
         let text = word.to_owned();
         let mail = Mail {
@@ -151,34 +152,34 @@ fn entry() -> impl Strategy<Value = Entry> {
             ..Mail::default()
         };
         vec![
-            Ask::Infos,
-            Ask::Log {
+            HostCallRequest::Infos,
+            HostCallRequest::Log {
                 level: Level::Info,
                 message: text.clone(),
             },
-            Ask::Keep {
+            HostCallRequest::Keep {
                 key: text.clone(),
                 value: text.as_bytes().to_vec().into(),
             },
-            Ask::Submit { sink: text, mail },
+            HostCallRequest::Submit { sink: text, mail },
         ]
     };
     (0..4_u32, infos(), infos(), word(), infos()).prop_map(
         move |(form, one, other, word, third)| {
             let asked = ask(word).into_iter().map(|ask| HostCall {
                 ask,
-                answer: Some(Answer::Infos(third.clone())),
+                answer: Some(HostCallAnswer::Infos(third.clone())),
             });
             let host_calls: Vec<HostCall> = asked.collect();
-            let output = Output {
+            let output = CallOutput {
                 infos: third.clone(),
-                ..Output::default()
+                ..CallOutput::default()
             };
-            let returned = End::Returned {
+            let returned = CallEnd::Returned {
                 answer: Returned::Init(Err(word.to_owned())),
                 output,
             };
-            let steps = Arc::new(vec![Step {
+            let steps = Arc::new(vec![ChainResult {
                 name: word.into(),
                 status: Status(0),
                 infos: third.clone(),
@@ -200,7 +201,7 @@ fn entry() -> impl Strategy<Value = Entry> {
                 2 => {
                     let request = request(one, other);
                     call(
-                        Subject::Policy(PolicyCall {
+                        CallSubject::Policy(PolicyCall {
                             number: 1,
                             request,
                             steps,
@@ -224,7 +225,7 @@ fn entry() -> impl Strategy<Value = Entry> {
                         identity: None,
                         steps,
                     };
-                    call(Subject::Event(subject), host_calls, returned)
+                    call(CallSubject::Event(subject), host_calls, returned)
                 }
             }
         },
@@ -244,7 +245,7 @@ proptest! {
     #[test]
     fn every_record_can_be_read_whatever_is_secret(entry in entry()) {
         if let Some(body) = scrubber().scrubbed(&entry) {
-            let read = Entry::read(&body.unwrap()).unwrap();
+            let read = AuditEntry::read(&body.unwrap()).unwrap();
             prop_assert_eq!(read.kind(), entry.kind());
             prop_assert_eq!(read.columns(None), entry.columns(None));
         }
@@ -259,12 +260,12 @@ fn names_of_the_server_are_no_copies_of_a_secret() {
         .scrubbed(&decision(secrets.to_vec(), Vec::new(), &granted()))
         .unwrap()
         .unwrap();
-    let Entry::Decision(read) = Entry::read(&body).unwrap() else {
+    let AuditEntry::Decision(read) = AuditEntry::read(&body).unwrap() else {
         panic!()
     };
     assert_eq!(
         (read.ruling, read.asked.matter),
-        (Ruling::Granted, Matter::JobControl)
+        (DecisionKind::Granted, PolicySubject::JobControl)
     );
     assert_eq!(read.asked.requester, Some(proc("victim")));
     assert!(
@@ -286,25 +287,25 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
             Value::string(&format!("it is {SECRET}!")),
         ),
     ];
-    let subject = Subject::Policy(PolicyCall {
+    let subject = CallSubject::Policy(PolicyCall {
         number: 1,
         request: request(infos, Vec::new()),
         steps: Arc::default(),
     });
     let log = HostCall {
-        ask: Ask::Log {
+        ask: HostCallRequest::Log {
             level: Level::Info,
             message: format!("<{SECRET}>"),
         },
         answer: None,
     };
-    let keep = Ask::Keep {
+    let keep = HostCallRequest::Keep {
         key: "key".to_owned(),
         value: SECRET.as_bytes().to_vec().into(),
     };
-    let returned = End::Returned {
+    let returned = CallEnd::Returned {
         answer: Returned::Nothing,
-        output: Output::default(),
+        output: CallOutput::default(),
     };
     let entry = call(
         subject,
@@ -319,7 +320,7 @@ fn copies_in_values_and_texts_of_guests_are_replaced() {
     );
     let body = scrubber().scrubbed(&entry).unwrap().unwrap();
     assert!(!is_in(&body, SECRET));
-    assert!(Entry::read(&body).is_ok());
+    assert!(AuditEntry::read(&body).is_ok());
 }
 
 #[test]

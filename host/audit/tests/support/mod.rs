@@ -7,17 +7,18 @@
 )]
 #![allow(dead_code, reason = "each test file uses its own part")]
 use peal_audit::{
-    Audit, AuditSettings, By, Decision, Denial, Destinations, Entry, Facts, OnFailure, Retention,
-    Safe, Secrets,
+    AdmissionDenial, AuditEntry, AuditSettings, AuditTrail, CommitResult, CommitThread,
+    DecisionEntry, Destinations, ModuleFacts, RecordFailurePolicy, Secrets, TrailRetention,
 };
 use peal_core::policy::{DecidedBy, Verdict};
 use peal_model::{
-    Event, Identity, Info, Matter, Nspace, PolicyRequest, Proc, Range, Rank, Status, code,
+    Event, Info, Nspace, PolicyRequest, PolicySubject, Proc, Range, Rank, Status, UserIdentity,
+    code,
 };
 use peal_sandbox::{
-    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Limits, Module, Services,
+    Digest, Engine, EngineSettings, EventCall, FuelCount, Grants, Module, ModuleLimits, Services,
 };
-use peal_store::Durability;
+use peal_store::DatabaseDurability;
 use std::{
     num::NonZeroU32,
     os::unix::fs::PermissionsExt,
@@ -43,9 +44,9 @@ impl Place {
             path: self.path("audit.db"),
             key: self.path("audit.key"),
             max_bytes: 1 << 30,
-            durability: Durability::Process,
-            on_failure: OnFailure::Deny,
-            retention: Retention::default(),
+            durability: DatabaseDurability::Process,
+            on_failure: RecordFailurePolicy::Deny,
+            retention: TrailRetention::default(),
             queue: 1000,
             refusal_interval: Duration::from_secs(1),
             secrets: Secrets::default(),
@@ -60,8 +61,8 @@ impl Place {
         }
     }
 
-    pub fn audit(&self) -> Audit {
-        Audit::open(self.settings()).unwrap()
+    pub fn audit(&self) -> AuditTrail {
+        AuditTrail::open(self.settings()).unwrap()
     }
 
     /// As if the process had been killed now: what is written is there, and no end.
@@ -116,23 +117,23 @@ pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
     wat::parse_str(edit(text)).unwrap()
 }
 
-pub fn limits() -> Limits {
-    Limits {
+pub fn limits() -> ModuleLimits {
+    ModuleLimits {
         call_time: Duration::from_secs(60),
         failures: 0,
-        ..Limits::default()
+        ..ModuleLimits::default()
     }
 }
 
 /// A module whose calls are recorded.
 pub fn recorded(
-    audit: &Audit,
+    audit: &AuditTrail,
     name: &str,
     bytes: &[u8],
-    limits: Limits,
+    limits: ModuleLimits,
     services: Services,
 ) -> Module {
-    let facts = Facts {
+    let facts = ModuleFacts {
         name: name.to_owned(),
         owner: "site".to_owned(),
         mode: "active".to_owned(),
@@ -165,7 +166,7 @@ pub fn event(code: i32, infos: Vec<Info>) -> EventCall {
         range: Range::Session,
         infos,
     };
-    let identity = Some(Identity {
+    let identity = Some(UserIdentity {
         uid: 1000,
         gid: 100,
     });
@@ -183,12 +184,12 @@ pub fn proc(nspace: &str, rank: u32) -> Proc {
     Proc::new(Nspace::new(nspace).unwrap(), Rank(rank))
 }
 
-pub fn request(matter: Matter, infos: Vec<Info>) -> Arc<PolicyRequest> {
-    let server = Identity { uid: 0, gid: 0 };
+pub fn request(matter: PolicySubject, infos: Vec<Info>) -> Arc<PolicyRequest> {
+    let server = UserIdentity { uid: 0, gid: 0 };
     Arc::new(PolicyRequest {
         matter,
         requester: Some(proc("job", 1)),
-        identity: Some(Identity {
+        identity: Some(UserIdentity {
             uid: 1000,
             gid: 100,
         }),
@@ -224,15 +225,19 @@ pub fn denied() -> Verdict {
 }
 
 /// Has a decision recorded, and waits for what follows.
-pub fn decide(audit: &Audit, number: u64, verdict: &Verdict) -> Safe {
+pub fn decide(audit: &AuditTrail, number: u64, verdict: &Verdict) -> CommitResult {
     let (tell, told) = mpsc::channel();
-    let decision = Decision::new(number, request(Matter::JobControl, Vec::new()), verdict);
+    let decision = DecisionEntry::new(
+        number,
+        request(PolicySubject::JobControl, Vec::new()),
+        verdict,
+    );
     audit.decide(
         decision,
         if number.is_multiple_of(2) {
-            By::Caller
+            CommitThread::Caller
         } else {
-            By::Thread
+            CommitThread::Thread
         },
         move |safe| tell.send(safe).unwrap(),
     );
@@ -250,7 +255,7 @@ pub fn run(place: &Place) {
         Services::default(),
     );
     for number in 0..6 {
-        assert_eq!(decide(&audit, number, &granted()), Safe::Yes);
+        assert_eq!(decide(&audit, number, &granted()), CommitResult::Yes);
         assert_eq!(
             module
                 .handle(&event(
@@ -264,22 +269,22 @@ pub fn run(place: &Place) {
             None
         );
     }
-    assert_eq!(decide(&audit, 6, &denied()), Safe::Yes);
-    audit.note(Entry::Deployed {
+    assert_eq!(decide(&audit, 6, &denied()), CommitResult::Yes);
+    audit.note(AuditEntry::Deployed {
         version: 2,
         cause: "test".to_owned(),
         changes: vec!["echo".to_owned()],
     });
-    audit.note(Entry::Refused {
+    audit.note(AuditEntry::Refused {
         reasons: vec!["no".to_owned()],
     });
-    audit.mention(Entry::Denied(Denial {
+    audit.mention(AuditEntry::Denied(AdmissionDenial {
         uid: Some(1000),
         job: None,
         reason: "a stranger".to_owned(),
-        ..Denial::default()
+        ..AdmissionDenial::default()
     }));
     for number in 7..12 {
-        assert_eq!(decide(&audit, number, &granted()), Safe::Yes);
+        assert_eq!(decide(&audit, number, &granted()), CommitResult::Yes);
     }
 }

@@ -13,7 +13,7 @@ What servers tell of differs: docs/src/run/foreign-servers.md.";
 
 /// `peal attach`.
 #[derive(ClapArgs)]
-pub struct Attach {
+pub struct AttachArgs {
     /// Where the configuration comes from.
     #[command(flatten)]
     pub config: ConfigArgs,

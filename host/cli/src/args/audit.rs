@@ -4,7 +4,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use nix::unistd::User;
 use peal_audit::{OUTCOMES, kind};
 use peal_config::{nearest, words};
-use peal_sandbox::Limit;
+use peal_sandbox::LimitKind;
 use std::path::PathBuf;
 
 /// `peal audit`.
@@ -253,7 +253,7 @@ fn outcome(text: &str) -> Result<String, String> {
     let Some(detail) = detail.and_then(|detail| detail.split(" (").next()) else {
         return Ok(word.to_owned());
     };
-    let limits = Limit::ALL.map(Limit::name);
+    let limits = LimitKind::ALL.map(LimitKind::name);
     let detail = match word {
         "failed" if limits.contains(&detail) => detail.to_owned(),
         "failed" | "denied" | "deny" | "status" => words::status(detail)

@@ -2,7 +2,7 @@
 use super::ToolArgs;
 use clap::{Args as ClapArgs, Subcommand};
 use peal_client::{CheckpointMethod, Preemption};
-use peal_config::words::{self, Targets};
+use peal_config::words::{self, TargetKeywords};
 use peal_model::{Info, Status};
 use rustix::process::Signal;
 use std::time::Duration;
@@ -96,7 +96,7 @@ pub struct CtlAsk {
 pub struct CtlAct {
     /// To whom
     #[arg(value_name = "TARGET", required = true, value_parser = words::targets)]
-    pub targets: Vec<Targets>,
+    pub targets: Vec<TargetKeywords>,
     /// A name for the request, by which it can be asked about and cancelled
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,

@@ -12,7 +12,7 @@ mod placement;
 mod run;
 mod signing;
 
-pub use attach::Attach;
+pub use attach::AttachArgs;
 pub use audit::{
     AuditCommand, AuditExport, AuditFilter, AuditList, AuditReplay, AuditReport, AuditShow,
     AuditSource, AuditStats, AuditVerify,
@@ -22,16 +22,16 @@ pub use events::{ChainCommand, ChainShow, EventCommand, EventNotify, EventWatch,
 pub use groups::{GroupCommand, GroupShow};
 pub use log::Log;
 pub use modules::{
-    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleName, ModuleRollback, ModuleTest,
-    New,
+    Build, Inspect, ModuleBench, ModuleCommand, ModuleDiff, ModuleNameArgs, ModuleRollback,
+    ModuleTest, New,
 };
 pub use monitor::{MonitorCommand, MonitorFile, MonitorUsage, Ps};
-pub use run::{App, Run, spelled};
+pub use run::{AppArgs, Run, normalize_np};
 pub use signing::{Keygen, PASSWORD_VARIABLE, PasswordArgs, Sign, Verify};
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use number::{MAX_PID, whole};
-use peal_config::{Given, words};
+use peal_config::{SettingOverride, words};
 use peal_model::Nspace;
 use peal_sandbox::CodeTarget;
 use peal_server::admin::MAX_JOB_SIZE;
@@ -43,7 +43,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: PealCommand,
 }
 
 const EXIT_STATUS: &str = "\
@@ -61,7 +61,7 @@ Environment:
 
 /// The verbs.
 #[derive(Subcommand)]
-pub enum Command {
+pub enum PealCommand {
     /// Run a program as a job
     ///
     /// Starts N procs of PROGRAM under an embedded PMIx server and waits for them. Programs linked with libpmix, and so
@@ -76,24 +76,24 @@ pub enum Command {
     /// before PROGRAM does. What one completes (PMIX_EVENT_ACTION_COMPLETE) does not come to PROGRAM. Signals are passed on, and
     /// the exit status is that of PROGRAM.
     #[command(after_help = attach::ATTACH_EXAMPLES)]
-    Attach(Attach),
+    Attach(AttachArgs),
     /// Serve the jobs and tools of this node until told to stop
     ///
     /// Jobs are registered by `peal job register`; whoever registered one starts its procs. SIGTERM and SIGINT let those who
     /// are connected finish (a second one does not), SIGHUP reads the configuration again.
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(Serve),
+    Serve(ServeArgs),
     /// Show which server is running and how it is
     ///
     /// Tells what is wrong with it, too: an audit trail or a store that cannot be written, a configuration that cannot be used so
     /// that what ran before does, modules that are quarantined, modules of users that cannot be used. Exit status: 0 if all is
     /// well, 1 if something is wrong, 125 if no server answers.
-    Status(Ask),
+    Status(QueryArgs),
     /// Show what a running server counts and measures
-    Stats(Ask),
+    Stats(QueryArgs),
     /// Let jobs that others start connect to a running server
     #[command(subcommand)]
-    Job(JobCommand),
+    Job(JobSubcommand),
     /// Raise events at a running server, and watch them
     #[command(subcommand)]
     Event(EventCommand),
@@ -123,9 +123,9 @@ pub enum Command {
     #[command(subcommand)]
     Chain(ChainCommand),
     /// Have a running server take no more jobs and connections, and end when the last connection has ended
-    Drain(End),
+    Drain(ShutdownArgs),
     /// Have a running server end now
-    Stop(End),
+    Stop(ShutdownArgs),
     /// Have a running server read its configuration again
     Reload(ServerArgs),
     /// Make, try and look at modules
@@ -167,11 +167,12 @@ pub struct ConfigArgs {
     pub config: Option<PathBuf>,
     /// A setting, as in --set events.ring_size=2048; overrides files and environment
     #[arg(long, value_name = "KEY=VALUE", value_parser = given)]
-    pub set: Vec<Given>,
+    pub set: Vec<SettingOverride>,
 }
 
-fn given(text: &str) -> Result<Given, String> {
-    Given::set(text).ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
+fn given(text: &str) -> Result<SettingOverride, String> {
+    SettingOverride::set(text)
+        .ok_or_else(|| "KEY=VALUE is wanted, as in events.ring_size=2048".to_owned())
 }
 
 /// `peal compiler`.
@@ -208,7 +209,7 @@ fn code_target(text: &str) -> Result<CodeTarget, serde_json::Error> {
 
 /// `peal serve`.
 #[derive(ClapArgs)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Where it listens and where the configuration comes from.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -227,7 +228,7 @@ pub struct ServerArgs {
 
 /// `peal status`, `peal stats`, `peal job list`.
 #[derive(ClapArgs)]
-pub struct Ask {
+pub struct QueryArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -238,7 +239,7 @@ pub struct Ask {
 
 /// `peal drain` and `peal stop`.
 #[derive(ClapArgs)]
-pub struct End {
+pub struct ShutdownArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -249,9 +250,9 @@ pub struct End {
 
 /// What can be done with jobs of a running server.
 #[derive(Subcommand)]
-pub enum JobCommand {
+pub enum JobSubcommand {
     /// Let the procs of a job connect, and print the environment by which each of them finds the server
-    Register(Register),
+    Register(JobRegisterArgs),
     /// Print the environment of a registered job again
     Environment(JobEnvironment),
     /// Name the process that was started as a proc of a registered job
@@ -260,11 +261,11 @@ pub enum JobCommand {
     /// named here is watched, shown by `peal ps` and reached by `peal ctl` before it has connected, and when it ends without having
     /// done so, nobody waits for it any longer. It must run as the user of the job.
     #[command(after_help = STARTED_EXAMPLES)]
-    Started(Started),
+    Started(JobStartedArgs),
     /// Forget a job that was registered; none of its procs may be connected
     Deregister(Deregister),
     /// Show the jobs and how far their procs are
-    List(Ask),
+    List(QueryArgs),
     /// Show what is recorded of a job, in the order of time
     ///
     /// How it and its procs started and ended, the events that affected it, what was done to it by somebody's will, and what was
@@ -289,7 +290,7 @@ pub struct JobRecordArgs {
 
 /// `peal job register`.
 #[derive(ClapArgs)]
-pub struct Register {
+pub struct JobRegisterArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -307,7 +308,7 @@ pub struct Register {
     pub gid: Option<u32>,
     /// What is printed.
     #[command(flatten)]
-    pub print: Print,
+    pub print: EnvironmentArgs,
 }
 
 /// `peal job environment`.
@@ -321,12 +322,12 @@ pub struct JobEnvironment {
     pub nspace: Nspace,
     /// What is printed.
     #[command(flatten)]
-    pub print: Print,
+    pub print: EnvironmentArgs,
 }
 
 /// What is printed of the environment of a job.
 #[derive(ClapArgs)]
-pub struct Print {
+pub struct EnvironmentArgs {
     /// Print the environment of this rank alone, as lines for `env`
     #[arg(long, value_name = "RANK", value_parser = whole(0..=MAX_JOB_SIZE - 1))]
     pub rank: Option<u32>,
@@ -341,7 +342,7 @@ Examples:
 
 /// `peal job started`.
 #[derive(ClapArgs)]
-pub struct Started {
+pub struct JobStartedArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -374,9 +375,9 @@ pub enum ConfigCommand {
     ///
     /// Reads the file and modules.d beside it, the environment and --set as the other verbs do, and looks at the components
     /// without compiling or running them. Ends with 0 if all is well and with 1 if not.
-    Check(Check),
+    Check(ConfigCheckArgs),
     /// Print every setting, its value, and where that comes from
-    Show(Show),
+    Show(ConfigShowArgs),
     /// Print a file with every key, commented
     Example,
     /// Print tables of every key, and of Peal's settings for names of OpenPMIx, in Markdown
@@ -385,7 +386,7 @@ pub enum ConfigCommand {
 
 /// `peal config check`.
 #[derive(ClapArgs)]
-pub struct Check {
+pub struct ConfigCheckArgs {
     /// The configuration file; the usual one if none is given
     #[arg(value_name = "FILE", conflicts_with = "config", value_hint = clap::ValueHint::FilePath)]
     pub file: Option<PathBuf>,
@@ -399,7 +400,7 @@ pub struct Check {
 
 /// `peal config show`.
 #[derive(ClapArgs)]
-pub struct Show {
+pub struct ConfigShowArgs {
     /// Where the configuration comes from.
     #[command(flatten)]
     pub config: ConfigArgs,

@@ -1,6 +1,6 @@
 //! What can be said of modules: `peal module`.
 use super::{
-    Ask, ConfigArgs, ServerArgs,
+    ConfigArgs, QueryArgs, ServerArgs,
     control::time,
     number::whole,
     signing::{KEYGEN_HELP, Keygen, SIGN_HELP, Sign, VERIFY_HELP, Verify},
@@ -9,9 +9,9 @@ use clap::{
     Args as ClapArgs, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use peal_author::project;
 use peal_build::Language;
-use peal_config::{ModuleOwner, Word};
+use peal_config::{Keyword, ModuleOwner};
+use peal_devtools::project;
 use peal_sandbox::Role;
 use std::{path::PathBuf, time::Duration};
 
@@ -40,18 +40,18 @@ pub enum ModuleCommand {
     #[command(after_help = VERIFY_HELP)]
     Verify(Verify),
     /// Show the modules of a running server, how they are, and the versions that it can return to
-    List(Ask),
+    List(QueryArgs),
     /// Have a running server read its configuration and its modules again
     ///
     /// It does so by itself when files change, unless deploy.watch is false. A set in which anything is wrong is refused as a
     /// whole, with the reasons, and the one that runs goes on.
     Reload(ServerArgs),
     /// Have a running server call a module no more, until it is enabled again
-    Disable(ModuleName),
+    Disable(ModuleNameArgs),
     /// Have a running server call a module again that was disabled
-    Enable(ModuleName),
+    Enable(ModuleNameArgs),
     /// Have a running server call a module again that it quarantined because it failed too often
-    Reset(ModuleName),
+    Reset(ModuleNameArgs),
     /// Show what a shadow would have done, and where that differs from what happened
     ///
     /// A shadow is a module whose [[module]] says mode = "shadow": it is called for live traffic, beside those that act, and what it
@@ -61,7 +61,7 @@ pub enum ModuleCommand {
     ///
     /// This holds for this component, also after a restart where there is a store; write mode = "active" into its [[module]] to
     /// have it there as well.
-    Promote(ModuleName),
+    Promote(ModuleNameArgs),
     /// Have a running server run the modules of an earlier version again
     ///
     /// Their components are those of then, whatever the files hold now. The files themselves are left alone: what changes there
@@ -83,7 +83,7 @@ pub enum ModuleCommand {
 
 /// `peal module disable`, `enable`, `reset` and `promote`.
 #[derive(ClapArgs)]
-pub struct ModuleName {
+pub struct ModuleNameArgs {
     /// Which server is meant.
     #[command(flatten)]
     pub at: ServerArgs,
@@ -97,7 +97,7 @@ pub struct ModuleName {
 pub struct ModuleDiff {
     /// Which server is meant.
     #[command(flatten)]
-    pub named: ModuleName,
+    pub named: ModuleNameArgs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

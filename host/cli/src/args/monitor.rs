@@ -1,7 +1,7 @@
 //! What can be said on the command line about looking at procs, nodes and files.
 use super::{ToolArgs, control::time, number::whole};
 use clap::{Args as ClapArgs, Subcommand};
-use peal_config::words::{self, Targets};
+use peal_config::words::{self, TargetKeywords};
 use peal_model::Nspace;
 use std::{path::PathBuf, time::Duration};
 
@@ -77,7 +77,7 @@ pub struct MonitorUsage {
     pub server: ToolArgs,
     /// Of which procs, as for peal ctl: solver, solver:0 or solver:0-3,7
     #[arg(value_name = "TARGET", value_parser = words::targets)]
-    pub targets: Vec<Targets>,
+    pub targets: Vec<TargetKeywords>,
     /// Of the node
     #[arg(long)]
     pub node: bool,

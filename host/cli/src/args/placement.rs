@@ -1,5 +1,5 @@
 //! Options that may stand on either side of the verb: those that say which server and configuration are meant, and `--json`.
-use super::{Args, Ask, ToolArgs, run::takes_next};
+use super::{Args, QueryArgs, ToolArgs, run::takes_next};
 use clap::{Args as _, Command, CommandFactory};
 use std::ffi::{OsStr, OsString};
 
@@ -27,7 +27,7 @@ pub fn options_behind_verb(words: impl Iterator<Item = OsString>) -> Vec<OsStrin
 
 /// A command that has these options alone.
 fn movable() -> Command {
-    ToolArgs::augment_args(Ask::augment_args(Command::new("peal")))
+    ToolArgs::augment_args(QueryArgs::augment_args(Command::new("peal")))
 }
 
 fn is_option_of(command: &Command, word: &OsStr) -> bool {

@@ -5,11 +5,11 @@ use clap::{
     builder::{PossibleValuesParser, ValueParserFactory},
     error::ErrorKind,
 };
-use peal_config::{OnAbort, Word};
+use peal_config::{Keyword, OnAbort};
 use peal_model::{Key, Rank};
 use peal_server::{
     admin::MAX_JOB_SIZE,
-    embedded::{Input, Kept, Reported},
+    embedded::{OutputFiles, Reported, StdinTarget},
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -38,7 +38,7 @@ Examples:
 pub struct Run {
     /// The first application, and behind it the words of the others.
     #[command(flatten)]
-    pub first: App,
+    pub first: AppArgs,
     /// Where the configuration comes from.
     #[command(flatten)]
     pub config: ConfigArgs,
@@ -56,13 +56,13 @@ pub struct Run {
     pub timeout: Option<Duration>,
     /// Who reads what peal reads: a rank, all, or none; the others read nothing
     #[arg(long, value_name = "RANK", default_value = "0")]
-    pub stdin: Reader,
+    pub stdin: StdinReader,
     /// Write the rank before each line of output
     #[arg(long)]
     pub tag_output: bool,
     /// Keep what each proc writes in DIR/rank.N/stdout and DIR/rank.N/stderr; with :nocopy behind it, do not show it as well
     #[arg(long, value_name = "DIR[:nocopy]", value_hint = clap::ValueHint::DirPath)]
-    pub output: Option<Files>,
+    pub output: Option<OutputDir>,
     /// Log of the job when it starts and how it ends (job), only the latter (completion), how each proc ends (procs), or how those end that do not end in order (failures); give it again for more
     #[arg(long = "log", value_name = "WHAT", value_parser = PossibleValuesParser::new(Reported::ALL.map(|(_, word)| word)))]
     pub log: Vec<String>,
@@ -73,7 +73,7 @@ pub struct Run {
 
 /// What can be said of each application of a job.
 #[derive(ClapArgs, Clone)]
-pub struct App {
+pub struct AppArgs {
     /// How many procs (-np and --procs mean the same)
     #[arg(short = 'n', long = "np", alias = "procs", value_name = "N", default_value_t = 1, value_parser = whole(1..=MAX_JOB_SIZE))]
     pub procs: u32,
@@ -96,7 +96,7 @@ pub struct App {
 #[command(name = "peal run ... :", no_binary_name = true)]
 struct Another {
     #[command(flatten)]
-    app: App,
+    app: AppArgs,
 }
 
 impl Run {
@@ -104,13 +104,13 @@ impl Run {
     ///
     /// # Errors
     /// What is wrong with those behind the first, which the command line takes for arguments of its program.
-    pub fn apps(&self) -> Result<Vec<App>, clap::Error> {
+    pub fn apps(&self) -> Result<Vec<AppArgs>, clap::Error> {
         let mut parts = self.first.program.split(|word| word == ":");
         let program = parts.next().unwrap_or_default().to_vec();
         if program.is_empty() {
             return Err(missing("before the first `:`"));
         }
-        let first = App {
+        let first = AppArgs {
             program,
             ..self.first.clone()
         };
@@ -120,7 +120,7 @@ impl Run {
     }
 }
 
-fn another(words: &[OsString]) -> Result<App, clap::Error> {
+fn another(words: &[OsString]) -> Result<AppArgs, clap::Error> {
     if words.is_empty() {
         return Err(missing("behind `:`"));
     }
@@ -135,7 +135,7 @@ fn missing(place: &str) -> clap::Error {
 
 /// A command line as its parser knows it: options that stand before the verb behind it, and `-np`, which `mpirun` knows, an option
 /// like others.
-pub fn spelled(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+pub fn normalize_np(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words = options_behind_verb(words);
     let args = Args::command();
     if let Some(run) = args.find_subcommand("run")
@@ -221,17 +221,17 @@ impl ValueParserFactory for Variable {
 
 /// Who reads what `peal` reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reader(pub Input);
+pub struct StdinReader(pub StdinTarget);
 
-impl std::str::FromStr for Reader {
+impl std::str::FromStr for StdinReader {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Reader, String> {
+    fn from_str(text: &str) -> Result<StdinReader, String> {
         match text {
-            "all" => Ok(Reader(Input::All)),
-            "none" => Ok(Reader(Input::Nobody)),
+            "all" => Ok(StdinReader(StdinTarget::All)),
+            "none" => Ok(StdinReader(StdinTarget::Nobody)),
             rank => match rank.parse() {
-                Ok(rank) => Ok(Reader(Input::Rank(Rank(rank)))),
+                Ok(rank) => Ok(StdinReader(StdinTarget::Rank(Rank(rank)))),
                 Err(_) => Err("a rank, all or none is wanted".to_owned()),
             },
         }
@@ -240,20 +240,20 @@ impl std::str::FromStr for Reader {
 
 /// Where output is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Files(pub Kept);
+pub struct OutputDir(pub OutputFiles);
 
-impl std::str::FromStr for Files {
+impl std::str::FromStr for OutputDir {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Files, String> {
-        let (dir, kept): (&str, fn(PathBuf) -> Kept) = match text.strip_suffix(":nocopy") {
-            Some(dir) => (dir, Kept::Only),
-            None => (text, Kept::Too),
+    fn from_str(text: &str) -> Result<OutputDir, String> {
+        let (dir, kept): (&str, fn(PathBuf) -> OutputFiles) = match text.strip_suffix(":nocopy") {
+            Some(dir) => (dir, OutputFiles::Only),
+            None => (text, OutputFiles::Too),
         };
         if dir.is_empty() {
             Err("a directory is wanted".to_owned())
         } else {
-            Ok(Files(kept(dir.into())))
+            Ok(OutputDir(kept(dir.into())))
         }
     }
 }
@@ -269,9 +269,9 @@ fn time(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn run(line: &str) -> Result<Vec<App>, clap::Error> {
-        let args = Args::try_parse_from(spelled(line.split(' ').map(OsString::from)))?;
-        let super::super::Command::Run(run) = args.command else {
+    fn run(line: &str) -> Result<Vec<AppArgs>, clap::Error> {
+        let args = Args::try_parse_from(normalize_np(line.split(' ').map(OsString::from)))?;
+        let super::super::PealCommand::Run(run) = args.command else {
             panic!("{line}")
         };
         run.apps()

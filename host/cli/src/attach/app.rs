@@ -1,6 +1,6 @@
 //! The program: started, sent the signals that we get, and what its end becomes.
 use crate::{
-    interrupts::{Interrupts, Wish},
+    interrupts::{Interrupts, UserSignal},
     run,
 };
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ use std::{
 use tokio::process::{Child, Command};
 
 /// The program that runs.
-pub struct App {
+pub struct AttachedApp {
     child: Child,
     pid: Pid,
     signals: Interrupts,
@@ -28,12 +28,12 @@ pub enum NotStarted {
     Us(anyhow::Error),
 }
 
-impl App {
+impl AttachedApp {
     /// Starts it with these changes of our environment. It stays in our process group: whoever signals that, as launchers do, means it.
     pub fn start<'a>(
         program: &[OsString],
         environment: impl Iterator<Item = (&'a str, Option<String>)>,
-    ) -> Result<App, NotStarted> {
+    ) -> Result<AttachedApp, NotStarted> {
         let signals = Interrupts::new()
             .context("cannot listen to signals")
             .map_err(NotStarted::Us)?;
@@ -56,7 +56,7 @@ impl App {
         let pid = pid
             .context("the program has no process")
             .map_err(NotStarted::Us)?;
-        Ok(App {
+        Ok(AttachedApp {
             child,
             pid,
             signals,
@@ -77,8 +77,8 @@ impl App {
                 status = self.child.wait() => return status,
                 wish = self.signals.next() => match wish {
                     // What ends programs is passed on always, what means something to one alone is not where it has had it.
-                    Wish::Forward(_) if had_already => continue,
-                    Wish::End(number) | Wish::Forward(number) => number,
+                    UserSignal::Forward(_) if had_already => continue,
+                    UserSignal::End(number) | UserSignal::Forward(number) => number,
                 },
             };
             if let Some(signal) = Signal::from_named_raw(number) {
@@ -121,7 +121,7 @@ pub fn not_started(why: NotStarted) -> Result<ExitCode> {
     match why {
         NotStarted::Us(error) => Err(error),
         NotStarted::Program(name, error) => {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "cannot start {}: {error}",
                 crate::plain(&name.to_string_lossy())
             ));

@@ -1,9 +1,9 @@
 //! One connection of the program, and ours to the server for it.
-use super::handlers::Handlers;
-use peal_core::Time;
+use super::handlers::AttachHandlers;
+use peal_core::MonotonicTime;
 use peal_model::{Event, Info, Proc, Range, Reply, Request, Value, code, key};
-use peal_relay::{Ask, Happening, Relay, Side, Verdict};
-use peal_wire::{Limits, ServerUri, WireError};
+use peal_proxy::{ClientProxy, EventDisposition, OwnRequestId, ProxyEvent, ProxySide};
+use peal_wire::{DecodeLimits, ServerUri, WireError};
 use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -19,18 +19,18 @@ const ORDERS: usize = 1024;
 
 /// Something to be done on a connection.
 #[derive(Debug)]
-pub enum Order {
+pub enum ProxyCommand {
     /// Asks the server for this, which is to be called so.
     Ask(Request, String),
     /// Hands the program an event.
     Deliver(Arc<Event>),
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for ProxyCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Order::Ask(_, what) => f.write_str(what),
-            Order::Deliver(event) => write!(f, "event {}", event.code),
+            ProxyCommand::Ask(_, what) => f.write_str(what),
+            ProxyCommand::Deliver(event) => write!(f, "event {}", event.code),
         }
     }
 }
@@ -40,23 +40,23 @@ pub struct Between {
     /// The server.
     pub server: ServerUri,
     /// What is refused for its size.
-    pub limits: Limits,
+    pub limits: DecodeLimits,
     /// How long the server may take for what handlers want.
     pub patience: Duration,
     /// The handlers.
-    pub handlers: Arc<Handlers>,
+    pub handlers: Arc<AttachHandlers>,
 }
 
 /// A connection that is relayed.
 struct Relayed {
     between: Arc<Between>,
-    relay: Relay,
+    relay: ClientProxy,
     began: Instant,
     me: Option<Proc>,
     /// What handlers want and the server has not answered.
-    asked: BTreeMap<Ask, String>,
-    decide: mpsc::Sender<(u64, Verdict)>,
-    order: mpsc::Sender<Order>,
+    asked: BTreeMap<OwnRequestId, String>,
+    decide: mpsc::Sender<(u64, EventDisposition)>,
+    order: mpsc::Sender<ProxyCommand>,
 }
 
 /// Relays a connection until its end.
@@ -68,7 +68,7 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
     let (mut server_in, mut server_out) = server.into_split();
     let (decide, mut decisions) = mpsc::channel(ORDERS);
     let (order, mut orders) = mpsc::channel(ORDERS);
-    let relay = Relay::new(between.limits, between.patience);
+    let relay = ClientProxy::new(between.limits, between.patience);
     let mut relayed = Relayed {
         between,
         relay,
@@ -85,8 +85,8 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
     loop {
         let late = relayed.tick();
         relayed.look();
-        up.extend(relayed.relay.take(Side::Server));
-        down.extend(relayed.relay.take(Side::Client));
+        up.extend(relayed.relay.take(ProxySide::Server));
+        down.extend(relayed.relay.take(ProxySide::Client));
         if !server_is_there && relayed.relay.is_settled() && down.is_empty() {
             return client_out.shutdown().await;
         }
@@ -94,11 +94,11 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
             got = client_in.read(&mut from_client), if up.len() < PENDING => {
                 let bytes = got.ok().and_then(|count| from_client.get(..count)).unwrap_or_default();
                 if bytes.is_empty() {
-                    relayed.relay.ended(Side::Client);
-                    up.extend(relayed.relay.take(Side::Server));
+                    relayed.relay.ended(ProxySide::Client);
+                    up.extend(relayed.relay.take(ProxySide::Server));
                     return server_out.write_all(&up).await;
                 }
-                relayed.relay.feed(Side::Client, bytes);
+                relayed.relay.feed(ProxySide::Client, bytes);
             }
             got = server_in.read(&mut from_server),
                 if server_is_there && down.len() < PENDING && !relayed.relay.is_full() =>
@@ -106,10 +106,10 @@ pub async fn relay(client: TcpStream, between: Arc<Between>) -> io::Result<()> {
                 let bytes = got.ok().and_then(|count| from_server.get(..count)).unwrap_or_default();
                 if bytes.is_empty() {
                     server_is_there = false;
-                    relayed.relay.ended(Side::Server);
+                    relayed.relay.ended(ProxySide::Server);
                     relayed.lost().await;
                 }
-                relayed.relay.feed(Side::Server, bytes);
+                relayed.relay.feed(ProxySide::Server, bytes);
             }
             written = some(&mut server_out, &up), if !up.is_empty() && server_is_there => drop(up.drain(..written?)),
             written = some(&mut client_out, &down), if !down.is_empty() => drop(down.drain(..written?)),
@@ -142,7 +142,8 @@ impl Relayed {
 
     /// Tells the relay what time it is. Returns when to do that again.
     fn tick(&mut self) -> Option<Instant> {
-        let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let now =
+            MonotonicTime(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         self.relay
             .tick(now)
             .and_then(|next| self.began.checked_add(Duration::from_millis(next.0)))
@@ -152,19 +153,19 @@ impl Relayed {
     fn look(&mut self) {
         while let Some(happening) = self.relay.happening() {
             match happening {
-                Happening::Welcomed(me) => {
+                ProxyEvent::Welcomed(me) => {
                     tracing::debug!(?me, "the program is connected");
                     self.me = me.clone();
                     self.between.handlers.connected(me, self.order.clone());
                 }
-                Happening::Blind(error) => {
+                ProxyEvent::Blind(error) => {
                     let why = error.map(|error| error.to_string());
                     tracing::warn!(
                         why,
                         "this connection is not understood: it is passed on without handlers"
                     );
                 }
-                Happening::Event { number, event } => {
+                ProxyEvent::Event { number, event } => {
                     let (handlers, decide) = (self.between.handlers.clone(), self.decide.clone());
                     tokio::spawn(async move {
                         let verdict = handlers.handle(event).await;
@@ -172,8 +173,8 @@ impl Relayed {
                         let _ = decide.send((number, verdict)).await;
                     });
                 }
-                Happening::Answered { ask, outcome } => self.answered(ask, outcome),
-                Happening::Late { ask } => {
+                ProxyEvent::Answered { ask, outcome } => self.answered(ask, outcome),
+                ProxyEvent::Late { ask } => {
                     let (server, patience) = (&self.between.server, self.between.patience);
                     tracing::warn!(
                         "the server at {server} has not answered within {patience:?}: {}",
@@ -184,21 +185,21 @@ impl Relayed {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: ProxyCommand) {
         match order {
-            Order::Deliver(event) => {
+            ProxyCommand::Deliver(event) => {
                 if let Err(error) = self.relay.deliver(event) {
                     tracing::warn!(%error, "the program does not get an event that a handler raised");
                 }
             }
-            Order::Ask(request, what) => match self.relay.ask(&request) {
+            ProxyCommand::Ask(request, what) => match self.relay.ask(&request) {
                 Ok(ask) => drop(self.asked.insert(ask, what)),
                 Err(error) => tracing::warn!("{what} is not sent: {error}"),
             },
         }
     }
 
-    fn answered(&mut self, ask: Ask, outcome: Result<Reply, WireError>) {
+    fn answered(&mut self, ask: OwnRequestId, outcome: Result<Reply, WireError>) {
         let (what, server) = (self.what(ask).to_owned(), &self.between.server);
         self.asked.remove(&ask);
         match outcome.map(|reply| reply.status().ok()) {
@@ -213,7 +214,7 @@ impl Relayed {
     }
 
     /// What was asked for.
-    fn what(&self, ask: Ask) -> &str {
+    fn what(&self, ask: OwnRequestId) -> &str {
         self.asked
             .get(&ask)
             .map_or("the registration for handlers", String::as_str)

@@ -1,10 +1,10 @@
 //! The handlers, and where what they want beyond their answers goes: to the server, as what the program asks for.
-use super::{connection::Order, surroundings::Runtime};
-use peal_core::{audience, registration::Codes, server::Allowance};
-use peal_model::{Event, Info, Nspace, Proc, Range, Rank, Request, Status, Step, code};
-use peal_relay::Verdict;
-use peal_sandbox::{ControlRequest, Report};
-use peal_server::{LoneChain, Raised, Wanted};
+use super::{connection::ProxyCommand, pmix_environment::ForeignRuntime};
+use peal_core::{audience, registration::EventCodes, server::EventBudget};
+use peal_model::{ChainResult, Event, Info, Nspace, Proc, Range, Rank, Request, Status, code};
+use peal_proxy::EventDisposition;
+use peal_sandbox::{DeferredControl, DeferredLog};
+use peal_server::{HandlerRequest, Raised, StandaloneChain};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
 
@@ -32,29 +32,29 @@ const OF_HOSTS: [Status; 19] = [
 ];
 
 /// The handlers between the program and its server.
-pub struct Handlers {
-    chain: LoneChain,
+pub struct AttachHandlers {
+    chain: StandaloneChain,
     nspace: Nspace,
-    runtime: Runtime,
-    allowance: Allowance,
-    lines: Mutex<Vec<Line>>,
+    runtime: ForeignRuntime,
+    allowance: EventBudget,
+    lines: Mutex<Vec<ProgramConnection>>,
 }
 
 /// A process of the program that is connected: who it is, once that is known, and how it is reached.
-struct Line {
+struct ProgramConnection {
     me: Option<Proc>,
-    orders: mpsc::Sender<Order>,
+    orders: mpsc::Sender<ProxyCommand>,
 }
 
-impl Handlers {
+impl AttachHandlers {
     /// These, of procs of this job, whose server belongs to that runtime. So many events may follow from one.
     pub fn new(
-        chain: LoneChain,
+        chain: StandaloneChain,
         nspace: Nspace,
-        runtime: Runtime,
-        allowance: Allowance,
-    ) -> Handlers {
-        Handlers {
+        runtime: ForeignRuntime,
+        allowance: EventBudget,
+    ) -> AttachHandlers {
+        AttachHandlers {
             chain,
             nspace,
             runtime,
@@ -66,15 +66,15 @@ impl Handlers {
     /// The codes that they want events of, in lists of which an empty one means all.
     pub fn codes(&self) -> Vec<Vec<Status>> {
         let lists = |codes| match codes {
-            Codes::Single(one) => vec![vec![one]],
-            Codes::Multi(several) => vec![several],
-            Codes::Default => vec![Vec::new(), OF_HOSTS.to_vec()],
+            EventCodes::Single(one) => vec![vec![one]],
+            EventCodes::Multi(several) => vec![several],
+            EventCodes::Default => vec![Vec::new(), OF_HOSTS.to_vec()],
         };
         self.chain.codes().into_iter().flat_map(lists).collect()
     }
 
     /// What they make of an event that the server sent.
-    pub async fn handle(&self, event: Arc<Event>) -> Verdict {
+    pub async fn handle(&self, event: Arc<Event>) -> EventDisposition {
         // A server that says no range has kept it for us.
         let event = match event.range {
             Range::Undef => Arc::new(Event {
@@ -86,9 +86,9 @@ impl Handlers {
         self.pass(event, self.allowance).await
     }
 
-    async fn pass(&self, event: Arc<Event>, allowance: Allowance) -> Verdict {
+    async fn pass(&self, event: Arc<Event>, allowance: EventBudget) -> EventDisposition {
         let results = self.chain.pass(event, allowance).results().await;
-        let steps: Vec<&Step> = results
+        let steps: Vec<&ChainResult> = results
             .iter()
             .flat_map(|all| all.iter())
             .flat_map(|chain| &chain.steps)
@@ -97,9 +97,9 @@ impl Handlers {
             .iter()
             .any(|step| step.status == code::PMIX_EVENT_ACTION_COMPLETE)
         {
-            return Verdict::Stop;
+            return EventDisposition::Stop;
         }
-        Verdict::Pass(
+        EventDisposition::Pass(
             steps
                 .iter()
                 .map(|step| step.as_info())
@@ -108,19 +108,19 @@ impl Handlers {
     }
 
     /// One more process of the program is connected.
-    pub fn connected(&self, me: Option<Proc>, orders: mpsc::Sender<Order>) {
-        self.lines().push(Line { me, orders });
+    pub fn connected(&self, me: Option<Proc>, orders: mpsc::Sender<ProxyCommand>) {
+        self.lines().push(ProgramConnection { me, orders });
     }
 
     /// Does what the handlers want until there are none any more.
-    pub async fn serve(self: Arc<Self>, mut wanted: mpsc::Receiver<Wanted>) {
+    pub async fn serve(self: Arc<Self>, mut wanted: mpsc::Receiver<HandlerRequest>) {
         while let Some(wanted) = wanted.recv().await {
             match wanted {
-                Wanted::Event(raised) => self.raise(raised).await,
-                Wanted::Control {
+                HandlerRequest::Event(raised) => self.raise(raised).await,
+                HandlerRequest::Control {
                     module,
                     asked:
-                        ControlRequest {
+                        DeferredControl {
                             targets,
                             directives,
                             ..
@@ -131,15 +131,15 @@ impl Handlers {
                         targets,
                         directives,
                     };
-                    self.order(Order::Ask(
+                    self.order(ProxyCommand::Ask(
                         request,
                         format!("the job control that {module} asks for"),
                     ))
                     .await;
                 }
-                Wanted::Report {
+                HandlerRequest::Report {
                     report:
-                        Report {
+                        DeferredLog {
                             data, directives, ..
                         },
                     ..
@@ -149,7 +149,7 @@ impl Handlers {
                         data,
                         directives,
                     };
-                    self.order(Order::Ask(request, "what a handler logs".to_owned()))
+                    self.order(ProxyCommand::Ask(request, "what a handler logs".to_owned()))
                         .await;
                 }
             }
@@ -174,8 +174,11 @@ impl Handlers {
                 range.name()
             );
             if self.runtime.bears(range) {
-                self.order(Order::Ask(Request::Notify { code, range, infos }, what))
-                    .await;
+                self.order(ProxyCommand::Ask(
+                    Request::Notify { code, range, infos },
+                    what,
+                ))
+                .await;
             } else {
                 tracing::warn!(
                     "{what} is not sent: mpirun of Open MPI 4 would answer nothing more after one of that range"
@@ -185,17 +188,19 @@ impl Handlers {
         if audience::includes(&event, &me) {
             let handlers = self.clone();
             tokio::spawn(async move {
-                if let Verdict::Pass(results) = handlers.pass(event.clone(), allowance).await {
+                if let EventDisposition::Pass(results) =
+                    handlers.pass(event.clone(), allowance).await
+                {
                     let mut event = Arc::unwrap_or_clone(event);
                     event.infos.extend(results);
-                    handlers.order(Order::Deliver(Arc::new(event))).await;
+                    handlers.order(ProxyCommand::Deliver(Arc::new(event))).await;
                 }
             });
         }
     }
 
     /// Gives an order to the process that connected first of those that are.
-    async fn order(&self, order: Order) {
+    async fn order(&self, order: ProxyCommand) {
         match self.first() {
             // It may end while it is told.
             Some((_, orders)) => drop(orders.send(order).await),
@@ -205,7 +210,7 @@ impl Handlers {
         }
     }
 
-    fn first(&self) -> Option<(Option<Proc>, mpsc::Sender<Order>)> {
+    fn first(&self) -> Option<(Option<Proc>, mpsc::Sender<ProxyCommand>)> {
         let mut lines = self.lines();
         lines.retain(|line| !line.orders.is_closed());
         lines
@@ -213,7 +218,7 @@ impl Handlers {
             .map(|line| (line.me.clone(), line.orders.clone()))
     }
 
-    fn lines(&self) -> MutexGuard<'_, Vec<Line>> {
+    fn lines(&self) -> MutexGuard<'_, Vec<ProgramConnection>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

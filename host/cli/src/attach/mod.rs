@@ -10,22 +10,22 @@
 mod app;
 mod connection;
 mod handlers;
-mod surroundings;
+mod pmix_environment;
 
 use crate::{
-    args::Attach,
+    args::AttachArgs,
     config,
-    node::{self, Alone, Prepared},
+    node::{self, PreparedServer, StandaloneHandlers},
     run, transcript,
 };
 use anyhow::{Context, Result};
-use app::App;
+use app::AttachedApp;
 use connection::Between;
-use handlers::Handlers;
-use peal_deploy::Brought;
+use handlers::AttachHandlers;
+use peal_modules::JobHandlers;
 use peal_server::{Notices, holder_below};
+use pmix_environment::PmixEnvironment;
 use std::{process::ExitCode, sync::Arc, time::Duration};
-use surroundings::Surroundings;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -36,12 +36,12 @@ use tokio::{
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Runs the program and passes its exit status on.
-pub fn attach(mut args: Attach) -> Result<ExitCode> {
-    let surroundings = Surroundings::read(std::env::vars_os())?;
+pub fn attach(mut args: AttachArgs) -> Result<ExitCode> {
+    let surroundings = PmixEnvironment::read(std::env::vars_os())?;
     let resolved = config::load(std::mem::take(&mut args.config), None)?;
     let settings = config::server_settings(&resolved.config);
     let nspace = surroundings.nspace.clone();
-    let brought = Brought {
+    let brought = JobHandlers {
         nspace: nspace.clone(),
         handlers: std::mem::take(&mut args.handlers),
     };
@@ -54,7 +54,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         .collect::<Vec<_>>()
         .join(" ");
     let me = node::unique("peal-attach");
-    let prepared = Prepared::for_job(
+    let prepared = PreparedServer::for_job(
         &resolved,
         &me,
         notices,
@@ -69,19 +69,19 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
         let us = listener
             .local_addr()
             .context("cannot listen on 127.0.0.1")?;
-        let mut app = match App::start(&args.program, surroundings.instead(us)) {
+        let mut app = match AttachedApp::start(&args.program, surroundings.instead(us)) {
             Ok(app) => app,
             Err(why) => return app::not_started(why).map(Err),
         };
         let transcript = tokio::task::spawn_blocking(|| transcript.map(run::print_transcript));
-        let Alone {
+        let StandaloneHandlers {
             chain,
             wanted,
             sinks,
             keeper,
             beginning,
-        } = Alone::start(prepared, nspace.clone(), &resolved.config);
-        let handlers = Arc::new(Handlers::new(
+        } = StandaloneHandlers::start(prepared, nspace.clone(), &resolved.config);
+        let handlers = Arc::new(AttachHandlers::new(
             chain,
             nspace,
             surroundings.runtime,
@@ -118,7 +118,7 @@ pub fn attach(mut args: Attach) -> Result<ExitCode> {
 
 /// Relays what the program and whatever descends from it connects, until it has ended.
 async fn serve(
-    app: &mut App,
+    app: &mut AttachedApp,
     listener: TcpListener,
     between: Arc<Between>,
 ) -> std::io::Result<std::process::ExitStatus> {

@@ -6,7 +6,7 @@ use crate::{
     units,
 };
 use anyhow::{Context, Result};
-use peal_audit::{Entry, Gist, Source, readable};
+use peal_audit::{AuditEntry, Gist, TrailSource, readable};
 use peal_store::{Filter, TrailRow};
 use serde_json::{Value, json};
 use std::{
@@ -23,7 +23,7 @@ pub(super) fn list(args: AuditList) -> Result<ExitCode> {
     let most = if args.most == 0 { u32::MAX } else { args.most };
     let rows = source.last(&wanted, most)?;
     if rows.is_empty() && !args.json {
-        crate::say(
+        crate::print_line(
             "no record fits; `peal audit stats` tells which jobs, users, modules and outcomes there are",
         );
         return Ok(ExitCode::SUCCESS);
@@ -59,7 +59,7 @@ pub(super) fn show(args: AuditShow) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn missing(source: &Source, seq: u64) -> String {
+fn missing(source: &TrailSource, seq: u64) -> String {
     let last = source
         .last(&Filter::default(), 1)
         .ok()
@@ -101,7 +101,7 @@ fn cells(row: &TrailRow) -> [String; 10] {
         body,
         ..
     } = row;
-    let gist = match Entry::read(body) {
+    let gist = match AuditEntry::read(body) {
         Ok(entry) => entry.gist(module.as_deref()),
         Err(error) => Gist {
             why: error.to_string(),

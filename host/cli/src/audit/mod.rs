@@ -7,10 +7,10 @@ mod verify;
 
 use crate::{
     args::{AuditCommand, AuditExport, AuditFilter, AuditSource},
-    config, recorded,
+    audit_trail, config,
 };
 use anyhow::{Context, Result, bail};
-use peal_audit::{AuditError, ExportError, Source, export, shown_time};
+use peal_audit::{AuditError, ExportError, TrailSource, export, shown_time};
 use peal_model::counted;
 use peal_store::Filter;
 use std::{
@@ -35,9 +35,9 @@ pub fn run(command: AuditCommand) -> Result<ExitCode> {
 }
 
 /// Where records are read from, and the configuration's key.
-fn open(source: AuditSource) -> Result<(Source, Option<PathBuf>)> {
+fn open(source: AuditSource) -> Result<(TrailSource, Option<PathBuf>)> {
     if let Some(path) = source.from {
-        return Ok((Source::open(&path)?, None));
+        return Ok((TrailSource::open(&path)?, None));
     }
     let config = config::load_sections(source.config, &["audit"])?;
     let Some(path) = &config.audit.path else {
@@ -45,7 +45,7 @@ fn open(source: AuditSource) -> Result<(Source, Option<PathBuf>)> {
             "there is no audit trail by this configuration (audit.path); name one, or what was exported, with --from"
         );
     };
-    Ok((Source::open(path)?, recorded::key_path(&config)))
+    Ok((TrailSource::open(path)?, audit_trail::key_path(&config)))
 }
 
 fn filter(filter: AuditFilter) -> Filter {
@@ -82,7 +82,7 @@ fn write(args: AuditExport) -> Result<ExitCode> {
             let mut out = BufWriter::new(create(&path)?);
             let count = export(&source, &filter, &mut out)?;
             out.flush().with_context(|| path.display().to_string())?;
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "wrote {} to {}",
                 counted(count, "record"),
                 path.display()

@@ -2,7 +2,7 @@
 use super::{filter, open};
 use crate::{args::AuditReplay, config, plain};
 use anyhow::{Context, Result, bail};
-use peal_audit::{AuditError, Outcome, Replayed, Replayer, Source, kind};
+use peal_audit::{AuditError, ReplayResult, Replayed, Replayer, TrailSource, kind};
 use peal_config::{FuelCount, Sandbox};
 use peal_model::counted;
 use peal_store::Filter;
@@ -45,7 +45,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
         to,
         ..filter(args.filter)
     };
-    let engine = peal_deploy::engine(&Sandbox {
+    let engine = peal_modules::engine(&Sandbox {
         fuel: FuelCount::Always,
         ..sandbox
     })?;
@@ -82,7 +82,7 @@ pub(super) fn run(args: AuditReplay) -> Result<ExitCode> {
 }
 
 /// Why no call is replayed, and which could be.
-fn why_none(source: &Source, wanted: &Filter) -> Result<String> {
+fn why_none(source: &TrailSource, wanted: &Filter) -> Result<String> {
     let (mut first, mut last, mut modules, mut asked) = (None, None, BTreeSet::new(), None);
     source.each::<AuditError>(&Filter::default(), |row| {
         first = first.or(Some(row.seq));
@@ -134,17 +134,17 @@ impl Summary {
             outcome,
         } = replayed;
         let (word, said) = match &outcome {
-            Outcome::Same => ("same", Vec::new()),
-            Outcome::Differs(differences) => (
+            ReplayResult::Same => ("same", Vec::new()),
+            ReplayResult::Differs(differences) => (
                 "differs",
                 differences.iter().map(ToString::to_string).collect(),
             ),
-            Outcome::Not(why) => ("not replayed", vec![(*why).to_owned()]),
+            ReplayResult::Not(why) => ("not replayed", vec![(*why).to_owned()]),
         };
         match &outcome {
-            Outcome::Same => self.same += 1,
-            Outcome::Not(why) => *self.not.entry(why).or_default() += 1,
-            Outcome::Differs(_) => {
+            ReplayResult::Same => self.same += 1,
+            ReplayResult::Not(why) => *self.not.entry(why).or_default() += 1,
+            ReplayResult::Differs(_) => {
                 self.differ += 1;
                 *self
                     .changes
@@ -156,7 +156,7 @@ impl Summary {
             let line = json!({ "seq": seq, "module": module, "was": was, "replay": word, "differences": said });
             return writeln!(out, "{line}");
         }
-        if matches!(outcome, Outcome::Differs(_)) && self.differ <= most {
+        if matches!(outcome, ReplayResult::Differs(_)) && self.differ <= most {
             if self.differ == 1 {
                 writeln!(
                     out,

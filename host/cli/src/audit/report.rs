@@ -2,7 +2,7 @@
 use super::{create, filter, open, shown_time};
 use crate::args::AuditReport;
 use anyhow::{Context, Result};
-use peal_audit::{Report, page};
+use peal_audit::{TrailReport, page};
 use peal_model::counted;
 use peal_store::Filter;
 use std::{io::Write, process::ExitCode};
@@ -21,7 +21,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
         });
     let (source, _) = open(source)?;
     let filter = filter(wanted);
-    let report = Report::of(&source, &filter)?;
+    let report = TrailReport::of(&source, &filter)?;
     let page = page(&report, &of, &said(&filter));
     if html.as_os_str() == "-" {
         crate::output::stdout().write_all(page.as_bytes())?;
@@ -31,7 +31,7 @@ pub(super) fn run(args: AuditReport) -> Result<ExitCode> {
     out.write_all(page.as_bytes())
         .and_then(|()| out.flush())
         .with_context(|| html.display().to_string())?;
-    crate::say(&format!(
+    crate::print_line(&format!(
         "wrote a report on {} to {}",
         counted(report.records(), "record"),
         html.display()

@@ -2,7 +2,7 @@
 use super::open;
 use crate::args::AuditVerify;
 use anyhow::{Context, Result, bail};
-use peal_audit::{PublicKey, Statement, Waiting, verify};
+use peal_audit::{RecoveredRecords, SealPublicKey, Statement, verify};
 use peal_model::counted;
 use serde_json::json;
 use std::{
@@ -77,7 +77,7 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
         for dropped in &verified.dropped {
             writeln!(out, "note: {dropped}")?;
         }
-        if let Some(Waiting { records, bytes }) = verified.waiting {
+        if let Some(RecoveredRecords { records, bytes }) = verified.waiting {
             writeln!(
                 out,
                 "note: {records} more records ({bytes} bytes) wait in the journal and are not sealed yet: a server that runs \
@@ -93,8 +93,8 @@ pub(super) fn run(args: AuditVerify) -> Result<ExitCode> {
 }
 
 /// What was given, or lies beside the secret one.
-fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<PublicKey> {
-    let of_file = |path: &Path| -> Result<PublicKey> {
+fn public_key(given: Option<String>, secret: Option<PathBuf>) -> Result<SealPublicKey> {
+    let of_file = |path: &Path| -> Result<SealPublicKey> {
         let text = fs::read_to_string(path)
             .with_context(|| format!("the public key {}", path.display()))?;
         Ok(text.parse()?)

@@ -2,8 +2,8 @@
 use super::{CompileReply, MAX_LINE, line};
 use crate::args::CompileArgs;
 use anyhow::{Context, Result};
+use peal_confinement::Confinement;
 use peal_sandbox::MAX_COMPONENT_BYTES;
-use peal_wall::Wall;
 use rustix::process::{Resource, Rlimit, Signal, nice, set_parent_process_death_signal, setrlimit};
 use std::{
     collections::BTreeSet,
@@ -69,9 +69,9 @@ fn confine(args: &CompileArgs) -> Result<()> {
             .mode(0o700)
             .create(&at.cache_dir);
         let write = BTreeSet::from([at.cache_dir.clone()]);
-        Wall {
+        Confinement {
             write,
-            ..Wall::default()
+            ..Confinement::default()
         }
         .raise()
         .context("cannot raise the wall")?;

@@ -8,7 +8,7 @@ pub use parent::work;
 
 use anyhow::{Context, Result};
 use peal_config::{Config, WallMode};
-use peal_deploy::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
+use peal_modules::{CompileFailure, CompileLimits, ComponentCompiler, code_dir};
 use peal_sandbox::CodeTarget;
 use serde::{Deserialize, Serialize};
 use std::{

@@ -1,5 +1,5 @@
 //! Following requests that were accepted until they have ended.
-use super::{outcome::Outcome, progress::Progress};
+use super::{progress::Progress, result::CtlResult};
 use anyhow::{Result, bail};
 use peal_client::{Client, ControlStatus};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 const BETWEEN: Duration = Duration::from_millis(200);
 
 /// Asks about one request until it has ended.
-pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Result<Outcome> {
+pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Result<CtlResult> {
     loop {
         let Some(status) = client.control_status(id).await? else {
             bail!(
@@ -16,7 +16,7 @@ pub async fn to_the_end(client: &Client, id: &str, progress: &Progress) -> Resul
             )
         };
         if status.state.is_final() {
-            return Ok(Outcome::ended(status));
+            return Ok(CtlResult::ended(status));
         }
         progress.say(format!("{}: {}", status.action, status.state));
         tokio::time::sleep(BETWEEN).await;

@@ -1,7 +1,7 @@
 //! `peal ctl`: has a running server control procs, as a tool.
 mod follow;
-mod outcome;
 mod progress;
+mod result;
 mod status;
 
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     event, node, tool,
 };
 use anyhow::Result;
-use outcome::{End, Outcome};
-use peal_client::{Client, Control, ControlRequest, Tool, Which};
+use peal_client::{Client, Control, ControlRequest, RequestSelector, Tool};
 use peal_model::{DataArray, Info, Proc, Value, key, rank};
 use progress::Progress;
+use result::{CtlResult, CtlStatusWord};
 use std::{process::ExitCode, time::Duration};
 
 /// How long a server may take that was not given another time.
@@ -118,12 +118,12 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
     progress.say(format!("{what} {}", whom(&targets)));
     let work = async {
         let outcome = match asking.client.control(&targets, request).await {
-            Ok(told) if follow == Follow::Done => Outcome::done(told),
-            Ok(told) => Outcome::accepted(told),
-            Err(error) => Outcome::refused(error)?,
+            Ok(told) if follow == Follow::Done => CtlResult::done(told),
+            Ok(told) => CtlResult::accepted(told),
+            Err(error) => CtlResult::refused(error)?,
         };
         match (&id, follow, outcome.end) {
-            (Some(id), Follow::ToTheEnd, End::Accepted) => {
+            (Some(id), Follow::ToTheEnd, CtlStatusWord::Accepted) => {
                 follow::to_the_end(&asking.client, id, &progress).await
             }
             _ => Ok(outcome),
@@ -132,23 +132,23 @@ async fn act_on(control: Control, act: CtlAct, follow: Follow) -> Result<ExitCod
     let outcome = asking
         .wait(&progress, work)
         .await
-        .unwrap_or_else(|| Ok(Outcome::late()))?;
+        .unwrap_or_else(|| Ok(CtlResult::late()))?;
     asking.leave().await;
     outcome.print(what, id.as_deref(), json)
 }
 
 async fn cancel(args: CtlCancel) -> Result<ExitCode> {
     let CtlCancel { ids, all, ask } = args;
-    let which: Vec<Which> = if all {
-        vec![Which::All]
+    let which: Vec<RequestSelector> = if all {
+        vec![RequestSelector::All]
     } else {
-        ids.into_iter().map(Which::Named).collect()
+        ids.into_iter().map(RequestSelector::Named).collect()
     };
     let json = ask.json;
     let asking = Asking::begin(ask, Follow::Done).await?;
     let (progress, mut ended) = (Progress::default(), ExitCode::SUCCESS);
     for which in which {
-        let id = if let Which::Named(id) = &which {
+        let id = if let RequestSelector::Named(id) = &which {
             Some(id.clone())
         } else {
             None
@@ -156,12 +156,12 @@ async fn cancel(args: CtlCancel) -> Result<ExitCode> {
         progress.say(format!("cancel {}", id.as_deref().unwrap_or("all")));
         let work = async {
             let answered = asking.client.control(&[], Control::Cancel(which)).await;
-            answered.map(Outcome::done).or_else(Outcome::refused)
+            answered.map(CtlResult::done).or_else(CtlResult::refused)
         };
         let outcome = asking
             .wait(&progress, work)
             .await
-            .unwrap_or_else(|| Ok(Outcome::late()))?;
+            .unwrap_or_else(|| Ok(CtlResult::late()))?;
         let one = outcome.print("cancel", id.as_deref(), json)?;
         ended = if one == ExitCode::SUCCESS { ended } else { one };
     }

@@ -1,8 +1,8 @@
 //! `peal ctl status`: how far requests are.
 use super::{
     Asking, Follow, follow,
-    outcome::{Outcome, PrintedProc},
     progress::Progress,
+    result::{CtlResult, PrintedProc},
 };
 use crate::{
     args::CtlStatus,
@@ -18,7 +18,7 @@ const NOT_WELL: u8 = 1;
 
 /// What `--json` prints of a request.
 #[derive(Serialize)]
-struct Printed<'a> {
+struct StatusJson<'a> {
     id: &'a str,
     state: &'static str,
     action: &'a str,
@@ -42,7 +42,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     };
     let Some(kept) = asking.wait(&progress, work).await else {
         asking.leave().await;
-        return Outcome::late().print("status", None, false);
+        return CtlResult::late().print("status", None, false);
     };
     let kept = kept?;
     asking.leave().await;
@@ -57,7 +57,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
         .iter()
         .filter(|id| kept.iter().all(|status| status.id != **id));
     let missing = missing
-        .map(|id| crate::say(&format!("the server keeps no request called {id:?}")))
+        .map(|id| crate::print_line(&format!("the server keeps no request called {id:?}")))
         .count();
     let failed = kept
         .iter()
@@ -69,7 +69,7 @@ pub async fn status(args: CtlStatus) -> Result<ExitCode> {
     })
 }
 
-fn printed(status: &ControlStatus) -> Printed<'_> {
+fn printed(status: &ControlStatus) -> StatusJson<'_> {
     let ControlStatus {
         id,
         state,
@@ -77,7 +77,7 @@ fn printed(status: &ControlStatus) -> Printed<'_> {
         reasons,
         outcomes,
     } = status;
-    Printed {
+    StatusJson {
         id,
         state: state.name(),
         action,

@@ -8,7 +8,7 @@ use crate::{
     node,
 };
 use anyhow::Result;
-use peal_client::{Attach, ToolSettings};
+use peal_client::{AttachTarget, ToolSettings};
 use std::process::ExitCode;
 
 /// Does what is asked.
@@ -24,17 +24,17 @@ pub fn run(command: EventCommand) -> Result<ExitCode> {
 /// How a tool comes to the server that is meant.
 pub fn tool_settings(server: ToolArgs) -> Result<ToolSettings> {
     let attach = match server {
-        ToolArgs { pid: Some(pid), .. } => Attach::Pid(pid),
+        ToolArgs { pid: Some(pid), .. } => AttachTarget::Pid(pid),
         ToolArgs {
             nspace: Some(nspace),
             ..
-        } => Attach::Nspace(nspace),
-        ToolArgs { uri: Some(uri), .. } => Attach::Uri(uri),
+        } => AttachTarget::Nspace(nspace),
+        ToolArgs { uri: Some(uri), .. } => AttachTarget::Uri(uri),
         ToolArgs {
             pid: None,
             nspace: None,
             uri: None,
-        } => Attach::Any,
+        } => AttachTarget::Any,
     };
     Ok(ToolSettings {
         attach,

@@ -1,13 +1,13 @@
 //! `peal event notify`: raises an event at a running server, as a tool.
 use super::{
-    print::{self, Form},
+    print::{self, EventFormat},
     tool_settings,
 };
 use crate::{args::EventNotify, tool, usage_error};
 use anyhow::{Result, bail};
 use peal_client::ClientError;
 use peal_model::{DataArray, Event, Info, Infos, Range, Value, key};
-use peal_server::admin::SeenEvent;
+use peal_server::admin::WatchedEvent;
 use std::{
     io::Write,
     process::ExitCode,
@@ -69,8 +69,12 @@ pub async fn notify(args: EventNotify) -> Result<ExitCode> {
         .await
         .or_else(refused)?;
     tool.finalize().await?;
-    let seen = SeenEvent::of(&event);
-    let form = if json { Form::Json } else { Form::Plain };
+    let seen = WatchedEvent::of(&event);
+    let form = if json {
+        EventFormat::Json
+    } else {
+        EventFormat::Plain
+    };
     let line = print::whole(&seen, form)?;
     crate::output::stdout().write_all(line.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,9 @@
 //! Events as lines, for people and for programs. What programs and components put into events has nothing in it then that could end a
 //! line or move the cursor.
 use crate::units;
-use peal_server::admin::{ChainOwner, SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
+use peal_server::admin::{
+    ChainOwner, WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus,
+};
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -10,7 +12,7 @@ const LONGEST: usize = 200;
 
 /// How events are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum EventFormat {
     /// For people.
     Plain,
     /// For people, on a terminal.
@@ -20,16 +22,16 @@ pub enum Form {
 }
 
 /// An event as a line, with its end.
-pub fn whole(event: &SeenEvent, form: Form) -> serde_json::Result<String> {
+pub fn whole(event: &WatchedEvent, form: EventFormat) -> serde_json::Result<String> {
     Ok(match form {
-        Form::Plain => line(event) + "\n",
-        Form::Colored => colored(event) + "\n",
-        Form::Json => return json(event),
+        EventFormat::Plain => line(event) + "\n",
+        EventFormat::Colored => colored(event) + "\n",
+        EventFormat::Json => return json(event),
     })
 }
 
 /// An event in a line, without the end of the line.
-pub fn line(event: &SeenEvent) -> String {
+pub fn line(event: &WatchedEvent) -> String {
     let source = event
         .source
         .as_ref()
@@ -50,7 +52,7 @@ pub fn line(event: &SeenEvent) -> String {
 }
 
 /// The same with the code emphasized, for terminals.
-fn colored(event: &SeenEvent) -> String {
+fn colored(event: &WatchedEvent) -> String {
     let code = status(&event.code);
     let line = line(event);
     let rest = line.strip_prefix(&code).unwrap_or_default();
@@ -58,7 +60,7 @@ fn colored(event: &SeenEvent) -> String {
 }
 
 /// An event as a line of JSON, with its end.
-fn json(event: &SeenEvent) -> serde_json::Result<String> {
+fn json(event: &WatchedEvent) -> serde_json::Result<String> {
     let mut line = String::new();
     for character in serde_json::to_string(event)?.chars() {
         // JSON escapes only those of ASCII; all such stand inside of texts, where this means the same.
@@ -73,7 +75,7 @@ fn json(event: &SeenEvent) -> serde_json::Result<String> {
 }
 
 /// An info as `key=value`.
-pub fn info(info: &SeenInfo) -> String {
+pub fn info(info: &WatchedInfo) -> String {
     let key = info.attribute.as_ref().unwrap_or(&info.key);
     format!(
         "{}={}",
@@ -82,14 +84,14 @@ pub fn info(info: &SeenInfo) -> String {
     )
 }
 
-fn results(chain: &SeenChain) -> impl Iterator<Item = String> {
+fn results(chain: &WatchedChain) -> impl Iterator<Item = String> {
     let owner = match &chain.owner {
         ChainOwner::Site => "site".to_owned(),
         ChainOwner::User(uid) => format!("user {}", units::user(*uid)),
         ChainOwner::Namespace(nspace) => format!("namespace {}", plain(nspace)),
     };
     chain.results.iter().map(
-        move |SeenResult {
+        move |WatchedResult {
                   handler,
                   status: of,
                   infos,
@@ -100,7 +102,7 @@ fn results(chain: &SeenChain) -> impl Iterator<Item = String> {
     )
 }
 
-fn status(status: &SeenStatus) -> String {
+fn status(status: &WatchedStatus) -> String {
     match &status.name {
         Some(name) => format!("{} ({})", plain(name), status.number),
         None => status.number.to_string(),
@@ -132,8 +134,8 @@ fn value(of: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> SeenInfo {
-        SeenInfo {
+    fn text(text: &str) -> WatchedInfo {
+        WatchedInfo {
             key: "site.\u{1b}[2J".into(),
             attribute: None,
             data_type: "PMIX_STRING".into(),
@@ -144,27 +146,27 @@ mod tests {
     #[test]
     fn nothing_in_an_event_moves_the_cursor() {
         let evil = "\n\u{1b}[2J\u{9b}H\u{7f}\u{202e}";
-        let status = SeenStatus {
+        let status = WatchedStatus {
             number: -3001,
             name: None,
         };
-        let result = SeenResult {
+        let result = WatchedResult {
             handler: evil.into(),
             status: status.clone(),
             infos: vec![text(evil)],
         };
-        let chain = SeenChain {
+        let chain = WatchedChain {
             owner: ChainOwner::Namespace(evil.into()),
             results: vec![result],
         };
         let infos = vec![
             text(evil),
-            SeenInfo {
+            WatchedInfo {
                 value: vec![evil; 3].into(),
                 ..text("")
             },
         ];
-        let event = SeenEvent {
+        let event = WatchedEvent {
             code: status,
             source: Some(evil.into()),
             range: "PMIX_RANGE_LOCAL".into(),
@@ -189,6 +191,9 @@ mod tests {
                 .any(char::is_control),
             "{programs:?}"
         );
-        assert_eq!(serde_json::from_str::<SeenEvent>(&programs).unwrap(), event);
+        assert_eq!(
+            serde_json::from_str::<WatchedEvent>(&programs).unwrap(),
+            event
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! `peal event watch`: events as they happen, from the admin channel of a server or as one of its tools.
 use super::{
-    print::{self, Form},
+    print::{self, EventFormat},
     tool_settings,
 };
 use crate::{
@@ -9,9 +9,9 @@ use crate::{
     tool,
 };
 use anyhow::{Context, Result, bail};
-use peal_client::{Attach, Handler, Outcome, Tool, ToolSettings};
+use peal_client::{AttachTarget, Handler, HandlerOutcome, Tool, ToolSettings};
 use peal_model::{Event, Info, Range, Status, Value, code, counted, key};
-use peal_server::admin::{Answers, Call, Reply, SeenEvent};
+use peal_server::admin::{AdminReply, AdminRequest, Answers, WatchedEvent};
 use peal_wire::ServerUri;
 use std::{
     io::{self, IsTerminal},
@@ -31,8 +31,8 @@ const WAITING: usize = 256;
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// What a watcher is told.
-enum Told {
-    Event(Box<SeenEvent>),
+enum WatchItem {
+    Event(Box<WatchedEvent>),
     /// He does not keep up.
     Missed(u64),
     /// No more will come.
@@ -52,9 +52,9 @@ pub async fn watch(args: EventWatch) -> Result<ExitCode> {
     } = args;
     let settings = tool_settings(server)?;
     let form = match json {
-        true => Form::Json,
-        false if io::stdout().is_terminal() => Form::Colored,
-        false => Form::Plain,
+        true => EventFormat::Json,
+        false if io::stdout().is_terminal() => EventFormat::Colored,
+        false => EventFormat::Plain,
     };
     let (tell, told) = mpsc::channel(WAITING);
     let answers = if tool {
@@ -96,7 +96,7 @@ fn from_admin(
     match ask(at, settings, codes) {
         Err(error) if !is_asked_for => {
             let why = crate::error_text(&error);
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "watching as a tool, without the answers of handlers: {why}"
             ));
             Ok(None)
@@ -106,30 +106,30 @@ fn from_admin(
 }
 
 fn ask(at: ServerArgs, settings: &ToolSettings, codes: &[Status]) -> Result<Answers> {
-    let (reply, _) = admin::ask(at.clone(), &Call::Status)?;
-    let Reply::Status(status) = reply else {
+    let (reply, _) = admin::ask(at.clone(), &AdminRequest::Status)?;
+    let AdminReply::Status(status) = reply else {
         return admin::unexpected(&reply);
     };
     if at.socket.is_none() && !is_meant(&status, settings) {
         bail!("the admin socket here is that of another server");
     }
     let codes = codes.iter().map(|code| code.0).collect();
-    match admin::ask(at, &Call::Watch { codes })? {
-        (Reply::Watching, answers) => Ok(answers),
+    match admin::ask(at, &AdminRequest::Watch { codes })? {
+        (AdminReply::Watching, answers) => Ok(answers),
         (reply, _) => admin::unexpected(&reply),
     }
 }
 
 /// Whether the server of the admin socket is the one that a tool would come to.
-fn is_meant(status: &peal_server::admin::Status, settings: &ToolSettings) -> bool {
+fn is_meant(status: &peal_server::admin::ServerStatus, settings: &ToolSettings) -> bool {
     let is_at = |uri: &ServerUri| status.uri == uri.to_string();
     match &settings.attach {
-        Attach::Pid(pid) => status.pid == *pid,
-        Attach::Nspace(nspace) => status
+        AttachTarget::Pid(pid) => status.pid == *pid,
+        AttachTarget::Nspace(nspace) => status
             .uri
             .parse()
             .is_ok_and(|uri: ServerUri| uri.proc.nspace == *nspace),
-        Attach::Uri(uri) => is_at(uri),
+        AttachTarget::Uri(uri) => is_at(uri),
         _ => settings
             .environment
             .as_ref()
@@ -138,16 +138,16 @@ fn is_meant(status: &peal_server::admin::Status, settings: &ToolSettings) -> boo
 }
 
 /// Passes on what the server says, until it ends or nobody listens any more.
-fn follow(mut answers: Answers, tell: &mpsc::Sender<Told>) {
+fn follow(mut answers: Answers, tell: &mpsc::Sender<WatchItem>) {
     loop {
         let told = match answers.wait() {
-            Ok(Reply::Event(event)) => Told::Event(Box::new(event)),
-            Ok(Reply::Missed { events }) => Told::Missed(events),
-            Ok(Reply::Ended) => Told::Over("the server has ended".to_owned()),
-            Ok(reply) => Told::Over(format!("the server said something else: {reply:?}")),
-            Err(error) => Told::Over(format!("the server is lost: {error}")),
+            Ok(AdminReply::Event(event)) => WatchItem::Event(Box::new(event)),
+            Ok(AdminReply::Missed { events }) => WatchItem::Missed(events),
+            Ok(AdminReply::Ended) => WatchItem::Over("the server has ended".to_owned()),
+            Ok(reply) => WatchItem::Over(format!("the server said something else: {reply:?}")),
+            Err(error) => WatchItem::Over(format!("the server is lost: {error}")),
         };
-        let is_last = matches!(told, Told::Over(_));
+        let is_last = matches!(told, WatchItem::Over(_));
         if tell.blocking_send(told).is_err() || is_last {
             return;
         }
@@ -158,26 +158,26 @@ fn follow(mut answers: Answers, tell: &mpsc::Sender<Told>) {
 async fn as_tool(
     settings: ToolSettings,
     codes: &[Status],
-    tell: mpsc::Sender<Told>,
+    tell: mpsc::Sender<WatchItem>,
 ) -> Result<Tool> {
     let tool = tool::attach(settings).await?;
     let lost = tell.clone();
     let of_server = Handler::native(move |call| {
         if is_own(call.event()) {
             // Nobody listens any more.
-            let _ = lost.blocking_send(Told::Over(
+            let _ = lost.blocking_send(WatchItem::Over(
                 "the server is lost: it has closed the connection".to_owned(),
             ));
         }
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     tool.register(&[code::PMIX_ERR_LOST_CONNECTION], &[], of_server)
         .await?;
     let handler = Handler::native(move |call| {
         if !is_own(call.event()) {
-            let _ = tell.blocking_send(Told::Event(Box::new(SeenEvent::of(call.event()))));
+            let _ = tell.blocking_send(WatchItem::Event(Box::new(WatchedEvent::of(call.event()))));
         }
-        Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+        HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
     });
     let both = [key::PMIX_EVENT_JOB_LEVEL, key::PMIX_EVENT_ENVIRO_LEVEL]
         .map(|key| Info::new(key, Value::Bool(true)));
@@ -191,7 +191,11 @@ fn is_own(event: &Event) -> bool {
 }
 
 /// Prints what is told, line by line, until there are enough or nobody reads it.
-async fn print_all(mut told: mpsc::Receiver<Told>, count: Option<u64>, form: Form) -> Result<()> {
+async fn print_all(
+    mut told: mpsc::Receiver<WatchItem>,
+    count: Option<u64>,
+    form: EventFormat,
+) -> Result<()> {
     let mut out = tokio::io::stdout();
     let mut left = count;
     while left != Some(0) {
@@ -200,15 +204,15 @@ async fn print_all(mut told: mpsc::Receiver<Told>, count: Option<u64>, form: For
             .await
             .context("nobody can tell of events any more")?
         {
-            Told::Event(event) => event,
-            Told::Missed(events) => {
-                crate::say(&format!(
+            WatchItem::Event(event) => event,
+            WatchItem::Missed(events) => {
+                crate::print_line(&format!(
                     "{} missed: they come faster than they are read",
                     counted(events, "event")
                 ));
                 continue;
             }
-            Told::Over(why) => bail!(why),
+            WatchItem::Over(why) => bail!(why),
         };
         let line = print::whole(&event, form)?;
         let written = async {

@@ -20,15 +20,15 @@ const LEAVE: Duration = Duration::from_secs(2);
 
 /// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Group {
+struct ListedGroup {
     name: String,
     uid: u64,
     context_id: Option<u64>,
     members: Vec<Proc>,
 }
 
-impl Group {
-    fn of(info: &Info) -> Option<Group> {
+impl ListedGroup {
+    fn of(info: &Info) -> Option<ListedGroup> {
         let told = members(info)?;
         let value = |key: KeyName| {
             told.iter()
@@ -38,7 +38,7 @@ impl Group {
         let Value::String(Some(name)) = value(key::PMIX_GROUP_ID)? else {
             return None;
         };
-        Some(Group {
+        Some(ListedGroup {
             name: name.to_string_lossy().into_owned(),
             uid: value(key::PMIX_USERID)?.as_u64()?,
             context_id: value(key::PMIX_GROUP_CONTEXT_ID).and_then(Value::as_u64),
@@ -69,7 +69,7 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
         };
         let text = match (&named, json) {
             (Some(name), _) if meant.is_empty() => {
-                crate::say(&missing(name, &groups));
+                crate::print_line(&missing(name, &groups));
                 return Ok(ExitCode::from(MISSING));
             }
             (_, true) => print::json(&meant)?,
@@ -82,7 +82,7 @@ pub fn run(command: GroupCommand) -> Result<ExitCode> {
 }
 
 /// All groups that the server tells of.
-async fn gather(tool: &Tool) -> Result<Vec<Group>> {
+async fn gather(tool: &Tool) -> Result<Vec<ListedGroup>> {
     let asked = key::PMIX_QUERY_GROUP_MEMBERSHIP;
     let query = Query {
         keys: vec![Some(asked.0.into())],
@@ -94,7 +94,7 @@ async fn gather(tool: &Tool) -> Result<Vec<Group>> {
             "the server does not tell which groups there are: is it Peal's, and of this release?"
         );
     };
-    let groups: Option<Vec<Group>> = all.into_iter().map(Group::of).collect();
+    let groups: Option<Vec<ListedGroup>> = all.into_iter().map(ListedGroup::of).collect();
     match groups {
         Some(groups) => Ok(groups),
         None => bail!("the server tells of groups in another form than this release knows"),
@@ -102,7 +102,7 @@ async fn gather(tool: &Tool) -> Result<Vec<Group>> {
 }
 
 /// What to say of a name that no group has.
-fn missing(name: &str, groups: &[Group]) -> String {
+fn missing(name: &str, groups: &[ListedGroup]) -> String {
     let hint = match nearest(name, groups.iter().map(|group| group.name.as_str())) {
         Some(near) => format!("did you mean {near:?}?"),
         None if groups.is_empty() => "there are no groups here".to_owned(),

@@ -1,5 +1,5 @@
 //! Groups as a table, and as JSON.
-use super::Group;
+use super::ListedGroup;
 use crate::{
     plain,
     table::{Side, table},
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 const NONE: &str = "-";
 
 /// All groups, with the end of the last line.
-pub fn list(groups: &[Group]) -> String {
+pub fn list(groups: &[ListedGroup]) -> String {
     if groups.is_empty() {
         return "there are no groups here\n".to_owned();
     }
-    let row = |group: &Group| {
+    let row = |group: &ListedGroup| {
         [
             group.name.clone(),
             user(group),
@@ -34,11 +34,11 @@ pub fn list(groups: &[Group]) -> String {
 }
 
 /// Groups of one name, each with its members.
-pub fn show(groups: &[Group]) -> String {
+pub fn show(groups: &[ListedGroup]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join("\n")
 }
 
-fn text(group: &Group) -> String {
+fn text(group: &ListedGroup) -> String {
     let rows: Vec<[String; 2]> = group
         .members
         .iter()
@@ -55,22 +55,22 @@ fn text(group: &Group) -> String {
 }
 
 /// The name of the user whose group it is.
-fn user(group: &Group) -> String {
+fn user(group: &ListedGroup) -> String {
     u32::try_from(group.uid).map_or_else(|_| group.uid.to_string(), units::user)
 }
 
-fn context_id(group: &Group) -> String {
+fn context_id(group: &ListedGroup) -> String {
     group
         .context_id
         .map_or(NONE.to_owned(), |id| id.to_string())
 }
 
 /// All that is known of these groups.
-pub fn json(groups: &[Group]) -> serde_json::Result<String> {
+pub fn json(groups: &[ListedGroup]) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&groups.iter().map(group_json).collect::<Vec<_>>())? + "\n")
 }
 
-fn group_json(group: &Group) -> Value {
+fn group_json(group: &ListedGroup) -> Value {
     let member = |member: &peal_model::Proc| json!({ "nspace": member.nspace.as_str(), "rank": member.rank.0 });
     let members: Vec<Value> = group.members.iter().map(member).collect();
     json!({ "name": group.name, "uid": group.uid, "context_id": group.context_id, "members": members })
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
     use peal_model::{Nspace, Proc, Rank};
 
-    fn group(name: &str, context_id: Option<u64>, ranks: u32) -> Group {
+    fn group(name: &str, context_id: Option<u64>, ranks: u32) -> ListedGroup {
         let nspace = Nspace::new("solver").unwrap();
         let members = (0..ranks)
             .rev()
             .map(|rank| Proc::new(nspace.clone(), Rank(rank)))
             .collect();
-        Group {
+        ListedGroup {
             name: name.to_owned(),
             uid: 4_000_000,
             context_id,

@@ -1,13 +1,13 @@
 //! The environment of a registered job as lines for `env $(..)`.
 use anyhow::{Result, bail};
-use peal_server::admin::Registered;
+use peal_server::admin::JobRegistration;
 use std::io::{self, Write};
 
 /// Prints the environment of these ranks, with a heading for each where there are several.
 ///
 /// # Errors
 /// Nothing is printed where a shell would take a line apart.
-pub fn print(out: &mut impl Write, job: &Registered, rank: Option<u32>) -> Result<()> {
+pub fn print(out: &mut impl Write, job: &JobRegistration, rank: Option<u32>) -> Result<()> {
     let ranks = match rank {
         Some(rank) => rank..rank.saturating_add(1),
         None => 0..job.size,
@@ -30,7 +30,7 @@ pub fn print(out: &mut impl Write, job: &Registered, rank: Option<u32>) -> Resul
     Ok(())
 }
 
-fn write_rank(out: &mut impl Write, job: &Registered, rank: u32) -> io::Result<()> {
+fn write_rank(out: &mut impl Write, job: &JobRegistration, rank: u32) -> io::Result<()> {
     job.of_rank(rank)
         .try_for_each(|(name, value)| writeln!(out, "{name}={value}"))
 }

@@ -1,24 +1,24 @@
 //! `peal job`: the jobs of a running server, and what is recorded of them.
 mod environment;
-mod keeper;
 mod record;
+mod recorder;
 
-pub use keeper::{Command, Keeper};
+pub use recorder::{JobRecorder, RecorderCommand};
 
 use crate::{
     admin,
-    args::{Ask, JobCommand, Print},
+    args::{EnvironmentArgs, JobSubcommand, QueryArgs},
     units, usage_error,
 };
 use anyhow::{Result, bail};
 use peal_model::counted;
-use peal_server::admin::{Call, NewJob, Reply};
+use peal_server::admin::{AdminReply, AdminRequest, NewJob};
 use std::{io::Write, process::ExitCode};
 
 /// Does what is asked.
-pub fn run(command: JobCommand) -> Result<ExitCode> {
+pub fn run(command: JobSubcommand) -> Result<ExitCode> {
     match command {
-        JobCommand::Register(args) => {
+        JobSubcommand::Register(args) => {
             if args.print.rank.is_some_and(|rank| rank >= args.procs) {
                 return Err(usage_error(rank_message(args.procs)));
             }
@@ -35,49 +35,49 @@ pub fn run(command: JobCommand) -> Result<ExitCode> {
                 uid: args.uid,
                 gid: args.gid,
             };
-            let (reply, _) = admin::ask(args.at, &Call::Register(job))?;
+            let (reply, _) = admin::ask(args.at, &AdminRequest::Register(job))?;
             print(reply, &args.print)
         }
-        JobCommand::Environment(args) => {
+        JobSubcommand::Environment(args) => {
             let (reply, _) = admin::ask(
                 args.at,
-                &Call::Environment {
+                &AdminRequest::Environment {
                     nspace: args.nspace.to_string(),
                 },
             )?;
             print(reply, &args.print)
         }
-        JobCommand::Started(args) => {
-            let call = Call::Started {
+        JobSubcommand::Started(args) => {
+            let call = AdminRequest::Started {
                 nspace: args.nspace.to_string(),
                 rank: args.rank,
                 pid: args.pid,
             };
             let (reply, _) = admin::ask(args.at, &call)?;
             match reply {
-                Reply::Started => Ok(ExitCode::SUCCESS),
+                AdminReply::Started => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
             }
         }
-        JobCommand::Deregister(args) => {
+        JobSubcommand::Deregister(args) => {
             let (reply, _) = admin::ask(
                 args.at,
-                &Call::Deregister {
+                &AdminRequest::Deregister {
                     nspace: args.nspace.to_string(),
                 },
             )?;
             match reply {
-                Reply::Deregistered => Ok(ExitCode::SUCCESS),
+                AdminReply::Deregistered => Ok(ExitCode::SUCCESS),
                 reply => admin::unexpected(&reply),
             }
         }
-        JobCommand::List(args) => list(args),
-        JobCommand::Record(args) => record::record(args),
+        JobSubcommand::List(args) => list(args),
+        JobSubcommand::Record(args) => record::record(args),
     }
 }
 
-fn print(reply: Reply, how: &Print) -> Result<ExitCode> {
-    let Reply::Registered(job) = reply else {
+fn print(reply: AdminReply, how: &EnvironmentArgs) -> Result<ExitCode> {
+    let AdminReply::Registered(job) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
@@ -101,9 +101,9 @@ fn rank_message(size: u32) -> String {
     )
 }
 
-fn list(args: Ask) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(args.at, &Call::Jobs)?;
-    let Reply::Jobs { jobs } = reply else {
+fn list(args: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(args.at, &AdminRequest::Jobs)?;
+    let AdminReply::Jobs { jobs } = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();

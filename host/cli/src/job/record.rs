@@ -3,7 +3,7 @@ use crate::{args::JobRecordArgs, config, plain};
 use anyhow::{Result, bail};
 use peal_audit::shown_time as time;
 use peal_model::counted;
-use peal_store::{JobEntry, JobEntryKind, JobRecord, Store};
+use peal_store::{JobEntryKind, JobRecord, JobRecordEntry, Store};
 use serde_json::{Value, json};
 use std::{
     io::{self, Write},
@@ -57,17 +57,17 @@ fn record_json(record: &JobRecord, entries: Vec<Value>) -> Value {
     })
 }
 
-fn entry_json(entry: &JobEntry) -> Value {
+fn entry_json(entry: &JobRecordEntry) -> Value {
     let rank = entry.rank.map(|rank| rank.0);
     json!({ "time": time(entry.at), "kind": entry.kind.name(), "rank": rank, "body": body(entry) })
 }
 
 /// What was written is JSON; if somebody changed it, it is a text.
-fn body(entry: &JobEntry) -> Value {
+fn body(entry: &JobRecordEntry) -> Value {
     serde_json::from_str(&entry.body).unwrap_or_else(|_| Value::String(entry.body.to_string()))
 }
 
-fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobEntry]) -> io::Result<()> {
+fn print(out: &mut impl Write, record: &JobRecord, entries: &[JobRecordEntry]) -> io::Result<()> {
     let JobRecord {
         nspace,
         size,

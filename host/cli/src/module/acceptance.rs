@@ -1,7 +1,7 @@
 //! What a policy file says of components, and which of its rules one breaks: for `peal module inspect --policy`.
 use anyhow::{Context, Result};
 use peal_config::TrustedKey;
-use peal_deploy::{Signature, SignatureError};
+use peal_modules::{Signature, SignatureError};
 use peal_sandbox::{Capability, ImportKind, Inspection, Role};
 use serde::{Deserialize, Serialize};
 use std::{fs, path::Path};
@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 /// What may be asked for. What is not said is not restricted.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
+pub struct AcceptanceRules {
     roles: Option<Vec<Role>>,
     capabilities: Option<Vec<Capability>>,
     wasi: Option<Vec<String>>,
@@ -29,12 +29,12 @@ pub struct Broken {
     pub message: String,
 }
 
-impl Policy {
+impl AcceptanceRules {
     /// Reads a policy.
-    pub fn read(path: &Path) -> Result<Policy> {
+    pub fn read(path: &Path) -> Result<AcceptanceRules> {
         let named = || format!("the policy {}", path.display());
         let text = fs::read_to_string(path).with_context(named)?;
-        let mut policy: Policy = toml::from_str(&text).with_context(named)?;
+        let mut policy: AcceptanceRules = toml::from_str(&text).with_context(named)?;
         let keys = policy
             .signed_by
             .iter()

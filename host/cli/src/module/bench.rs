@@ -1,17 +1,17 @@
 //! `peal module bench`.
-use super::tried::Tried;
+use super::candidate::Tried;
 use crate::{
     args::ModuleBench,
     table::{Side, table},
     wait_message::WaitMessage,
 };
 use anyhow::Result;
-use peal_author::{
-    bench::{self, BenchEngines, BenchedComponent, Effort, Measured},
-    trial::CaseFile,
-};
 use peal_config::{FuelCount, Sandbox};
-use peal_sandbox::{Engine, EngineSettings, Limits};
+use peal_devtools::{
+    bench::{self, BenchEngines, BenchResult, BenchedComponent, Effort},
+    module_test::CaseFile,
+};
+use peal_sandbox::{Engine, EngineSettings, ModuleLimits};
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -32,9 +32,9 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
         calls,
         ..Effort::default()
     };
-    let limits = Limits {
+    let limits = ModuleLimits {
         call_time: args.call_time,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let component = BenchedComponent {
         name: &name,
@@ -42,7 +42,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
         limits,
     };
     let timing = Engine::new(&EngineSettings::default())?;
-    let counting = peal_deploy::engine(&Sandbox {
+    let counting = peal_modules::engine(&Sandbox {
         fuel: FuelCount::Always,
         ..Sandbox::default()
     })?;
@@ -70,7 +70,7 @@ pub fn bench(args: &ModuleBench) -> Result<ExitCode> {
     })
 }
 
-fn print(measured: &Measured, size: usize, out: &mut impl Write) -> io::Result<()> {
+fn print(measured: &BenchResult, size: usize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "size     {size} bytes")?;
     writeln!(out, "compile  {}", time(measured.compile))?;
     writeln!(out, "start    {}", if_measured(measured.start))?;

@@ -1,19 +1,19 @@
 //! `peal module build`: from a project to a component.
 use crate::args::Build;
 use anyhow::{Context, Result, bail};
-use peal_build::{Install, Project, Tools};
+use peal_build::{BuildTools, Install, Project};
 use peal_sandbox::Inspection;
 use std::{fs, io::Write, path::Path, process::ExitCode};
 
 /// Builds a project with its language's own tools and says what came out.
 pub fn build(args: &Build) -> Result<ExitCode> {
     let project = Project::open(&args.dir)?;
-    let tools = Tools::of_user(if args.install {
+    let tools = BuildTools::of_user(if args.install {
         Install::Allowed
     } else {
         Install::Never
     });
-    let bytes = project.build(&tools, &mut |words| crate::say(words))?;
+    let bytes = project.build(&tools, &mut |words| crate::print_line(words))?;
     let inspection = peal_sandbox::inspect(&bytes).context("what was built")?;
     check(&project, &inspection)?;
     let file = args.dir.join(format!("{}.wasm", project.manifest.name));

@@ -1,15 +1,15 @@
 //! `peal module list`, `disable`, `enable`, `reset` and `rollback`: the modules of a running server.
 use crate::{
     admin,
-    args::{Ask, ModuleName, ModuleRollback},
+    args::{ModuleNameArgs, ModuleRollback, QueryArgs},
     table::{Side, table},
     units,
 };
 use anyhow::Result;
 use peal_model::counted;
 use peal_server::admin::{
-    Call, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList, ModuleStatus, Reply,
-    VersionStatus,
+    AdminReply, AdminRequest, ChainOwner, ChangeKind, Deployed, ModuleCall, ModuleList,
+    ModuleStatus, VersionStatus,
 };
 use std::{
     io::Write,
@@ -21,9 +21,9 @@ use std::{
 const DIGEST: usize = 12;
 
 /// Shows the modules.
-pub fn list(ask: Ask) -> Result<ExitCode> {
-    let (reply, _) = admin::ask(ask.at, &Call::Module(ModuleCall::List))?;
-    let Reply::Modules(list) = reply else {
+pub fn list(ask: QueryArgs) -> Result<ExitCode> {
+    let (reply, _) = admin::ask(ask.at, &AdminRequest::Module(ModuleCall::List))?;
+    let AdminReply::Modules(list) = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();
@@ -37,7 +37,7 @@ pub fn list(ask: Ask) -> Result<ExitCode> {
 }
 
 /// Changes something about one module.
-pub fn change(args: ModuleName, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
+pub fn change(args: ModuleNameArgs, call: impl FnOnce(String) -> ModuleCall) -> Result<ExitCode> {
     let name = args.name.clone();
     let deployed = ask(args.at, call(args.name))?;
     tell(&deployed, &format!("module {name:?} is as it was"))
@@ -47,15 +47,15 @@ pub fn change(args: ModuleName, call: impl FnOnce(String) -> ModuleCall) -> Resu
 pub fn rollback(args: ModuleRollback) -> Result<ExitCode> {
     let deployed = ask(args.at, ModuleCall::Rollback { to: args.to })?;
     tell(&deployed, "the modules are those of that version already")?;
-    crate::say(
+    crate::print_line(
         "the files of the configuration are as they were: what changes there next, `peal reload` or a restart takes them",
     );
     Ok(ExitCode::SUCCESS)
 }
 
 fn ask(at: crate::args::ServerArgs, call: ModuleCall) -> Result<Deployed> {
-    match admin::ask(at, &Call::Module(call))?.0 {
-        Reply::Deployed(deployed) => Ok(deployed),
+    match admin::ask(at, &AdminRequest::Module(call))?.0 {
+        AdminReply::Deployed(deployed) => Ok(deployed),
         reply => anyhow::bail!("the server replied what was not asked: {reply:?}"),
     }
 }

@@ -2,18 +2,18 @@
 use crate::{admin, args::ModuleDiff};
 use anyhow::Result;
 use peal_model::counted;
-use peal_server::admin::{Call, ModuleCall, Reply, ShadowReport};
+use peal_server::admin::{AdminReply, AdminRequest, ModuleCall, ShadowReport};
 use std::{io::Write, process::ExitCode};
 
 /// Shows it.
 pub fn show(args: ModuleDiff) -> Result<ExitCode> {
     let (reply, _) = admin::ask(
         args.named.at,
-        &Call::Module(ModuleCall::Diff {
+        &AdminRequest::Module(ModuleCall::Diff {
             name: args.named.name.clone(),
         }),
     )?;
-    let Reply::Differences { shadows } = reply else {
+    let AdminReply::Differences { shadows } = reply else {
         return admin::unexpected(&reply);
     };
     let mut out = crate::output::stdout();

@@ -1,10 +1,10 @@
 //! `peal module inspect`: what a component is and asks for, on which terms it would run here, and whether a policy accepts it.
-use super::acceptance::{Broken, Policy};
+use super::acceptance::{AcceptanceRules, Broken};
 use crate::{args::Inspect, config};
 use anyhow::Result;
-use peal_config::{ModuleOwner, Modules, TrustedKey, Word};
-use peal_deploy::{Sample, Signature, SignatureError, Signer, Terms};
-use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, Tool};
+use peal_config::{Keyword, ModuleOwner, Modules, TrustedKey};
+use peal_modules::{InspectedComponent, Signature, SignatureError, Signer, Terms};
+use peal_sandbox::{CONTRACT_SERVED, Capability, Inspection, ProducerTool};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, io::Write, process::ExitCode};
 
@@ -16,7 +16,7 @@ const TOO_MUCH: u8 = 1;
 const UNLOADABLE: u8 = 2;
 
 /// All that is told of a component.
-struct Told<'a> {
+struct InspectReport<'a> {
     args: &'a Inspect,
     found: &'a Inspection,
     signature: &'a Result<Signature, SignatureError>,
@@ -29,17 +29,21 @@ struct Told<'a> {
 
 /// Prints what a component is. 0; where there is a policy, 1 if it asks for too much; 2 if it is no component.
 pub fn inspect(args: &Inspect) -> Result<ExitCode> {
-    let policy = args.policy.as_deref().map(Policy::read).transpose()?;
-    let bytes = peal_deploy::read(&args.file)?;
+    let policy = args
+        .policy
+        .as_deref()
+        .map(AcceptanceRules::read)
+        .transpose()?;
+    let bytes = peal_modules::read(&args.file)?;
     let found = match peal_sandbox::inspect(&bytes) {
         Ok(found) => found,
         Err(error) => {
-            crate::say(&format!("{}: {error}", args.file.display()));
+            crate::print_line(&format!("{}: {error}", args.file.display()));
             return Ok(ExitCode::from(UNLOADABLE));
         }
     };
     let signature = Signature::beside(&args.file);
-    let sample = Sample {
+    let sample = InspectedComponent {
         file: &args.file,
         bytes: &bytes,
         found: &found,
@@ -48,22 +52,25 @@ pub fn inspect(args: &Inspect) -> Result<ExitCode> {
     let owner = args.scope.as_deref().and_then(ModuleOwner::from_name);
     let (terms, rules) = match config::load(args.config.clone(), None) {
         Ok(site) => (
-            peal_deploy::terms(sample, owner, &site.modules, &site.config),
+            peal_modules::terms(sample, owner, &site.modules, &site.config),
             site.config.modules,
         ),
         Err(problems) => {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "what this site would grant is not known, its configuration makes no sense:\n{problems}"
             ));
             (Vec::new(), Modules::default())
         }
     };
-    let more = policy.as_ref().map(Policy::keys).unwrap_or_default();
+    let more = policy
+        .as_ref()
+        .map(AcceptanceRules::keys)
+        .unwrap_or_default();
     let signer = signature
         .clone()
         .and_then(|signature| signer(&signature, &bytes, &rules, more));
     let broken = policy.map(|policy| policy.broken(&bytes, &found, &signature));
-    let told = Told {
+    let told = InspectReport {
         args,
         found: &found,
         signature: &signature,
@@ -94,12 +101,12 @@ fn signer(
         .iter()
         .copied()
         .filter(trusts)
-        .map(Word::name)
+        .map(Keyword::name)
         .collect();
     Ok((signer, trusted_for))
 }
 
-impl Told<'_> {
+impl InspectReport<'_> {
     fn status(&self) -> ExitCode {
         let Some(broken) = &self.broken else {
             return ExitCode::SUCCESS;
@@ -241,7 +248,7 @@ fn list<T: ToString>(items: impl Iterator<Item = T>) -> String {
     }
 }
 
-fn tools(tools: &BTreeSet<Tool>) -> String {
+fn tools(tools: &BTreeSet<ProducerTool>) -> String {
     list(tools.iter().map(|tool| {
         format!("{} {}", tool.name, tool.version)
             .trim_end()
@@ -287,7 +294,7 @@ fn terms_text(terms: &Terms) -> Vec<String> {
         format!("  refused      {}", list(names(&terms.refused))),
         format!("  limits       {}", list(limits)),
     ];
-    let interface = |of: &peal_deploy::InterfaceTerms| {
+    let interface = |of: &peal_modules::InterfaceTerms| {
         format!("  {:<12} {}: {}", of.verdict.name(), of.interface, of.rule)
     };
     lines.extend(terms.interfaces.iter().map(interface));

@@ -2,6 +2,7 @@
 mod acceptance;
 mod bench;
 mod build;
+mod candidate;
 mod deployed;
 mod diff;
 mod inspect;
@@ -10,7 +11,6 @@ mod new;
 mod password;
 mod sign;
 mod test;
-mod tried;
 mod verify;
 
 use crate::{args::ModuleCommand, reload};

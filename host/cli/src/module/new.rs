@@ -1,7 +1,7 @@
 //! `peal module new`: a project that builds.
 use crate::args::New;
 use anyhow::Result;
-use peal_author::project;
+use peal_devtools::project;
 use std::{io::Write, process::ExitCode};
 
 /// Writes a new project and says what to do next.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use minisign::{PublicKey, SecretKey, SecretKeyBox};
 use peal_config::KeyId;
-use peal_deploy::{SignatureConditions, signature_place};
+use peal_modules::{SignatureConditions, signature_place};
 use std::{
     ffi::OsString,
     fs,
@@ -88,7 +88,7 @@ fn end(time: Duration) -> Result<SystemTime> {
 }
 
 fn component(path: &Path) -> Result<Vec<u8>> {
-    let bytes = peal_deploy::read(path)?;
+    let bytes = peal_modules::read(path)?;
     peal_sandbox::inspect(&bytes).with_context(|| path.display().to_string())?;
     Ok(bytes)
 }

@@ -1,11 +1,11 @@
 //! `peal module test`.
-use super::tried::Tried;
+use super::candidate::Tried;
 use crate::{args::ModuleTest, plain, wait_message::WaitMessage};
 use anyhow::{Context, Result, bail};
-use peal_author::trial::{self, Candidate, CaseFile, Difference, Report};
 use peal_config::Sandbox;
+use peal_devtools::module_test::{self, Candidate, CaseDifference, CaseFile, CaseReport};
 use peal_model::counted;
-use peal_sandbox::Limits;
+use peal_sandbox::ModuleLimits;
 use std::{
     fs,
     io::{self, IsTerminal, Write},
@@ -27,10 +27,10 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
         [] => vec!["stdout".to_owned(), "stderr".to_owned()],
         named => named.to_vec(),
     };
-    let engine = peal_deploy::engine(&Sandbox::default())?;
-    let limits = Limits {
+    let engine = peal_modules::engine(&Sandbox::default())?;
+    let limits = ModuleLimits {
         call_time: args.call_time,
-        ..Limits::default()
+        ..ModuleLimits::default()
     };
     let of = Candidate {
         engine: &engine,
@@ -47,12 +47,13 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
             bail!("{}: there is no [[case]] in it", path.display());
         }
         for what in &file.left_out {
-            crate::say(&format!(
+            crate::print_line(&format!(
                 "{}: {what} cannot be taken from a recording, it is left out",
                 path.display()
             ));
         }
-        let reports = trial::run(&of, &file.cases).with_context(|| path.display().to_string())?;
+        let reports =
+            module_test::run(&of, &file.cases).with_context(|| path.display().to_string())?;
         if let Some(to) = &args.write {
             fs::write(to, file.rewritten(&reports)).with_context(|| to.display().to_string())?;
         }
@@ -68,7 +69,7 @@ pub fn test(args: &ModuleTest) -> Result<ExitCode> {
     let is_ok = all
         .iter()
         .flat_map(|(_, reports)| reports)
-        .all(Report::is_ok);
+        .all(CaseReport::is_ok);
     Ok(if is_ok {
         ExitCode::SUCCESS
     } else {
@@ -86,7 +87,7 @@ fn check_write(args: &ModuleTest, files: usize) -> Result<()> {
     Ok(())
 }
 
-fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
+fn json(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result<()> {
     let files = all.iter().map(|(file, reports)| {
         let cases = reports.iter().map(|report| {
             serde_json::json!({
@@ -103,7 +104,7 @@ fn json(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()>
     writeln!(out)
 }
 
-fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()> {
+fn table(all: &[(CaseFile, Vec<CaseReport>)], out: &mut impl Write) -> io::Result<()> {
     let (ok, unchecked, failed) = if io::stdout().is_terminal() {
         (
             "\u{1b}[32mok\u{1b}[0m    ",
@@ -131,7 +132,7 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
                 .try_for_each(|difference| differs(difference, out))?;
         }
     }
-    let count = |is_one: fn(&Report) -> bool| {
+    let count = |is_one: fn(&CaseReport) -> bool| {
         all.iter()
             .flat_map(|(_, reports)| reports)
             .filter(|report| is_one(report))
@@ -151,8 +152,8 @@ fn table(all: &[(CaseFile, Vec<Report>)], out: &mut impl Write) -> io::Result<()
     writeln!(out, ", {wrong} FAILED")
 }
 
-fn differs(difference: &Difference, out: &mut impl Write) -> io::Result<()> {
-    let Difference {
+fn differs(difference: &CaseDifference, out: &mut impl Write) -> io::Result<()> {
+    let CaseDifference {
         what,
         expected,
         got,

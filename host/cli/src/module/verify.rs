@@ -1,8 +1,8 @@
 //! `peal module verify`: who signed a component.
 use crate::{args::Verify, config};
 use anyhow::{Context, Result, bail};
-use peal_config::{ModuleOwner, TrustedKey, Word};
-use peal_deploy::{Signature, SignatureError, Signer};
+use peal_config::{Keyword, ModuleOwner, TrustedKey};
+use peal_modules::{Signature, SignatureError, Signer};
 use std::{fs, io::Write, process::ExitCode};
 
 /// Nobody who is trusted has signed it.
@@ -17,7 +17,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
         Ok(keys) => keys,
         Err(error) => return unreadable(&error),
     };
-    let bytes = match peal_deploy::read(&args.file) {
+    let bytes = match peal_modules::read(&args.file) {
         Ok(bytes) => bytes,
         Err(error) => return unreadable(&error.into()),
     };
@@ -36,7 +36,7 @@ pub fn verify(args: Verify) -> Result<ExitCode> {
             unreadable(&anyhow::Error::new(error).context(named))
         }
         Err(error) => {
-            crate::say(&format!("{named}: {error}"));
+            crate::print_line(&format!("{named}: {error}"));
             Ok(ExitCode::from(UNTRUSTED))
         }
     }
@@ -75,6 +75,6 @@ fn key(text: &str) -> Result<TrustedKey> {
 }
 
 fn unreadable(error: &anyhow::Error) -> Result<ExitCode> {
-    crate::say(&crate::error_text(error));
+    crate::print_line(&crate::error_text(error));
     Ok(ExitCode::from(UNREADABLE))
 }

@@ -2,12 +2,12 @@
 use super::{Listening, refused};
 use crate::{
     args::MonitorFile,
-    event::print::{self, Form},
+    event::print::{self, EventFormat},
 };
 use anyhow::{Context, Result};
-use peal_client::{FileSign, Watch};
+use peal_client::{FileSign, MonitorRequest};
 use peal_model::code;
-use peal_server::admin::SeenEvent;
+use peal_server::admin::WatchedEvent;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
@@ -34,22 +34,22 @@ pub async fn file(args: MonitorFile) -> Result<ExitCode> {
     // The server has another working directory.
     let path = std::path::absolute(&path).with_context(|| format!("{path:?} means no file"))?;
     let form = match json {
-        true => Form::Json,
-        false if io::stdout().is_terminal() => Form::Colored,
-        false => Form::Plain,
+        true => EventFormat::Json,
+        false if io::stdout().is_terminal() => EventFormat::Colored,
+        false => EventFormat::Plain,
     };
     // Heard of before anything is watched: an alert may come at once.
     let mut listening = Listening::begin(server, code::PMIX_MONITOR_FILE_ALERT).await?;
     if let Err(error) = listening
         .tool
-        .watch(Watch::file(&path, sign, time, drops))
+        .watch(MonitorRequest::file(&path, sign, time, drops))
         .await
     {
         return refused(error);
     }
     listening
         .print(Some(count), |event| {
-            Ok(print::whole(&SeenEvent::of(event), form)?)
+            Ok(print::whole(&WatchedEvent::of(event), form)?)
         })
         .await?;
     listening.leave().await;

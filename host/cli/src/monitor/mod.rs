@@ -8,7 +8,7 @@ use crate::{
     event, node, tool,
 };
 use anyhow::{Result, bail};
-use peal_client::{ClientError, Handler, Outcome, Tool, reasons};
+use peal_client::{ClientError, Handler, HandlerOutcome, Tool, reasons};
 use peal_model::{Event, Range, Status, code};
 use std::{io, process::ExitCode, time::Duration};
 use tokio::{
@@ -48,7 +48,7 @@ impl Listening {
         let handler = Handler::native(move |call| {
             // Nobody listens any more.
             let _ = tell.blocking_send(call.event().clone());
-            Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
+            HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)
         });
         tool.register(&[code, code::PMIX_ERR_LOST_CONNECTION], &[], handler)
             .await?;
@@ -105,7 +105,7 @@ fn refused(error: ClientError) -> Result<ExitCode> {
         code::PMIX_ERR_NOT_FOUND => "it is not there".to_owned(),
         _ => crate::REASON_IN_TRACE.to_owned(),
     };
-    crate::say(&format!("the server refuses: {why} ({status})"));
+    crate::print_line(&format!("the server refuses: {why} ({status})"));
     Ok(ExitCode::from(REFUSED))
 }
 

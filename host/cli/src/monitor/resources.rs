@@ -1,7 +1,7 @@
 //! `peal monitor usage`: what procs and the node use of resources.
 use super::{
     Listening, refused,
-    usage::{self, Usage, members},
+    usage::{self, MeasuredUsage, members},
     written,
 };
 use crate::{
@@ -11,9 +11,9 @@ use crate::{
     units,
 };
 use anyhow::Result;
-use peal_client::{UsageOf, Watch};
+use peal_client::{MonitorRequest, UsageSubject};
 use peal_model::{Info, Proc, Value, code, key};
-use peal_server::admin::SeenInfo;
+use peal_server::admin::WatchedInfo;
 use std::{
     collections::BTreeMap,
     process::ExitCode,
@@ -37,14 +37,14 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
     } = args;
     let procs: Vec<Proc> = targets.into_iter().flat_map(|targets| targets.0).collect();
     let mut wanted = Vec::new();
-    wanted.extend((node || procs.is_empty() && !disks && !networks).then_some(UsageOf::Node));
-    wanted.extend(disks.then_some(UsageOf::Disks));
-    wanted.extend(networks.then_some(UsageOf::Networks));
-    wanted.extend((!procs.is_empty()).then_some(UsageOf::Procs(procs)));
+    wanted.extend((node || procs.is_empty() && !disks && !networks).then_some(UsageSubject::Node));
+    wanted.extend(disks.then_some(UsageSubject::Disks));
+    wanted.extend(networks.then_some(UsageSubject::Networks));
+    wanted.extend((!procs.is_empty()).then_some(UsageSubject::Procs(procs)));
     let mut listening = Listening::begin(server, code::PMIX_MONITOR_RESUSAGE_UPDATE).await?;
     let mut told = Vec::new();
     for of in wanted {
-        let watch = Watch::usage(of);
+        let watch = MonitorRequest::usage(of);
         let watch = rate.map_or_else(|| watch.clone(), |rate| watch.clone().at_rate(rate));
         match listening.tool.watch(watch).await {
             Ok(infos) => told.extend(infos),
@@ -65,9 +65,9 @@ pub async fn usage(args: MonitorUsage) -> Result<ExitCode> {
 /// What was told, with the end of the last line.
 fn shown(infos: &[Info], json: bool) -> Result<String> {
     if json {
-        return Ok(
-            serde_json::to_string(&infos.iter().map(SeenInfo::from).collect::<Vec<_>>())? + "\n",
-        );
+        return Ok(serde_json::to_string(
+            &infos.iter().map(WatchedInfo::from).collect::<Vec<_>>(),
+        )? + "\n");
     }
     let mut text = procs(&usage::of_procs(infos));
     for info in infos.iter().filter(|info| !is_of_procs(info)) {
@@ -85,14 +85,14 @@ fn is_of_procs(info: &Info) -> bool {
     whole.iter().any(|key| info.key == *key) || members(info).is_none()
 }
 
-fn procs(usages: &BTreeMap<Proc, Usage>) -> String {
+fn procs(usages: &BTreeMap<Proc, MeasuredUsage>) -> String {
     if usages.is_empty() {
         return String::new();
     }
     let shown = |amount: Option<f64>, unit: fn(f64) -> String| {
         amount.map_or_else(|| UNKNOWN.to_owned(), unit)
     };
-    let row = |(proc, usage): (&Proc, &Usage)| {
+    let row = |(proc, usage): (&Proc, &MeasuredUsage)| {
         let count = |count: Option<u64>| {
             count.map_or_else(|| UNKNOWN.to_owned(), |count| count.to_string())
         };
@@ -135,7 +135,7 @@ fn lines(info: &Info, indent: usize, text: &mut String) {
                 "{}={amount}",
                 crate::plain(info.key.standard_name().unwrap_or(info.key.as_str()))
             ),
-            None => print::info(&SeenInfo::from(info)),
+            None => print::info(&WatchedInfo::from(info)),
         };
         *text += &format!("{:indent$}{line}\n", "");
         return;

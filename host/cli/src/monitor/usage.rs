@@ -9,7 +9,7 @@ const DEEPEST: usize = 4;
 
 /// What a proc uses, as far as it is told.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Usage {
+pub struct MeasuredUsage {
     /// Of one core, in percent.
     pub cpu_percent: Option<f64>,
     /// How long it has run on any core, in seconds.
@@ -32,8 +32,8 @@ pub struct Usage {
     pub tree_processes: Option<u64>,
 }
 
-impl Usage {
-    fn of(told: &[&Info]) -> Usage {
+impl MeasuredUsage {
+    fn of(told: &[&Info]) -> MeasuredUsage {
         let value = |key: KeyName| {
             told.iter()
                 .rev()
@@ -41,7 +41,7 @@ impl Usage {
                 .map(|info| &info.value)
         };
         let amount = |key: KeyName| value(key).and_then(number);
-        Usage {
+        MeasuredUsage {
             cpu_percent: amount(key::PMIX_PROC_PERCENT_CPU),
             cpu_seconds: amount(key::PMIX_PROC_TIME),
             resident_mb: amount(key::PMIX_PROC_RSS),
@@ -82,13 +82,13 @@ impl Usage {
 }
 
 /// What is told of procs by their names, wherever in an answer or event that stands.
-pub fn of_procs(infos: &[Info]) -> BTreeMap<Proc, Usage> {
+pub fn of_procs(infos: &[Info]) -> BTreeMap<Proc, MeasuredUsage> {
     let mut found = BTreeMap::new();
     gather(&infos.iter().collect::<Vec<_>>(), DEEPEST, &mut found);
     found
 }
 
-fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, Usage>) {
+fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, MeasuredUsage>) {
     let Some(depth) = depth.checked_sub(1) else {
         return;
     };
@@ -97,8 +97,8 @@ fn gather(infos: &[&Info], depth: usize, found: &mut BTreeMap<Proc, Usage>) {
         .find(|info| info.key == key::PMIX_PROCID)
         .map(|info| &info.value)
     {
-        let usage = Usage::of(infos);
-        if usage != Usage::default() {
+        let usage = MeasuredUsage::of(infos);
+        if usage != MeasuredUsage::default() {
             found.insert(proc.clone(), usage);
         }
     }

@@ -1,5 +1,5 @@
 //! What a server tells a tool of jobs and procs, put together of the answers to several queries.
-use crate::monitor::usage::{self, Usage};
+use crate::monitor::usage::{self, MeasuredUsage};
 use anyhow::Result;
 use peal_client::{Client, ClientError};
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, ProcInfo, Query, Value, code, key};
@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 
 /// A job.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Job {
+pub struct GatheredJob {
     pub nspace: Nspace,
     pub uid: Option<u32>,
     pub size: Option<u64>,
     pub command: Option<String>,
-    pub procs: Vec<Listed>,
+    pub procs: Vec<GatheredProc>,
 }
 
 /// A proc, and what it uses, where that is known.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Listed {
+pub struct GatheredProc {
     pub info: ProcInfo,
-    pub usage: Option<Usage>,
+    pub usage: Option<MeasuredUsage>,
 }
 
 /// What is known of these jobs, or of all if none is named.
-pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<Job>> {
+pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<GatheredJob>> {
     let mut jobs = jobs(client).await?;
     jobs.retain(|job| wanted.is_empty() || wanted.contains(&job.nspace));
     for job in &mut jobs {
@@ -31,7 +31,7 @@ pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<Job>> {
         let listed = procs(client, &job.nspace).await?;
         job.procs = listed
             .into_iter()
-            .map(|info| Listed {
+            .map(|info| GatheredProc {
                 usage: used.remove(&info.proc),
                 info,
             })
@@ -40,7 +40,7 @@ pub async fn gather(client: &Client, wanted: &[Nspace]) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-async fn jobs(client: &Client) -> Result<Vec<Job>> {
+async fn jobs(client: &Client) -> Result<Vec<GatheredJob>> {
     let told = ask(client, key::PMIX_QUERY_NAMESPACE_INFO, Vec::new()).await?;
     let Some(Value::DataArray(array)) = told.value_of(key::PMIX_QUERY_NAMESPACE_INFO) else {
         return Ok(Vec::new());
@@ -53,7 +53,7 @@ async fn jobs(client: &Client) -> Result<Vec<Job>> {
         .collect())
 }
 
-fn job(infos: &[&Info]) -> Option<Job> {
+fn job(infos: &[&Info]) -> Option<GatheredJob> {
     let value = |key: KeyName| {
         infos
             .iter()
@@ -71,7 +71,7 @@ fn job(infos: &[&Info]) -> Option<Job> {
     let command = value(key::PMIX_CMD_LINE)
         .and_then(Value::as_str)
         .map(str::to_owned);
-    Some(Job {
+    Some(GatheredJob {
         nspace,
         uid,
         size,
@@ -95,7 +95,7 @@ async fn procs(client: &Client, nspace: &Nspace) -> Result<Vec<ProcInfo>> {
     Ok(array.items().iter().filter_map(info).collect())
 }
 
-async fn usages(client: &Client, nspace: &Nspace) -> Result<BTreeMap<Proc, Usage>> {
+async fn usages(client: &Client, nspace: &Nspace) -> Result<BTreeMap<Proc, MeasuredUsage>> {
     let told = ask(client, key::PMIX_QUERY_PROC_RESOURCE_USAGE, of(nspace)).await?;
     Ok(usage::of_procs(&told))
 }

@@ -4,8 +4,8 @@ mod print;
 
 use crate::{args::Ps, event, monitor::written, node, tool};
 use anyhow::Result;
-use gather::Job;
-use print::Form;
+use gather::GatheredJob;
+use print::ProcListFormat;
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
@@ -36,9 +36,9 @@ pub fn run(args: Ps) -> Result<ExitCode> {
         } = args;
         let tools = tool::attach_to_all(event::tool_settings(server)?).await?;
         let form = match (json, watch) {
-            (true, _) => Form::Json,
-            (false, true) if io::stdout().is_terminal() => Form::Redrawn,
-            (false, _) => Form::Plain,
+            (true, _) => ProcListFormat::Json,
+            (false, true) if io::stdout().is_terminal() => ProcListFormat::Redrawn,
+            (false, _) => ProcListFormat::Plain,
         };
         let mut missing = Vec::new();
         let show = async {
@@ -52,7 +52,8 @@ pub fn run(args: Ps) -> Result<ExitCode> {
                 for tool in &tools {
                     found.extend(gather::gather(tool, &jobs).await?);
                 }
-                let are_there = |nspace: &&_| !found.iter().any(|job: &Job| job.nspace == **nspace);
+                let are_there =
+                    |nspace: &&_| !found.iter().any(|job: &GatheredJob| job.nspace == **nspace);
                 missing = jobs.iter().filter(are_there).cloned().collect();
                 let text = print::snapshot(&found, form, is_first)?;
                 if !written(&text).await? {
@@ -82,7 +83,7 @@ pub fn run(args: Ps) -> Result<ExitCode> {
             .iter()
             .map(|nspace| format!("{:?}", nspace.as_str()))
             .collect();
-        crate::say(&format!("no job of yours is called {}", names.join(" or ")));
+        crate::print_line(&format!("no job of yours is called {}", names.join(" or ")));
         Ok(ExitCode::from(MISSING))
     })
 }

@@ -1,7 +1,7 @@
 //! Jobs and procs as a table, and as JSON.
-use super::gather::{Job, Listed};
+use super::gather::{GatheredJob, GatheredProc};
 use crate::{
-    monitor::usage::Usage,
+    monitor::usage::MeasuredUsage,
     table::{Side, table},
     units,
 };
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// How they are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum ProcListFormat {
     /// For people, one below the other.
     Plain,
     /// For people, in place of the one before.
@@ -25,16 +25,22 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 const UNKNOWN: &str = "-";
 
 /// What runs now, with the end of the last line.
-pub fn snapshot(jobs: &[Job], form: Form, is_first: bool) -> serde_json::Result<String> {
+pub fn snapshot(
+    jobs: &[GatheredJob],
+    form: ProcListFormat,
+    is_first: bool,
+) -> serde_json::Result<String> {
     Ok(match form {
-        Form::Json => serde_json::to_string(&jobs.iter().map(job_json).collect::<Vec<_>>())? + "\n",
-        Form::Redrawn => format!("{CLEAR}{}", text(jobs)),
-        Form::Plain if is_first => text(jobs),
-        Form::Plain => format!("\n{}", text(jobs)),
+        ProcListFormat::Json => {
+            serde_json::to_string(&jobs.iter().map(job_json).collect::<Vec<_>>())? + "\n"
+        }
+        ProcListFormat::Redrawn => format!("{CLEAR}{}", text(jobs)),
+        ProcListFormat::Plain if is_first => text(jobs),
+        ProcListFormat::Plain => format!("\n{}", text(jobs)),
     })
 }
 
-fn text(jobs: &[Job]) -> String {
+fn text(jobs: &[GatheredJob]) -> String {
     if jobs.is_empty() {
         return "no jobs run here\n".to_owned();
     }
@@ -54,7 +60,7 @@ fn text(jobs: &[Job]) -> String {
 }
 
 /// A row for each proc; one for a job of which no procs are known.
-fn rows(job: &Job) -> Vec<[String; 8]> {
+fn rows(job: &GatheredJob) -> Vec<[String; 8]> {
     let name = || job.nspace.as_str().to_owned();
     let unknown = || UNKNOWN.to_owned();
     let user = || job.uid.map_or_else(unknown, units::user);
@@ -74,8 +80,8 @@ fn rows(job: &Job) -> Vec<[String; 8]> {
             command(),
         ]];
     }
-    let row = |listed: &Listed| {
-        let Listed { info, usage } = listed;
+    let row = |listed: &GatheredProc| {
+        let GatheredProc { info, usage } = listed;
         let pid = if info.pid == 0 {
             unknown()
         } else {
@@ -87,7 +93,7 @@ fn rows(job: &Job) -> Vec<[String; 8]> {
             .map_or_else(unknown, |cpu| format!("{cpu:.1}"));
         let memory = usage
             .as_ref()
-            .and_then(Usage::memory_mb)
+            .and_then(MeasuredUsage::memory_mb)
             .map_or_else(unknown, units::megabytes);
         [
             name(),
@@ -104,10 +110,10 @@ fn rows(job: &Job) -> Vec<[String; 8]> {
 }
 
 /// The state of a proc in a word. Only the operating system knows who is stopped.
-fn state(listed: &Listed) -> &'static str {
+fn state(listed: &GatheredProc) -> &'static str {
     match u64::from(listed.info.state.0) {
         _ if listed.info.state == ProcState::RUNNING
-            && listed.usage.as_ref().is_some_and(Usage::is_stopped) =>
+            && listed.usage.as_ref().is_some_and(MeasuredUsage::is_stopped) =>
         {
             "stopped"
         }
@@ -132,13 +138,13 @@ fn state(listed: &Listed) -> &'static str {
     }
 }
 
-fn job_json(job: &Job) -> Value {
+fn job_json(job: &GatheredJob) -> Value {
     let procs: Vec<Value> = job.procs.iter().map(proc_json).collect();
     json!({ "nspace": job.nspace.as_str(), "uid": job.uid, "size": job.size, "command": job.command, "procs": procs })
 }
 
-fn proc_json(listed: &Listed) -> Value {
-    let Listed { info, usage } = listed;
+fn proc_json(listed: &GatheredProc) -> Value {
+    let GatheredProc { info, usage } = listed;
     let state = state(listed);
     let text = |text: &Option<peal_model::Text>| {
         text.as_ref()
@@ -150,7 +156,7 @@ fn proc_json(listed: &Listed) -> Value {
         "pid": (info.pid != 0).then_some(info.pid),
         "node": text(&info.hostname),
         "executable": text(&info.executable),
-        "usage": usage.as_ref().map(Usage::json),
+        "usage": usage.as_ref().map(MeasuredUsage::json),
     })
 }
 
@@ -159,14 +165,14 @@ mod tests {
     use super::*;
     use peal_model::{Nspace, Proc, ProcInfo, Rank};
 
-    fn listed(rank: u32, state: ProcState, usage: Option<Usage>) -> Listed {
+    fn listed(rank: u32, state: ProcState, usage: Option<MeasuredUsage>) -> GatheredProc {
         let proc = Proc::new(Nspace::new("solver").unwrap(), Rank(rank));
         let pid = if state == ProcState::TERMINATED {
             0
         } else {
             4711
         };
-        Listed {
+        GatheredProc {
             info: ProcInfo {
                 proc,
                 hostname: None,
@@ -180,24 +186,24 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_a_dash_and_who_is_stopped_is_told() {
-        let stopped = Usage {
+        let stopped = MeasuredUsage {
             cpu_percent: Some(12.345),
             resident_mb: Some(3.0),
             os_state: Some("T (stopped)".to_owned()),
-            ..Usage::default()
+            ..MeasuredUsage::default()
         };
         let procs = vec![
             listed(0, ProcState::RUNNING, Some(stopped)),
             listed(10, ProcState::TERMINATED, None),
         ];
-        let solver = Job {
+        let solver = GatheredJob {
             nspace: Nspace::new("solver").unwrap(),
             uid: Some(0),
             size: Some(2),
             command: Some("./app\u{1b}[2J".to_owned()),
             procs,
         };
-        let far = Job {
+        let far = GatheredJob {
             nspace: Nspace::new("far").unwrap(),
             uid: None,
             size: Some(4),
@@ -211,17 +217,20 @@ solver  root     0  stopped  4711  12.3  3.0 MB  ./app\\u{1b}[2J
 solver  root    10  ended       -     -       -  ./app\\u{1b}[2J
 far     -      0-3  -           -     -       -  -
 ";
-        assert_eq!(snapshot(&jobs, Form::Plain, true).unwrap(), expected);
         assert_eq!(
-            snapshot(&jobs, Form::Redrawn, false).unwrap(),
+            snapshot(&jobs, ProcListFormat::Plain, true).unwrap(),
+            expected
+        );
+        assert_eq!(
+            snapshot(&jobs, ProcListFormat::Redrawn, false).unwrap(),
             format!("{CLEAR}{expected}")
         );
         assert_eq!(
-            snapshot(&[], Form::Plain, false).unwrap(),
+            snapshot(&[], ProcListFormat::Plain, false).unwrap(),
             "\nno jobs run here\n"
         );
         let told: Value =
-            serde_json::from_str(&snapshot(&jobs, Form::Json, true).unwrap()).unwrap();
+            serde_json::from_str(&snapshot(&jobs, ProcListFormat::Json, true).unwrap()).unwrap();
         assert_eq!(told[0]["procs"][0]["usage"]["cpu_percent"], 12.345);
         assert_eq!(
             (&told[0]["procs"][1]["pid"], &told[1]["size"]),

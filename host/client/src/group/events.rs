@@ -45,7 +45,7 @@ impl Invited {
 
 /// What becomes of an invitation that somebody did not follow (`PMIX_GROUP_INVITE_FAILED`), as whoever leads decides.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Decision {
+pub enum AbsenceDecision {
     /// The group is formed without them (`PMIX_GROUP_MEMBERSHIP_UPDATE`).
     GoOn,
     /// These are invited in their place (the same, with `PMIX_GROUP_ADD_MEMBERS`).
@@ -54,14 +54,14 @@ pub enum Decision {
     CallOff,
 }
 
-impl Decision {
+impl AbsenceDecision {
     /// The event that says so. It is for the process itself.
     pub(crate) fn event(&self, group: &str) -> (Status, Vec<Info>) {
         let named = Info::new(key::PMIX_GROUP_ID, Value::string(group));
         let hidden = Info::new(key::PMIX_EVENT_NON_DEFAULT, Value::Bool(true));
         match self {
-            Decision::GoOn => (code::PMIX_GROUP_MEMBERSHIP_UPDATE, vec![named, hidden]),
-            Decision::Replace(procs) => {
+            AbsenceDecision::GoOn => (code::PMIX_GROUP_MEMBERSHIP_UPDATE, vec![named, hidden]),
+            AbsenceDecision::Replace(procs) => {
                 let added = Info::new(
                     key::PMIX_GROUP_ADD_MEMBERS,
                     Value::procs(procs.iter().cloned()),
@@ -71,7 +71,7 @@ impl Decision {
                     vec![named, hidden, added],
                 )
             }
-            Decision::CallOff => (code::PMIX_GROUP_CONSTRUCT_ABORT, vec![named, hidden]),
+            AbsenceDecision::CallOff => (code::PMIX_GROUP_CONSTRUCT_ABORT, vec![named, hidden]),
         }
     }
 }

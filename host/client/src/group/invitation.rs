@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What follows where somebody does not come and nobody decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Attendance {
+pub(super) enum AbsenceRule {
     /// Nothing comes of it.
     Needed,
     /// The group is formed without them (`PMIX_GROUP_OPTIONAL`).
@@ -39,7 +39,7 @@ pub(super) enum Todo {
 pub(super) struct Invitation {
     me: Proc,
     group: String,
-    attendance: Attendance,
+    attendance: AbsenceRule,
     deciding: Deciding,
     /// Everybody who was ever invited, and who leads, in the order that members will have.
     invited: Vec<Proc>,
@@ -65,7 +65,7 @@ impl Invitation {
         me: Proc,
         group: &str,
         procs: Vec<Proc>,
-        attendance: Attendance,
+        attendance: AbsenceRule,
         deciding: Deciding,
     ) -> Invitation {
         let mut invitation = Invitation {
@@ -168,8 +168,8 @@ impl Invitation {
     /// Nobody has decided in time about those who do not come.
     pub(super) fn is_undecided(&mut self) {
         match self.attendance {
-            Attendance::Optional => self.passed_over = self.told,
-            Attendance::Needed => self.deciding = Deciding::Nobody,
+            AbsenceRule::Optional => self.passed_over = self.told,
+            AbsenceRule::Needed => self.deciding = Deciding::Nobody,
         }
     }
 
@@ -188,8 +188,8 @@ impl Invitation {
         if self.passed_over < self.absent.len() {
             match (self.deciding, self.attendance) {
                 (Deciding::Asked, _) => return Todo::Wait(Deciding::Asked),
-                (Deciding::Nobody, Attendance::Optional) => self.passed_over = self.absent.len(),
-                (Deciding::Nobody, Attendance::Needed) => {
+                (Deciding::Nobody, AbsenceRule::Optional) => self.passed_over = self.absent.len(),
+                (Deciding::Nobody, AbsenceRule::Needed) => {
                     let unborne = self.absent.split_off(self.passed_over);
                     return Todo::End(Err(NotFormed::Absent(unborne)));
                 }
@@ -229,7 +229,7 @@ impl Invitation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::{Decision, Invited};
+    use crate::group::{AbsenceDecision, Invited};
     use peal_model::{Nspace, Rank, Status};
 
     fn proc(rank: u32) -> Proc {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// Rank 0 has invited ranks 1 and 2.
-    fn invited(attendance: Attendance, deciding: Deciding) -> Invitation {
+    fn invited(attendance: AbsenceRule, deciding: Deciding) -> Invitation {
         let mut invitation = Invitation::new(
             proc(0),
             "crew",
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn it_ends_when_all_have_accepted_and_members_stand_as_they_were_invited() {
-        let mut invitation = invited(Attendance::Needed, Deciding::Nobody);
+        let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
         let others = [
             answer(1, "other", code::PMIX_GROUP_INVITE_ACCEPTED),
             accepts(7),
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn who_is_missed_ends_it_unless_they_are_optional() {
-        let mut needed = invited(Attendance::Needed, Deciding::Nobody);
+        let mut needed = invited(AbsenceRule::Needed, Deciding::Nobody);
         assert_eq!(
             see(&mut needed, [accepts(1), ends(1)]),
             Todo::Tell(proc(1)),
@@ -338,7 +338,7 @@ mod tests {
             Todo::End(Err(NotFormed::Absent(vec![(proc(1), Absence::Ended)])))
         );
 
-        let mut optional = invited(Attendance::Optional, Deciding::Nobody);
+        let mut optional = invited(AbsenceRule::Optional, Deciding::Nobody);
         assert_eq!(see(&mut optional, [declines(1)]), Todo::Tell(proc(1)));
         assert_eq!(
             optional.next(),
@@ -353,8 +353,8 @@ mod tests {
 
     #[test]
     fn whoever_is_asked_goes_on_replaces_or_calls_it_off() {
-        let decided = |decision: Decision| {
-            let mut invitation = invited(Attendance::Needed, Deciding::Asked);
+        let decided = |decision: AbsenceDecision| {
+            let mut invitation = invited(AbsenceRule::Needed, Deciding::Asked);
             assert_eq!(
                 see(&mut invitation, [accepts(2), declines(1)]),
                 Todo::Tell(proc(1))
@@ -382,14 +382,14 @@ mod tests {
             (invitation, todo)
         };
         assert_eq!(
-            decided(Decision::GoOn).1,
+            decided(AbsenceDecision::GoOn).1,
             Todo::End(Ok(vec![proc(0), proc(2)]))
         );
         assert_eq!(
-            decided(Decision::CallOff).1,
+            decided(AbsenceDecision::CallOff).1,
             Todo::End(Err(NotFormed::CalledOff(proc(0))))
         );
-        let (mut invitation, todo) = decided(Decision::Replace(vec![proc(3), proc(2)]));
+        let (mut invitation, todo) = decided(AbsenceDecision::Replace(vec![proc(3), proc(2)]));
         assert_eq!(todo, Todo::Invite(vec![proc(3)]), "2 has accepted");
         assert_eq!(
             see(&mut invitation, [accepts(3)]),
@@ -407,19 +407,19 @@ mod tests {
             invitation.next()
         };
         assert_eq!(
-            undecided(Attendance::Optional),
+            undecided(AbsenceRule::Optional),
             Todo::End(Ok(vec![proc(0), proc(2)]))
         );
         let absent = vec![(proc(1), Absence::Declined)];
         assert_eq!(
-            undecided(Attendance::Needed),
+            undecided(AbsenceRule::Needed),
             Todo::End(Err(NotFormed::Absent(absent)))
         );
     }
 
     #[test]
     fn what_members_bring_is_gathered_and_nothing_else_of_their_answers() {
-        let mut invitation = invited(Attendance::Needed, Deciding::Nobody);
+        let mut invitation = invited(AbsenceRule::Needed, Deciding::Nobody);
         let said = |whose| {
             contribution::said(
                 &proc(whose),

@@ -1,13 +1,14 @@
 //! Inviting others to a group (`PMIx_Group_invite`): on events alone, which one who leads sends and gathers.
 use super::{
-    Decision, Group, NotFormed, contribution, events,
-    invitation::{Attendance, Deciding, Invitation, Todo},
-    over::Over,
-    seat::Seat,
+    AbsenceDecision, Group, NotFormed, contribution,
+    ended::EndedInvitation,
+    event_waiter::EventWaiter,
+    events,
+    invitation::{AbsenceRule, Deciding, Invitation, Todo},
 };
 use crate::{
-    Call, Client, ClientError, control::signed, observers::Observer, queue::Arrival,
-    session::Session,
+    Call, Client, ClientError, control::signed, observers::Observer, queue::QueuedItem,
+    session::ClientSession,
 };
 use peal_model::{
     CommandCode, Event, Info, Infos, KeyName, Proc, Range, Rank, Request, Status, Value, code, key,
@@ -46,7 +47,7 @@ const DECISION: Duration = Duration::from_secs(10);
 #[derive(Clone, PartialEq, Debug)]
 pub struct Invite {
     context_id: ContextId,
-    attendance: Attendance,
+    attendance: AbsenceRule,
     timeout: Option<Duration>,
     says: Vec<Info>,
     infos: Vec<Info>,
@@ -68,7 +69,7 @@ impl Default for Invite {
 impl Invite {
     /// All are to come.
     pub fn new() -> Invite {
-        let (context_id, attendance) = (ContextId::Unwanted, Attendance::Needed);
+        let (context_id, attendance) = (ContextId::Unwanted, AbsenceRule::Needed);
         Invite {
             context_id,
             attendance,
@@ -89,7 +90,7 @@ impl Invite {
     /// The group is formed without those who do not come (`PMIX_GROUP_OPTIONAL`).
     pub fn optional(self) -> Invite {
         Invite {
-            attendance: Attendance::Optional,
+            attendance: AbsenceRule::Optional,
             ..self
         }
     }
@@ -120,7 +121,7 @@ impl Invite {
         let flag = |key: KeyName| Info::new(key, Value::Bool(true));
         let directives = [
             (self.context_id == ContextId::Wanted).then(|| flag(key::PMIX_GROUP_ASSIGN_CONTEXT_ID)),
-            (self.attendance == Attendance::Optional).then(|| flag(key::PMIX_GROUP_OPTIONAL)),
+            (self.attendance == AbsenceRule::Optional).then(|| flag(key::PMIX_GROUP_OPTIONAL)),
             self.timeout
                 .map(|timeout| Info::new(key::PMIX_TIMEOUT, Value::Int(signed(timeout)))),
         ];
@@ -129,10 +130,10 @@ impl Invite {
 }
 
 /// The invitation, where events find it.
-type Led = Seat<Invitation>;
+type Led = EventWaiter<Invitation>;
 
 impl Observer for Led {
-    fn see(&self, arrival: &Arrival) {
+    fn see(&self, arrival: &QueuedItem) {
         self.note(arrival, Invitation::see);
     }
 }
@@ -238,7 +239,11 @@ impl Client {
 
     /// Decides what becomes of an invitation of ours that somebody does not follow, or calls it off. A handler does so by
     /// [`crate::HandlerCall::decide`].
-    pub async fn group_decide(&self, group: &str, decision: &Decision) -> Result<(), ClientError> {
+    pub async fn group_decide(
+        &self,
+        group: &str,
+        decision: &AbsenceDecision,
+    ) -> Result<(), ClientError> {
         let (code, infos) = decision.event(group);
         self.notify(code, Range::ProcLocal, infos).await
     }
@@ -375,7 +380,7 @@ fn not_formed(group: &str, why: NotFormed) -> ClientError {
 
 /// An invitation that is called off unless it ends well.
 struct Leading<'a> {
-    session: &'a Arc<Session>,
+    session: &'a Arc<ClientSession>,
     group: &'a str,
     led: &'a Led,
     members: Option<&'a [Proc]>,
@@ -393,7 +398,7 @@ impl Drop for Leading<'_> {
     fn drop(&mut self) {
         let members = self.members.unwrap_or_default().to_vec();
         self.session.over.end(
-            Over::new(self.session, self.group, members),
+            EndedInvitation::new(self.session, self.group, members),
             &self.session.queue.observers,
         );
         // Who comes late is told by that from here on.

@@ -1,11 +1,11 @@
 //! Answering an invitation to a group (`PMIx_Group_join`), and waiting for what becomes of it.
 use super::{
     Group, Invited, NotFormed, contribution,
+    event_waiter::EventWaiter,
     events::{is_formed, may_be_about, with_provided},
     invite::PATIENCE,
-    seat::Seat,
 };
-use crate::{Client, ClientError, observers::Observer, queue::Arrival};
+use crate::{Client, ClientError, observers::Observer, queue::QueuedItem};
 use peal_model::{Event, Info, Infos, Proc, Range, Value, code, key};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
@@ -69,8 +69,8 @@ impl Join {
     }
 }
 
-impl Observer for Seat<Joining> {
-    fn see(&self, arrival: &Arrival) {
+impl Observer for EventWaiter<Joining> {
+    fn see(&self, arrival: &QueuedItem) {
         self.note(arrival, Joining::see);
     }
 }
@@ -119,7 +119,7 @@ impl Client {
         ];
         self.want(&ends).await?;
         let (me, group, leader) = (self.me().clone(), group.clone(), leader.clone());
-        let joining = Arc::new(Seat::new(
+        let joining = Arc::new(EventWaiter::new(
             Joining {
                 me,
                 group: group.clone(),

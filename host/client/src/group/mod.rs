@@ -2,25 +2,25 @@
 //!
 //! A group is formed by all at once ([`Client::group_construct`]), or by one who invites the others by events
 //! ([`Client::group_invite`], [`Client::group_join`]).
-mod advice;
 mod construct;
 mod contribution;
+mod ended;
+mod event_waiter;
 mod events;
 mod failure;
 mod invitation;
+mod invitation_answer;
 mod invite;
 mod join;
-mod over;
-mod seat;
 
-pub(crate) use advice::Advice;
-pub use construct::Construct;
+pub use construct::ConstructOptions;
 pub(crate) use contribution::qualified;
-pub use events::{Decision, Invited};
+pub(crate) use ended::EndedInvitations;
+pub use events::{AbsenceDecision, Invited};
 pub use failure::{Absence, NotFormed};
+pub(crate) use invitation_answer::InvitationAnswer;
 pub use invite::Invite;
 pub use join::Join;
-pub(crate) use over::AllOver;
 
 use crate::{Call, Client, ClientError};
 use peal_model::{
@@ -71,9 +71,9 @@ impl Client {
     pub async fn group_construct(
         &self,
         group: &str,
-        construct: Construct,
+        construct: ConstructOptions,
     ) -> Result<Group, ClientError> {
-        let Construct {
+        let ConstructOptions {
             procs,
             mut directives,
             says,

@@ -3,7 +3,7 @@
 mod targets;
 mod written;
 
-pub use targets::{Targets, targets};
+pub use targets::{TargetKeywords, targets};
 pub use written::{hex, info_text, proc_text, range_text, status_text, value_text};
 
 use crate::nearest::nearest;
@@ -72,7 +72,7 @@ pub fn proc(text: &str) -> Result<Proc, String> {
 }
 
 /// The value of a type, as it is written.
-type Read = fn(&str) -> Result<Value, String>;
+type ValueReader = fn(&str) -> Result<Value, String>;
 
 /// A number, or whatever else is read as it is printed.
 fn plain<T: std::str::FromStr<Err: Display>>(
@@ -85,7 +85,7 @@ fn plain<T: std::str::FromStr<Err: Display>>(
 }
 
 /// The types that a value may be given, by the Standard's names in short; those of C that mean the same.
-const TYPES: [(&str, &[&str], Read); 27] = [
+const TYPES: [(&str, &[&str], ValueReader); 27] = [
     ("bool", &["bool"], |text| plain(text, Value::Bool)),
     ("string", &["char*"], |text| Ok(Value::string(text))),
     ("int", &["int"], |text| plain(text, Value::Int)),
@@ -163,7 +163,7 @@ pub fn info(text: &str) -> Result<Info, String> {
 }
 
 /// How values of a type are read.
-fn reader(of: &str) -> Result<Read, String> {
+fn reader(of: &str) -> Result<ValueReader, String> {
     let read = TYPES.iter().find(|row| row.0 == of).map(|row| row.2);
     read.ok_or_else(|| {
         format!(
@@ -266,7 +266,7 @@ fn attribute(name: &str) -> Result<Option<&'static Attribute>, String> {
 }
 
 /// How values of an attribute are read.
-fn usual(attribute: &Attribute) -> Option<Read> {
+fn usual(attribute: &Attribute) -> Option<ValueReader> {
     let by_word = |word: &str| TYPES.iter().find(|row| row.0 == word);
     let row = if PROC_LISTS.contains(&attribute.name) {
         by_word("procs")

@@ -8,18 +8,18 @@ const MOST: usize = 65_536;
 
 /// Procs that are meant together.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Targets(pub Vec<Proc>);
+pub struct TargetKeywords(pub Vec<Proc>);
 
 /// A job, as in `solver`; one of its procs, as in `solver:0`; some of them, as in `solver:0-3,7`; or all of them, as in `solver:*`. A
 /// job whose name has a colon in it is only meant with `:*` behind it.
-pub fn targets(text: &str) -> Result<Targets, String> {
+pub fn targets(text: &str) -> Result<TargetKeywords, String> {
     let wanted = || {
         format!(
             "{text:?} is no NSPACE, NSPACE:RANK or NSPACE:RANKS, as in solver, solver:0 or solver:0-3,7; all are solver:*"
         )
     };
     let Some((job, ranks)) = text.rsplit_once(':') else {
-        return Ok(Targets(vec![Proc::all(
+        return Ok(TargetKeywords(vec![Proc::all(
             nspace(text)
                 .ok()
                 .filter(|job| !job.is_empty())
@@ -31,7 +31,7 @@ pub fn targets(text: &str) -> Result<Targets, String> {
         .filter(|job| !job.is_empty())
         .ok_or_else(wanted)?;
     if ranks == "*" {
-        return Ok(Targets(vec![Proc::all(job)]));
+        return Ok(TargetKeywords(vec![Proc::all(job)]));
     }
     let mut named = BTreeSet::new();
     for part in ranks.split(',') {
@@ -53,7 +53,7 @@ pub fn targets(text: &str) -> Result<Targets, String> {
         }
         named.extend(first..=last);
     }
-    Ok(Targets(
+    Ok(TargetKeywords(
         named
             .into_iter()
             .map(|rank| Proc::new(job.clone(), Rank(rank)))
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<String, String> {
-        targets(text).map(|Targets(procs)| {
+        targets(text).map(|TargetKeywords(procs)| {
             let ranks = procs
                 .iter()
                 .map(|proc| proc.to_string())

@@ -1,7 +1,7 @@
 //! What the tests of the configuration share: a directory with files, and loading them.
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is test code")]
-use peal_config::{Given, Origin, Resolved, Sources};
+use peal_config::{ConfigSources, ProblemOrigin, Resolved, SettingOverride};
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -33,11 +33,11 @@ impl Site {
         path
     }
 
-    pub fn sources(&self) -> Sources {
-        Sources {
+    pub fn sources(&self) -> ConfigSources {
+        ConfigSources {
             file: Some(self.file()),
             capabilities: capabilities(),
-            ..Sources::default()
+            ..ConfigSources::default()
         }
     }
 
@@ -73,12 +73,12 @@ pub fn problem(text: &str) -> String {
 }
 
 /// Nothing but a variable.
-pub fn with_variable(name: &str, value: &str) -> Sources {
+pub fn with_variable(name: &str, value: &str) -> ConfigSources {
     let none = ("PEAL_CONFIG".into(), "".into());
-    Sources {
+    ConfigSources {
         environment: vec![none, (name.into(), value.into())],
         capabilities: capabilities(),
-        ..Sources::default()
+        ..ConfigSources::default()
     }
 }
 
@@ -96,20 +96,20 @@ fn capabilities() -> Vec<&'static str> {
 }
 
 /// Nothing but `--set`.
-pub fn with_option(text: &str) -> Sources {
+pub fn with_option(text: &str) -> ConfigSources {
     let none = ("PEAL_CONFIG".into(), "".into());
-    Sources {
+    ConfigSources {
         environment: vec![none],
-        given: vec![Given::set(text).unwrap()],
+        given: vec![SettingOverride::set(text).unwrap()],
         capabilities: capabilities(),
-        ..Sources::default()
+        ..ConfigSources::default()
     }
 }
 
 /// Line and column of an origin in a file.
-pub fn line(origin: &Origin) -> (usize, usize) {
+pub fn line(origin: &ProblemOrigin) -> (usize, usize) {
     match origin {
-        Origin::File(position) => (position.line, position.column),
+        ProblemOrigin::File(position) => (position.line, position.column),
         other => panic!("{other}"),
     }
 }

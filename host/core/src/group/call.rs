@@ -1,12 +1,12 @@
 //! What a proc calls, and what it brings to a construct.
-use super::{GroupKey, Refusal};
+use super::{GroupKey, GroupRefusal};
 use crate::server::RequestId;
 use peal_model::{Info, JobInfo, NamedProcs, Proc, RankData};
 use std::{sync::Arc, time::Duration};
 
 /// A call of construct or destruct.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Call {
+pub struct GroupCall {
     /// Who waits for the answer.
     pub to: RequestId,
     /// Which group.
@@ -14,20 +14,20 @@ pub struct Call {
     /// Who calls.
     pub proc: Proc,
     /// What it brings to a construct; nothing to a destruct.
-    pub what: Option<Arc<Construct>>,
+    pub what: Option<Arc<ConstructRequest>>,
     /// How long it may take.
     pub timeout: Option<Duration>,
     /// Why the caller may not.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<GroupRefusal>,
 }
 
 /// What a proc brings to a construct.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Construct {
+pub struct ConstructRequest {
     /// As what it takes part.
-    pub role: Role,
+    pub role: ConstructRole,
     /// What it wants of the group.
-    pub wishes: Wishes,
+    pub wishes: ConstructDirectives,
     /// Who else is to be in it (`PMIX_GROUP_ADD_MEMBERS`).
     pub additions: Vec<Proc>,
     /// The order that its members shall have (`PMIX_GROUP_FINAL_MEMBERSHIP_ORDER`).
@@ -40,13 +40,13 @@ pub struct Construct {
     pub job: Option<Arc<JobInfo>>,
 }
 
-impl Construct {
+impl ConstructRequest {
     /// Somebody who takes part as this and wants and brings nothing.
-    pub fn of(role: Role) -> Construct {
+    pub fn of(role: ConstructRole) -> ConstructRequest {
         let (additions, infos) = (Vec::new(), Vec::new());
-        Construct {
+        ConstructRequest {
             role,
-            wishes: Wishes::default(),
+            wishes: ConstructDirectives::default(),
             additions,
             order: None,
             infos,
@@ -58,7 +58,7 @@ impl Construct {
 
 /// As what a proc takes part in a construct.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum ConstructRole {
     /// It names all who lead, itself among them.
     Leader(NamedProcs),
     /// It knows how many lead, itself counted (`PMIX_GROUP_BOOTSTRAP`).
@@ -73,7 +73,7 @@ pub enum Role {
     clippy::struct_excessive_bools,
     reason = "each is a directive of its own, and all combinations make sense"
 )]
-pub struct Wishes {
+pub struct ConstructDirectives {
     /// A number (`PMIX_GROUP_ASSIGN_CONTEXT_ID`).
     pub context_id: bool,
     /// All are on one node (`PMIX_GROUP_LOCAL_ONLY`).
@@ -88,10 +88,10 @@ pub struct Wishes {
     pub leads: bool,
 }
 
-impl Wishes {
+impl ConstructDirectives {
     /// What both want.
-    pub(super) fn and(self, other: Wishes) -> Wishes {
-        Wishes {
+    pub(super) fn and(self, other: ConstructDirectives) -> ConstructDirectives {
+        ConstructDirectives {
             context_id: self.context_id || other.context_id,
             local_only: self.local_only || other.local_only,
             optional: self.optional || other.optional,

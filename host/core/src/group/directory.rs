@@ -1,6 +1,6 @@
 //! Which jobs there are, on which servers, and who of them has ended.
-use super::{JobFacts, ServerId};
-use peal_model::{Identity, NamedProcs, Nspace, Proc, Rank, rank};
+use super::{JobSummary, ServerId};
+use peal_model::{NamedProcs, Nspace, Proc, Rank, UserIdentity, rank};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     ops::RangeInclusive,
@@ -11,17 +11,17 @@ const GONE: usize = 1024;
 
 /// A job.
 #[derive(Debug)]
-struct Job {
+struct KnownJob {
     at: ServerId,
-    facts: JobFacts,
+    facts: JobSummary,
     /// Of its own jobs a server knows who has ended, and the coordinator of all.
     ended: BTreeSet<Rank>,
 }
 
 /// All jobs.
 #[derive(Debug, Default)]
-pub(super) struct Directory {
-    jobs: BTreeMap<Nspace, Job>,
+pub(super) struct JobDirectory {
+    jobs: BTreeMap<Nspace, KnownJob>,
     /// Where they are.
     at: BTreeMap<ServerId, BTreeSet<Nspace>>,
     /// The last that are gone: their procs need not be waited for.
@@ -30,7 +30,7 @@ pub(super) struct Directory {
 
 /// What is known of a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Whereabouts {
+pub(super) enum ProcLocation {
     /// It is there.
     Lives,
     /// It was.
@@ -44,13 +44,13 @@ pub(super) fn is_wildcard(rank: Rank) -> bool {
     rank == rank::PMIX_RANK_WILDCARD
 }
 
-impl Directory {
-    pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobFacts) {
+impl JobDirectory {
+    pub(super) fn add(&mut self, nspace: Nspace, at: ServerId, facts: JobSummary) {
         self.gone.retain(|gone| *gone != nspace);
         self.at.entry(at).or_default().insert(nspace.clone());
         self.jobs.insert(
             nspace,
-            Job {
+            KnownJob {
                 at,
                 facts,
                 ended: BTreeSet::new(),
@@ -87,7 +87,10 @@ impl Directory {
     }
 
     /// The jobs of a server.
-    pub(super) fn of(&self, server: ServerId) -> impl Iterator<Item = (Nspace, JobFacts)> + use<> {
+    pub(super) fn of(
+        &self,
+        server: ServerId,
+    ) -> impl Iterator<Item = (Nspace, JobSummary)> + use<> {
         let theirs = self.at.get(&server).into_iter().flatten();
         let known =
             theirs.filter_map(|nspace| Some((nspace.clone(), self.jobs.get(nspace)?.facts)));
@@ -110,7 +113,7 @@ impl Directory {
     }
 
     /// It is there again; whether that is new.
-    pub(super) fn unend(&mut self, proc: &Proc) -> bool {
+    pub(super) fn mark_running(&mut self, proc: &Proc) -> bool {
         self.jobs
             .get_mut(&proc.nspace)
             .is_some_and(|job| job.ended.remove(&proc.rank))
@@ -122,7 +125,7 @@ impl Directory {
     }
 
     /// As whom a job runs.
-    pub(super) fn owner(&self, nspace: &Nspace) -> Option<Identity> {
+    pub(super) fn owner(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.jobs.get(nspace).map(|job| job.facts.owner)
     }
 
@@ -130,12 +133,12 @@ impl Directory {
         self.home(nspace) == Some(server)
     }
 
-    pub(super) fn whereabouts(&self, proc: &Proc) -> Whereabouts {
+    pub(super) fn whereabouts(&self, proc: &Proc) -> ProcLocation {
         match self.jobs.get(&proc.nspace) {
-            None if self.gone.contains(&proc.nspace) => Whereabouts::Ended,
-            None => Whereabouts::Unknown,
-            Some(job) if job.ended.contains(&proc.rank) => Whereabouts::Ended,
-            Some(_) => Whereabouts::Lives,
+            None if self.gone.contains(&proc.nspace) => ProcLocation::Ended,
+            None => ProcLocation::Unknown,
+            Some(job) if job.ended.contains(&proc.rank) => ProcLocation::Ended,
+            Some(_) => ProcLocation::Lives,
         }
     }
 
@@ -146,13 +149,13 @@ impl Directory {
     }
 
     /// The procs that one stands for, if that is known.
-    pub(super) fn procs<'a>(&self, named: &'a Proc) -> Option<Meant<'a>> {
+    pub(super) fn procs<'a>(&self, named: &'a Proc) -> Option<ProcSelection<'a>> {
         match self.jobs.get(&named.nspace) {
             Some(job) if is_wildcard(named.rank) => {
-                Some(Meant::all_of(&named.nspace, job.facts.size))
+                Some(ProcSelection::all_of(&named.nspace, job.facts.size))
             }
             None if is_wildcard(named.rank) && !self.gone.contains(&named.nspace) => None,
-            _ => Some(Meant::just(named)),
+            _ => Some(ProcSelection::just(named)),
         }
     }
 
@@ -167,7 +170,7 @@ impl Directory {
         let here = named.iter().filter(|proc| self.is_at(&proc.nspace, server));
         let procs = here.filter_map(|named| self.procs(named)).flatten();
         procs
-            .filter(|proc| self.whereabouts(proc) == Whereabouts::Lives)
+            .filter(|proc| self.whereabouts(proc) == ProcLocation::Lives)
             .collect()
     }
 
@@ -177,8 +180,9 @@ impl Directory {
             .first()
             .and_then(|proc| self.jobs.get(&proc.nspace))
             .filter(|job| job.at == server);
-        let lives =
-            |job: &Job, proc: &Proc| !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank);
+        let lives = |job: &KnownJob, proc: &Proc| {
+            !is_wildcard(proc.rank) && !job.ended.contains(&proc.rank)
+        };
         job.is_some_and(|job| procs.iter().all(|proc| lives(job, proc)))
     }
 
@@ -194,30 +198,30 @@ impl Directory {
 
 /// The procs for which one stands: itself, or all of its job.
 #[derive(Clone, Debug)]
-pub(super) struct Meant<'a> {
+pub(super) struct ProcSelection<'a> {
     nspace: &'a Nspace,
     ranks: RangeInclusive<u32>,
 }
 
-impl<'a> Meant<'a> {
+impl<'a> ProcSelection<'a> {
     /// The one that is named, or is not known to stand for any other.
-    pub(super) fn just(named: &'a Proc) -> Meant<'a> {
-        Meant {
+    pub(super) fn just(named: &'a Proc) -> ProcSelection<'a> {
+        ProcSelection {
             nspace: &named.nspace,
             ranks: named.rank.0..=named.rank.0,
         }
     }
 
-    fn all_of(nspace: &'a Nspace, size: u32) -> Meant<'a> {
+    fn all_of(nspace: &'a Nspace, size: u32) -> ProcSelection<'a> {
         let none = RangeInclusive::new(1, 0);
-        Meant {
+        ProcSelection {
             nspace,
             ranks: size.checked_sub(1).map_or(none, |last| 0..=last),
         }
     }
 }
 
-impl Iterator for Meant<'_> {
+impl Iterator for ProcSelection<'_> {
     type Item = Proc;
 
     fn next(&mut self) -> Option<Proc> {

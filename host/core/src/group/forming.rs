@@ -1,9 +1,10 @@
 //! A group that is being formed, as its coordinator sees it.
 use super::{
-    Construct, Failure, Formed, Members, Part, Refusal, Role, Saying, Scene, Wishes,
-    directory::{Directory, Meant, Whereabouts, is_wildcard},
+    ConstructDirectives, ConstructRequest, ConstructRole, CoordinatorContext, FailureResponse,
+    Formed, GroupFailure, GroupRefusal, Members, Participation,
+    directory::{JobDirectory, ProcLocation, ProcSelection, is_wildcard},
 };
-use crate::Time;
+use crate::MonotonicTime;
 use peal_model::{JobInfo, NamedProcs, Nspace, Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +13,7 @@ use std::{
 
 /// How those who lead know of each other.
 #[derive(Debug)]
-enum Method {
+enum LeaderDiscovery {
     /// By name, as the first of them has it.
     Collective(NamedProcs),
     /// There are so many.
@@ -21,7 +22,7 @@ enum Method {
 
 /// Who is asked what is to become of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Asked {
+enum FailureArbiter {
     /// Whoever leads.
     Leader(Proc),
     /// Anybody: whoever led has failed.
@@ -30,7 +31,7 @@ enum Asked {
 
 /// An event for those who take part.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct News {
+pub(super) struct GroupNotification {
     pub(super) whom: Vec<Proc>,
     pub(super) code: Status,
     pub(super) about: Proc,
@@ -38,12 +39,12 @@ pub(super) struct News {
 
 /// A group that is being formed.
 #[derive(Debug)]
-pub(super) struct Forming {
-    method: Option<Method>,
+pub(super) struct PendingConstruct {
+    method: Option<LeaderDiscovery>,
     /// Who has called.
-    joined: BTreeMap<Proc, Arc<Construct>>,
+    joined: BTreeMap<Proc, Arc<ConstructRequest>>,
     /// Who has called and may not take part: they wait for the others, too.
-    refused: BTreeMap<Proc, Arc<Refusal>>,
+    refused: BTreeMap<Proc, Arc<GroupRefusal>>,
     /// Who is to call and has not.
     missing: BTreeSet<Proc>,
     /// All procs of these are to call, whose jobs are not known yet.
@@ -52,23 +53,23 @@ pub(super) struct Forming {
     invited: BTreeSet<Proc>,
     /// How many who led had called and ended, and are not missed.
     buried: usize,
-    wishes: Wishes,
+    wishes: ConstructDirectives,
     order: Option<Vec<Proc>>,
     leader: Option<Proc>,
-    asked: Option<(Asked, Time)>,
-    pub(super) deadline: Time,
-    failure: Option<Failure>,
+    asked: Option<(FailureArbiter, MonotonicTime)>,
+    pub(super) deadline: MonotonicTime,
+    failure: Option<GroupFailure>,
     /// Procs that ended before the group was formed, each with the participants that have heard of it.
     lost: BTreeMap<Proc, BTreeSet<Proc>>,
     /// Jobs that a participant named by the wildcard rank.
     whole_jobs: BTreeSet<Nspace>,
     /// Events that are to be raised.
-    pub(super) news: Vec<News>,
+    pub(super) news: Vec<GroupNotification>,
 }
 
-impl Forming {
-    pub(super) fn new(deadline: Time) -> Forming {
-        Forming {
+impl PendingConstruct {
+    pub(super) fn new(deadline: MonotonicTime) -> PendingConstruct {
+        PendingConstruct {
             method: None,
             joined: BTreeMap::new(),
             refused: BTreeMap::new(),
@@ -76,7 +77,7 @@ impl Forming {
             unknown: BTreeSet::new(),
             invited: BTreeSet::new(),
             buried: 0,
-            wishes: Wishes::default(),
+            wishes: ConstructDirectives::default(),
             order: None,
             leader: None,
             asked: None,
@@ -89,12 +90,12 @@ impl Forming {
     }
 
     /// Notes what those who call want of the group. That comes before any of them joins: it says who is missed, and who decides.
-    pub(super) fn note_wishes(&mut self, parts: &[Part]) {
+    pub(super) fn note_wishes(&mut self, parts: &[Participation]) {
         for part in parts {
             let Some(construct) = part
                 .construct
                 .as_ref()
-                .filter(|construct| construct.role != Role::Member)
+                .filter(|construct| construct.role != ConstructRole::Member)
             else {
                 continue;
             };
@@ -106,7 +107,7 @@ impl Forming {
     }
 
     /// Somebody has called.
-    pub(super) fn join(&mut self, part: Part, at: &Scene<'_>) {
+    pub(super) fn join(&mut self, part: Participation, at: &CoordinatorContext<'_>) {
         let Some(construct) = part.construct else {
             return;
         };
@@ -116,15 +117,15 @@ impl Forming {
         self.lost.remove(&proc);
         self.joined.insert(proc.clone(), construct.clone());
         match &construct.role {
-            Role::Leader(named) => self.leads(&proc, named, at),
-            Role::Bootstrap(count) => match self.method {
-                None => self.method = Some(Method::Bootstrap(*count)),
-                Some(Method::Bootstrap(known)) if known == *count => {}
-                _ => self.fail(Failure::conflict(format_args!(
+            ConstructRole::Leader(named) => self.leads(&proc, named, at),
+            ConstructRole::Bootstrap(count) => match self.method {
+                None => self.method = Some(LeaderDiscovery::Bootstrap(*count)),
+                Some(LeaderDiscovery::Bootstrap(known)) if known == *count => {}
+                _ => self.fail(GroupFailure::conflict(format_args!(
                     "{proc} says that {count} lead, others say otherwise"
                 ))),
             },
-            Role::Member => {}
+            ConstructRole::Member => {}
         }
         self.note_whole_jobs(&construct.additions);
         self.await_all(construct.additions.iter(), at);
@@ -134,7 +135,7 @@ impl Forming {
             .map(|named| each(named, at.directory));
         match (&self.order, order) {
             (Some(known), Some(order)) if *known != order => {
-                self.fail(Failure::conflict(format_args!(
+                self.fail(GroupFailure::conflict(format_args!(
                     "{proc} wants another order of members than others do"
                 )));
             }
@@ -144,7 +145,7 @@ impl Forming {
     }
 
     /// Somebody has called who may not take part. That is the end of it if it was to.
-    pub(super) fn refuse(&mut self, refusal: Arc<Refusal>) {
+    pub(super) fn refuse(&mut self, refusal: Arc<GroupRefusal>) {
         if self.expects(&refusal.proc) {
             self.fail(refusal.failure());
         }
@@ -158,10 +159,11 @@ impl Forming {
     }
 
     /// Whether it has to do with somebody who leads and may not.
-    pub(super) fn concerns(&self, proc: &Proc, construct: &Construct) -> bool {
-        let is_bootstrap = |method: &Method| matches!(method, Method::Bootstrap(_));
+    pub(super) fn concerns(&self, proc: &Proc, construct: &ConstructRequest) -> bool {
+        let is_bootstrap =
+            |method: &LeaderDiscovery| matches!(method, LeaderDiscovery::Bootstrap(_));
         let both = self.method.as_ref().is_some_and(is_bootstrap)
-            && matches!(construct.role, Role::Bootstrap(_));
+            && matches!(construct.role, ConstructRole::Bootstrap(_));
         both || self.expects(proc)
     }
 
@@ -170,24 +172,24 @@ impl Forming {
         self.method.is_some()
     }
 
-    fn leads(&mut self, proc: &Proc, named: &NamedProcs, at: &Scene<'_>) {
+    fn leads(&mut self, proc: &Proc, named: &NamedProcs, at: &CoordinatorContext<'_>) {
         match &self.method {
             None => {
-                self.method = Some(Method::Collective(named.clone()));
+                self.method = Some(LeaderDiscovery::Collective(named.clone()));
                 self.note_whole_jobs(named);
                 self.await_all(named.iter(), at);
                 if !self.invited.contains(proc)
                     && !self.unknown.iter().any(|all| all.nspace == proc.nspace)
                 {
                     let reason = format_args!("{proc} names procs that lead, and is none of them");
-                    self.fail(Failure::new(code::PMIX_ERR_NOT_A_MEMBER, reason));
+                    self.fail(GroupFailure::new(code::PMIX_ERR_NOT_A_MEMBER, reason));
                 }
             }
-            Some(Method::Collective(known)) if known == named => {}
-            Some(Method::Collective(known)) if is_same(known, named, at.directory) => {
+            Some(LeaderDiscovery::Collective(known)) if known == named => {}
+            Some(LeaderDiscovery::Collective(known)) if is_same(known, named, at.directory) => {
                 self.note_whole_jobs(named)
             }
-            Some(_) => self.fail(Failure::conflict(format_args!(
+            Some(_) => self.fail(GroupFailure::conflict(format_args!(
                 "{proc} names others that lead than somebody else does"
             ))),
         }
@@ -202,11 +204,15 @@ impl Forming {
     }
 
     /// These are to call. Those who have ended already are missed at once.
-    fn await_all<'a>(&mut self, named: impl Iterator<Item = &'a Proc>, at: &Scene<'_>) {
+    fn await_all<'a>(
+        &mut self,
+        named: impl Iterator<Item = &'a Proc>,
+        at: &CoordinatorContext<'_>,
+    ) {
         let mut dead = Vec::new();
         for named in named {
             if at.directory.is_no_rank(named) {
-                self.fail(Failure::nobody(named));
+                self.fail(GroupFailure::unknown_proc(named));
                 continue;
             }
             let Some(procs) = at.directory.procs(named) else {
@@ -219,18 +225,19 @@ impl Forming {
                     self.fail(refusal.failure());
                 } else if is_new {
                     dead.extend(
-                        (at.directory.whereabouts(&proc) == Whereabouts::Ended)
+                        (at.directory.whereabouts(&proc) == ProcLocation::Ended)
                             .then(|| proc.clone()),
                     );
                     self.missing.insert(proc);
                 }
             }
         }
-        dead.iter().for_each(|proc| self.bury(proc, at));
+        dead.iter()
+            .for_each(|proc| self.remove_terminated(proc, at));
     }
 
     /// A job has become known.
-    pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &Scene<'_>) {
+    pub(super) fn knows_job(&mut self, nspace: &Nspace, at: &CoordinatorContext<'_>) {
         let now_known: Vec<Proc> = self
             .unknown
             .extract_if(.., |named| named.nspace == *nspace)
@@ -242,22 +249,22 @@ impl Forming {
             .iter()
             .find(|proc| proc.nspace == *nspace && at.directory.is_no_rank(proc));
         if let Some(wrong) = wrong.cloned() {
-            self.fail(Failure::nobody(&wrong));
+            self.fail(GroupFailure::unknown_proc(&wrong));
         }
     }
 
     /// Somebody has ended. Once nobody is left who was to be in it, those who wait, not knowing of whom, wait for others to lead.
-    pub(super) fn bury(&mut self, proc: &Proc, at: &Scene<'_>) {
+    pub(super) fn remove_terminated(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.miss(proc, at);
         let is_left_to_nobody =
             self.is_whole() && self.failure.is_none() && self.inside().next().is_none();
         if is_left_to_nobody {
-            let anew = Forming::new(self.deadline);
+            let anew = PendingConstruct::new(self.deadline);
             let (joined, refused) = (
                 std::mem::take(&mut self.joined),
                 std::mem::take(&mut self.refused),
             );
-            *self = Forming {
+            *self = PendingConstruct {
                 joined,
                 refused,
                 news: std::mem::take(&mut self.news),
@@ -267,7 +274,7 @@ impl Forming {
     }
 
     /// Where the end of somebody is not to be borne, whoever leads is asked; nobody does: it comes to nothing.
-    fn miss(&mut self, proc: &Proc, at: &Scene<'_>) {
+    fn miss(&mut self, proc: &Proc, at: &CoordinatorContext<'_>) {
         self.refused.remove(proc);
         let was_missing = self.missing.remove(proc);
         let construct = self.joined.remove(proc);
@@ -277,7 +284,7 @@ impl Forming {
         }
         if matches!(
             construct.as_ref().map(|construct| &construct.role),
-            Some(Role::Bootstrap(_))
+            Some(ConstructRole::Bootstrap(_))
         ) {
             self.buried += 1;
         }
@@ -289,7 +296,7 @@ impl Forming {
         let told = match (&self.leader, &self.asked) {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((Asked::Anybody, at.now + at.settings.decision));
+                self.asked = Some((FailureArbiter::Anybody, at.now + at.settings.decision));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_FAILED,
@@ -299,12 +306,15 @@ impl Forming {
             // They are asked already, and whoever takes the lead learns who is left.
             (None, Some(_)) => Vec::new(),
             (None, None) => {
-                self.fail(Failure::died(proc));
+                self.fail(GroupFailure::died(proc));
                 Vec::new()
             }
             (Some(leader), _) => {
                 let leader = leader.clone();
-                self.asked = Some((Asked::Leader(leader.clone()), at.now + at.settings.decision));
+                self.asked = Some((
+                    FailureArbiter::Leader(leader.clone()),
+                    at.now + at.settings.decision,
+                ));
                 self.raise(vec![leader], code::PMIX_GROUP_MEMBER_FAILED, proc)
             }
         };
@@ -313,7 +323,7 @@ impl Forming {
 
     /// Has an event raised, and returns whom it tells.
     fn raise(&mut self, whom: Vec<Proc>, code: Status, about: &Proc) -> Vec<Proc> {
-        self.news.push(News {
+        self.news.push(GroupNotification {
             whom: whom.clone(),
             code,
             about: about.clone(),
@@ -322,8 +332,8 @@ impl Forming {
     }
 
     /// Events that tell members of procs that ended before the group was formed.
-    pub(super) fn losses(&self, members: &Members) -> Vec<News> {
-        let losses = self.lost.iter().map(|(lost, told)| News {
+    pub(super) fn losses(&self, members: &Members) -> Vec<GroupNotification> {
+        let losses = self.lost.iter().map(|(lost, told)| GroupNotification {
             whom: members
                 .iter()
                 .filter(|member| !told.contains(member))
@@ -336,17 +346,19 @@ impl Forming {
     }
 
     /// Somebody says what is to become of it.
-    pub(super) fn say(&mut self, by: &Proc, saying: Saying) {
+    pub(super) fn resolve_failure(&mut self, by: &Proc, saying: FailureResponse) {
         if !self.joined.contains_key(by) {
             return;
         }
         match (saying, &self.asked) {
-            (Saying::Abort, Some((Asked::Anybody, _))) => self.abort(by),
-            (Saying::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
-            (Saying::Continue, Some((Asked::Leader(leader), _))) if leader == by => {
+            (FailureResponse::Abort, Some((FailureArbiter::Anybody, _))) => self.abort(by),
+            (FailureResponse::Abort, _) if self.leader.as_ref() == Some(by) => self.abort(by),
+            (FailureResponse::Continue, Some((FailureArbiter::Leader(leader), _)))
+                if leader == by =>
+            {
                 self.asked = None
             }
-            (Saying::Lead, Some((Asked::Anybody, _))) => {
+            (FailureResponse::Lead, Some((FailureArbiter::Anybody, _))) => {
                 (self.asked, self.leader) = (None, Some(by.clone()));
                 self.raise(
                     self.joined.keys().cloned().collect(),
@@ -359,18 +371,18 @@ impl Forming {
     }
 
     fn abort(&mut self, by: &Proc) {
-        self.fail(Failure::new(
+        self.fail(GroupFailure::new(
             code::PMIX_GROUP_CONSTRUCT_ABORT,
             format_args!("{by} has it aborted"),
         ));
     }
 
-    fn fail(&mut self, failure: Failure) {
+    fn fail(&mut self, failure: GroupFailure) {
         self.failure.get_or_insert(failure);
     }
 
     /// When there is something to be done about it at the latest.
-    pub(super) fn due(&self) -> Time {
+    pub(super) fn due(&self) -> MonotonicTime {
         self.asked
             .iter()
             .map(|(_, until)| *until)
@@ -380,7 +392,7 @@ impl Forming {
     }
 
     /// What has become of it, if it has come to an end.
-    pub(super) fn settled(&self, now: Time) -> Option<Result<Formed, Failure>> {
+    pub(super) fn settled(&self, now: MonotonicTime) -> Option<Result<Formed, GroupFailure>> {
         if let Some(failure) = &self.failure {
             return Some(Err(failure.clone()));
         }
@@ -389,7 +401,10 @@ impl Forming {
         }
         if self.asked.as_ref().is_some_and(|(_, until)| *until <= now) {
             let reason = "somebody has ended, and nobody has said that it should go on without";
-            return Some(Err(Failure::new(code::PMIX_GROUP_CONSTRUCT_ABORT, reason)));
+            return Some(Err(GroupFailure::new(
+                code::PMIX_GROUP_CONSTRUCT_ABORT,
+                reason,
+            )));
         }
         (self.deadline <= now).then(|| Err(self.late()))
     }
@@ -402,40 +417,44 @@ impl Forming {
     fn all_lead(&self) -> bool {
         match &self.method {
             None => false,
-            Some(Method::Collective(_)) => true,
-            Some(Method::Bootstrap(count)) => self.leading().count() + self.buried >= *count,
+            Some(LeaderDiscovery::Collective(_)) => true,
+            Some(LeaderDiscovery::Bootstrap(count)) => {
+                self.leading().count() + self.buried >= *count
+            }
         }
     }
 
     fn leading(&self) -> impl Iterator<Item = &Proc> {
         self.joined
             .iter()
-            .filter(|(_, construct)| construct.role != Role::Member)
+            .filter(|(_, construct)| construct.role != ConstructRole::Member)
             .map(|(proc, _)| proc)
     }
 
     /// Those who called without being named or leading are not in it.
-    fn is_in(&self, proc: &Proc, construct: &Construct) -> bool {
-        construct.role != Role::Member || self.invited.contains(proc)
+    fn is_in(&self, proc: &Proc, construct: &ConstructRequest) -> bool {
+        construct.role != ConstructRole::Member || self.invited.contains(proc)
     }
 
-    fn inside(&self) -> impl Iterator<Item = (&Proc, &Arc<Construct>)> {
+    fn inside(&self) -> impl Iterator<Item = (&Proc, &Arc<ConstructRequest>)> {
         self.joined
             .iter()
             .filter(|(proc, construct)| self.is_in(proc, construct))
     }
 
-    fn formed(&self) -> Result<Formed, Failure> {
-        if let Some(Method::Bootstrap(count)) = self.method
+    fn formed(&self) -> Result<Formed, GroupFailure> {
+        if let Some(LeaderDiscovery::Bootstrap(count)) = self.method
             && self.leading().count() + self.buried > count
         {
-            return Err(Failure::conflict(format_args!(
+            return Err(GroupFailure::conflict(format_args!(
                 "more than {count} lead, which is how many there should be"
             )));
         }
         let named = match &self.method {
             // As it mostly is: nothing is put together anew.
-            Some(Method::Collective(named)) if self.inside().map(|(proc, _)| proc).eq(named) => {
+            Some(LeaderDiscovery::Collective(named))
+                if self.inside().map(|(proc, _)| proc).eq(named) =>
+            {
                 named.clone()
             }
             _ => self.inside().map(|(proc, _)| proc.clone()).collect(),
@@ -452,7 +471,7 @@ impl Forming {
                 let is_whole = kept.len() == named.len();
                 let members = Members::new(kept);
                 if !is_whole || *members.named() != named {
-                    return Err(Failure::conflict(
+                    return Err(GroupFailure::conflict(
                         "the order of members does not name each of them once",
                     ));
                 }
@@ -491,7 +510,7 @@ impl Forming {
     }
 
     /// Why it has taken too long: whoever was waited for is named.
-    fn late(&self) -> Failure {
+    fn late(&self) -> GroupFailure {
         let mut awaited: Vec<String> = self
             .missing
             .iter()
@@ -505,7 +524,7 @@ impl Forming {
         }
         let reason = match &self.method {
             None => "nobody who leads has called".to_owned(),
-            Some(Method::Bootstrap(count)) if awaited.is_empty() => {
+            Some(LeaderDiscovery::Bootstrap(count)) if awaited.is_empty() => {
                 format!(
                     "{} of {count} that lead have called",
                     self.leading().count() + self.buried
@@ -513,7 +532,7 @@ impl Forming {
             }
             Some(_) => format!("these have not called: {}", awaited.join(", ")),
         };
-        Failure::new(code::PMIX_ERR_TIMEOUT, reason)
+        GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason)
     }
 
     /// Who has called.
@@ -523,7 +542,7 @@ impl Forming {
 
     /// Who was awaited and has not, where that is known.
     pub(super) fn late_ones(&self) -> Option<BTreeSet<Proc>> {
-        matches!(self.method, Some(Method::Collective(_))).then(|| self.missing.clone())
+        matches!(self.method, Some(LeaderDiscovery::Collective(_))).then(|| self.missing.clone())
     }
 
     /// Who may be in it, as far as is known: whoever has called, and whoever is to.
@@ -538,7 +557,7 @@ impl Forming {
 }
 
 /// Whether the same procs are meant, however they are named.
-fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &Directory) -> bool {
+fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &JobDirectory) -> bool {
     let all = |named: &NamedProcs| each::<NamedProcs>(named, directory);
     one == other || all(one) == all(other)
 }
@@ -546,10 +565,14 @@ fn is_same(one: &NamedProcs, other: &NamedProcs, directory: &Directory) -> bool 
 /// Each proc that is meant; jobs that nobody knows stay as they are named.
 fn each<'a, T: FromIterator<Proc>>(
     named: impl IntoIterator<Item = &'a Proc>,
-    directory: &Directory,
+    directory: &JobDirectory,
 ) -> T {
     named
         .into_iter()
-        .flat_map(|proc| directory.procs(proc).unwrap_or_else(|| Meant::just(proc)))
+        .flat_map(|proc| {
+            directory
+                .procs(proc)
+                .unwrap_or_else(|| ProcSelection::just(proc))
+        })
         .collect()
 }

@@ -1,8 +1,8 @@
 //! What servers tell each other of groups.
-use super::{Construct, GroupKey, Members, Refusal, Role, ServerId};
-use crate::Time;
+use super::{ConstructRequest, ConstructRole, GroupKey, GroupRefusal, Members, ServerId};
+use crate::MonotonicTime;
 use peal_model::{
-    Identity, Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, Value, code, key,
+    Info, JobInfo, NamedProcs, Nspace, Proc, Rank, RankData, Status, UserIdentity, Value, code, key,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use std::{
 
 /// What a coordinator has decided, in its order; what one decides that comes later has a higher number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Instance {
+pub struct DecisionSeq {
     /// Which coordinator.
     pub by: ServerId,
     /// Its number there.
@@ -22,33 +22,33 @@ pub struct Instance {
 
 /// What is being done to a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Operation {
+pub enum GroupOperation {
     /// It is formed.
     Construct,
     /// It is dissolved.
     Destruct,
 }
 
-impl Operation {
+impl GroupOperation {
     /// Which one it is that this is brought to.
-    pub(super) fn of(construct: Option<&Construct>) -> Operation {
+    pub(super) fn of(construct: Option<&ConstructRequest>) -> GroupOperation {
         if construct.is_some() {
-            Operation::Construct
+            GroupOperation::Construct
         } else {
-            Operation::Destruct
+            GroupOperation::Destruct
         }
     }
 }
 
 /// A message from one server to another.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Message {
+pub enum GroupMessage {
     /// To all: a job is here.
     Job {
         /// Its namespace.
         nspace: Nspace,
         /// What is known of it.
-        facts: JobFacts,
+        facts: JobSummary,
     },
     /// To all: it is not any more.
     JobGone(Nspace),
@@ -57,21 +57,21 @@ pub enum Message {
     /// To whoever wants to hear that: this one is.
     Lost(Proc),
     /// To the coordinator: something to be decided about.
-    Upward(Upward),
+    Upward(CoordinatorRequest),
     /// To a new coordinator: all that the sender knows.
-    Report(Report),
+    Report(TakeoverReport),
     /// From the coordinator: this is decided.
-    Down(Outcome),
+    Down(GroupDecision),
     /// From the coordinator: these calls have no part in anything.
     Refuse {
         /// Of which group.
         key: GroupKey,
         /// Of what.
-        operation: Operation,
+        operation: GroupOperation,
         /// Whose, as they were made.
-        calls: Vec<(Proc, Instance)>,
+        calls: Vec<(Proc, DecisionSeq)>,
         /// Why.
-        failure: Failure,
+        failure: GroupFailure,
     },
     /// From the coordinator: raise an event for procs of the receiver's.
     Tell {
@@ -86,16 +86,16 @@ pub enum Message {
 
 /// What all servers know of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct JobFacts {
+pub struct JobSummary {
     /// How many procs it has.
     pub size: u32,
     /// As whom they run.
-    pub owner: Identity,
+    pub owner: UserIdentity,
 }
 
 /// What servers have the coordinator know.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Upward {
+pub enum CoordinatorRequest {
     /// A proc of the sender's has ended.
     Ended(Proc),
     /// It is there again.
@@ -116,7 +116,7 @@ pub enum Upward {
         /// Which.
         key: GroupKey,
         /// What they say of it.
-        announced: Announced,
+        announced: AnnouncedGroup,
     },
     /// What is to become of a construct in which somebody failed.
     Say {
@@ -125,13 +125,13 @@ pub enum Upward {
         /// Who says so.
         by: Proc,
         /// What.
-        saying: Saying,
+        saying: FailureResponse,
     },
 }
 
 /// A group that procs have formed by themselves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Announced {
+pub struct AnnouncedGroup {
     /// Who is in it, in their order, each of them once.
     pub members: Vec<Proc>,
     /// The number that they asked for.
@@ -140,23 +140,23 @@ pub struct Announced {
 
 /// What a proc brings.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Part {
+pub struct Participation {
     /// Who.
     pub proc: Proc,
     /// The last that its server had been told when it called.
-    pub after: Instance,
+    pub after: DecisionSeq,
     /// To a construct this; to a destruct nothing.
-    pub construct: Option<Arc<Construct>>,
+    pub construct: Option<Arc<ConstructRequest>>,
     /// Why it may not.
-    pub refusal: Option<Arc<Refusal>>,
+    pub refusal: Option<Arc<GroupRefusal>>,
 }
 
-impl Part {
+impl Participation {
     /// Whom it names to lead.
     pub(super) fn names(&self) -> Option<&NamedProcs> {
         match &self.construct.as_ref()?.role {
-            Role::Leader(named) => Some(named),
-            Role::Bootstrap(_) | Role::Member => None,
+            ConstructRole::Leader(named) => Some(named),
+            ConstructRole::Bootstrap(_) | ConstructRole::Member => None,
         }
     }
 
@@ -173,16 +173,16 @@ pub struct Contribution {
     /// To which group.
     pub key: GroupKey,
     /// What each brings.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Participation>,
     /// When it is over for them.
-    pub deadline: Option<Time>,
+    pub deadline: Option<MonotonicTime>,
     /// How much of that is left: no two servers have the same clock.
     pub left: Option<Duration>,
 }
 
 impl Contribution {
     /// As it is now.
-    pub(super) fn with_time_left(self, now: Time) -> Contribution {
+    pub(super) fn with_time_left(self, now: MonotonicTime) -> Contribution {
         let left = self
             .deadline
             .map(|at| Duration::from_millis(at.0.saturating_sub(now.0)));
@@ -231,92 +231,92 @@ impl Formed {
 
 /// Why something came to nothing.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Failure {
+pub struct GroupFailure {
     /// The status that says so.
     pub status: Status,
     /// Why, in words.
     pub reason: String,
     /// Who may not take part, where it is because of that.
-    pub refusal: Option<Arc<Refusal>>,
+    pub refusal: Option<Arc<GroupRefusal>>,
 }
 
-impl Failure {
-    pub(super) fn new(status: Status, reason: impl fmt::Display) -> Failure {
-        Failure {
+impl GroupFailure {
+    pub(super) fn new(status: Status, reason: impl fmt::Display) -> GroupFailure {
+        GroupFailure {
             status,
             reason: reason.to_string(),
             refusal: None,
         }
     }
 
-    pub(super) fn exists(key: &GroupKey) -> Failure {
-        Failure::new(
+    pub(super) fn exists(key: &GroupKey) -> GroupFailure {
+        GroupFailure::new(
             code::PMIX_ERR_EXISTS,
             format_args!("there is a group {:?}; destruct it first", key.name),
         )
     }
 
-    pub(super) fn unknown(key: &GroupKey) -> Failure {
-        Failure::new(
+    pub(super) fn unknown(key: &GroupKey) -> GroupFailure {
+        GroupFailure::new(
             code::PMIX_ERR_NOT_FOUND,
             format_args!("there is no group {:?} that the caller is in", key.name),
         )
     }
 
-    pub(super) fn twice(key: &GroupKey) -> Failure {
-        Failure::new(
+    pub(super) fn duplicate_call(key: &GroupKey) -> GroupFailure {
+        GroupFailure::new(
             code::PMIX_ERR_DUPLICATE_KEY,
             format_args!("the caller waits for group {:?} already", key.name),
         )
     }
 
-    pub(super) fn nobody(proc: &Proc) -> Failure {
-        Failure::new(
+    pub(super) fn unknown_proc(proc: &Proc) -> GroupFailure {
+        GroupFailure::new(
             code::PMIX_ERR_BAD_PARAM,
             format_args!("{proc} does not exist"),
         )
     }
 
-    pub(super) fn elsewhere(proc: &Proc) -> Failure {
-        Failure::new(
+    pub(super) fn not_local(proc: &Proc) -> GroupFailure {
+        GroupFailure::new(
             code::PMIX_ERR_BAD_PARAM,
             format_args!("{proc} is not on this node, and pmix.grp.lcl is given"),
         )
     }
 
-    pub(super) fn died(proc: &Proc) -> Failure {
-        Failure::new(
+    pub(super) fn died(proc: &Proc) -> GroupFailure {
+        GroupFailure::new(
             code::PMIX_GROUP_CONSTRUCT_ABORT,
             format_args!("{proc} has ended"),
         )
     }
 
-    pub(super) fn conflict(what: impl fmt::Display) -> Failure {
-        Failure::new(code::PMIX_ERR_BAD_PARAM, what)
+    pub(super) fn conflict(what: impl fmt::Display) -> GroupFailure {
+        GroupFailure::new(code::PMIX_ERR_BAD_PARAM, what)
     }
 }
 
 /// Something that was decided.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct GroupDecision {
     /// Of which group.
     pub key: GroupKey,
     /// Its number.
-    pub instance: Instance,
+    pub instance: DecisionSeq,
     /// What.
-    pub what: What,
+    pub what: GroupTransition,
 }
 
 /// What was decided of a group.
 #[derive(Clone, PartialEq, Debug)]
-pub enum What {
+pub enum GroupTransition {
     /// It is there.
     Formed(Arc<Formed>),
     /// It is not. Whoever was named and comes late learns the same; nobody could be named where nobody knew the others. Where somebody
     /// may not take part, those who count on them learn it too.
     NotFormed {
         /// Why.
-        failure: Failure,
+        failure: GroupFailure,
         /// Who was awaited and had not called.
         late: Option<BTreeSet<Proc>>,
         /// Who had.
@@ -325,21 +325,21 @@ pub enum What {
     /// It is dissolved.
     Dissolved,
     /// It is not.
-    NotDissolved(Failure),
+    NotDissolved(GroupFailure),
     /// It has a member less.
-    Changed(Proc, Change),
+    Changed(Proc, DepartureReason),
 }
 
-impl What {
+impl GroupTransition {
     /// Whether all servers are told: who is awaited may be anywhere, and has not called.
     pub(super) fn is_for_all(&self) -> bool {
-        matches!(self, What::NotFormed { .. })
+        matches!(self, GroupTransition::NotFormed { .. })
     }
 }
 
 /// Why a group has a member less.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum DepartureReason {
     /// It left; an event of its own tells these members.
     Left(NamedProcs),
     /// It ended.
@@ -348,7 +348,7 @@ pub enum Change {
 
 /// What is to become of a construct in which somebody failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Saying {
+pub enum FailureResponse {
     /// It goes on without them.
     Continue,
     /// It comes to nothing.
@@ -359,13 +359,13 @@ pub enum Saying {
 
 /// What a server knows, for a coordinator that has to begin.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Report {
+pub struct TakeoverReport {
     /// Its jobs, and who of them has ended.
-    pub jobs: BTreeMap<Nspace, (JobFacts, BTreeSet<Rank>)>,
+    pub jobs: BTreeMap<Nspace, (JobSummary, BTreeSet<Rank>)>,
     /// The groups with members there, since when, and who is there no more.
-    pub known: BTreeMap<GroupKey, (Instance, Arc<Formed>, BTreeSet<Proc>)>,
+    pub known: BTreeMap<GroupKey, (DecisionSeq, Arc<Formed>, BTreeSet<Proc>)>,
     /// What was decided of late.
-    pub past: Vec<Outcome>,
+    pub past: Vec<GroupDecision>,
     /// What its procs wait for.
     pub open: Vec<Contribution>,
 }

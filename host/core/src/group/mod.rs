@@ -8,51 +8,52 @@
 //! Messages from one server to another must arrive in their order, and [`Groups::server_left`] only behind the last message of the one
 //! that is gone.
 
-mod board;
+mod apply;
 mod call;
-mod coming;
-mod deciding;
+mod coordinator;
+mod coordinator_state;
 mod directory;
-mod earliest;
+mod established;
 mod forming;
 mod key;
-mod lobby;
+mod lifecycle;
+mod local_collectives;
+mod loss_watches;
 mod members;
 mod message;
-mod read;
+mod next_deadline;
+mod parse;
 mod refusal;
-mod roll;
+mod remaining;
 mod sent;
 mod shared;
-mod standing;
 mod takeover;
-mod told;
-mod watch;
 
-pub use call::{Call, Construct, Role, Wishes};
+pub use call::{ConstructDirectives, ConstructRequest, ConstructRole, GroupCall};
 pub use key::{GroupKey, GroupName};
 pub use members::Members;
 pub use message::{
-    Announced, Change, Contribution, Failure, Formed, Instance, JobFacts, Message, Operation,
-    Outcome, Part, Report, Saying, Upward, What,
+    AnnouncedGroup, Contribution, CoordinatorRequest, DecisionSeq, DepartureReason,
+    FailureResponse, Formed, GroupDecision, GroupFailure, GroupMessage, GroupOperation,
+    GroupTransition, JobSummary, Participation, TakeoverReport,
 };
-pub use read::{Asked, GroupError, name, read, timeout};
-pub use refusal::Refusal;
+pub use parse::{GroupError, ParsedConstruct, name, read, timeout};
+pub use refusal::GroupRefusal;
 
-use crate::{Time, server::RequestId};
-use board::Board;
-use directory::{Directory, Whereabouts};
-use earliest::Earliest;
-use lobby::Lobby;
+use crate::{MonotonicTime, server::RequestId};
+use coordinator_state::CoordinatorState;
+use directory::{JobDirectory, ProcLocation};
+use established::LocalGroup;
+use local_collectives::LocalCollectives;
+use loss_watches::LossWatches;
+use next_deadline::Earliest;
 use peal_model::{Info, NamedProcs, Nspace, Proc, Status};
-use standing::Known;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 use takeover::Takeover;
-use watch::Watches;
 
 /// A server's number in its fabric. Whoever joins later has a higher one, and none is given twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -60,7 +61,7 @@ pub struct ServerId(pub u32);
 
 /// How long things may take, and how many there may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct GroupSettings {
     /// How long a construct or destruct may take that came without a time-out.
     pub timeout: Duration,
     /// How long procs have to say what is to become of a construct in which somebody failed.
@@ -71,10 +72,10 @@ pub struct Settings {
     pub max: usize,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
+impl Default for GroupSettings {
+    fn default() -> GroupSettings {
         let seconds = Duration::from_secs;
-        Settings {
+        GroupSettings {
             timeout: seconds(300),
             decision: seconds(10),
             memory: seconds(60),
@@ -83,7 +84,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl GroupSettings {
     /// For how long a coordinator remembers what it has told: half as long as servers do, so that none of them forgets before it.
     fn told_for(&self) -> Duration {
         self.memory / 2
@@ -92,20 +93,20 @@ impl Settings {
 
 /// What is to be done.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Step {
+pub enum GroupAction {
     /// Send this to another server.
     Send {
         /// Which.
         to: ServerId,
         /// What.
-        message: Message,
+        message: GroupMessage,
     },
     /// Answer a request.
     Answer {
         /// Which.
         to: RequestId,
         /// With this.
-        answer: Answer,
+        answer: GroupCallResult,
     },
     /// A group with members here is there: what the others have put is to be had from now on.
     Learn(Arc<Formed>),
@@ -131,7 +132,7 @@ pub enum Step {
 
 /// How a call ended.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Answer {
+pub enum GroupCallResult {
     /// The group is there.
     Formed(Arc<Formed>),
     /// The procs are connected.
@@ -141,65 +142,65 @@ pub enum Answer {
     /// It is done.
     Done,
     /// It is not, and why.
-    Failed(Failure),
+    Failed(GroupFailure),
 }
 
 /// The groups as one server sees them.
 #[derive(Debug)]
 pub struct Groups {
     me: ServerId,
-    settings: Settings,
+    settings: GroupSettings,
     /// The last time that is known.
-    clock: Time,
+    clock: MonotonicTime,
     /// Who is there, with us.
     servers: BTreeSet<ServerId>,
-    directory: Directory,
-    lobby: Lobby,
+    directory: JobDirectory,
+    lobby: LocalCollectives,
     /// The groups with members here.
-    known: BTreeMap<GroupKey, Known>,
+    known: BTreeMap<GroupKey, LocalGroup>,
     /// What was told last, for a coordinator that does not know.
-    past: BTreeMap<Instance, (Time, Outcome)>,
+    past: BTreeMap<DecisionSeq, (MonotonicTime, GroupDecision)>,
     /// The last thing that was told.
-    seen: Instance,
-    board: Board,
+    seen: DecisionSeq,
+    board: CoordinatorState,
     takeover: Option<Takeover>,
     /// What came for a coordinator that we are not yet.
-    early: Vec<(ServerId, Upward)>,
+    early: Vec<(ServerId, CoordinatorRequest)>,
     /// What we tell ourselves, and when.
-    own: VecDeque<(Message, Time)>,
-    watches: Watches,
-    steps: Vec<Step>,
+    own: VecDeque<(GroupMessage, MonotonicTime)>,
+    watches: LossWatches,
+    steps: Vec<GroupAction>,
     /// When there is something to do next: asked for far more often than it changes.
-    due: Option<Time>,
+    due: Option<MonotonicTime>,
 }
 
 impl Groups {
     /// A server without jobs that knows of no other.
-    pub fn new(me: ServerId, settings: Settings) -> Groups {
+    pub fn new(me: ServerId, settings: GroupSettings) -> Groups {
         Groups {
             me,
             settings,
-            clock: Time::default(),
+            clock: MonotonicTime::default(),
             servers: [me].into(),
-            directory: Directory::default(),
-            lobby: Lobby::default(),
+            directory: JobDirectory::default(),
+            lobby: LocalCollectives::default(),
             known: BTreeMap::new(),
             past: BTreeMap::new(),
-            seen: Instance::default(),
-            board: Board::new(me),
+            seen: DecisionSeq::default(),
+            board: CoordinatorState::new(me),
             takeover: None,
             early: Vec::new(),
             own: VecDeque::new(),
-            watches: Watches::default(),
+            watches: LossWatches::default(),
             steps: Vec::new(),
             due: None,
         }
     }
 
     /// A proc of this server calls construct or destruct.
-    pub fn call(&mut self, call: Call, now: Time) -> Vec<Step> {
+    pub fn call(&mut self, call: GroupCall, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = self.clock.max(now);
-        let Call {
+        let GroupCall {
             to,
             key,
             proc,
@@ -207,7 +208,7 @@ impl Groups {
             timeout,
             refusal,
         } = call;
-        let part = Part {
+        let part = Participation {
             proc,
             after: self.seen,
             construct: what,
@@ -216,14 +217,14 @@ impl Groups {
         if let Err(failure) = self.may_call(&key, &part, now) {
             self.fail(
                 &key,
-                Operation::of(part.construct.as_deref()),
+                GroupOperation::of(part.construct.as_deref()),
                 vec![(to, part)],
                 &failure,
             );
             return self.taken();
         }
         let deadline = now + timeout.unwrap_or(self.settings.timeout);
-        let operation = Operation::of(part.construct.as_deref());
+        let operation = GroupOperation::of(part.construct.as_deref());
         let Groups {
             lobby,
             directory,
@@ -231,7 +232,7 @@ impl Groups {
             me,
             ..
         } = self;
-        lobby.enter(&key, to, part, deadline, |part| {
+        lobby.add_call(&key, to, part, deadline, |part| {
             match (part.names(), known.get(&key)) {
                 (Some(named), _) => directory.living_at(*me, named),
                 (None, Some(known)) => directory.living_at(*me, &known.left()),
@@ -244,11 +245,17 @@ impl Groups {
     }
 
     /// A proc leaves a group.
-    pub fn leave(&mut self, to: RequestId, key: &GroupKey, proc: &Proc, now: Time) -> Vec<Step> {
+    pub fn leave(
+        &mut self,
+        to: RequestId,
+        key: &GroupKey,
+        proc: &Proc,
+        now: MonotonicTime,
+    ) -> Vec<GroupAction> {
         let answer = if self.is_in(key, proc) {
-            Answer::Done
+            GroupCallResult::Done
         } else {
-            Answer::Failed(Failure::unknown(key))
+            GroupCallResult::Failed(GroupFailure::unknown(key))
         };
         self.answer(to, answer);
         self.part(key, proc, NamedProcs::default(), now)
@@ -260,11 +267,11 @@ impl Groups {
         key: &GroupKey,
         proc: &Proc,
         notified: NamedProcs,
-        now: Time,
-    ) -> Vec<Step> {
+        now: MonotonicTime,
+    ) -> Vec<GroupAction> {
         if self.is_in(key, proc) {
             self.up(
-                Upward::Leave {
+                CoordinatorRequest::Leave {
                     key: key.clone(),
                     proc: proc.clone(),
                     notified,
@@ -280,7 +287,7 @@ impl Groups {
     }
 
     /// A proc leaves in order: who is connected with it does not hear of its end.
-    pub fn disconnect(&mut self, proc: &Proc, now: Time) -> Vec<Step> {
+    pub fn disconnect(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
         let connected = self
             .known
             .iter()
@@ -288,7 +295,7 @@ impl Groups {
         let keys: Vec<GroupKey> = connected.map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.up(
-                Upward::Leave {
+                CoordinatorRequest::Leave {
                     key,
                     proc: proc.clone(),
                     notified: NamedProcs::default(),
@@ -300,7 +307,12 @@ impl Groups {
     }
 
     /// Procs have formed a group by themselves.
-    pub fn announce(&mut self, key: &GroupKey, announced: Announced, now: Time) -> Vec<Step> {
+    pub fn announce(
+        &mut self,
+        key: &GroupKey,
+        announced: AnnouncedGroup,
+        now: MonotonicTime,
+    ) -> Vec<GroupAction> {
         let named = announced
             .members
             .iter()
@@ -310,9 +322,9 @@ impl Groups {
         let members: Vec<Proc> = named.filter(|member| once.insert(member.clone())).collect();
         if !self.known.contains_key(key) {
             self.up(
-                Upward::Announce {
+                CoordinatorRequest::Announce {
                     key: key.clone(),
-                    announced: Announced {
+                    announced: AnnouncedGroup {
                         members,
                         ..announced
                     },
@@ -329,9 +341,15 @@ impl Groups {
     }
 
     /// A proc says what is to become of a construct in which somebody failed.
-    pub fn say(&mut self, key: &GroupKey, by: &Proc, saying: Saying, now: Time) -> Vec<Step> {
+    pub fn resolve_failure(
+        &mut self,
+        key: &GroupKey,
+        by: &Proc,
+        saying: FailureResponse,
+        now: MonotonicTime,
+    ) -> Vec<GroupAction> {
         self.up(
-            Upward::Say {
+            CoordinatorRequest::Say {
                 key: key.clone(),
                 by: by.clone(),
                 saying,
@@ -342,7 +360,12 @@ impl Groups {
     }
 
     /// Something came from another server.
-    pub fn received(&mut self, from: ServerId, message: Message, now: Time) -> Vec<Step> {
+    pub fn received(
+        &mut self,
+        from: ServerId,
+        message: GroupMessage,
+        now: MonotonicTime,
+    ) -> Vec<GroupAction> {
         self.clock = now;
         if self.servers.contains(&from) {
             self.take(from, message, now);
@@ -351,7 +374,7 @@ impl Groups {
     }
 
     /// Time has passed.
-    pub fn tick(&mut self, now: Time) -> Vec<Step> {
+    pub fn tick(&mut self, now: MonotonicTime) -> Vec<GroupAction> {
         self.clock = now;
         if self.due.is_none_or(|due| due > now) {
             return Vec::new();
@@ -368,13 +391,13 @@ impl Groups {
             first.remove();
         }
         if self.coordinates() {
-            self.decide(now, Board::tick);
+            self.decide(now, CoordinatorState::tick);
         }
         self.taken()
     }
 
     /// When [`Groups::tick`] has something to do next.
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<MonotonicTime> {
         self.due
     }
 
@@ -414,29 +437,34 @@ impl Groups {
     }
 
     /// Whether there is anything to wait for.
-    fn may_call(&mut self, key: &GroupKey, part: &Part, now: Time) -> Result<(), Failure> {
-        let operation = Operation::of(part.construct.as_deref());
+    fn may_call(
+        &mut self,
+        key: &GroupKey,
+        part: &Participation,
+        now: MonotonicTime,
+    ) -> Result<(), GroupFailure> {
+        let operation = GroupOperation::of(part.construct.as_deref());
         // Policies may have taken so long that it has ended meanwhile.
-        if self.directory.whereabouts(&part.proc) == Whereabouts::Ended {
-            return Err(Failure::died(&part.proc));
+        if self.directory.whereabouts(&part.proc) == ProcLocation::Ended {
+            return Err(GroupFailure::died(&part.proc));
         }
-        let refused = part.refusal.as_ref().map(Refusal::failure);
+        let refused = part.refusal.as_ref().map(GroupRefusal::failure);
         if self.lobby.holds(key, operation, &part.proc) {
-            return Err(refused.unwrap_or_else(|| Failure::twice(key)));
+            return Err(refused.unwrap_or_else(|| GroupFailure::duplicate_call(key)));
         }
         self.lobby.reject_late(key, operation, part, now)?;
         let known = self.known.get(key);
         if let Some(failure) = refused {
             // Others wait for it where it could take part.
-            let could = known.map_or(operation == Operation::Construct, |known| {
-                operation == Operation::Destruct && known.has(&part.proc)
+            let could = known.map_or(operation == GroupOperation::Construct, |known| {
+                operation == GroupOperation::Destruct && known.has(&part.proc)
             });
             return if could { Ok(()) } else { Err(failure) };
         }
         match (&part.construct, known) {
-            (Some(_), Some(_)) => Err(Failure::exists(key)),
+            (Some(_), Some(_)) => Err(GroupFailure::exists(key)),
             (None, Some(known)) if known.has(&part.proc) => Ok(()),
-            (None, _) => Err(Failure::unknown(key)),
+            (None, _) => Err(GroupFailure::unknown(key)),
             // What the first of them names was looked at then.
             (Some(_), None)
                 if part
@@ -450,47 +478,50 @@ impl Groups {
     }
 
     /// What this server knows to be impossible is refused at once.
-    fn makes_sense(&self, construct: &Construct) -> Result<(), Failure> {
+    fn makes_sense(&self, construct: &ConstructRequest) -> Result<(), GroupFailure> {
         let named: &[Proc] = match &construct.role {
-            Role::Leader(named) => named,
-            Role::Bootstrap(_) | Role::Member => &[],
+            ConstructRole::Leader(named) => named,
+            ConstructRole::Bootstrap(_) | ConstructRole::Member => &[],
         };
         for proc in named.iter().chain(&construct.additions) {
             if self.directory.is_no_rank(proc) {
-                return Err(Failure::nobody(proc));
+                return Err(GroupFailure::unknown_proc(proc));
             }
             if construct.wishes.local_only && !self.directory.is_at(&proc.nspace, self.me) {
-                return Err(Failure::elsewhere(proc));
+                return Err(GroupFailure::not_local(proc));
             }
         }
         Ok(())
     }
 
     /// Hands what is complete here to the coordinator.
-    fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: Time) {
+    fn pass_on(&mut self, ready: impl IntoIterator<Item = Contribution>, now: MonotonicTime) {
         for contribution in ready {
-            self.up(Upward::Brings(contribution.with_time_left(now)), now);
+            self.up(
+                CoordinatorRequest::Brings(contribution.with_time_left(now)),
+                now,
+            );
         }
     }
 
     /// The same for all groups.
-    fn pass_all_on(&mut self, now: Time) {
+    fn pass_all_on(&mut self, now: MonotonicTime) {
         let ready = self.lobby.all_ready();
         self.pass_on(ready, now);
     }
 
-    fn up(&mut self, upward: Upward, now: Time) {
+    fn up(&mut self, upward: CoordinatorRequest, now: MonotonicTime) {
         match self.coordinator() {
             me if me == self.me => self.coordinate(me, upward, now),
-            other => self.send(other, Message::Upward(upward)),
+            other => self.send(other, GroupMessage::Upward(upward)),
         }
     }
 
-    fn send(&mut self, to: ServerId, message: Message) {
-        self.steps.push(Step::Send { to, message });
+    fn send(&mut self, to: ServerId, message: GroupMessage) {
+        self.steps.push(GroupAction::Send { to, message });
     }
 
-    fn broadcast(&mut self, message: &Message) {
+    fn broadcast(&mut self, message: &GroupMessage) {
         let others: Vec<ServerId> = self
             .servers
             .iter()
@@ -502,12 +533,12 @@ impl Groups {
             .for_each(|other| self.send(other, message.clone()));
     }
 
-    fn answer(&mut self, to: RequestId, answer: Answer) {
-        self.steps.push(Step::Answer { to, answer });
+    fn answer(&mut self, to: RequestId, answer: GroupCallResult) {
+        self.steps.push(GroupAction::Answer { to, answer });
     }
 
     /// What is to be done, at the end of everything that is.
-    fn taken(&mut self) -> Vec<Step> {
+    fn taken(&mut self) -> Vec<GroupAction> {
         while let Some((message, now)) = self.own.pop_front() {
             self.take(self.me, message, now);
         }
@@ -524,8 +555,8 @@ impl Groups {
 }
 
 /// What is to be seen from the coordinator's board.
-struct Scene<'a> {
-    directory: &'a Directory,
-    settings: &'a Settings,
-    now: Time,
+struct CoordinatorContext<'a> {
+    directory: &'a JobDirectory,
+    settings: &'a GroupSettings,
+    now: MonotonicTime,
 }

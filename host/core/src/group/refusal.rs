@@ -1,6 +1,8 @@
 //! Procs that policies refuse a part in a group: what the others are told of that, and who they are.
-use super::{Construct, Failure, GroupKey, Part, Role, What};
-use crate::{Time, policy::REASON};
+use super::{
+    ConstructRequest, ConstructRole, GroupFailure, GroupKey, GroupTransition, Participation,
+};
+use crate::{MonotonicTime, policy::REASON};
 use peal_model::{Info, Proc, Status, Value, key};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +15,7 @@ const TOLD: usize = 128;
 
 /// That a proc may not take part.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Refusal {
+pub struct GroupRefusal {
     /// Who.
     pub proc: Proc,
     /// The status that says so, to it and to the others.
@@ -22,15 +24,15 @@ pub struct Refusal {
     pub reasons: Vec<Info>,
 }
 
-impl Refusal {
-    pub(super) fn failure(self: &Arc<Refusal>) -> Failure {
+impl GroupRefusal {
+    pub(super) fn failure(self: &Arc<GroupRefusal>) -> GroupFailure {
         let words: Vec<&str> = self
             .reasons
             .iter()
             .filter_map(|info| info.value.as_str())
             .collect();
         let reason = format!("{} may not take part: {}", self.proc, words.join("; "));
-        Failure {
+        GroupFailure {
             status: self.status,
             reason,
             refusal: Some(self.clone()),
@@ -60,13 +62,13 @@ impl Refusal {
     }
 }
 
-impl What {
+impl GroupTransition {
     /// Whether it says that somebody may not take part.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(
             self,
-            What::NotFormed {
-                failure: Failure {
+            GroupTransition::NotFormed {
+                failure: GroupFailure {
                     refusal: Some(_),
                     ..
                 },
@@ -77,10 +79,10 @@ impl What {
 
     /// Whether this answers a call that was made before it was decided. That somebody is refused is nothing to those who form another
     /// group of the same name without them; but who names nobody goes by the name alone.
-    pub(super) fn answers(&self, part: &Part) -> bool {
-        let What::NotFormed {
+    pub(super) fn answers(&self, part: &Participation) -> bool {
+        let GroupTransition::NotFormed {
             failure:
-                Failure {
+                GroupFailure {
                     refusal: Some(refusal),
                     ..
                 },
@@ -99,12 +101,12 @@ impl What {
     }
 }
 
-impl Construct {
+impl ConstructRequest {
     /// Whether its caller takes somebody for a participant.
     fn counts_on(&self, proc: &Proc) -> bool {
         let names = match &self.role {
-            Role::Leader(named) => named.iter().any(|named| named.covers(proc)),
-            Role::Bootstrap(_) | Role::Member => true,
+            ConstructRole::Leader(named) => named.iter().any(|named| named.covers(proc)),
+            ConstructRole::Bootstrap(_) | ConstructRole::Member => true,
         };
         names || self.additions.iter().any(|added| added.covers(proc))
     }
@@ -112,11 +114,11 @@ impl Construct {
 
 /// When procs of each user were refused of late.
 #[derive(Debug, Default)]
-pub(super) struct Refused(BTreeMap<u32, VecDeque<Time>>);
+pub(super) struct RecentRefusals(BTreeMap<u32, VecDeque<MonotonicTime>>);
 
-impl Refused {
+impl RecentRefusals {
     /// Counts one more, unless there are too many.
-    pub(super) fn one_more(&mut self, uid: u32, now: Time) -> bool {
+    pub(super) fn one_more(&mut self, uid: u32, now: MonotonicTime) -> bool {
         let times = self.0.entry(uid).or_default();
         let has_room = times.len() < TOLD;
         if has_room {
@@ -126,7 +128,7 @@ impl Refused {
     }
 
     /// What is longer ago does not count.
-    pub(super) fn forget(&mut self, memory: Duration, now: Time) {
+    pub(super) fn forget(&mut self, memory: Duration, now: MonotonicTime) {
         self.0.retain(|_, times| {
             times.retain(|at| *at + memory > now);
             !times.is_empty()

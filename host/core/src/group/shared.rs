@@ -1,11 +1,11 @@
 //! What members of a group may know of each other, also of those that are at other servers.
-use super::{Groups, standing::Known};
-use peal_model::{Identity, Info, JobInfo, Nspace, Proc};
+use super::{Groups, established::LocalGroup};
+use peal_model::{Info, JobInfo, Nspace, Proc, UserIdentity};
 use std::sync::Arc;
 
 impl Groups {
     /// The groups in which somebody of this server is.
-    fn of(&self, member: &Proc) -> impl Iterator<Item = &Known> {
+    fn of(&self, member: &Proc) -> impl Iterator<Item = &LocalGroup> {
         self.known.values().filter(|known| known.has(member))
     }
 
@@ -22,7 +22,7 @@ impl Groups {
     }
 
     /// As whom a job of another server runs.
-    pub fn owner_elsewhere(&self, nspace: &Nspace) -> Option<Identity> {
+    pub fn owner_elsewhere(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.directory
             .owner(nspace)
             .filter(|_| self.is_elsewhere(nspace))
@@ -57,7 +57,7 @@ impl Groups {
     }
 
     /// The jobs of other servers that have to do with none of the groups here any more, of those that this one had to do with.
-    pub(super) fn estranged(&self, known: &Known) -> Vec<Nspace> {
+    pub(super) fn estranged(&self, known: &LocalGroup) -> Vec<Nspace> {
         let is_shared = |nspace: &Nspace| {
             self.known
                 .values()

@@ -1,21 +1,21 @@
 //! A coordinator dies: the next one learns what everybody was told and waits for, and goes on from there.
 use super::{
-    GroupKey, Groups, Instance, Message, Outcome, Report, ServerId, What, board::Board,
-    standing::Standing,
+    DecisionSeq, GroupDecision, GroupKey, GroupMessage, GroupTransition, Groups, ServerId,
+    TakeoverReport, coordinator_state::CoordinatorState, established::EstablishedGroup,
 };
-use crate::Time;
+use crate::MonotonicTime;
 use peal_model::Proc;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A coordinator that begins, and waits for what the others know.
 #[derive(Debug, Default)]
 pub(super) struct Takeover {
-    reports: BTreeMap<ServerId, Report>,
+    reports: BTreeMap<ServerId, TakeoverReport>,
 }
 
 impl Groups {
     /// A server says what it knows. We may not know yet that we are to coordinate.
-    pub(super) fn reported(&mut self, from: ServerId, report: Report, now: Time) {
+    pub(super) fn reported(&mut self, from: ServerId, report: TakeoverReport, now: MonotonicTime) {
         self.takeover
             .get_or_insert_default()
             .reports
@@ -24,13 +24,13 @@ impl Groups {
     }
 
     /// The coordinator is gone: the next one learns what we know.
-    pub(super) fn report(&mut self, now: Time) {
+    pub(super) fn report(&mut self, now: MonotonicTime) {
         let jobs = self.directory.of(self.me).map(|(nspace, facts)| {
             let ended = self.directory.ended_of(&nspace);
             (nspace, (facts, ended))
         });
         let known = self.known.iter();
-        let report = Report {
+        let report = TakeoverReport {
             jobs: jobs.collect(),
             known: known
                 .map(|(k, v)| (k.clone(), (v.instance, v.formed.clone(), v.gone.clone())))
@@ -49,12 +49,12 @@ impl Groups {
         };
         match self.coordinator() {
             me if me == self.me => self.reported(me, report, now),
-            other => self.send(other, Message::Report(report)),
+            other => self.send(other, GroupMessage::Report(report)),
         }
     }
 
     /// Goes on from where the last coordinator was, once everybody who is left has said what they know.
-    pub(super) fn take_over(&mut self, now: Time) {
+    pub(super) fn take_over(&mut self, now: MonotonicTime) {
         let all = self.coordinator() == self.me
             && self.takeover.as_ref().is_some_and(|takeover| {
                 self.servers
@@ -68,7 +68,7 @@ impl Groups {
             return;
         };
         reports.retain(|server, _| self.servers.contains(server));
-        self.board = Board::new(self.me);
+        self.board = CoordinatorState::new(self.me);
         for (server, report) in &reports {
             for (nspace, (facts, ended)) in &report.jobs {
                 self.directory.add(nspace.clone(), *server, *facts);
@@ -82,7 +82,7 @@ impl Groups {
             self.board.inherit(key, standing);
         }
         self.tell_again(&reports, &past, now);
-        self.decide(now, Board::bury_ended);
+        self.decide(now, CoordinatorState::bury_ended);
         for (server, report) in reports {
             for open in report.open {
                 self.decide(now, |board, at| board.contribute(server, open, at));
@@ -97,9 +97,9 @@ impl Groups {
     /// was for all.
     fn tell_again(
         &mut self,
-        reports: &BTreeMap<ServerId, Report>,
-        past: &BTreeMap<Instance, Outcome>,
-        now: Time,
+        reports: &BTreeMap<ServerId, TakeoverReport>,
+        past: &BTreeMap<DecisionSeq, GroupDecision>,
+        now: MonotonicTime,
     ) {
         for (server, report) in reports {
             let concerned: BTreeSet<&GroupKey> = report
@@ -108,10 +108,11 @@ impl Groups {
                 .map(|open| &open.key)
                 .chain(report.known.keys())
                 .collect();
-            let had: BTreeSet<Instance> =
+            let had: BTreeSet<DecisionSeq> =
                 report.past.iter().map(|outcome| outcome.instance).collect();
-            let concerns =
-                |outcome: &&Outcome| outcome.what.is_for_all() || concerned.contains(&outcome.key);
+            let concerns = |outcome: &&GroupDecision| {
+                outcome.what.is_for_all() || concerned.contains(&outcome.key)
+            };
             for outcome in past.values().filter(concerns) {
                 self.board.tells(
                     outcome,
@@ -119,7 +120,7 @@ impl Groups {
                     now + self.settings.told_for(),
                 );
                 if !had.contains(&outcome.instance) {
-                    self.hand(*server, Message::Down(outcome.clone()), now);
+                    self.hand(*server, GroupMessage::Down(outcome.clone()), now);
                 }
             }
         }
@@ -127,7 +128,7 @@ impl Groups {
 }
 
 /// What was decided, in its order, by what any server knows.
-fn all_past(reports: &BTreeMap<ServerId, Report>) -> BTreeMap<Instance, Outcome> {
+fn all_past(reports: &BTreeMap<ServerId, TakeoverReport>) -> BTreeMap<DecisionSeq, GroupDecision> {
     let all = reports.values().flat_map(|report| &report.past);
     all.map(|outcome| (outcome.instance, outcome.clone()))
         .collect()
@@ -135,23 +136,23 @@ fn all_past(reports: &BTreeMap<ServerId, Report>) -> BTreeMap<Instance, Outcome>
 
 /// The groups that there are: as whoever knows most of each has it, and what was decided since.
 fn standing(
-    reports: &BTreeMap<ServerId, Report>,
-    past: &BTreeMap<Instance, Outcome>,
-) -> BTreeMap<GroupKey, Standing> {
-    let mut groups: BTreeMap<GroupKey, Standing> = BTreeMap::new();
+    reports: &BTreeMap<ServerId, TakeoverReport>,
+    past: &BTreeMap<DecisionSeq, GroupDecision>,
+) -> BTreeMap<GroupKey, EstablishedGroup> {
+    let mut groups: BTreeMap<GroupKey, EstablishedGroup> = BTreeMap::new();
     for (key, (instance, formed, gone)) in reports.values().flat_map(|report| &report.known) {
         let left = formed
             .members
             .iter()
             .filter(|member| !gone.contains(member))
             .cloned();
-        let known = Standing::new(*instance, left.collect());
+        let known = EstablishedGroup::new(*instance, left.collect());
         match groups.get(key) {
             Some(other) if other.instance >= known.instance => {}
             _ => drop(groups.insert(key.clone(), known)),
         }
     }
-    for (instance, Outcome { key, what, .. }) in past {
+    for (instance, GroupDecision { key, what, .. }) in past {
         if groups
             .get(key)
             .is_some_and(|known| known.instance >= *instance)
@@ -159,19 +160,21 @@ fn standing(
             continue;
         }
         match what {
-            What::Formed(formed) => {
+            GroupTransition::Formed(formed) => {
                 groups.insert(
                     key.clone(),
-                    Standing::new(*instance, formed.members.named().clone()),
+                    EstablishedGroup::new(*instance, formed.members.named().clone()),
                 );
             }
-            What::NotFormed { .. } | What::Dissolved => drop(groups.remove(key)),
-            What::NotDissolved(_) => {
+            GroupTransition::NotFormed { .. } | GroupTransition::Dissolved => {
+                drop(groups.remove(key))
+            }
+            GroupTransition::NotDissolved(_) => {
                 groups
                     .entry(key.clone())
                     .and_modify(|known| known.instance = *instance);
             }
-            What::Changed(proc, _) => {
+            GroupTransition::Changed(proc, _) => {
                 groups.entry(key.clone()).and_modify(|known| {
                     known.instance = *instance;
                     known.members.tick(proc);

@@ -1,6 +1,6 @@
 //! A checkpoint on its way: which procs are to make it, how each is told, and who has not said yet that it is made.
-use super::{Method, NotDone};
-use crate::Time;
+use super::{CheckpointMethod, NotDone};
+use crate::MonotonicTime;
 use peal_model::{Proc, Status, code};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,16 +10,16 @@ pub(crate) struct Checkpoint {
     /// What it is called.
     pub(crate) name: String,
     /// When whoever has not made it has failed.
-    pub(crate) deadline: Time,
+    pub(crate) deadline: MonotonicTime,
     /// Who has not, and the methods that are left should the one in use not be possible.
-    waiting: BTreeMap<Proc, VecDeque<Method>>,
+    waiting: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
     failed: Vec<NotDone>,
 }
 
 /// Procs that are to be told in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Trigger {
-    pub(crate) method: Method,
+    pub(crate) method: CheckpointMethod,
     pub(crate) procs: Vec<Proc>,
 }
 
@@ -27,9 +27,9 @@ impl Checkpoint {
     /// Begins, with the methods of each proc, the first of which is tried first. Who has ended has failed.
     pub(crate) fn begin(
         name: String,
-        procs: BTreeMap<Proc, VecDeque<Method>>,
+        procs: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
         has_ended: impl Fn(&Proc) -> bool,
-        deadline: Time,
+        deadline: MonotonicTime,
     ) -> (Checkpoint, Vec<Trigger>) {
         let mut checkpoint = Checkpoint {
             name,
@@ -62,7 +62,7 @@ impl Checkpoint {
         &mut self,
         procs: impl Iterator<Item = (&'a Proc, Option<&'a NotDone>)>,
     ) -> Vec<Trigger> {
-        let mut told: BTreeMap<Method, Vec<Proc>> = BTreeMap::new();
+        let mut told: BTreeMap<CheckpointMethod, Vec<Proc>> = BTreeMap::new();
         for (proc, why) in procs {
             let Some(left) = self.waiting.get_mut(proc) else {
                 continue;
@@ -110,7 +110,7 @@ impl Checkpoint {
     }
 
     /// Time is over for those who have not made it by now.
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) {
         if now >= self.deadline {
             let late = std::mem::take(&mut self.waiting).into_keys();
             let reason = "it did not say in time that it had made it";

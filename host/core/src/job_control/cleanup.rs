@@ -27,7 +27,7 @@ pub struct Cleanup {
     /// Which of the directories in them are removed.
     pub subdirectories: Subdirectories,
     /// Whether the directories themselves go.
-    pub top: Top,
+    pub top: TopDirectory,
     /// Names, without a path, of what is left alone wherever it lies in the directories (`PMIX_CLEANUP_IGNORE`).
     pub ignored: BTreeSet<OsString>,
 }
@@ -54,7 +54,7 @@ pub enum Subdirectories {
 
 /// What becomes of a registered directory itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Top {
+pub enum TopDirectory {
     /// It is removed if nothing is left in it.
     #[default]
     Remove,

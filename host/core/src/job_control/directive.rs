@@ -1,5 +1,5 @@
 //! Single directives of job control: of which type they should be, and within which bounds.
-use super::{JobAction, JobControlError, read::PREEMPT};
+use super::{JobAction, JobControlError, parse::PREEMPT};
 use peal_model::{Info, KeyName, Value, key};
 
 /// How long names may be, of requests, checkpoints and images, in bytes.

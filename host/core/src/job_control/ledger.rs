@@ -1,7 +1,9 @@
 //! The ledger: every job-control request that was accepted or denied, who made it, how far it is, and how it ended.
-use super::{Checkpoint, ControlState, JobAction, JobControlError, NotDone, STATUS, Which};
-use crate::{Time, policy, server::RequestId};
-use peal_model::{DataArray, Identity, Info, KeyName, Proc, Status, Value, code, key};
+use super::{
+    Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
+};
+use crate::{MonotonicTime, policy, server::RequestId};
+use peal_model::{DataArray, Info, KeyName, Proc, Status, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -20,7 +22,7 @@ pub struct ControlId(pub u64);
 
 /// What is being done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Operation {
+pub enum JobControlOperation {
     /// The host environment does something to procs.
     Act(JobAction),
     /// Procs make a checkpoint of this name.
@@ -36,14 +38,16 @@ pub enum Operation {
     },
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for JobControlOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Operation::Act(action) => action.fmt(f),
-            Operation::Checkpoint(checkpoint) => write!(f, "checkpoint {checkpoint:?}"),
-            Operation::Preempt(action) => write!(f, "preempt, then {action}"),
-            Operation::Provision { nodes, image: None } => write!(f, "provision {nodes:?}"),
-            Operation::Provision {
+            JobControlOperation::Act(action) => action.fmt(f),
+            JobControlOperation::Checkpoint(checkpoint) => write!(f, "checkpoint {checkpoint:?}"),
+            JobControlOperation::Preempt(action) => write!(f, "preempt, then {action}"),
+            JobControlOperation::Provision { nodes, image: None } => {
+                write!(f, "provision {nodes:?}")
+            }
+            JobControlOperation::Provision {
                 nodes,
                 image: Some(image),
             } => write!(f, "provision {nodes:?} with {image:?}"),
@@ -53,7 +57,7 @@ impl fmt::Display for Operation {
 
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum JobControlEnd {
     /// All of it is done.
     Done,
     /// Some of it, or nothing, is done.
@@ -64,31 +68,31 @@ pub enum End {
     Denied,
 }
 
-impl From<End> for ControlState {
-    fn from(end: End) -> ControlState {
+impl From<JobControlEnd> for ControlState {
+    fn from(end: JobControlEnd) -> ControlState {
         match end {
-            End::Done => ControlState::Done,
-            End::Failed => ControlState::Failed,
-            End::Cancelled => ControlState::Cancelled,
-            End::Denied => ControlState::Denied,
+            JobControlEnd::Done => ControlState::Done,
+            JobControlEnd::Failed => ControlState::Failed,
+            JobControlEnd::Cancelled => ControlState::Cancelled,
+            JobControlEnd::Denied => ControlState::Denied,
         }
     }
 }
 
 /// How far a request is.
 #[derive(Debug)]
-pub(crate) enum Stage {
+pub(crate) enum RequestStage {
     /// It is permitted and has not begun: somebody is still to say whether it can be done.
     Accepted,
     /// It has begun.
-    Running(Work),
+    Running(PendingWork),
     /// It is over.
-    Ended(End),
+    Ended(JobControlEnd),
 }
 
 /// What is being waited for.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum PendingWork {
     /// The host environment, which does it; whoever has not been answered yet is answered then.
     Host(Option<RequestId>),
     /// Procs that make a checkpoint.
@@ -113,19 +117,19 @@ pub(crate) enum Requestor {
 
 /// A request.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct LedgerEntry {
     /// What its requester calls it, or else we.
     pub(crate) name: String,
     pub(crate) requestor: Requestor,
     /// Who made it.
     pub(crate) requester: Option<Proc>,
-    pub(crate) identity: Option<Identity>,
-    pub(crate) operation: Operation,
+    pub(crate) identity: Option<UserIdentity>,
+    pub(crate) operation: JobControlOperation,
     pub(crate) targets: Vec<Proc>,
     pub(crate) directives: Vec<Info>,
     /// Whom to mail.
     pub(crate) mail: Option<Vec<Info>>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: RequestStage,
     /// To whom it was not done.
     pub(crate) not_done: Vec<NotDone>,
     /// The status with which somebody refused to do it.
@@ -134,33 +138,35 @@ pub(crate) struct Entry {
     pub(crate) infos: Vec<Info>,
 }
 
-impl Entry {
+impl LedgerEntry {
     /// How far it is.
     pub(crate) fn state(&self) -> ControlState {
         match &self.stage {
-            Stage::Accepted => ControlState::Accepted,
-            Stage::Running(_) => ControlState::Running,
-            Stage::Ended(end) => (*end).into(),
+            RequestStage::Accepted => ControlState::Accepted,
+            RequestStage::Running(_) => ControlState::Running,
+            RequestStage::Ended(end) => (*end).into(),
         }
     }
 
     fn is_open(&self) -> bool {
-        !matches!(self.stage, Stage::Ended(_))
+        !matches!(self.stage, RequestStage::Ended(_))
     }
 
-    fn is_meant(&self, requestor: &Requestor, which: &Which) -> bool {
+    fn is_meant(&self, requestor: &Requestor, which: &RequestSelector) -> bool {
         let is_root = *requestor == Requestor::User(Some(0));
         match which {
-            Which::All => self.requestor == *requestor,
-            Which::Named(name) => self.name == *name && (is_root || self.requestor == *requestor),
+            RequestSelector::All => self.requestor == *requestor,
+            RequestSelector::Named(name) => {
+                self.name == *name && (is_root || self.requestor == *requestor)
+            }
         }
     }
 
     /// Why it cannot be taken back any more, if it cannot.
     fn commitment(&self) -> Option<String> {
         match (&self.stage, &self.operation) {
-            (Stage::Ended(_), _) => Some(format!("it is {}", self.state())),
-            (Stage::Running(Work::Host(_)), operation) => {
+            (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
+            (RequestStage::Running(PendingWork::Host(_)), operation) => {
                 Some(format!("procs were already told to {operation}"))
             }
             _ => None,
@@ -170,37 +176,41 @@ impl Entry {
     /// The checkpoint that is being made.
     pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
         match &self.stage {
-            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => {
-                Some(checkpoint)
-            }
-            Stage::Accepted | Stage::Running(Work::Host(_)) | Stage::Ended(_) => None,
+            RequestStage::Running(
+                PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
+            ) => Some(checkpoint),
+            RequestStage::Accepted
+            | RequestStage::Running(PendingWork::Host(_))
+            | RequestStage::Ended(_) => None,
         }
     }
 
     /// The same, to be taken further.
     pub(crate) fn checkpoint_mut(&mut self) -> Option<&mut Checkpoint> {
         match &mut self.stage {
-            Stage::Running(Work::Checkpoint(checkpoint) | Work::Grace { checkpoint, .. }) => {
-                Some(checkpoint)
-            }
-            Stage::Accepted | Stage::Running(Work::Host(_)) | Stage::Ended(_) => None,
+            RequestStage::Running(
+                PendingWork::Checkpoint(checkpoint) | PendingWork::Grace { checkpoint, .. },
+            ) => Some(checkpoint),
+            RequestStage::Accepted
+            | RequestStage::Running(PendingWork::Host(_))
+            | RequestStage::Ended(_) => None,
         }
     }
 
     /// Time has passed.
-    pub(crate) fn expire(&mut self, now: Time) {
+    pub(crate) fn expire(&mut self, now: MonotonicTime) {
         let Some(checkpoint) = self.checkpoint_mut() else {
             return;
         };
         checkpoint.expire(now);
         let is_late = now >= checkpoint.deadline;
-        if let Stage::Running(Work::Grace { unprepared, .. }) = &mut self.stage {
+        if let RequestStage::Running(PendingWork::Grace { unprepared, .. }) = &mut self.stage {
             *unprepared &= !is_late;
         }
     }
 
     /// When it has something to do next.
-    fn deadline(&self) -> Option<Time> {
+    fn deadline(&self) -> Option<MonotonicTime> {
         self.checkpoint().map(|checkpoint| checkpoint.deadline)
     }
 
@@ -251,19 +261,19 @@ impl Cancellation {
 
 /// All requests that have not ended, and the last of those that have.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    entries: BTreeMap<ControlId, Entry>,
+pub(crate) struct JobControlLedger {
+    entries: BTreeMap<ControlId, LedgerEntry>,
     /// Those that have not ended and wait until some time.
-    timed: BTreeSet<(Time, ControlId)>,
+    timed: BTreeSet<(MonotonicTime, ControlId)>,
     open: usize,
     next: u64,
     max: usize,
 }
 
-impl Ledger {
+impl JobControlLedger {
     /// At most so many have not ended, and as many that have are remembered.
-    pub(crate) fn new(max: usize) -> Ledger {
-        Ledger {
+    pub(crate) fn new(max: usize) -> JobControlLedger {
+        JobControlLedger {
             entries: BTreeMap::new(),
             timed: BTreeSet::new(),
             open: 0,
@@ -273,10 +283,10 @@ impl Ledger {
     }
 
     /// Takes a request in, under its name or one that nobody else has; one user's requests leave room for others'.
-    pub(crate) fn enter(
+    pub(crate) fn record(
         &mut self,
         name: Option<String>,
-        entry: impl FnOnce(String) -> Entry,
+        entry: impl FnOnce(String) -> LedgerEntry,
     ) -> Result<ControlId, JobControlError> {
         let id = ControlId(self.next + 1);
         let entry = entry(name.unwrap_or_else(|| format!("peal-{}", id.0)));
@@ -285,7 +295,7 @@ impl Ledger {
             if open().any(|other| other.requestor == entry.requestor && other.name == entry.name) {
                 return Err(JobControlError::NameTaken(entry.name));
             }
-            let uid = |entry: &Entry| entry.identity.map(|identity| identity.uid);
+            let uid = |entry: &LedgerEntry| entry.identity.map(|identity| identity.uid);
             let own = open().filter(|other| uid(other) == uid(&entry)).count();
             if self.open >= self.max || own >= self.max.div_ceil(2) {
                 return Err(JobControlError::Full { max: self.max });
@@ -311,7 +321,7 @@ impl Ledger {
     }
 
     /// A request.
-    pub(crate) fn get(&self, id: ControlId) -> Option<&Entry> {
+    pub(crate) fn get(&self, id: ControlId) -> Option<&LedgerEntry> {
         self.entries.get(&id)
     }
 
@@ -319,7 +329,7 @@ impl Ledger {
     pub(crate) fn change<T>(
         &mut self,
         id: ControlId,
-        change: impl FnOnce(&mut Entry) -> T,
+        change: impl FnOnce(&mut LedgerEntry) -> T,
     ) -> Option<T> {
         let entry = self.entries.get_mut(&id).filter(|entry| entry.is_open())?;
         self.timed
@@ -338,13 +348,13 @@ impl Ledger {
     pub(crate) fn cancellable(
         &self,
         by: &Requestor,
-        which: &Which,
+        which: &RequestSelector,
     ) -> Result<Cancellation, JobControlError> {
         let mut meant = self
             .entries
             .iter()
             .filter(|(_, entry)| entry.is_meant(by, which));
-        let Which::Named(name) = which else {
+        let RequestSelector::Named(name) = which else {
             let mut sorted = Cancellation::default();
             for (id, entry) in meant.filter(|(_, entry)| entry.is_open()) {
                 match entry.commitment() {
@@ -372,7 +382,7 @@ impl Ledger {
 
     /// Those that wait for procs to make a checkpoint.
     pub(crate) fn awaiting(&self, proc: &Proc) -> Vec<ControlId> {
-        let awaits = |entry: &Entry| {
+        let awaits = |entry: &LedgerEntry| {
             entry
                 .checkpoint()
                 .is_some_and(|checkpoint| checkpoint.awaits(proc))
@@ -385,7 +395,7 @@ impl Ledger {
     }
 
     /// Those whose time is over.
-    pub(crate) fn late(&self, now: Time) -> Vec<ControlId> {
+    pub(crate) fn late(&self, now: MonotonicTime) -> Vec<ControlId> {
         self.timed
             .iter()
             .take_while(|(at, _)| *at <= now)
@@ -394,16 +404,16 @@ impl Ledger {
     }
 
     /// When the next one's time is over.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.timed.first().map(|(at, _)| *at)
     }
 
     /// What somebody who runs as this may know: of the requests of this name, or of all.
-    pub(crate) fn told(&self, identity: Identity, name: Option<&str>) -> Vec<Info> {
-        let theirs = |entry: &&Entry| {
+    pub(crate) fn told(&self, identity: UserIdentity, name: Option<&str>) -> Vec<Info> {
+        let theirs = |entry: &&LedgerEntry| {
             identity.uid == 0 || entry.identity.is_some_and(|own| own.uid == identity.uid)
         };
-        let meant = |entry: &&Entry| name.is_none_or(|name| name == entry.name);
+        let meant = |entry: &&LedgerEntry| name.is_none_or(|name| name == entry.name);
         let entries = self.entries.values().filter(theirs).filter(meant);
         entries
             .map(|entry| Info::new(REQUEST, Value::DataArray(DataArray::infos(entry.infos()))))

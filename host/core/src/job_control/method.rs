@@ -11,18 +11,18 @@ const MAX_METHODS: usize = 16;
 
 /// How a proc learns that it is to make a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Method {
+pub enum CheckpointMethod {
     /// By an event of this code (`PMIX_JOB_CTRL_CHECKPOINT_EVENT`).
     Event(Status),
     /// By a signal of this number (`PMIX_JOB_CTRL_CHECKPOINT_SIGNAL`).
     Signal(u8),
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for CheckpointMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Method::Event(code) => write!(f, "event {code}"),
-            Method::Signal(number) => write!(f, "signal {number}"),
+            CheckpointMethod::Event(code) => write!(f, "event {code}"),
+            CheckpointMethod::Signal(number) => write!(f, "signal {number}"),
         }
     }
 }
@@ -34,7 +34,7 @@ pub struct Declaration {
     /// Whether it may be preempted.
     pub preemptible: Option<bool>,
     /// How it is checkpointed: the first that can be done is taken.
-    pub methods: Option<Vec<Method>>,
+    pub methods: Option<Vec<CheckpointMethod>>,
 }
 
 impl Declaration {
@@ -75,7 +75,7 @@ impl Declared {
 
     /// How a proc is checkpointed: by its own word or, since applications often have one rank speak for all, that of the lowest rank
     /// of its job that has spoken.
-    pub(crate) fn methods_of(&self, proc: &Proc) -> VecDeque<Method> {
+    pub(crate) fn methods_of(&self, proc: &Proc) -> VecDeque<CheckpointMethod> {
         let job = self.0.get(&proc.nspace);
         let own = job
             .and_then(|job| job.get(&proc.rank))
@@ -98,7 +98,7 @@ impl Declared {
 
 /// The methods of a `PMIX_JOB_CTRL_CHECKPOINT_METHOD`: an array of infos, each a method and its value. In it the key that older
 /// releases have for two things (`pmix.jctrl.ckptsig`) can only be a signal.
-pub(super) fn methods(value: &Value) -> Result<Vec<Method>, JobControlError> {
+pub(super) fn methods(value: &Value) -> Result<Vec<CheckpointMethod>, JobControlError> {
     let wrong = || JobControlError::BadDirective {
         key: key::PMIX_JOB_CTRL_CHECKPOINT_METHOD.0,
         wanted: "an array of 1 to 16 infos, each pmix.jctrl.ckptev or pmix.jctrl.ckptsig",
@@ -113,15 +113,15 @@ pub(super) fn methods(value: &Value) -> Result<Vec<Method>, JobControlError> {
     infos
         .into_iter()
         .map(method)
-        .collect::<Result<Option<Vec<Method>>, _>>()?
+        .collect::<Result<Option<Vec<CheckpointMethod>>, _>>()?
         .ok_or_else(wrong)
 }
 
-fn method(info: &Info) -> Result<Option<Method>, JobControlError> {
+fn method(info: &Info) -> Result<Option<CheckpointMethod>, JobControlError> {
     if info.key == key::PMIX_JOB_CTRL_CHECKPOINT_EVENT {
         event(&info.value).map(Some)
     } else if info.key == key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL {
-        Ok(Some(Method::Signal(signal(
+        Ok(Some(CheckpointMethod::Signal(signal(
             &info.value,
             key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0,
         )?)))
@@ -131,11 +131,13 @@ fn method(info: &Info) -> Result<Option<Method>, JobControlError> {
 }
 
 /// An event as a method: its code or, as later releases have it, that it is one at all.
-pub(super) fn event(value: &Value) -> Result<Method, JobControlError> {
+pub(super) fn event(value: &Value) -> Result<CheckpointMethod, JobControlError> {
     match value {
-        Value::Bool(true) | Value::Undef => Ok(Method::Event(code::PMIX_JCTRL_CHECKPOINT)),
+        Value::Bool(true) | Value::Undef => {
+            Ok(CheckpointMethod::Event(code::PMIX_JCTRL_CHECKPOINT))
+        }
         number => match number.as_status().filter(|code| code.0 < 0) {
-            Some(code) => Ok(Method::Event(code)),
+            Some(code) => Ok(CheckpointMethod::Event(code)),
             None => Err(JobControlError::BadDirective {
                 key: key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
                 wanted: "the code of an event, a PMIX_STATUS below 0, or true for PMIX_JCTRL_CHECKPOINT",

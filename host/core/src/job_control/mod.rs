@@ -4,6 +4,7 @@
 
 mod action;
 mod checkpoint;
+mod checkpoint_request;
 mod cleanup;
 mod directive;
 mod error;
@@ -11,21 +12,20 @@ mod ledger;
 mod method;
 mod node_pattern;
 pub mod nodes;
-mod order;
-mod read;
+mod parse;
 mod state;
 
 pub use action::JobAction;
 pub(crate) use checkpoint::{Checkpoint, Trigger};
-pub use cleanup::{Cleanup, Depth, Subdirectories, Top};
+pub use checkpoint_request::CheckpointOrder;
+pub use cleanup::{Cleanup, Depth, Subdirectories, TopDirectory};
 pub use error::JobControlError;
-pub use ledger::{ControlId, End, OPERATION, Operation, REQUEST, STATE};
-pub(crate) use ledger::{Entry, Ledger, Requestor, Stage, Work};
+pub use ledger::{ControlId, JobControlEnd, JobControlOperation, OPERATION, REQUEST, STATE};
+pub(crate) use ledger::{JobControlLedger, LedgerEntry, PendingWork, RequestStage, Requestor};
 pub(crate) use method::Declared;
-pub use method::{Declaration, Method};
-pub use order::CheckpointOrder;
+pub use method::{CheckpointMethod, Declaration};
+pub use parse::{GRACE, PREEMPT, ParsedJobControl, RequestSelector, RequestedAction, read};
 use peal_model::{DataArray, Info, KeyName, Proc, Status, Value, code, key};
-pub use read::{Asked, GRACE, PREEMPT, Wanted, Which, read};
 pub use state::ControlState;
 
 /// Under this key an answer says of a proc that it was not done to it, and why: an array of infos.

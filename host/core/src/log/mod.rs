@@ -4,28 +4,28 @@
 //! those who name none. Whatever does not name a channel is payload, for every channel that is tried; what is for one channel
 //! no other sees. What a request asks of the host itself is in [`directives`], duplicates are in [`book`], and who may write what
 //! no module does is in [`writer`].
-pub mod book;
 pub mod directives;
+pub mod duplicates;
 pub mod queue;
-mod writer;
+mod routing;
 
-pub use writer::{Arrival, AvailableChannels, Gateway, Origin, Writer};
+pub use routing::{AvailableChannels, GatewayAvailability, LogArrival, LogDestination, LogOrigin};
 
-use book::{Aggregation, Likeness};
 use directives::{Directives, MAX_PAIR_TEXT, Pair};
+use duplicates::{Aggregation, DuplicateKey};
 use peal_model::{
-    IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Step, Value, code, key,
+    ChainResult, IdentError, Info, InfoFlags, Key, KeyName, LogRequest, Status, Value, code, key,
 };
+use routing::Attempt;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 use thiserror::Error;
-use writer::Attempt;
 
 /// Whether a request fails if a channel does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
+pub enum ChannelRequirement {
     /// It does not.
     Optional,
     /// It does; so the channel is tried whatever became of others.
@@ -37,7 +37,7 @@ pub enum Need {
 pub struct LogSettings {
     /// The channels that come first where a request names none, and which of all must not fail (`log.order`,
     /// `plog_base_order`).
-    pub order: Vec<(Key, Need)>,
+    pub order: Vec<(Key, ChannelRequirement)>,
     /// Whether one channel is enough, unless the request says otherwise (`log.once`, `plog_base_log_once`).
     pub once: bool,
     /// How duplicates are told from others.
@@ -140,7 +140,7 @@ impl Malformed {
 #[derive(Clone, Debug)]
 struct Planned {
     channel: Key,
-    need: Need,
+    need: ChannelRequirement,
     attempts: VecDeque<Attempt>,
 }
 
@@ -154,9 +154,9 @@ pub struct LogRun {
     waiting: VecDeque<Planned>,
     once: bool,
     pair: Option<Pair>,
-    origin: Origin,
-    tried: Vec<(Need, Outcome)>,
-    steps: Arc<Vec<Step>>,
+    origin: LogOrigin,
+    tried: Vec<(ChannelRequirement, ChannelStatus)>,
+    steps: Arc<Vec<ChainResult>>,
 }
 
 /// Which data a channel sees.
@@ -170,21 +170,23 @@ enum DataSelection {
 
 /// What became of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
+enum ChannelStatus {
     Written,
     Failed,
     /// Nobody knows it.
     Missing,
 }
 
-impl Outcome {
-    fn of(writer: Writer, status: Status) -> Outcome {
+impl ChannelStatus {
+    fn of(writer: LogDestination, status: Status) -> ChannelStatus {
         match status {
-            status if status.is_success() => Outcome::Written,
-            code::PMIX_ERR_NOT_AVAILABLE => Outcome::Missing,
+            status if status.is_success() => ChannelStatus::Written,
+            code::PMIX_ERR_NOT_AVAILABLE => ChannelStatus::Missing,
             // A module that cannot do what is asked for is there.
-            code::PMIX_ERR_NOT_SUPPORTED if writer != Writer::Module => Outcome::Missing,
-            _ => Outcome::Failed,
+            code::PMIX_ERR_NOT_SUPPORTED if writer != LogDestination::Module => {
+                ChannelStatus::Missing
+            }
+            _ => ChannelStatus::Failed,
         }
     }
 }
@@ -203,7 +205,7 @@ pub enum NextChannel {
 pub struct PendingChannel {
     run: LogRun,
     channel: Key,
-    need: Need,
+    need: ChannelRequirement,
     attempt: Attempt,
     /// What is tried if that writer does not know the channel.
     then: VecDeque<Attempt>,
@@ -215,7 +217,7 @@ pub struct Logged {
     /// What the requester is told.
     pub status: Status,
     /// One entry for every channel that was tried, by its key.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChainResult>,
 }
 
 /// Finds the way of a request.
@@ -225,7 +227,7 @@ pub fn route(
     mut request: Arc<LogRequest>,
     available: &AvailableChannels,
     settings: &LogSettings,
-    arrival: &Arrival,
+    arrival: &LogArrival,
 ) -> Result<LogRun, Malformed> {
     if request.data.is_empty() {
         return Err(Malformed::Empty);
@@ -244,7 +246,7 @@ pub fn route(
         Arc::make_mut(&mut request).timestamp = timestamp;
     }
     let of_modules = available.of_modules.clone();
-    let plan = |(channel, need): (Key, Need)| {
+    let plan = |(channel, need): (Key, ChannelRequirement)| {
         let attempts = arrival.attempts(&channel, &of_modules);
         Planned {
             channel,
@@ -252,51 +254,50 @@ pub fn route(
             attempts,
         }
     };
-    let (data, waiting) = match &arrival.chosen {
-        // What the site of that server requires is known there.
-        Some(channel) => (
-            DataSelection::All,
-            [plan((channel.clone(), Need::Optional))].into(),
-        ),
-        None => {
-            let mut chosen = named(&request.data, &of_modules)?;
-            if chosen.is_empty() {
-                let order = settings.order.iter().map(|(channel, _)| channel);
-                let is_ordered =
-                    |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
-                // The host's channels are streams for people: what is bytes alone, as the help messages of Open MPI, goes to modules
-                // or nowhere.
-                let is_readable = request.data.iter().any(|info| {
-                    !matches!(
-                        info.value,
-                        Value::ByteObject(_) | Value::CompressedByteObject(_)
-                    )
-                });
-                let takes = |channel: &&Key| is_readable || of_modules.contains(channel);
-                let rest = arrival
-                    .all(available)
-                    .filter(|channel| !is_ordered(channel))
-                    .filter(takes);
-                chosen = order
-                    .chain(rest)
-                    .map(|channel| (channel.clone(), Need::Optional))
-                    .collect();
-            }
-            for (channel, need) in &mut chosen {
-                if settings
-                    .order
-                    .iter()
-                    .any(|(known, mark)| known == channel && *mark == Need::Required)
-                {
-                    *need = Need::Required;
+    let (data, waiting) =
+        match &arrival.chosen {
+            // What the site of that server requires is known there.
+            Some(channel) => (
+                DataSelection::All,
+                [plan((channel.clone(), ChannelRequirement::Optional))].into(),
+            ),
+            None => {
+                let mut chosen = named(&request.data, &of_modules)?;
+                if chosen.is_empty() {
+                    let order = settings.order.iter().map(|(channel, _)| channel);
+                    let is_ordered =
+                        |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
+                    // The host's channels are streams for people: what is bytes alone, as the help messages of Open MPI, goes to modules
+                    // or nowhere.
+                    let is_readable = request.data.iter().any(|info| {
+                        !matches!(
+                            info.value,
+                            Value::ByteObject(_) | Value::CompressedByteObject(_)
+                        )
+                    });
+                    let takes = |channel: &&Key| is_readable || of_modules.contains(channel);
+                    let rest = arrival
+                        .all(available)
+                        .filter(|channel| !is_ordered(channel))
+                        .filter(takes);
+                    chosen = order
+                        .chain(rest)
+                        .map(|channel| (channel.clone(), ChannelRequirement::Optional))
+                        .collect();
                 }
+                for (channel, need) in &mut chosen {
+                    if settings.order.iter().any(|(known, mark)| {
+                        known == channel && *mark == ChannelRequirement::Required
+                    }) {
+                        *need = ChannelRequirement::Required;
+                    }
+                }
+                (
+                    DataSelection::OfChannel,
+                    chosen.into_iter().map(plan).collect(),
+                )
             }
-            (
-                DataSelection::OfChannel,
-                chosen.into_iter().map(plan).collect(),
-            )
-        }
-    };
+        };
     let (once, origin) = (once.unwrap_or(settings.once), arrival.origin);
     Ok(LogRun {
         request,
@@ -312,8 +313,8 @@ pub fn route(
 }
 
 /// The channels that data name, each once, in their order. One is required if any of its infos is flagged so.
-fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, Need)>, Malformed> {
-    let mut named: Vec<(Key, Need)> = Vec::new();
+fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
+    let mut named: Vec<(Key, ChannelRequirement)> = Vec::new();
     let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
     for info in data.iter().filter(|info| is_channel(&info.key, of_modules)) {
         if let Some((_, _, takes)) = CHANNELS.iter().find(|(_, key, _)| info.key == *key) {
@@ -331,15 +332,15 @@ fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, Need)>, Malforme
             }
         }
         let need = if info.flags.contains(InfoFlags::REQUIRED) {
-            Need::Required
+            ChannelRequirement::Required
         } else {
-            Need::Optional
+            ChannelRequirement::Optional
         };
         match places
             .get(&info.key)
             .and_then(|place| named.get_mut(*place))
         {
-            Some((_, Need::Required)) => {}
+            Some((_, ChannelRequirement::Required)) => {}
             Some((_, known)) => *known = need,
             None if places.len() == MAX_CHANNELS => return Err(Malformed::TooMany),
             None => {
@@ -359,7 +360,7 @@ fn is_channel(key: &Key, of_modules: &[Key]) -> bool {
 
 impl LogRun {
     /// By what it is told, before any channel is tried, whether the like of it was logged already.
-    pub fn likeness(&self) -> Option<Likeness> {
+    pub fn likeness(&self) -> Option<DuplicateKey> {
         let pair = self.pair.clone()?;
         let LogRequest {
             source, identity, ..
@@ -370,7 +371,7 @@ impl LogRun {
             .iter()
             .map(|planned| planned.channel.clone())
             .collect();
-        Some(Likeness {
+        Some(DuplicateKey {
             job,
             identity: *identity,
             pair,
@@ -403,8 +404,8 @@ impl LogRun {
                 && self
                     .tried
                     .iter()
-                    .any(|(_, outcome)| *outcome == Outcome::Written);
-            if need != Need::Required && enough {
+                    .any(|(_, outcome)| *outcome == ChannelStatus::Written);
+            if need != ChannelRequirement::Required && enough {
                 continue;
             }
             match then.pop_front() {
@@ -419,7 +420,7 @@ impl LogRun {
                 }
                 None => self.record(
                     channel,
-                    (need, Outcome::Missing),
+                    (need, ChannelStatus::Missing),
                     code::PMIX_ERR_NOT_AVAILABLE,
                     Vec::new(),
                 ),
@@ -432,9 +433,15 @@ impl LogRun {
         })
     }
 
-    fn record(&mut self, channel: Key, tried: (Need, Outcome), status: Status, infos: Vec<Info>) {
+    fn record(
+        &mut self,
+        channel: Key,
+        tried: (ChannelRequirement, ChannelStatus),
+        status: Status,
+        infos: Vec<Info>,
+    ) {
         self.tried.push(tried);
-        Arc::make_mut(&mut self.steps).push(Step {
+        Arc::make_mut(&mut self.steps).push(ChainResult {
             name: channel.as_str().into(),
             status,
             infos,
@@ -445,17 +452,17 @@ impl LogRun {
         let good = self
             .tried
             .iter()
-            .filter(|(_, outcome)| *outcome == Outcome::Written)
+            .filter(|(_, outcome)| *outcome == ChannelStatus::Written)
             .count();
-        let is_short = |(need, outcome): &(Need, Outcome)| {
-            *need == Need::Required && *outcome != Outcome::Written
+        let is_short = |(need, outcome): &(ChannelRequirement, ChannelStatus)| {
+            *need == ChannelRequirement::Required && *outcome != ChannelStatus::Written
         };
         if self.tried.iter().any(is_short) {
             code::PMIX_ERR_OPERATION_FAILED
         } else if self
             .tried
             .iter()
-            .all(|(_, outcome)| *outcome == Outcome::Missing)
+            .all(|(_, outcome)| *outcome == ChannelStatus::Missing)
         {
             code::PMIX_ERR_NOT_AVAILABLE
         } else if good == 0 {
@@ -475,7 +482,7 @@ impl PendingChannel {
     }
 
     /// Who writes to it.
-    pub fn writer(&self) -> Writer {
+    pub fn writer(&self) -> LogDestination {
         self.attempt.writer
     }
 
@@ -526,12 +533,12 @@ impl PendingChannel {
     }
 
     /// Where the request came from.
-    pub fn origin(&self) -> Origin {
+    pub fn origin(&self) -> LogOrigin {
         self.run.origin
     }
 
     /// What became of the channels tried before.
-    pub fn steps(&self) -> &Arc<Vec<Step>> {
+    pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
         &self.run.steps
     }
 
@@ -544,8 +551,8 @@ impl PendingChannel {
             attempt,
             then,
         } = self;
-        let outcome = Outcome::of(attempt.writer, status);
-        if outcome == Outcome::Missing && !then.is_empty() {
+        let outcome = ChannelStatus::of(attempt.writer, status);
+        if outcome == ChannelStatus::Missing && !then.is_empty() {
             run.waiting.push_front(Planned {
                 channel,
                 need,

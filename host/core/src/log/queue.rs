@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum QueueStep {
         Push {
             user: LogUser,
             bytes: usize,
@@ -260,13 +260,13 @@ mod tests {
         Finish(prop::sample::Index),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = QueueStep> {
         let user = prop_oneof![Just(None), (0..3_u32).prop_map(Some)];
         let push = (user, 0..20_usize, collection::btree_set(0..4_u8, 0..3));
         prop_oneof![
-            3 => push.prop_map(|(user, bytes, channels)| Step::Push { user, bytes, channels }),
-            2 => Just(Step::Begin),
-            2 => any::<prop::sample::Index>().prop_map(Step::Finish),
+            3 => push.prop_map(|(user, bytes, channels)| QueueStep::Push { user, bytes, channels }),
+            2 => Just(QueueStep::Begin),
+            2 => any::<prop::sample::Index>().prop_map(QueueStep::Finish),
         ]
     }
 
@@ -306,7 +306,7 @@ mod tests {
             let (mut queue, mut list): (LogQueue<usize>, Vec<Modelled>) = (LogQueue::new(LIMITS), Vec::new());
             for (number, step) in steps.into_iter().enumerate() {
                 match step {
-                    Step::Push { user, bytes, channels } => {
+                    QueueStep::Push { user, bytes, channels } => {
                         let answer = queue.check(user, bytes);
                         prop_assert_eq!(answer, room(&list, user, bytes));
                         if answer.is_ok() {
@@ -314,7 +314,7 @@ mod tests {
                             list.push(Modelled { number, user, bytes, channels, ticket: None });
                         }
                     }
-                    Step::Begin => match queue.begin() {
+                    QueueStep::Begin => match queue.begin() {
                         Some(BegunRequest { ticket, item }) => {
                             let at = list.iter().position(|request| request.number == item).unwrap();
                             prop_assert!(may_begin(&list, at), "{} before its time: {:?}", item, list);
@@ -325,7 +325,7 @@ mod tests {
                             prop_assert!(ready.is_none(), "{:?} is forgotten: {:?}", ready, list);
                         }
                     },
-                    Step::Finish(which) => {
+                    QueueStep::Finish(which) => {
                         let begun: Vec<usize> = (0..list.len()).filter(|at| list[*at].ticket.is_some()).collect();
                         if !begun.is_empty() {
                             queue.finish(list.remove(*which.get(&begun)).ticket.unwrap());

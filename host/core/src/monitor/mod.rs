@@ -1,16 +1,18 @@
 //! Monitoring: what a request to be watched asks for, and the book of all that is watched.
-mod book;
 mod entry;
+mod heartbeat_deadline;
 mod read;
-mod silence;
+mod table;
 #[cfg(test)]
 mod tests;
 mod usage;
 
-pub use book::WatchId;
-pub(crate) use book::{Beginning, Book, Due, Ended, Limits, Measured};
 pub use read::read;
-pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, Usage, UsageOf};
+pub use table::MonitorId;
+pub(crate) use table::{
+    EndedMonitor, MonitorAction, MonitorLimits, MonitorTable, NewMonitor, SampleUse,
+};
+pub use usage::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME, UsageOf, UsageRequest};
 
 use crate::targets::UnknownTarget;
 use peal_model::{Event, Info, Key, Proc, Status, Value, code, key};
@@ -21,18 +23,18 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Monitor {
     /// To be watched from now on, and others told when something is amiss.
-    Watch(Watch),
+    Watch(MonitorSpec),
     /// What is used, once or at a rate.
     Usage(Sampling),
     /// One watch is to end, or all of the requester's (`PMIX_MONITOR_CANCEL`).
-    Cancel(Cancelled),
+    Cancel(MonitorSelector),
     /// A sign of life (`PMIX_SEND_HEARTBEAT`); libraries have a message of its own for that.
     Beat,
 }
 
 /// Which watches are to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Cancelled {
+pub enum MonitorSelector {
     /// All of the requester's.
     All,
     /// That of this id.
@@ -41,18 +43,18 @@ pub enum Cancelled {
 
 /// For what somebody is watched.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Watch {
+pub struct MonitorSpec {
     /// What the requester calls it (`PMIX_MONITOR_ID`).
     pub id: Option<String>,
     /// The signs of life.
-    pub signs: Signs,
+    pub signs: LivenessSource,
     /// What is raised when they do not come: it lacks nothing.
     pub alert: Arc<Event>,
 }
 
 /// What shows that somebody lives.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Signs {
+pub enum LivenessSource {
     /// It says so (`PMIX_MONITOR_HEARTBEAT`).
     Heartbeats {
         /// How long after one the next is due (`PMIX_MONITOR_HEARTBEAT_TIME`).
@@ -65,7 +67,7 @@ pub enum Signs {
         /// Its absolute path.
         path: PathBuf,
         /// What of it.
-        traces: Traces,
+        traces: FileChanges,
         /// How long after one look at it the next is due (`PMIX_MONITOR_FILE_CHECK_TIME`).
         check: Duration,
         /// How many looks may show nothing new (`PMIX_MONITOR_FILE_DROPS`).
@@ -79,7 +81,7 @@ pub enum Signs {
     clippy::struct_excessive_bools,
     reason = "each is a directive of its own, and all combinations make sense"
 )]
-pub struct Traces {
+pub struct FileChanges {
     /// It has grown (`PMIX_MONITOR_FILE_SIZE`).
     pub size: bool,
     /// It was read (`PMIX_MONITOR_FILE_ACCESS`).
@@ -90,7 +92,7 @@ pub struct Traces {
 
 /// What can be seen of a file. Its times are in nanoseconds since the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct FileStat {
     /// Its size, in bytes.
     pub size: u64,
     /// When it was read last.
@@ -105,7 +107,7 @@ pub struct Sampling {
     /// What the requester calls it (`PMIX_MONITOR_ID`).
     pub id: Option<String>,
     /// What is asked for.
-    pub usage: Arc<Usage>,
+    pub usage: Arc<UsageRequest>,
     /// How long after one sample the next is due (`PMIX_MONITOR_RESOURCE_RATE`); none: there is but one.
     pub rate: Option<Duration>,
     /// What is raised with each sample but the first, which is the answer.

@@ -1,6 +1,7 @@
 //! Reading a request whole, before anything happens.
 use super::{
-    Cancelled, Monitor, MonitorError, Sampling, Signs, Traces, Usage, UsageOf, Watch, named,
+    FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, MonitorSpec, Sampling,
+    UsageOf, UsageRequest, named,
 };
 use crate::targets;
 use peal_model::{
@@ -117,7 +118,7 @@ pub fn read(
     let kind = USAGES.into_iter().find(|usage| is(*usage));
     let kind = kind.ok_or_else(|| MonitorError::UnknownKind(monitor.key.clone()))?;
     fits(kind, directives)?;
-    let usage = Usage {
+    let usage = UsageRequest {
         of: whose(kind, directives, ranks, jobs)?,
         fields: fields(kind, &monitor.value)?,
         nodes: names(directives, key::PMIX_MONITOR_TARGET_NODES)?,
@@ -153,15 +154,15 @@ pub fn read(
 /// The source of the alert is the silent proc, as OpenPMIx has it. [`crate::audience::BY_SERVER`] has that proc hear it, too.
 fn watch(
     requester: &Proc,
-    signs: Signs,
+    signs: LivenessSource,
     error: Status,
     directives: &[Info],
 ) -> Result<Monitor, MonitorError> {
     let id = id(directives)?;
     let (range, targets) = range(directives, Range::Namespace)?;
     let usual = match &signs {
-        Signs::Heartbeats { .. } => code::PMIX_MONITOR_HEARTBEAT_ALERT,
-        Signs::File { .. } => code::PMIX_MONITOR_FILE_ALERT,
+        LivenessSource::Heartbeats { .. } => code::PMIX_MONITOR_HEARTBEAT_ALERT,
+        LivenessSource::File { .. } => code::PMIX_MONITOR_FILE_ALERT,
     };
     let mut infos = vec![Info::new(
         key::PMIX_EVENT_AFFECTED_PROC,
@@ -171,7 +172,7 @@ fn watch(
     if truth(directives, key::PMIX_MONITOR_APP_CONTROL)? {
         infos.push(Info::new(key::PMIX_MONITOR_APP_CONTROL, Value::Bool(true)));
     }
-    if let Signs::File { path, .. } = &signs {
+    if let LivenessSource::File { path, .. } = &signs {
         infos.push(Info::new(
             key::PMIX_MONITOR_FILE,
             Value::String(Some(path_text(path))),
@@ -184,7 +185,7 @@ fn watch(
         range,
         infos,
     });
-    Ok(Monitor::Watch(Watch { id, signs, alert }))
+    Ok(Monitor::Watch(MonitorSpec { id, signs, alert }))
 }
 
 fn path_text(path: &Path) -> peal_model::Text {
@@ -261,7 +262,7 @@ fn changes_whom(info: &Info) -> bool {
 }
 
 /// The header says a boolean, the RFC says nothing (which libraries pack as a pointer).
-fn heartbeats(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
+fn heartbeats(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorError> {
     if *value != Value::Pointer && value.as_bool() != Some(true) {
         return Err(bad(
             key::PMIX_MONITOR_HEARTBEAT,
@@ -274,13 +275,13 @@ fn heartbeats(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError>
             kind: key::PMIX_MONITOR_HEARTBEAT.0,
             wanted: "pmix.monitor.btime, the seconds after which a heartbeat is due",
         })?;
-    Ok(Signs::Heartbeats {
+    Ok(LivenessSource::Heartbeats {
         time,
         drops: number(directives, key::PMIX_MONITOR_HEARTBEAT_DROPS)?.unwrap_or(0),
     })
 }
 
-fn file(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
+fn file(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorError> {
     let text = if let Value::String(Some(text)) = value {
         text.as_bytes()
     } else {
@@ -301,17 +302,17 @@ fn file(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
             kind,
             wanted: "pmix.monitor.ftime, the seconds between two looks at it",
         })?;
-    let traces = Traces {
+    let traces = FileChanges {
         size: truth(directives, key::PMIX_MONITOR_FILE_SIZE)?,
         access: trace(directives, key::PMIX_MONITOR_FILE_ACCESS)?,
         modify: trace(directives, key::PMIX_MONITOR_FILE_MODIFY)?,
     };
-    if traces == Traces::default() {
+    if traces == FileChanges::default() {
         let wanted = "one of pmix.monitor.fsize, pmix.monitor.faccess and pmix.monitor.fmod, which say what is a sign of life";
         return Err(MonitorError::Missing { kind, wanted });
     }
     let drops = number(directives, key::PMIX_MONITOR_FILE_DROPS)?.unwrap_or(0);
-    Ok(Signs::File {
+    Ok(LivenessSource::File {
         path,
         traces,
         check,
@@ -319,11 +320,11 @@ fn file(value: &Value, directives: &[Info]) -> Result<Signs, MonitorError> {
     })
 }
 
-fn cancelled(value: &Value) -> Result<Cancelled, MonitorError> {
+fn cancelled(value: &Value) -> Result<MonitorSelector, MonitorError> {
     match value {
-        Value::Undef | Value::Pointer | Value::String(None) => Ok(Cancelled::All),
+        Value::Undef | Value::Pointer | Value::String(None) => Ok(MonitorSelector::All),
         value => match value.as_str() {
-            Some(id) => Ok(Cancelled::One(id.to_owned())),
+            Some(id) => Ok(MonitorSelector::One(id.to_owned())),
             None => Err(bad(
                 key::PMIX_MONITOR_CANCEL,
                 value,

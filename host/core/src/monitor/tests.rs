@@ -1,14 +1,14 @@
 //! The book and its timers, compared with models that know of no timers: they look at what happened when all is over.
 use super::*;
 use crate::{
-    Time,
+    MonotonicTime,
     server::{PeerId, RequestId},
 };
 use peal_model::{Nspace, Range, Rank};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-const LIMITS: Limits = Limits {
+const LIMITS: MonitorLimits = MonitorLimits {
     each: 8,
     all: 100_000,
     files: 100,
@@ -32,13 +32,13 @@ fn event() -> Arc<Event> {
     })
 }
 
-fn beating(id: Option<&str>, seconds: u64, drops: u32) -> Beginning {
-    let signs = Signs::Heartbeats {
+fn beating(id: Option<&str>, seconds: u64, drops: u32) -> NewMonitor {
+    let signs = LivenessSource::Heartbeats {
         time: Duration::from_secs(seconds),
         drops,
     };
-    Beginning::Watch(
-        Watch {
+    NewMonitor::Watch(
+        MonitorSpec {
             id: id.map(str::to_owned),
             signs,
             alert: event(),
@@ -47,15 +47,15 @@ fn beating(id: Option<&str>, seconds: u64, drops: u32) -> Beginning {
     )
 }
 
-fn filing(check: u64, drops: u32, traces: Traces) -> Beginning {
-    let signs = Signs::File {
+fn filing(check: u64, drops: u32, traces: FileChanges) -> NewMonitor {
+    let signs = LivenessSource::File {
         path: "/file".into(),
         traces,
         check: Duration::from_secs(check),
         drops,
     };
-    Beginning::Watch(
-        Watch {
+    NewMonitor::Watch(
+        MonitorSpec {
             id: None,
             signs,
             alert: event(),
@@ -65,10 +65,16 @@ fn filing(check: u64, drops: u32, traces: Traces) -> Beginning {
 }
 
 /// The last beats of procs that the book has not been told yet.
-type Noted = BTreeMap<Proc, Time>;
+type Noted = BTreeMap<Proc, MonotonicTime>;
 
 /// Who is told to be silent at which time, from one time to another; nobody looks late. What was noted is told as late as it may be.
-fn run(book: &mut Book, noted: &mut Noted, start: Time, end: Time, told: &mut Vec<(Proc, Time)>) {
+fn run(
+    book: &mut MonitorTable,
+    noted: &mut Noted,
+    start: MonotonicTime,
+    end: MonotonicTime,
+    told: &mut Vec<(Proc, MonotonicTime)>,
+) {
     while let Some(at) = book.deadline().filter(|at| *at <= end) {
         let at = at.max(start);
         let due: Vec<Proc> = book.beats_due(at).cloned().collect();
@@ -79,7 +85,7 @@ fn run(book: &mut Book, noted: &mut Noted, start: Time, end: Time, told: &mut Ve
                 .for_each(|beat| book.beat(proc, beat))
         });
         for due in book.tick(at) {
-            if let Due::Alert { requester, .. } = due {
+            if let MonitorAction::Alert { requester, .. } = due {
                 told.push((requester, at));
             }
         }
@@ -104,7 +110,7 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
     const PROCS: u32 = 10_000;
     const DAY: u64 = 86_400_000;
     let mut dice = Dice(8);
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     let mut beats: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     let mut expected = Vec::new();
     let procs: Vec<Proc> = (0..PROCS).map(proc).collect();
@@ -133,14 +139,26 @@ fn a_day_of_ten_thousand_procs_tells_of_each_silence_once_and_on_time() {
         }
     }
     let (mut told, mut noted) = (Vec::new(), Noted::new());
-    assert_eq!(book.tick(Time(0)), []);
+    assert_eq!(book.tick(MonotonicTime(0)), []);
     for (at, ranks) in beats.range(..DAY) {
-        run(&mut book, &mut noted, Time(0), Time(at - 1), &mut told);
+        run(
+            &mut book,
+            &mut noted,
+            MonotonicTime(0),
+            MonotonicTime(at - 1),
+            &mut told,
+        );
         ranks
             .iter()
-            .for_each(|rank| book.beat(&procs[*rank as usize], Time(*at)));
+            .for_each(|rank| book.beat(&procs[*rank as usize], MonotonicTime(*at)));
     }
-    run(&mut book, &mut noted, Time(0), Time(DAY - 1), &mut told);
+    run(
+        &mut book,
+        &mut noted,
+        MonotonicTime(0),
+        MonotonicTime(DAY - 1),
+        &mut told,
+    );
     let mut told: Vec<(u64, u32)> = told
         .into_iter()
         .map(|(proc, at)| (at.0, proc.rank.0))
@@ -197,7 +215,7 @@ proptest! {
     /// Any life of heartbeats, told at once or late: each silence is told once, at its time, unless the watch had ended by then.
     #[test]
     fn each_silence_is_told_once(steps in proptest::collection::vec(step(), 1..80)) {
-        let mut book = Book::new(LIMITS);
+        let mut book = MonitorTable::new(LIMITS);
         let (mut now, mut told, mut noted) = (0, Vec::new(), Noted::new());
         let (mut lives, mut beats): (Vec<Life>, Vec<(u32, u64)>) = (Vec::new(), Vec::new());
         for step in steps {
@@ -216,19 +234,19 @@ proptest! {
                         let silence = seconds * 500 * (2 * u64::from(drops) + 3);
                         lives.push(Life { rank, id, from: now, to: None, silence });
                     }
-                    run(&mut book, &mut noted, Time(now), Time(now), &mut told);
+                    run(&mut book, &mut noted, MonotonicTime(now), MonotonicTime(now), &mut told);
                 }
                 Step::Beat { rank, noted: late } => {
                     beats.push((rank, now));
                     // A clone may tell at once what comes after one that was noted.
                     if late && !book.is_silent(&proc(rank)) {
-                        noted.insert(proc(rank), Time(now));
+                        noted.insert(proc(rank), MonotonicTime(now));
                     } else {
-                        book.beat(&proc(rank), Time(now));
+                        book.beat(&proc(rank), MonotonicTime(now));
                     }
                 }
                 Step::Cancel { rank, id } => {
-                    let which = id.map_or(Cancelled::All, |id| Cancelled::One(id.to_string()));
+                    let which = id.map_or(MonitorSelector::All, |id| MonitorSelector::One(id.to_string()));
                     let ended = end(&mut lives, rank, id.map(Some));
                     prop_assert_eq!(book.cancel(&proc(rank), &which).is_ok(), id.is_none() || ended > 0);
                 }
@@ -237,7 +255,7 @@ proptest! {
                     book.end_proc(&proc(rank));
                 }
                 Step::Wait(time) => {
-                    run(&mut book, &mut noted, Time(now), Time(now + time), &mut told);
+                    run(&mut book, &mut noted, MonotonicTime(now), MonotonicTime(now + time), &mut told);
                     now += time;
                 }
             }
@@ -251,7 +269,7 @@ proptest! {
                 let at = sign + life.silence;
                 // At the very moment the book has told before anything else happens.
                 if next.is_none_or(|next| at <= *next) && at <= end {
-                    expected.push((proc(life.rank), Time(at)));
+                    expected.push((proc(life.rank), MonotonicTime(at)));
                 }
             }
         }
@@ -264,17 +282,17 @@ proptest! {
     /// Files: what is told follows from how many looks in a row showed nothing new.
     #[test]
     fn a_file_is_told_of_once_until_it_lives_again(news in proptest::collection::vec(any::<bool>(), 1..40), drops in 0..4u32) {
-        let mut book = Book::new(LIMITS);
-        let traces = Traces { modify: true, ..Traces::default() };
+        let mut book = MonitorTable::new(LIMITS);
+        let traces = FileChanges { modify: true, ..FileChanges::default() };
         let watch = book.begin(&proc(0), UID, filing(3, drops, traces)).unwrap();
-        let mut seen = Seen { size: 1, accessed: 1, modified: 1 };
+        let mut seen = FileStat { size: 1, accessed: 1, modified: 1 };
         prop_assert_eq!(book.opened(watch, Some(seen)), Some(TO));
-        prop_assert_eq!(book.tick(Time(0)), []);
+        prop_assert_eq!(book.tick(MonotonicTime(0)), []);
         let (mut told, mut at) = (Vec::new(), 0);
         for (look, lives) in news.iter().enumerate() {
             at += 3000;
-            prop_assert_eq!(book.deadline(), Some(Time(at)), "no drift");
-            prop_assert_eq!(book.tick(Time(at)), [Due::Look(watch)]);
+            prop_assert_eq!(book.deadline(), Some(MonotonicTime(at)), "no drift");
+            prop_assert_eq!(book.tick(MonotonicTime(at)), [MonitorAction::Look(watch)]);
             seen.modified += i128::from(*lives);
             // What was not asked for makes no difference.
             (seen.size, seen.accessed) = (seen.size + 1, seen.accessed + 1);
@@ -288,49 +306,53 @@ proptest! {
 
 #[test]
 fn a_server_that_was_away_does_not_tell_of_silence_before_it_has_listened() {
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     book.begin(&proc(0), UID, beating(None, 10, 0)).unwrap();
-    assert_eq!(book.tick(Time(0)), []);
-    assert_eq!(book.deadline(), Some(Time(15_000)));
+    assert_eq!(book.tick(MonotonicTime(0)), []);
+    assert_eq!(book.deadline(), Some(MonotonicTime(15_000)));
     // What was sent in the meantime has not been read yet.
-    assert_eq!(book.tick(Time(60_000)), []);
-    assert_eq!(book.deadline(), Some(Time(65_000)));
-    let alert = Due::Alert {
+    assert_eq!(book.tick(MonotonicTime(60_000)), []);
+    assert_eq!(book.deadline(), Some(MonotonicTime(65_000)));
+    let alert = MonitorAction::Alert {
         requester: proc(0),
         alert: event(),
     };
-    assert_eq!(book.tick(Time(65_100)), [alert]);
+    assert_eq!(book.tick(MonotonicTime(65_100)), [alert]);
     assert_eq!(book.deadline(), None);
 }
 
 #[test]
 fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go() {
-    let traces = Traces {
+    let traces = FileChanges {
         size: true,
-        ..Traces::default()
+        ..FileChanges::default()
     };
     let size = |size| {
-        Some(Seen {
+        Some(FileStat {
             size,
             accessed: 0,
             modified: 0,
         })
     };
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     let watch = book.begin(&proc(0), UID, filing(1, 1, traces)).unwrap();
     book.opened(watch, size(5)).unwrap();
-    book.tick(Time(0));
-    let looks = |book: &mut Book, at| book.tick(Time(at)).len();
+    book.tick(MonotonicTime(0));
+    let looks = |book: &mut MonitorTable, at| book.tick(MonotonicTime(at)).len();
     assert_eq!(looks(&mut book, 1000), 1, "somebody goes");
-    assert_eq!(book.tick(Time(2000)), [], "and is waited for: one miss");
     assert_eq!(
-        book.tick(Time(3000)),
-        [Due::Alert {
+        book.tick(MonotonicTime(2000)),
+        [],
+        "and is waited for: one miss"
+    );
+    assert_eq!(
+        book.tick(MonotonicTime(3000)),
+        [MonitorAction::Alert {
             requester: proc(0),
             alert: event()
         }]
     );
-    assert_eq!(book.tick(Time(4000)), [], "once");
+    assert_eq!(book.tick(MonotonicTime(4000)), [], "once");
     assert!(book.looked(watch, size(5)).is_none());
     for (at, seen, told) in [
         (5000, size(6), false),
@@ -346,17 +368,17 @@ fn a_look_that_does_not_come_back_shows_no_life_and_a_file_may_grow_shrink_or_go
     }
     // Whoever comes late goes on in step.
     assert_eq!(looks(&mut book, 14_300), 1);
-    assert_eq!(book.deadline(), Some(Time(15_000)));
+    assert_eq!(book.deadline(), Some(MonotonicTime(15_000)));
 }
 
 #[test]
 fn there_are_bounds_for_each_proc_each_user_and_all() {
-    let mut book = Book::new(Limits {
+    let mut book = MonitorTable::new(MonitorLimits {
         each: 2,
         all: 6,
         files: 2,
     });
-    let begin = |book: &mut Book, rank, uid, beginning| {
+    let begin = |book: &mut MonitorTable, rank, uid, beginning| {
         book.begin(&proc(rank), uid, beginning)
             .map_err(|e| e.to_string())
     };
@@ -365,9 +387,9 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
         filing(
             1,
             0,
-            Traces {
+            FileChanges {
                 size: true,
-                ..Traces::default()
+                ..FileChanges::default()
             },
         )
     };
@@ -404,7 +426,7 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
         1
     );
     assert_eq!(
-        (ended.len(), book.len(), book.tick(Time(5000))),
+        (ended.len(), book.len(), book.tick(MonotonicTime(5000))),
         (6, 0, Vec::new())
     );
     begin(&mut book, 0, 1, file()).unwrap();
@@ -412,14 +434,14 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
 
 #[test]
 fn samples_come_at_their_rate_and_never_two_at_once() {
-    let usage = Arc::new(Usage {
+    let usage = Arc::new(UsageRequest {
         of: UsageOf::Node,
         fields: BTreeSet::new(),
         nodes: BTreeSet::new(),
     });
     let sampling = |rate: Option<u64>| {
         let rate = rate.map(Duration::from_secs);
-        Beginning::Usage(
+        NewMonitor::Usage(
             Sampling {
                 id: None,
                 usage: usage.clone(),
@@ -429,36 +451,40 @@ fn samples_come_at_their_rate_and_never_two_at_once() {
             TO,
         )
     };
-    let mut book = Book::new(LIMITS);
+    let mut book = MonitorTable::new(LIMITS);
     let once = book.begin(&proc(0), UID, sampling(None)).unwrap();
     assert!(matches!(
         book.measured(once, Ok(())),
-        Some(Measured::Answer(TO))
+        Some(SampleUse::Answer(TO))
     ));
     let failed = book.begin(&proc(0), UID, sampling(Some(2))).unwrap();
     assert!(matches!(
         book.measured(failed, Err(())),
-        Some(Measured::Answer(TO))
+        Some(SampleUse::Answer(TO))
     ));
     assert_eq!((book.len(), book.deadline()), (0, None));
     let watch = book.begin(&proc(0), UID, sampling(Some(2))).unwrap();
     assert!(matches!(
         book.measured(watch, Ok(())),
-        Some(Measured::Answer(TO))
+        Some(SampleUse::Answer(TO))
     ));
-    assert_eq!(book.tick(Time(1000)), []);
+    assert_eq!(book.tick(MonotonicTime(1000)), []);
     let due = || {
-        [Due::Measure {
+        [MonitorAction::Measure {
             watch,
             usage: usage.clone(),
             requester: proc(0),
         }]
     };
-    assert_eq!(book.tick(Time(3000)), due());
-    assert_eq!(book.tick(Time(5000)), [], "the one before is not there yet");
+    assert_eq!(book.tick(MonotonicTime(3000)), due());
+    assert_eq!(
+        book.tick(MonotonicTime(5000)),
+        [],
+        "the one before is not there yet"
+    );
     assert!(matches!(
         book.measured(watch, Err(())),
-        Some(Measured::Update { .. })
+        Some(SampleUse::Update { .. })
     ));
-    assert_eq!(book.tick(Time(7000)), due());
+    assert_eq!(book.tick(MonotonicTime(7000)), due());
 }

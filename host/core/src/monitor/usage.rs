@@ -14,7 +14,7 @@ pub const TREE_PROCESSES: KeyName = KeyName("peal.proc.tree.nprocs");
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Usage {
+pub struct UsageRequest {
     /// Whose.
     pub of: UsageOf,
     /// The attributes that are wanted; none: all that can be had.

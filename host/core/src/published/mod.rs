@@ -1,16 +1,16 @@
 //! What procs published for others to look up, and the lookups that wait for it. Each user has a shelf, which is nobody else's.
-mod extent;
 mod request;
-mod shelf;
+mod scope;
+mod user_publications;
 
 use peal_model::{Info, Nspace, Pdata, Proc, Status, Text, code};
 use request::{Lookup, Publication, keys_of};
-use shelf::Shelf;
 use std::{collections::BTreeMap, time::Duration};
+use user_publications::UserPublications;
 
 /// How much one user may have published, and waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct PublishLimits {
     /// Items.
     pub items: usize,
     /// Their memory, in bytes.
@@ -19,9 +19,9 @@ pub struct Limits {
     pub waits: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for PublishLimits {
+    fn default() -> PublishLimits {
+        PublishLimits {
             items: 4096,
             bytes: 64 << 20,
             waits: 4096,
@@ -35,7 +35,7 @@ pub struct WaitId(u64);
 
 /// Who publishes, or looks up.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Party {
+pub struct DataRequester {
     /// The proc.
     pub proc: Proc,
     /// As which user.
@@ -44,7 +44,7 @@ pub struct Party {
 
 /// What a lookup comes to.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Looked {
+pub enum LookupResult {
     /// This was there.
     Found(Vec<Pdata>),
     /// It waits, at most so long if a time was given: then call [`Published::give_up`].
@@ -53,7 +53,7 @@ pub enum Looked {
 
 /// A lookup that has waited long enough, and what it found.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Ready {
+pub struct FinishedLookup {
     /// Which.
     pub wait: WaitId,
     /// What was there.
@@ -63,14 +63,14 @@ pub struct Ready {
 /// All that is published, and who waits for more.
 #[derive(Debug, Default)]
 pub struct Published {
-    limits: Limits,
-    shelves: BTreeMap<u32, Shelf>,
+    limits: PublishLimits,
+    shelves: BTreeMap<u32, UserPublications>,
     next_wait: u64,
 }
 
 impl Published {
     /// Nothing yet.
-    pub fn new(limits: Limits) -> Published {
+    pub fn new(limits: PublishLimits) -> Published {
         Published {
             limits,
             ..Published::default()
@@ -79,7 +79,11 @@ impl Published {
 
     /// Publishes what is data among the infos: all of it or nothing. Within one range a key is there once. Returns the lookups that
     /// need not wait any longer, which come first to what is to be read once.
-    pub fn publish(&mut self, by: &Party, infos: Vec<Info>) -> Result<Vec<Ready>, Status> {
+    pub fn publish(
+        &mut self,
+        by: &DataRequester,
+        infos: Vec<Info>,
+    ) -> Result<Vec<FinishedLookup>, Status> {
         let publication = Publication::read(&by.proc, infos)?;
         let shelf = self.shelves.entry(by.uid).or_default();
         let ready = shelf.publish(&by.proc, publication, &self.limits);
@@ -88,12 +92,17 @@ impl Published {
     }
 
     /// Looks keys up: what is there, in the order of the keys, or `PMIX_ERR_NOT_FOUND`. Who wants to wait for more does.
-    pub fn lookup(&mut self, by: &Party, keys: &[Text], infos: &[Info]) -> Result<Looked, Status> {
+    pub fn lookup(
+        &mut self,
+        by: &DataRequester,
+        keys: &[Text],
+        infos: &[Info],
+    ) -> Result<LookupResult, Status> {
         let lookup = Lookup::read(&by.proc, keys, infos)?;
         let shelf = self.shelves.entry(by.uid).or_default();
         let looked = match shelf.find(&by.proc, &lookup) {
             Some(found) if found.is_empty() => Err(code::PMIX_ERR_NOT_FOUND),
-            Some(found) => Ok(Looked::Found(found)),
+            Some(found) => Ok(LookupResult::Found(found)),
             None if shelf.awaited().saturating_add(lookup.keys.len()) > self.limits.waits => {
                 Err(code::PMIX_ERR_OUT_OF_RESOURCE)
             }
@@ -101,7 +110,7 @@ impl Published {
                 self.next_wait += 1;
                 let (id, timeout) = (WaitId(self.next_wait), lookup.timeout);
                 shelf.wait(id, by.proc.clone(), lookup);
-                Ok(Looked::Waits(id, timeout))
+                Ok(LookupResult::Waits(id, timeout))
             }
         };
         self.tidy(by.uid);
@@ -119,7 +128,7 @@ impl Published {
     }
 
     /// Withdraws what a proc has published under these keys, or all of it where there are none.
-    pub fn unpublish(&mut self, by: &Party, keys: &[Text]) -> Result<(), Status> {
+    pub fn unpublish(&mut self, by: &DataRequester, keys: &[Text]) -> Result<(), Status> {
         let keys = keys_of(keys)?;
         if let Some(shelf) = self.shelves.get_mut(&by.uid) {
             shelf.withdraw(|key, item| {
@@ -162,13 +171,17 @@ impl Published {
         self.tidy(uid);
     }
 
-    fn each(&mut self, change: impl Fn(&mut Shelf)) {
+    fn each(&mut self, change: impl Fn(&mut UserPublications)) {
         self.shelves.values_mut().for_each(change);
         self.shelves.retain(|_, shelf| !shelf.is_empty());
     }
 
     fn tidy(&mut self, uid: u32) {
-        if self.shelves.get(&uid).is_some_and(Shelf::is_empty) {
+        if self
+            .shelves
+            .get(&uid)
+            .is_some_and(UserPublications::is_empty)
+        {
             self.shelves.remove(&uid);
         }
     }

@@ -1,5 +1,5 @@
 //! What the infos of publications and lookups say.
-use super::extent::Extent;
+use super::scope::PublicationScope;
 use crate::directives::timeout;
 use peal_model::{Info, Infos, Key, KeyName, Persistence, Proc, Status, Text, Value, code, key};
 use std::{collections::BTreeSet, time::Duration};
@@ -17,7 +17,7 @@ const RESERVED: &str = "pmix.";
 /// What is to be published.
 #[derive(Debug)]
 pub(super) struct Publication {
-    pub(super) extent: Extent,
+    pub(super) extent: PublicationScope,
     pub(super) persistence: Persistence,
     pub(super) data: Vec<Info>,
 }
@@ -28,7 +28,7 @@ impl Publication {
         if ACCESS.iter().any(|key| infos.value_of(*key).is_some()) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
         }
-        let extent = Extent::read(by, &infos)?;
+        let extent = PublicationScope::read(by, &infos)?;
         let persistence = match infos.value_of(key::PMIX_PERSISTENCE) {
             None => Persistence::App,
             Some(value) => value
@@ -56,7 +56,7 @@ impl Publication {
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub(super) keys: BTreeSet<Key>,
-    pub(super) extent: Extent,
+    pub(super) extent: PublicationScope,
     /// How many of the keys it waits for.
     pub(super) wanted: usize,
     pub(super) timeout: Option<Duration>,
@@ -82,7 +82,7 @@ impl Lookup {
         };
         Ok(Lookup {
             keys,
-            extent: Extent::read(by, infos)?,
+            extent: PublicationScope::read(by, infos)?,
             wanted,
             timeout: timeout(infos)?,
         })

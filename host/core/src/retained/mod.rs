@@ -6,27 +6,28 @@
 #[cfg(test)]
 mod check;
 mod code_counts;
+mod index;
 mod intervals;
-mod needs;
 mod readers;
+mod ref_counts;
 mod ring;
 mod seq;
 mod spill_owner;
-mod tally;
 
 use crate::{
-    class::{Class, Head},
-    reach::Reach,
+    class::{Class, EventSummary},
     server::PeerId,
     user_bytes::UserBytes,
+    user_scope::UserScope,
 };
 use code_counts::CodeCounts;
+use index::{Set, UserIndexes, in_tree};
 use intervals::Intervals;
-use needs::{Set, Users, in_tree};
 use peal_model::{Event, Nspace, Proc, Rank, Size, Status};
-use readers::Reader;
-pub(crate) use readers::{Claim, Next, Waits};
-use ring::{Ring, Ringed};
+use readers::LaggingPeer;
+pub(crate) use readers::{DeliveryReason, NextRetained, Waits};
+use ref_counts::RefCounts;
+use ring::{Ring, RingEntry};
 pub use seq::Seq;
 use spill_owner::SpillOwner;
 use std::{
@@ -34,11 +35,10 @@ use std::{
     mem,
     sync::Arc,
 };
-use tally::Tally;
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct RetentionLimits {
     /// Events in the ring ...
     pub(crate) ring: usize,
     /// ... and the bytes that they take.
@@ -53,7 +53,7 @@ pub(crate) struct Limits {
 
 /// For whom an event is kept, and who need it no more.
 #[derive(Debug, Default)]
-pub(crate) struct Audience {
+pub(crate) struct EventRecipients {
     /// Connections that hear it at once.
     pub(crate) told: BTreeSet<PeerId>,
     /// Connections that asked for it and are catching up, and whose they are.
@@ -64,7 +64,7 @@ pub(crate) struct Audience {
 
 /// What the keeper of spilled events is to do.
 #[derive(Debug)]
-pub(crate) enum Chore {
+pub(crate) enum SpillAction {
     /// Store an event.
     Spill(Seq, Arc<Event>),
     /// Delete what is stored from the first to the last of these.
@@ -73,8 +73,8 @@ pub(crate) enum Chore {
 
 /// An event that somebody still needs.
 #[derive(Debug)]
-struct Kept {
-    head: Head,
+struct RetainedEvent {
+    head: EventSummary,
     bytes: u32,
     /// The user who raised it, if it is for that user's procs alone.
     owner: SpillOwner,
@@ -85,15 +85,15 @@ struct Kept {
 /// The kept events.
 #[derive(Debug)]
 pub(crate) struct Retained {
-    limits: Limits,
+    limits: RetentionLimits,
     next: Seq,
-    kept: BTreeMap<Seq, Kept>,
-    demand: Tally,
+    kept: BTreeMap<Seq, RetainedEvent>,
+    demand: RefCounts,
     ring: Ring,
     owed: BTreeMap<Proc, Set>,
-    readers: BTreeMap<PeerId, Reader>,
+    readers: BTreeMap<PeerId, LaggingPeer>,
     /// What all that is owed or held comes to.
-    users: Users,
+    users: UserIndexes,
     /// What the contents outside of the ring take.
     bytes: usize,
     spilled: usize,
@@ -102,21 +102,21 @@ pub(crate) struct Retained {
     lost: u64,
     /// The events that were lost to procs, until these are told how many.
     lost_to: BTreeMap<Proc, CodeCounts>,
-    chores: Vec<Chore>,
+    chores: Vec<SpillAction>,
 }
 
 impl Retained {
-    pub(crate) fn new(limits: Limits) -> Retained {
+    pub(crate) fn new(limits: RetentionLimits) -> Retained {
         Retained {
             ring: Ring::new(limits.ring, limits.ring_bytes),
             spilled_bytes: UserBytes::default(),
             limits,
             next: Seq::FIRST,
             kept: BTreeMap::new(),
-            demand: Tally::default(),
+            demand: RefCounts::default(),
             owed: BTreeMap::new(),
             readers: BTreeMap::new(),
-            users: Users::default(),
+            users: UserIndexes::default(),
             bytes: 0,
             spilled: 0,
             lost: 0,
@@ -126,8 +126,14 @@ impl Retained {
     }
 
     /// Keeps an event for those who need it, if there are any.
-    pub(crate) fn keep(&mut self, event: Arc<Event>, head: Head, reach: Reach, audience: Audience) {
-        let Audience {
+    pub(crate) fn keep(
+        &mut self,
+        event: Arc<Event>,
+        head: EventSummary,
+        reach: UserScope,
+        audience: EventRecipients,
+    ) {
+        let EventRecipients {
             told,
             mut late,
             mut owed,
@@ -149,7 +155,7 @@ impl Retained {
         let bytes = u32::try_from(Size::of_event(&event).bytes).unwrap_or(u32::MAX);
         self.kept.insert(
             at,
-            Kept {
+            RetainedEvent {
                 head,
                 bytes,
                 owner: SpillOwner::of(reach.user()),
@@ -173,7 +179,7 @@ impl Retained {
         sets.into_iter()
             .for_each(|(uid, count)| self.users.count(uid, at, count));
         if rings {
-            self.ring.push(at, Ringed { reach, told, bytes });
+            self.ring.push(at, RingEntry { reach, told, bytes });
             self.eject();
         } else {
             self.weigh(at, bytes);
@@ -186,9 +192,9 @@ impl Retained {
         &mut self,
         owed: &mut Vec<(Proc, u32)>,
         late: &mut BTreeMap<PeerId, Proc>,
-        head: &Head,
+        head: &EventSummary,
     ) {
-        let Limits { index, .. } = self.limits;
+        let RetentionLimits { index, .. } = self.limits;
         let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
         // One user's backlog leaves room for the others.
         let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
@@ -246,7 +252,7 @@ impl Retained {
     /// Lets the oldest events in the ring make room.
     fn eject(&mut self) {
         while let Some(at) = self.ring.overflow() {
-            let Some(Kept { head, bytes, .. }) = self.kept.get(&at) else {
+            let Some(RetainedEvent { head, bytes, .. }) = self.kept.get(&at) else {
                 continue;
             };
             let bytes = *bytes;
@@ -285,7 +291,7 @@ impl Retained {
             .map(charge)
             .is_none_or(|charged| charged.is_ok())
         {
-            self.chores.push(Chore::Spill(at, event));
+            self.chores.push(SpillAction::Spill(at, event));
         } else {
             // It cannot be had again: each who needs it comes to that, and is told.
             kept.owner = SpillOwner::NOBODY;
@@ -313,8 +319,8 @@ impl Retained {
             };
             match self.chores.last_mut() {
                 // A row of single ones is one order.
-                Some(Chore::Forget(_, end)) if end.precedes(first) => *end = last,
-                _ => self.chores.push(Chore::Forget(first, last)),
+                Some(SpillAction::Forget(_, end)) if end.precedes(first) => *end = last,
+                _ => self.chores.push(SpillAction::Forget(first, last)),
             }
         }
     }
@@ -348,7 +354,7 @@ impl Retained {
     /// The contents of an event could not be had again.
     pub(crate) fn lose(&mut self, peer: PeerId, proc: &Proc, at: Seq) {
         self.lost += 1;
-        if let Some(Head {
+        if let Some(EventSummary {
             code,
             class: Class::JobSpecific,
             ..
@@ -404,7 +410,7 @@ impl Retained {
     }
 
     /// What is to be done about spilled events, in this order.
-    pub(crate) fn take_chores(&mut self) -> Vec<Chore> {
+    pub(crate) fn take_chores(&mut self) -> Vec<SpillAction> {
         mem::take(&mut self.chores)
     }
 
@@ -438,4 +444,4 @@ impl Retained {
 const MAX_LOST_CODES: usize = 8;
 
 /// The memory that each kept event takes beside its contents.
-const RECORD: usize = in_tree::<(Seq, Kept)>(1);
+const RECORD: usize = in_tree::<(Seq, RetainedEvent)>(1);

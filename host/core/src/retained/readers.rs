@@ -1,12 +1,12 @@
 //! Connections that are catching up: where each is, what it waits for, and what is held for it.
-use super::{Kept, Retained, Seq, Set};
-use crate::{class::Head, reach::Reach, server::PeerId};
+use super::{Retained, RetainedEvent, Seq, Set};
+use crate::{class::EventSummary, server::PeerId, user_scope::UserScope};
 use peal_model::{Event, Proc};
 use std::{mem, sync::Arc};
 
 /// A connection that is catching up.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct LaggingPeer {
     /// What comes before was looked at.
     cursor: Seq,
     waits: Waits,
@@ -27,20 +27,20 @@ pub(crate) enum Waits {
 
 /// What [`Retained::next_for`] found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
+pub(crate) struct NextRetained {
     pub(crate) at: Seq,
-    pub(crate) head: Head,
+    pub(crate) head: EventSummary,
     pub(crate) bytes: u32,
-    pub(crate) claim: Claim,
+    pub(crate) claim: DeliveryReason,
 }
 
 /// Why an event may be for somebody.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Claim {
+pub(crate) enum DeliveryReason {
     /// It is owed to the proc or held for the connection.
     Entitled,
     /// It is in the ring, reaches these, and this connection was not told of it.
-    Ring(Reach),
+    Ring(UserScope),
     /// It is in the ring, and this connection was told of it.
     Told,
 }
@@ -62,7 +62,7 @@ impl Retained {
         if self.is_behind(peer) {
             return false;
         }
-        let reader = Reader {
+        let reader = LaggingPeer {
             cursor: self.next,
             waits: Waits::ForRoom,
             held: Set::of(uid),
@@ -104,7 +104,7 @@ impl Retained {
     }
 
     /// The first event from here on that may be for this connection of this proc.
-    pub(crate) fn next_for(&self, peer: PeerId, proc: &Proc, from: Seq) -> Option<Next> {
+    pub(crate) fn next_for(&self, peer: PeerId, proc: &Proc, from: Seq) -> Option<NextRetained> {
         let owed = self
             .owed
             .get(proc)
@@ -118,13 +118,13 @@ impl Retained {
             .into_iter()
             .chain(self.ring.next_from(from))
             .min()?;
-        let Kept { head, bytes, .. } = self.kept.get(&at)?;
+        let RetainedEvent { head, bytes, .. } = self.kept.get(&at)?;
         let claim = match self.ring.get(at) {
-            _ if entitled == Some(at) => Claim::Entitled,
-            Some(ringed) if !ringed.told.contains(&peer) => Claim::Ring(ringed.reach),
-            _ => Claim::Told,
+            _ if entitled == Some(at) => DeliveryReason::Entitled,
+            Some(ringed) if !ringed.told.contains(&peer) => DeliveryReason::Ring(ringed.reach),
+            _ => DeliveryReason::Told,
         };
-        Some(Next {
+        Some(NextRetained {
             at,
             head: *head,
             bytes: *bytes,

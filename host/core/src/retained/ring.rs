@@ -1,6 +1,6 @@
 //! The ring of recent events of the environment, for those who register late: who was told, and what was ejected.
 use super::{Seq, code_counts::CodeCounts};
-use crate::{reach::Reach, server::PeerId};
+use crate::{server::PeerId, user_scope::UserScope};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For how many codes ejected events are counted apart.
@@ -9,7 +9,7 @@ const MAX_CODES: usize = 1024;
 /// Which events are in the ring (RFC 0002, "PMIx Server Registrations"). Their contents are with all other kept ones.
 #[derive(Debug)]
 pub(super) struct Ring {
-    events: BTreeMap<Seq, Ringed>,
+    events: BTreeMap<Seq, RingEntry>,
     capacity: usize,
     max_bytes: usize,
     bytes: usize,
@@ -18,8 +18,8 @@ pub(super) struct Ring {
 
 /// An event in the ring.
 #[derive(Debug)]
-pub(super) struct Ringed {
-    pub(super) reach: Reach,
+pub(super) struct RingEntry {
+    pub(super) reach: UserScope,
     pub(super) told: BTreeSet<PeerId>,
     pub(super) bytes: u32,
 }
@@ -42,7 +42,7 @@ impl Ring {
     }
 
     /// Takes an event; [`Ring::overflow`] then says which ones make room.
-    pub(super) fn push(&mut self, at: Seq, event: Ringed) {
+    pub(super) fn push(&mut self, at: Seq, event: RingEntry) {
         self.bytes += event.bytes as usize;
         self.events.insert(at, event);
     }
@@ -62,7 +62,7 @@ impl Ring {
         self.events.range(at..).next().map(|(at, _)| *at)
     }
 
-    pub(super) fn get(&self, at: Seq) -> Option<&Ringed> {
+    pub(super) fn get(&self, at: Seq) -> Option<&RingEntry> {
         self.events.get(&at)
     }
 

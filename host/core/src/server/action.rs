@@ -1,18 +1,18 @@
 //! What a server wants done: by whoever steps it, and by the host environment.
 #[cfg(doc)]
-use super::Server;
+use super::ServerState;
 use super::{
-    Allowance, Brought, DecisionId, DemandId, Denial, FenceId, PeerId, Purpose, PutRefusal,
-    RequestId, Seq,
+    DecisionId, Denial, EventBudget, FenceContribution, FenceId, HostRegistrationId, PeerId,
+    Purpose, PutRefusal, RequestId, Seq,
 };
 use crate::{
-    group::{Message, ServerId},
-    job_control::{Cleanup, ControlId, JobControl, Operation},
-    monitor::{Usage, WatchId},
-    reach::Reach,
+    group::{GroupMessage, ServerId},
+    job_control::{Cleanup, ControlId, JobControl, JobControlOperation},
+    monitor::{MonitorId, UsageRequest},
+    user_scope::UserScope,
 };
 use peal_model::{
-    Event, Identity, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status,
+    Event, LogRequest, NamedProcs, PolicyRequest, Proc, Reply, Request, Status, UserIdentity,
 };
 use std::{path::PathBuf, sync::Arc};
 
@@ -70,9 +70,9 @@ pub enum Action {
         /// The event.
         event: Arc<Event>,
         /// Whose chains it may pass.
-        reach: Reach,
+        reach: UserScope,
         /// How many events its handlers may raise in turn.
-        allowance: Allowance,
+        allowance: EventBudget,
     },
     /// The same with the event of a proc's abnormal end: whoever said that it ended may wait for what the handlers wish
     /// ([`crate::termination`]).
@@ -82,18 +82,18 @@ pub enum Action {
         /// The event.
         event: Arc<Event>,
         /// Whose chains it may pass.
-        reach: Reach,
+        reach: UserScope,
         /// How many events its handlers may raise in turn.
-        allowance: Allowance,
+        allowance: EventBudget,
     },
     /// Make an event known to the other servers.
     Distribute {
         /// The event.
         event: Arc<Event>,
         /// Whom it may reach there.
-        reach: Reach,
+        reach: UserScope,
         /// How many events the handlers there may raise in turn.
-        allowance: Allowance,
+        allowance: EventBudget,
     },
     /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
     Gather {
@@ -104,17 +104,17 @@ pub enum Action {
         /// The procs that take part, everywhere.
         procs: NamedProcs,
         /// What the procs here have put for others, nothing unless the fence collects; and whether all took part.
-        brought: Brought,
+        brought: FenceContribution,
     },
     /// Send this to another server, behind all that was sent there before.
-    Group {
+    SendGroupMessage {
         /// Which.
         to: ServerId,
         /// What.
-        message: Message,
+        message: GroupMessage,
     },
     /// Tell or ask the host environment.
-    Host(Upcall),
+    Upcall(Upcall),
     /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
     Decide {
         /// What is to be decided.
@@ -137,31 +137,31 @@ pub enum Action {
         refusal: PutRefusal,
     },
     /// A job-control request has ended: to be put on record.
-    Controlled {
+    JobControlEnded {
         /// Who made it; none: a module of the site.
         requester: Option<Proc>,
         /// What was done.
-        operation: Operation,
+        operation: JobControlOperation,
         /// To whom.
         targets: Vec<Proc>,
         /// How that went.
         status: Status,
     },
     /// Look at a file that is watched.
-    File {
+    CheckFile {
         /// The watch.
-        watch: WatchId,
+        watch: MonitorId,
         /// How.
         look: FileLook,
     },
     /// Look up what is used, as far as whoever asks may know, then call [`Server::measured`].
     Measure {
         /// The watch.
-        watch: WatchId,
+        watch: MonitorId,
         /// What is asked for.
-        usage: Arc<Usage>,
+        usage: Arc<UsageRequest>,
         /// As whom the requester runs.
-        identity: Identity,
+        identity: UserIdentity,
     },
     /// Something was denied: to be counted and traced, before whoever asked is told.
     Denied(Denial),
@@ -175,7 +175,7 @@ pub enum FileLook {
         /// Its absolute path.
         path: PathBuf,
         /// As whom the requester runs.
-        identity: Identity,
+        identity: UserIdentity,
     },
     /// Once more, then call [`Server::file_looked_at`].
     Again,
@@ -199,13 +199,13 @@ pub enum Upcall {
         /// The event.
         event: Arc<Event>,
         /// How many events may follow from it.
-        allowance: Allowance,
+        allowance: EventBudget,
     },
     /// Somebody wants events of the environment of these codes (none: of every code), which nobody wanted until now; answered
     /// by [`Server::host_registered`].
     RegisterEvents {
         /// The question.
-        id: DemandId,
+        id: HostRegistrationId,
         /// The codes.
         codes: Vec<Status>,
     },
@@ -227,7 +227,7 @@ pub enum Upcall {
         /// Who asks.
         source: Proc,
         /// As whom, and with whose rights.
-        identity: Identity,
+        identity: UserIdentity,
         /// What.
         cleanup: Cleanup,
     },

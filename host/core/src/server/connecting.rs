@@ -1,24 +1,26 @@
 //! Connect and disconnect: procs of several jobs wait for each other as in a fence, and are an assemblage in between.
-use super::{Action, Purpose, RequestId, Server, control::By, data::timeout, reply};
+use super::{
+    Action, Purpose, RequestId, ServerState, control::ControlRequester, data::timeout, reply,
+};
 use crate::{
-    fence::{Arrival, Collect, Finished},
-    group::{Call, Construct, GroupKey, GroupName, Role},
-    reach::Reach,
+    fence::{Collect, CompletedFence, FenceArrival},
+    group::{ConstructRequest, ConstructRole, GroupCall, GroupKey, GroupName},
+    user_scope::UserScope,
 };
 use peal_model::{
-    Event, Info, JobInfo, NamedProcs, Proc, Range, Reply, Status, Target, Value, code, key,
+    Event, Info, JobInfo, NamedProcs, Proc, Range, Reply, Status, TargetProc, Value, code, key,
 };
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What whoever wants to connect with a proc that has ended is told.
 pub(super) const UNCONNECTABLE: Status = code::PMIX_ERR_LOST_CONNECTION;
 
-impl Server {
+impl ServerState {
     /// Somebody connects or disconnects.
     pub(super) fn connect(
         &mut self,
         purpose: Purpose,
-        by: By,
+        by: ControlRequester,
         source: Proc,
         procs: Vec<Proc>,
         infos: &[Info],
@@ -41,7 +43,7 @@ impl Server {
         self.meet(
             purpose,
             procs,
-            Arrival {
+            FenceArrival {
                 proc: source,
                 request: by.to,
                 collect: Collect::Nothing,
@@ -55,7 +57,7 @@ impl Server {
     fn connect_across(
         &mut self,
         purpose: Purpose,
-        By { to, at, .. }: By,
+        ControlRequester { to, at, .. }: ControlRequester,
         proc: Proc,
         procs: NamedProcs,
         infos: &[Info],
@@ -73,7 +75,7 @@ impl Server {
         }
         let what = match purpose {
             Purpose::Connect => {
-                let mut construct = Construct::of(Role::Leader(procs.clone()));
+                let mut construct = ConstructRequest::of(ConstructRole::Leader(procs.clone()));
                 if let Err(error) = self.brings(&proc, &mut construct) {
                     return vec![reply(to, error.status())];
                 }
@@ -86,7 +88,7 @@ impl Server {
             name: GroupName::Connected(procs),
         };
         let steps = self.groups.call(
-            Call {
+            GroupCall {
                 to,
                 key,
                 proc,
@@ -100,14 +102,14 @@ impl Server {
     }
 
     /// Procs that somebody wants to connect with, with their owners, wherever they are.
-    pub(super) fn connectable(&self, procs: &[Proc]) -> Vec<Target> {
+    pub(super) fn connectable(&self, procs: &[Proc]) -> Vec<TargetProc> {
         let owner = |proc: &Proc| {
             self.identity(proc)
                 .or_else(|| self.groups.owner_elsewhere(&proc.nspace))
         };
         procs
             .iter()
-            .map(|proc| Target {
+            .map(|proc| TargetProc {
                 proc: proc.clone(),
                 owner: owner(proc),
             })
@@ -115,8 +117,8 @@ impl Server {
     }
 
     /// All have called it: from now on they are connected, unless one of them is gone.
-    pub(super) fn connected(&mut self, finished: Finished, status: Status) -> Vec<Action> {
-        let Finished {
+    pub(super) fn connected(&mut self, finished: CompletedFence, status: Status) -> Vec<Action> {
+        let CompletedFence {
             procs,
             arrived,
             waiting,
@@ -152,7 +154,7 @@ impl Server {
     }
 
     /// All who are still there have called it: they are connected no more. Who has ended was not any more.
-    pub(super) fn parted(&mut self, finished: Finished, status: Status) -> Vec<Action> {
+    pub(super) fn parted(&mut self, finished: CompletedFence, status: Status) -> Vec<Action> {
         self.assemblages.disconnect(&finished.procs);
         let status = if status == code::PMIX_ERR_PARTIAL_SUCCESS {
             code::PMIX_SUCCESS
@@ -177,7 +179,7 @@ impl Server {
 
     /// A proc has ended without having left in order: procs of other jobs that are connected with it are told. Those of its own job
     /// are, by the host.
-    pub(super) fn tell_connected(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
+    pub(super) fn tell_connected(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
         let others = self.assemblages.leave(proc);
         let others: Vec<Proc> = others
             .into_iter()

@@ -1,12 +1,12 @@
 //! Commit, fence and get.
 use super::{
-    Action, Attendance, Brought, Collect, FenceId, LocallyComplete, Purpose, RequestId, Server,
-    connecting::UNCONNECTABLE, reply,
+    Action, Collect, Completeness, FenceContribution, FenceId, LocallyComplete, Purpose, RequestId,
+    ServerState, connecting::UNCONNECTABLE, reply,
 };
 use crate::{
-    Time, directives,
-    fence::{Arrival, Participants},
-    job::{self, Job, Life},
+    MonotonicTime, directives,
+    fence::{FenceArrival, Participants},
+    job::{self, ProcPhase, TrackedJob},
     modex::PutShare,
     put_values::SoughtValue,
 };
@@ -16,7 +16,7 @@ use peal_model::{
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-impl Server {
+impl ServerState {
     pub(super) fn commit(
         &mut self,
         to: RequestId,
@@ -78,7 +78,7 @@ impl Server {
         source: Proc,
         procs: Vec<Proc>,
         infos: &[Info],
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let procs: NamedProcs = if procs.is_empty() {
             vec![Proc::all(source.nspace.clone())].into()
@@ -94,7 +94,7 @@ impl Server {
         self.meet(
             Purpose::Fence,
             procs,
-            Arrival {
+            FenceArrival {
                 proc: source,
                 request: to,
                 collect,
@@ -108,7 +108,7 @@ impl Server {
         &mut self,
         purpose: Purpose,
         procs: NamedProcs,
-        arrival: Arrival,
+        arrival: FenceArrival,
     ) -> Vec<Action> {
         let (source, to) = (&arrival.proc, arrival.request);
         if self.fences.is_busy(source) {
@@ -119,7 +119,7 @@ impl Server {
             Some(id) => id,
             None => match self.participants(source, procs, purpose) {
                 Ok(Participants {
-                    attendance: Attendance::Partial,
+                    attendance: Completeness::Partial,
                     ..
                 }) if purpose == Purpose::Connect => {
                     return vec![reply(to, UNCONNECTABLE)];
@@ -145,7 +145,7 @@ impl Server {
         purpose: Purpose,
     ) -> Result<Participants, Status> {
         let mut expected = BTreeSet::new();
-        let mut attendance = Attendance::Full;
+        let mut attendance = Completeness::Full;
         for named in &procs {
             if self.groups.is_elsewhere(&named.nspace) && self.groups.meets(source, named) {
                 continue;
@@ -167,14 +167,14 @@ impl Server {
             let ranks = ranks_of(job, named.rank).ok_or(code::PMIX_ERR_BAD_PARAM)?;
             for (rank, life) in ranks {
                 let can_arrive = match life {
-                    Life::Expected | Life::Connected(_) => true,
-                    Life::Finalized => purpose.awaits_finalized(),
-                    Life::Terminated | Life::Lost => false,
+                    ProcPhase::Expected | ProcPhase::Connected(_) => true,
+                    ProcPhase::Finalized => purpose.awaits_finalized(),
+                    ProcPhase::Terminated | ProcPhase::Lost => false,
                 };
                 if can_arrive {
                     expected.insert(Proc::new(named.nspace.clone(), rank));
                 } else {
-                    attendance = Attendance::Partial;
+                    attendance = Completeness::Partial;
                 }
             }
         }
@@ -197,7 +197,7 @@ impl Server {
                 .collect(),
             Collect::Nothing => Vec::new(),
         };
-        let brought = Brought {
+        let brought = FenceContribution {
             data,
             attendance: complete.attendance,
         };
@@ -211,17 +211,21 @@ impl Server {
 
     /// All servers have arrived at a fence, or gathering failed: what the others handed round is stored, and everybody who
     /// waits is answered.
-    pub fn gathered(&mut self, id: FenceId, outcome: Result<Brought, Status>) -> Vec<Action> {
+    pub fn gathered(
+        &mut self,
+        id: FenceId,
+        outcome: Result<FenceContribution, Status>,
+    ) -> Vec<Action> {
         let Some(finished) = self.fences.finish(id) else {
             return Vec::new();
         };
         let status = match outcome {
             Err(status) => status,
-            Ok(Brought { data, attendance }) => {
+            Ok(FenceContribution { data, attendance }) => {
                 data.into_iter().for_each(|data| self.modex.learn(data));
                 match attendance.and(finished.attendance) {
-                    Attendance::Full => code::PMIX_SUCCESS,
-                    Attendance::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
+                    Completeness::Full => code::PMIX_SUCCESS,
+                    Completeness::Partial => code::PMIX_ERR_PARTIAL_SUCCESS,
                 }
             }
         };
@@ -244,7 +248,7 @@ impl Server {
         source: &Proc,
         (proc, key): (Proc, Option<Text>),
         infos: &[Info],
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let key = match key
             .as_ref()
@@ -291,7 +295,7 @@ impl Server {
 
     /// Whether this proc, or for no rank any of its job, may still put something.
     pub(super) fn may_put(&self, proc: &Proc) -> bool {
-        let lives = |life: Life| matches!(life, Life::Expected | Life::Connected(_));
+        let lives = |life: ProcPhase| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_));
         match self.jobs.get(&proc.nspace) {
             Some(job) if proc.rank == rank::PMIX_RANK_UNDEF => {
                 job.procs.values().copied().any(lives)
@@ -339,7 +343,7 @@ impl Server {
     }
 }
 
-fn ranks_of(job: &Job, named: Rank) -> Option<Vec<(Rank, Life)>> {
+fn ranks_of(job: &TrackedJob, named: Rank) -> Option<Vec<(Rank, ProcPhase)>> {
     let all = || {
         job.procs
             .iter()

@@ -1,7 +1,7 @@
 //! Who asks for something, and how they are told that they may not have it.
 use super::{Action, DecisionId, RequestId, reply};
 use crate::policy::{DecidedBy, Verdict};
-use peal_model::{Hook, Identity, Info, Proc, Reply, Status, Target};
+use peal_model::{Hook, Info, Proc, Reply, Status, TargetProc, UserIdentity};
 use std::fmt;
 
 /// How many of the procs that a request is about a denial names.
@@ -15,7 +15,7 @@ pub struct Denial {
     /// To whom; none for a tool that has no name yet.
     pub requester: Option<Proc>,
     /// As whom that runs.
-    pub identity: Option<Identity>,
+    pub identity: Option<UserIdentity>,
     /// Procs that it is about, the first of them.
     pub targets: Vec<Proc>,
     /// The decision that led to it; none where no policies were asked, or what they said is not why.
@@ -61,25 +61,25 @@ impl fmt::Display for Denial {
 
 /// Who asks for something, and how they are refused.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct DenialRecipient {
     pub(super) hook: Hook,
     pub(super) requester: Option<Proc>,
-    pub(super) identity: Option<Identity>,
-    pub(super) refusal: Refusal,
+    pub(super) identity: Option<UserIdentity>,
+    pub(super) refusal: DenialReply,
     /// Procs that the request is about, the first of them.
     pub(super) targets: Vec<Proc>,
     /// The decision that is awaited.
     pub(super) decision: Option<DecisionId>,
 }
 
-impl Asker {
+impl DenialRecipient {
     pub(super) fn new(
         hook: Hook,
         requester: Option<Proc>,
-        identity: Option<Identity>,
-        refusal: Refusal,
-    ) -> Asker {
-        Asker {
+        identity: Option<UserIdentity>,
+        refusal: DenialReply,
+    ) -> DenialRecipient {
+        DenialRecipient {
             hook,
             requester,
             identity,
@@ -90,13 +90,13 @@ impl Asker {
     }
 
     /// The same of a request about these.
-    pub(super) fn about(self, targets: &[Target]) -> Asker {
+    pub(super) fn about(self, targets: &[TargetProc]) -> DenialRecipient {
         let targets = targets
             .iter()
             .take(MOST_TARGETS)
             .map(|target| target.proc.clone())
             .collect();
-        Asker { targets, ..self }
+        DenialRecipient { targets, ..self }
     }
 
     pub(super) fn uid(&self) -> Option<u32> {
@@ -106,7 +106,7 @@ impl Asker {
 
 /// How.
 #[derive(Debug)]
-pub(super) enum Refusal {
+pub(super) enum DenialReply {
     /// By an answer that holds the reasons.
     Infos(RequestId),
     /// By one that would tell of a job, which libpmix reads of an error, too.
@@ -118,7 +118,7 @@ pub(super) enum Refusal {
 }
 
 /// Tells whoever asked, as far as there is somebody to be told.
-pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
+pub(super) fn deny(asker: DenialRecipient, verdict: Verdict) -> Vec<Action> {
     let Verdict::Denied {
         by,
         status,
@@ -127,7 +127,7 @@ pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
     else {
         return Vec::new();
     };
-    let Asker {
+    let DenialRecipient {
         hook,
         requester,
         identity,
@@ -136,14 +136,14 @@ pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
         decision,
     } = asker;
     let answer = match refusal {
-        Refusal::Infos(to) => Some(Action::Reply {
+        DenialReply::Infos(to) => Some(Action::Reply {
             to,
             reply: Reply::Infos {
                 status,
                 infos: reasons.clone(),
             },
         }),
-        Refusal::Spawned(to) => Some(Action::Reply {
+        DenialReply::Spawned(to) => Some(Action::Reply {
             to,
             reply: Reply::Spawned {
                 status,
@@ -151,8 +151,8 @@ pub(super) fn deny(asker: Asker, verdict: Verdict) -> Vec<Action> {
                 kvals: Vec::new(),
             },
         }),
-        Refusal::Status(to) => Some(reply(to, status)),
-        Refusal::Silent => None,
+        DenialReply::Status(to) => Some(reply(to, status)),
+        DenialReply::Silent => None,
     };
     let denial = Denial {
         hook,

@@ -1,20 +1,21 @@
 //! Events: registration by clients, notification by clients and by the host, delivery.
 use super::{
-    Action, Allowance, DemandId, Peer, PeerId, RequestId, Server, Standing, Upcall,
-    demand::{DemandChange, Granted, Wish},
-    feeding::missing,
+    Action, ConnectedPeer, ConnectionState, EventBudget, HostRegistrationId, PeerId, RequestId,
+    ServerState, Upcall,
+    catch_up::missing,
+    host_registrations::{ClientRegistration, DemandChange, Granted},
     reply,
 };
 use crate::{
-    Time,
-    audience::{self, Aim, BY_SERVER},
-    class::{Class, Head, Levels},
-    job::{Job, Life},
-    reach::Reach,
-    retained::Audience,
+    MonotonicTime,
+    audience::{self, BY_SERVER, EventTargets},
+    class::{Class, ClassFilter, EventSummary},
+    job::{ProcPhase, TrackedJob},
+    retained::EventRecipients,
+    user_scope::UserScope,
 };
 use peal_model::{
-    Event, Identity, Info, Infos, KeyName, Proc, Range, Size, Status, Value, code, key, rank,
+    Event, Info, Infos, KeyName, Proc, Range, Size, Status, UserIdentity, Value, code, key, rank,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,23 +31,23 @@ const MAX_FILTER: usize = 1024;
 
 /// Who raises an event, for whom it has to be decided whether they may.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Raising {
+pub(super) enum RaiseRequest {
     /// A client, which awaits an answer.
-    Client(RequestId, Time),
+    Client(RequestId, MonotonicTime),
     /// A tenant's hosted handler, with what it was allowed by the event before it.
-    Handler(Allowance),
+    Handler(EventBudget),
 }
 
 /// Whose hosted handler raises an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Raiser {
+pub enum RaisingOwner {
     /// The site's, which needs no permission.
     Site,
     /// A tenant's, who runs as this.
-    Tenant(Identity),
+    Tenant(UserIdentity),
 }
 
-impl Server {
+impl ServerState {
     pub(super) fn register(
         &mut self,
         to: RequestId,
@@ -57,7 +58,7 @@ impl Server {
         let Some(peer) = self
             .peers
             .get(&to.peer)
-            .filter(|peer| peer.standing == Standing::Active)
+            .filter(|peer| peer.standing == ConnectionState::Active)
         else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
@@ -77,10 +78,10 @@ impl Server {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         // The registrations of `libpmix` say nothing of classes and want both.
-        let wish = Wish {
+        let wish = ClientRegistration {
             to,
             codes,
-            levels: Levels::of(infos, Levels::Both),
+            levels: ClassFilter::of(infos, ClassFilter::Both),
             affected,
         };
         if !wish.levels.include(Class::Environment) {
@@ -90,14 +91,18 @@ impl Server {
             Granted::Now(wish) => self.registered(wish),
             Granted::Later(None) => Vec::new(),
             Granted::Later(Some((id, codes))) => {
-                vec![Action::Host(Upcall::RegisterEvents { id, codes })]
+                vec![Action::Upcall(Upcall::RegisterEvents { id, codes })]
             }
         }
     }
 
     /// The host environment's answer to an [`Upcall::RegisterEvents`]: whoever waited for it is registered, or told why not. A
     /// host that offers no events of its own (`PMIX_ERR_NOT_SUPPORTED`) is not in the way of those of others.
-    pub fn host_registered(&mut self, id: DemandId, answer: Result<(), Status>) -> Vec<Action> {
+    pub fn host_registered(
+        &mut self,
+        id: HostRegistrationId,
+        answer: Result<(), Status>,
+    ) -> Vec<Action> {
         let refusal = answer
             .err()
             .filter(|status| *status != code::PMIX_ERR_NOT_SUPPORTED);
@@ -120,8 +125,8 @@ impl Server {
     }
 
     /// A registration stands: it is acknowledged, then comes what happened before.
-    fn registered(&mut self, wish: Wish) -> Vec<Action> {
-        let Wish {
+    fn registered(&mut self, wish: ClientRegistration) -> Vec<Action> {
+        let ClientRegistration {
             to,
             codes,
             levels,
@@ -130,7 +135,7 @@ impl Server {
         let Some(peer) = self
             .peers
             .get_mut(&to.peer)
-            .filter(|peer| peer.standing == Standing::Active)
+            .filter(|peer| peer.standing == ConnectionState::Active)
         else {
             return Vec::new();
         };
@@ -167,7 +172,7 @@ impl Server {
     /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it, and what clients do
     /// against the protocol.
     pub fn host_registers(&mut self, codes: &[Status]) {
-        self.host.add(codes, Levels::Both, Vec::new());
+        self.host.add(codes, ClassFilter::Both, Vec::new());
     }
 
     /// The host environment wants these codes no more; `Status::DEFAULT_HANDLER` drops its registration for every code.
@@ -192,10 +197,10 @@ impl Server {
     }
 
     /// Tells the host of an event that is aimed at it, if it registered for that.
-    fn tell_host(&self, event: Arc<Event>, allowance: Allowance) -> Vec<Action> {
+    fn tell_host(&self, event: Arc<Event>, allowance: EventBudget) -> Vec<Action> {
         let is_heard = self.host.want(&event);
         if is_heard {
-            vec![Action::Host(Upcall::Notify { event, allowance })]
+            vec![Action::Upcall(Upcall::Notify { event, allowance })]
         } else {
             Vec::new()
         }
@@ -213,7 +218,7 @@ impl Server {
 
     /// Refuses a client's event that nobody can ever hear: no target of its list is a proc of a job, or a tool, that it may
     /// reach. One that has ended counts, since its end may not be known to the client.
-    fn check_targets_exist(&self, event: &Event, reach: Reach) -> Result<(), Status> {
+    fn check_targets_exist(&self, event: &Event, reach: UserScope) -> Result<(), Status> {
         let Some(targets) = event.custom_targets().filter(|_| self.groups.is_alone()) else {
             return Ok(());
         };
@@ -240,41 +245,45 @@ impl Server {
         &mut self,
         to: RequestId,
         mut event: Event,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         self.name_members(&mut event);
         match self.check(&mut event) {
             Err(status) => vec![reply(to, status)],
-            Ok(()) => self.enter_event(Raising::Client(to, now), event, self.identity_of(to.peer)),
+            Ok(()) => self.enter_event(
+                RaiseRequest::Client(to, now),
+                event,
+                self.identity_of(to.peer),
+            ),
         }
     }
 
     /// Raises an event of the host environment or of the site's handlers, which nobody need permit.
     pub fn notify(&mut self, event: Event) -> Result<Vec<Action>, Status> {
-        self.raise(event, Raiser::Site, self.settings.allowance)
+        self.raise(event, RaisingOwner::Site, self.settings.allowance)
     }
 
     /// Raises an event of a hosted handler, with what it was allowed by the event before it.
     pub fn raise(
         &mut self,
         mut event: Event,
-        raiser: Raiser,
-        allowance: Allowance,
+        raiser: RaisingOwner,
+        allowance: EventBudget,
     ) -> Result<Vec<Action>, Status> {
         self.check(&mut event)?;
         self.check_host_hears(&event)?;
         Ok(match raiser {
-            Raiser::Tenant(identity) => {
-                self.enter_event(Raising::Handler(allowance), event, Some(identity))
+            RaisingOwner::Tenant(identity) => {
+                self.enter_event(RaiseRequest::Handler(allowance), event, Some(identity))
             }
-            Raiser::Site => {
-                let reach = Reach::of(
+            RaisingOwner::Site => {
+                let reach = UserScope::of(
                     event
                         .source
                         .as_ref()
                         .and_then(|source| self.identity(source)),
                 );
-                self.spread(Arc::new(event), reach, allowance)
+                self.distribute(Arc::new(event), reach, allowance)
             }
         })
     }
@@ -282,13 +291,13 @@ impl Server {
     /// An event that may be raised, and reach these.
     pub(super) fn permitted(
         &mut self,
-        raising: Raising,
+        raising: RaiseRequest,
         event: Event,
-        reach: Reach,
+        reach: UserScope,
     ) -> Vec<Action> {
         let event = Arc::new(event);
         match raising {
-            Raising::Client(to, at) => {
+            RaiseRequest::Client(to, at) => {
                 let heard = || {
                     self.check_host_hears(&event)
                         .and_then(|()| self.check_targets_exist(&event, reach))
@@ -299,7 +308,7 @@ impl Server {
                     return vec![reply(to, status)];
                 }
                 // Those who hear it first: the raiser only waits for us, they wait for news.
-                let mut actions = self.spread(event.clone(), reach, self.settings.allowance);
+                let mut actions = self.distribute(event.clone(), reach, self.settings.allowance);
                 actions.push(reply(to, code::PMIX_SUCCESS));
                 if let (code::PMIX_JCTRL_CHECKPOINT_COMPLETE, Some(proc)) =
                     (event.code, &event.source)
@@ -309,7 +318,7 @@ impl Server {
                 actions.extend(self.group_event(&event, at));
                 actions
             }
-            Raising::Handler(allowance) => self.spread(event, reach, allowance),
+            RaiseRequest::Handler(allowance) => self.distribute(event, reach, allowance),
         }
     }
 
@@ -317,8 +326,8 @@ impl Server {
     pub fn distributed(
         &mut self,
         event: Arc<Event>,
-        reach: Reach,
-        allowance: Allowance,
+        reach: UserScope,
+        allowance: EventBudget,
     ) -> Vec<Action> {
         self.spread_here(event, reach, allowance)
     }
@@ -334,11 +343,11 @@ impl Server {
         contradicts_nothing(event)
     }
 
-    pub(super) fn spread(
+    pub(super) fn distribute(
         &mut self,
         event: Arc<Event>,
-        reach: Reach,
-        allowance: Allowance,
+        reach: UserScope,
+        allowance: EventBudget,
     ) -> Vec<Action> {
         if event.range == Range::Rm {
             return self.tell_host(event, allowance);
@@ -357,8 +366,8 @@ impl Server {
     fn spread_here(
         &mut self,
         event: Arc<Event>,
-        reach: Reach,
-        allowance: Allowance,
+        reach: UserScope,
+        allowance: EventBudget,
     ) -> Vec<Action> {
         let mut actions = self.deliver_here(&event, reach);
         actions.push(Action::Chain {
@@ -371,7 +380,7 @@ impl Server {
 
     /// That a proc has ended without having left in order, for those of its user who registered for that by its code: whoever invites others to a group
     /// waits for that. Modules and everybody else hear of ends by other events.
-    pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: Reach) -> Vec<Action> {
+    pub(super) fn tell_of_end(&mut self, proc: &Proc, reach: UserScope) -> Vec<Action> {
         let event = Event {
             code: code::PMIX_PROC_TERMINATED,
             source: None,
@@ -383,14 +392,14 @@ impl Server {
 
     /// The same for one who invites procs that have ended or left before.
     pub(super) fn tell_of_absence(&mut self, leader: &Proc, invited: &[Proc]) -> Vec<Action> {
-        let reach = Reach::of(self.identity(leader));
+        let reach = UserScope::of(self.identity(leader));
         let mut actions = Vec::new();
         for proc in invited
             .iter()
             .filter(|proc| {
                 matches!(
                     self.life(proc),
-                    Some(Life::Finalized | Life::Terminated | Life::Lost)
+                    Some(ProcPhase::Finalized | ProcPhase::Terminated | ProcPhase::Lost)
                 )
             })
             .cloned()
@@ -409,10 +418,10 @@ impl Server {
         actions
     }
 
-    pub(super) fn deliver_here(&mut self, event: &Arc<Event>, reach: Reach) -> Vec<Action> {
-        let aim = Aim::of(event);
-        let head = Head::of(event, &aim);
-        let hears = |(_, peer): &(&PeerId, &Peer)| {
+    pub(super) fn deliver_here(&mut self, event: &Arc<Event>, reach: UserScope) -> Vec<Action> {
+        let aim = EventTargets::of(event);
+        let head = EventSummary::of(event, &aim);
+        let hears = |(_, peer): &(&PeerId, &ConnectedPeer)| {
             reach.includes(Some(peer.identity.uid))
                 && peer.interests.cover(&head, &aim)
                 && aim.is_meant_for(event, &peer.proc)
@@ -438,7 +447,7 @@ impl Server {
             .filter_map(|id| Some((id, self.peers.get(&id)?.proc.clone())))
             .collect();
         self.retained
-            .keep(delivered, head, reach, Audience { told, late, owed });
+            .keep(delivered, head, reach, EventRecipients { told, late, owed });
         self.settled(actions)
     }
 
@@ -461,8 +470,8 @@ impl Server {
     fn targets_beside(
         &self,
         event: &Event,
-        aim: &Aim,
-        reach: Reach,
+        aim: &EventTargets,
+        reach: UserScope,
         told: &BTreeSet<PeerId>,
     ) -> Vec<(Proc, u32)> {
         let told_procs: BTreeSet<&Proc> = told
@@ -470,7 +479,7 @@ impl Server {
             .filter_map(|id| self.peers.get(id))
             .map(|peer| &peer.proc)
             .collect();
-        let reached = |job: &&Job| {
+        let reached = |job: &&TrackedJob| {
             reach.includes(Some(job.spec.identity.uid)) && aim.may_include(event, &job.spec.nspace)
         };
         let mut targets = self.named_tools(event, aim, told);
@@ -479,7 +488,7 @@ impl Server {
             let alive = job
                 .procs
                 .iter()
-                .filter(|(_, life)| matches!(life, Life::Expected | Life::Connected(_)));
+                .filter(|(_, life)| matches!(life, ProcPhase::Expected | ProcPhase::Connected(_)));
             let procs = alive.map(|(rank, _)| Proc::new(job.spec.nspace.clone(), *rank));
             let beside =
                 procs.filter(|proc| !told_procs.contains(proc) && aim.is_meant_for(event, proc));
@@ -514,7 +523,7 @@ fn end_of(proc: &Proc) -> Vec<Info> {
 /// What the host is told of codes that nobody wants any more.
 pub(super) fn given_back(changes: Vec<DemandChange>) -> impl Iterator<Item = Action> {
     changes.into_iter().map(|change| {
-        Action::Host(match change {
+        Action::Upcall(match change {
             DemandChange::Register(id, codes) => Upcall::RegisterEvents { id, codes },
             DemandChange::Deregister(codes) => Upcall::DeregisterEvents(codes),
         })

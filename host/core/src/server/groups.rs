@@ -1,23 +1,23 @@
 //! Groups of the procs of this server: from requests and events to what is decided of them, and back.
 use super::{
-    Action, RequestId, Server,
-    grouping::{is_formed, named_in},
+    Action, RequestId, ServerState,
+    group_policy::{is_formed, named_in},
     reply,
 };
 use crate::{
-    Time,
-    audience::{self, Aim},
+    MonotonicTime,
+    audience::{self, EventTargets},
     group::{
-        self, Announced, Answer, Call, Formed, GroupError, GroupKey, GroupName, Groups, Message,
-        Refusal, Saying, ServerId, Step,
+        self, AnnouncedGroup, FailureResponse, Formed, GroupAction, GroupCall, GroupCallResult,
+        GroupError, GroupKey, GroupMessage, GroupName, GroupRefusal, Groups, ServerId,
     },
     policy,
-    reach::Reach,
+    user_scope::UserScope,
 };
 use peal_model::{
-    Commit, DataArray, Event, GroupResult, Identity, Info, InfoFlags, Infos, JobInfo, KeyName,
-    Kval, NamedProcs, Nspace, Proc, Query, Range, RankData, Reply, Request, Scope, Text, Value,
-    code, key, rank,
+    Commit, DataArray, Event, GroupResult, Info, InfoFlags, Infos, JobInfo, KeyName, Kval,
+    NamedProcs, Nspace, Proc, Query, Range, RankData, Reply, Request, Scope, Text, UserIdentity,
+    Value, code, key, rank,
 };
 use std::sync::Arc;
 
@@ -57,19 +57,24 @@ impl GroupStatus {
     }
 }
 
-impl Server {
+impl ServerState {
     /// Another server is there from now on.
     pub fn server_joined(&mut self, server: ServerId) -> Vec<Action> {
         self.with_groups(|groups| groups.server_joined(server))
     }
 
     /// Another server is gone; all that it sent has come.
-    pub fn server_left(&mut self, server: ServerId, now: Time) -> Vec<Action> {
+    pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<Action> {
         self.with_groups(|groups| groups.server_left(server, now))
     }
 
     /// Another server sent this about groups.
-    pub fn group_message(&mut self, from: ServerId, message: Message, now: Time) -> Vec<Action> {
+    pub fn group_message(
+        &mut self,
+        from: ServerId,
+        message: GroupMessage,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         self.with_groups(|groups| groups.received(from, message, now))
     }
 
@@ -79,7 +84,7 @@ impl Server {
         to: RequestId,
         source: Proc,
         request: Request,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         match self.group_call(to, source, request, None, now) {
             Ok(steps) => self.stepped(steps),
@@ -92,8 +97,8 @@ impl Server {
         &mut self,
         to: RequestId,
         request: Request,
-        refusal: Refusal,
-        now: Time,
+        refusal: GroupRefusal,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let status = refusal.status;
         match self.group_call(to, refusal.proc.clone(), request, Some(refusal), now) {
@@ -108,10 +113,10 @@ impl Server {
         to: RequestId,
         proc: Proc,
         request: Request,
-        refusal: Option<Refusal>,
-        now: Time,
-    ) -> Result<Vec<Step>, GroupError> {
-        let key = |server: &Server, name| {
+        refusal: Option<GroupRefusal>,
+        now: MonotonicTime,
+    ) -> Result<Vec<GroupAction>, GroupError> {
+        let key = |server: &ServerState, name| {
             Ok(GroupKey {
                 uid: server.uid_of(&proc),
                 name: GroupName::Called(group::name(name)?),
@@ -125,7 +130,7 @@ impl Server {
             } => {
                 let key = key(self, group)?;
                 let procs = self.members_named(key.uid, procs);
-                let group::Asked {
+                let group::ParsedConstruct {
                     mut construct,
                     timeout,
                 } = group::read(&proc, procs, directives)?;
@@ -142,7 +147,7 @@ impl Server {
             _ => return Ok(Vec::new()),
         };
         Ok(self.groups.call(
-            Call {
+            GroupCall {
                 to,
                 key,
                 proc,
@@ -158,7 +163,7 @@ impl Server {
     pub(super) fn brings(
         &mut self,
         proc: &Proc,
-        construct: &mut group::Construct,
+        construct: &mut group::ConstructRequest,
     ) -> Result<(), GroupError> {
         construct.job = self.jobs.get(&proc.nspace).map(|job| job.info.clone());
         if let Some(RankData { kvals, .. }) = construct.data.take() {
@@ -181,7 +186,7 @@ impl Server {
     }
 
     /// An event that procs raise to form a group by themselves, or to say what becomes of one in which somebody failed.
-    pub(super) fn group_event(&mut self, event: &Event, now: Time) -> Vec<Action> {
+    pub(super) fn group_event(&mut self, event: &Event, now: MonotonicTime) -> Vec<Action> {
         let (Some(source), Some(Value::String(Some(name)))) =
             (&event.source, event.infos.value_of(key::PMIX_GROUP_ID))
         else {
@@ -206,18 +211,25 @@ impl Server {
                     .and_then(Value::as_u64);
                 self.groups.announce(
                     &key,
-                    Announced {
+                    AnnouncedGroup {
                         members: named_in(event),
                         context_id,
                     },
                     now,
                 )
             }
-            code::PMIX_GROUP_CONSTRUCT_ABORT => self.groups.say(&key, source, Saying::Abort, now),
-            code::PMIX_GROUP_MEMBERSHIP_UPDATE => {
-                self.groups.say(&key, source, Saying::Continue, now)
+            code::PMIX_GROUP_CONSTRUCT_ABORT => {
+                self.groups
+                    .resolve_failure(&key, source, FailureResponse::Abort, now)
             }
-            code::PMIX_GROUP_LEADER_SELECTED => self.groups.say(&key, source, Saying::Lead, now),
+            code::PMIX_GROUP_MEMBERSHIP_UPDATE => {
+                self.groups
+                    .resolve_failure(&key, source, FailureResponse::Continue, now)
+            }
+            code::PMIX_GROUP_LEADER_SELECTED => {
+                self.groups
+                    .resolve_failure(&key, source, FailureResponse::Lead, now)
+            }
             code::PMIX_GROUP_LEFT => {
                 let notified = self.members_reached(event, &key);
                 self.groups.part(&key, source, notified, now)
@@ -229,7 +241,7 @@ impl Server {
 
     /// Members of a group that an event of one of them reaches.
     fn members_reached(&self, event: &Event, key: &GroupKey) -> NamedProcs {
-        let aim = Aim::of(event);
+        let aim = EventTargets::of(event);
         let arrives =
             |member: &Proc| audience::leaves_node(event) || self.jobs.contains_key(&member.nspace);
         let members = self.groups.members(key).unwrap_or_default().into_iter();
@@ -389,7 +401,7 @@ impl Server {
     }
 
     /// Answers what is asked about groups: how many there are, what they are called, who is in one, or all that there is to tell of each.
-    pub fn told_of_groups(&self, identity: Identity, queries: &[Query]) -> Vec<Info> {
+    pub fn told_of_groups(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let groups = self.groups_of_user(identity.uid);
         let mut told = Vec::new();
         for query in queries {
@@ -439,21 +451,23 @@ impl Server {
     /// Does to the groups what follows from what became of procs.
     pub(super) fn with_groups(
         &mut self,
-        what: impl FnOnce(&mut Groups) -> Vec<Step>,
+        what: impl FnOnce(&mut Groups) -> Vec<GroupAction>,
     ) -> Vec<Action> {
         let steps = what(&mut self.groups);
         self.stepped(steps)
     }
 
-    pub(super) fn stepped(&mut self, steps: Vec<Step>) -> Vec<Action> {
+    pub(super) fn stepped(&mut self, steps: Vec<GroupAction>) -> Vec<Action> {
         let (mut actions, mut told) = (Vec::new(), None);
         for step in steps {
             match step {
-                Step::Send { to, message } => actions.push(Action::Group { to, message }),
-                Step::Answer { to, answer } => {
+                GroupAction::Send { to, message } => {
+                    actions.push(Action::SendGroupMessage { to, message })
+                }
+                GroupAction::Answer { to, answer } => {
                     actions.push(self.group_answer(to, answer, &mut told))
                 }
-                Step::Learn(formed) => {
+                GroupAction::Learn(formed) => {
                     let elsewhere = |data: &&RankData| !self.jobs.contains_key(&data.proc.nspace);
                     let data: Vec<RankData> =
                         formed.data.iter().filter(elsewhere).cloned().collect();
@@ -469,11 +483,13 @@ impl Server {
                         actions.extend(self.answer_gets(member, waiting));
                     }
                 }
-                Step::Lost { proc, uid } => {
-                    actions.extend(self.tell_of_end(&proc, Reach::User(uid)))
+                GroupAction::Lost { proc, uid } => {
+                    actions.extend(self.tell_of_end(&proc, UserScope::User(uid)))
                 }
-                Step::Forget(jobs) => jobs.iter().for_each(|nspace| self.modex.drop_job(nspace)),
-                Step::Tell { procs, code, infos } => {
+                GroupAction::Forget(jobs) => {
+                    jobs.iter().for_each(|nspace| self.modex.drop_job(nspace))
+                }
+                GroupAction::Tell { procs, code, infos } => {
                     let targets = Info::new(key::PMIX_EVENT_CUSTOM_RANGE, Value::procs(procs));
                     let infos = [vec![targets], infos].concat();
                     let event = Event {
@@ -489,18 +505,23 @@ impl Server {
         actions
     }
 
-    fn group_answer(&self, to: RequestId, answer: Answer, told: &mut Option<Told>) -> Action {
+    fn group_answer(
+        &self,
+        to: RequestId,
+        answer: GroupCallResult,
+        told: &mut Option<NotifiedParticipant>,
+    ) -> Action {
         let reply = match answer {
-            Answer::Done => Reply::Status(code::PMIX_SUCCESS),
-            Answer::NotConnected(status) => Reply::Status(status),
-            Answer::Connected(formed) => {
+            GroupCallResult::Done => Reply::Status(code::PMIX_SUCCESS),
+            GroupCallResult::NotConnected(status) => Reply::Status(status),
+            GroupCallResult::Connected(formed) => {
                 let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
                 Reply::Connected {
                     status: code::PMIX_SUCCESS,
                     jobs: jobs_for(own, &formed),
                 }
             }
-            Answer::Failed(group::Failure { status, reason, .. }) => {
+            GroupCallResult::Failed(group::GroupFailure { status, reason, .. }) => {
                 let (members, jobs, infos) = (Vec::new(), Vec::new(), vec![policy::reason(reason)]);
                 Reply::Group(
                     GroupResult {
@@ -513,13 +534,14 @@ impl Server {
                     .into(),
                 )
             }
-            Answer::Formed(formed) => {
+            GroupCallResult::Formed(formed) => {
                 let own = self.peers.get(&to.peer).map(|peer| &peer.proc.nspace);
-                let same =
-                    |told: &&Told| Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own;
+                let same = |told: &&NotifiedParticipant| {
+                    Arc::ptr_eq(&told.formed, &formed) && told.own.as_ref() == own
+                };
                 let result = told.as_ref().filter(same).map(|told| told.result.clone());
                 let result = result.unwrap_or_else(|| Arc::new(formed_for(own, &formed)));
-                *told = Some(Told {
+                *told = Some(NotifiedParticipant {
                     formed,
                     own: own.cloned(),
                     result: result.clone(),
@@ -532,7 +554,7 @@ impl Server {
 }
 
 /// What one who takes part in a construct was told: the next of the same job is told the same.
-struct Told {
+struct NotifiedParticipant {
     formed: Arc<Formed>,
     own: Option<Nspace>,
     result: Arc<GroupResult>,

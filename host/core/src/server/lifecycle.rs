@@ -1,42 +1,45 @@
 //! Clients come and go.
-use super::{Action, Peer, PeerId, Refusal, RequestId, Server, Standing, Upcall, reply};
+use super::{
+    Action, ConnectedPeer, ConnectionRefusal, ConnectionState, PeerId, RequestId, ServerState,
+    Upcall, reply,
+};
 use crate::{
-    Time,
-    audience::Interests,
+    MonotonicTime,
+    audience::PeerRegistrations,
     fence::{Fences, LocallyComplete},
     group::Groups,
-    job::Life,
-    reach::Reach,
+    job::ProcPhase,
+    user_scope::UserScope,
 };
 use peal_model::{
-    Event, Identity, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, Value, code, key,
-    rank,
+    Event, Info, Nspace, Proc, Range, Rank, Reply, Status, UnixGroup, UserIdentity, Value, code,
+    key, rank,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-impl Server {
+impl ServerState {
     /// Lets a proc connect, or says why not. The first connection of a proc is told to the host environment.
     pub fn admit(
         &mut self,
         proc: &Proc,
-        claimed: Identity,
-    ) -> Result<(PeerId, Vec<Action>), Refusal> {
+        claimed: UserIdentity,
+    ) -> Result<(PeerId, Vec<Action>), ConnectionRefusal> {
         let max = self.settings.max_clones;
         let job = self
             .jobs
             .get_mut(&proc.nspace)
-            .ok_or_else(|| Refusal::UnknownNspace(proc.nspace.clone()))?;
+            .ok_or_else(|| ConnectionRefusal::UnknownNspace(proc.nspace.clone()))?;
         let size = job.spec.size();
         let life = job
             .procs
             .get_mut(&proc.rank)
-            .ok_or_else(|| Refusal::UnknownRank {
+            .ok_or_else(|| ConnectionRefusal::UnknownRank {
                 proc: proc.clone(),
                 size,
             })?;
         let wanted = job.spec.identity;
         if claimed != wanted {
-            return Err(Refusal::WrongUser {
+            return Err(ConnectionRefusal::WrongUser {
                 proc: proc.clone(),
                 wanted,
                 found: claimed,
@@ -44,24 +47,24 @@ impl Server {
         }
         let (mut actions, mut returned) = (Vec::new(), false);
         *life = match *life {
-            Life::Expected => {
-                actions.push(Action::Host(Upcall::ClientConnected(proc.clone())));
-                Life::Connected(1)
+            ProcPhase::Expected => {
+                actions.push(Action::Upcall(Upcall::ClientConnected(proc.clone())));
+                ProcPhase::Connected(1)
             }
             // A program may finalize and initialize again, and where the host does not know the processes of a proc, several may run one
             // after the other.
-            Life::Finalized | Life::Terminated => {
+            ProcPhase::Finalized | ProcPhase::Terminated => {
                 returned = true;
-                Life::Connected(1)
+                ProcPhase::Connected(1)
             }
-            Life::Connected(n) if n >= max => {
-                return Err(Refusal::TooManyClones {
+            ProcPhase::Connected(n) if n >= max => {
+                return Err(ConnectionRefusal::TooManyClones {
                     proc: proc.clone(),
                     max,
                 });
             }
-            Life::Connected(n) => Life::Connected(n + 1),
-            Life::Lost => return Err(Refusal::Ended(proc.clone())),
+            ProcPhase::Connected(n) => ProcPhase::Connected(n + 1),
+            ProcPhase::Lost => return Err(ConnectionRefusal::Ended(proc.clone())),
         };
         if returned {
             actions.extend(self.with_groups(|groups| groups.back(proc)));
@@ -70,10 +73,10 @@ impl Server {
     }
 
     /// A connection for somebody who has been let in.
-    pub(super) fn seat(&mut self, proc: &Proc, identity: Identity) -> PeerId {
+    pub(super) fn seat(&mut self, proc: &Proc, identity: UserIdentity) -> PeerId {
         self.next_peer += 1;
         let id = PeerId(self.next_peer);
-        let (standing, interests) = (Standing::Active, Interests::default());
+        let (standing, interests) = (ConnectionState::Active, PeerRegistrations::default());
         // One name for all of a job, so that those who name each other by it are compared at a glance.
         let nspace = self
             .jobs
@@ -83,7 +86,7 @@ impl Server {
         let proc = Proc::new(nspace, proc.rank);
         self.peers.insert(
             id,
-            Peer {
+            ConnectedPeer {
                 proc,
                 identity,
                 groups: Arc::default(),
@@ -107,7 +110,7 @@ impl Server {
     }
 
     /// Where a proc is in its life, if it is known.
-    pub fn life(&self, proc: &Proc) -> Option<Life> {
+    pub fn life(&self, proc: &Proc) -> Option<ProcPhase> {
         self.jobs.get(&proc.nspace)?.procs.get(&proc.rank).copied()
     }
 
@@ -116,7 +119,7 @@ impl Server {
         let theirs = self
             .peers
             .iter()
-            .filter(|(_, peer)| peer.proc == *proc && peer.standing == Standing::Active);
+            .filter(|(_, peer)| peer.proc == *proc && peer.standing == ConnectionState::Active);
         theirs.map(|(id, _)| *id).collect()
     }
 
@@ -131,29 +134,34 @@ impl Server {
         }
     }
 
-    pub(super) fn finalize(&mut self, to: RequestId, source: Proc, now: Time) -> Vec<Action> {
+    pub(super) fn finalize(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
         let mut actions = vec![reply(to, code::PMIX_SUCCESS)];
         if self
             .peers
             .get(&to.peer)
-            .is_none_or(|peer| peer.standing == Standing::Left)
+            .is_none_or(|peer| peer.standing == ConnectionState::Left)
         {
             return actions;
         }
         actions.extend(self.dismiss(to.peer));
         actions.extend(self.tool_left(to.peer));
-        if self.leave(&source, Life::Finalized) {
+        if self.leave(&source, ProcPhase::Finalized) {
             self.assemblages.leave(&source);
             actions.extend(self.with_groups(|groups| groups.disconnect(&source, now)));
             actions.extend(self.departed(&source, now));
-            actions.push(Action::Host(Upcall::ClientFinalized(source)));
+            actions.push(Action::Upcall(Upcall::ClientFinalized(source)));
         }
         self.settled(actions)
     }
 
     /// A connection is closed. Its registrations, held gets and reference counts go with it; a proc that had not left in
     /// order becomes an event.
-    pub fn disconnected(&mut self, peer: PeerId, now: Time) -> Vec<Action> {
+    pub fn disconnected(&mut self, peer: PeerId, now: MonotonicTime) -> Vec<Action> {
         let Some(gone) = self.peers.remove(&peer) else {
             return Vec::new();
         };
@@ -161,7 +169,7 @@ impl Server {
         self.modex.forget(peer);
         self.fences.forget(peer);
         actions.extend(self.tool_left(peer));
-        if gone.standing == Standing::Active && self.leave(&gone.proc, Life::Lost) {
+        if gone.standing == ConnectionState::Active && self.leave(&gone.proc, ProcPhase::Lost) {
             actions.extend(self.lost(&gone.proc, now));
             self.drop_values_of_ended(&gone.proc.nspace);
         }
@@ -186,28 +194,28 @@ impl Server {
         &mut self,
         proc: &Proc,
         abnormal: Option<(Status, Vec<Info>)>,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let life = self
             .jobs
             .get_mut(&proc.nspace)
             .and_then(|job| job.procs.get_mut(&proc.rank));
         let mut actions = match life {
-            Some(life @ Life::Expected) => {
-                *life = Life::Lost;
+            Some(life @ ProcPhase::Expected) => {
+                *life = ProcPhase::Lost;
                 let departed = self.departed(proc, now);
                 [departed, self.tell_of_loss(proc)].concat()
             }
-            Some(life @ Life::Connected(_)) => {
-                *life = Life::Lost;
+            Some(life @ ProcPhase::Connected(_)) => {
+                *life = ProcPhase::Lost;
                 self.lost(proc, now)
             }
-            Some(life @ Life::Finalized) => {
-                *life = Life::Terminated;
+            Some(life @ ProcPhase::Finalized) => {
+                *life = ProcPhase::Terminated;
                 let gathered = self.gather_complete(|fences| fences.leave(proc));
                 self.settled(gathered)
             }
-            Some(Life::Terminated | Life::Lost) | None => Vec::new(),
+            Some(ProcPhase::Terminated | ProcPhase::Lost) | None => Vec::new(),
         };
         self.drop_values_of_ended(&proc.nspace);
         if let Some((code, more)) = abnormal {
@@ -222,7 +230,11 @@ impl Server {
                 range: Range::Namespace,
                 infos,
             };
-            let spread = self.spread(Arc::new(event), Reach::Everybody, self.settings.allowance);
+            let spread = self.distribute(
+                Arc::new(event),
+                UserScope::Everybody,
+                self.settings.allowance,
+            );
             actions.extend(spread.into_iter().map(|action| consulting(proc, action)));
         }
         actions
@@ -235,7 +247,7 @@ impl Server {
         &mut self,
         proc: &Proc,
         checkpoint: Option<&str>,
-        now: Time,
+        now: MonotonicTime,
     ) -> Vec<Action> {
         let Some(job) = self.jobs.get_mut(&proc.nspace) else {
             return Vec::new();
@@ -243,7 +255,7 @@ impl Server {
         let Some(life) = job.procs.get_mut(&proc.rank) else {
             return Vec::new();
         };
-        *life = Life::Expected;
+        *life = ProcPhase::Expected;
         job.restarts(proc.rank, checkpoint);
         let theirs: Vec<PeerId> = self
             .peers
@@ -283,7 +295,7 @@ impl Server {
 
     /// A proc has ended without having left in order, for those here and at other servers who want to hear of that.
     fn tell_of_loss(&mut self, proc: &Proc) -> Vec<Action> {
-        let reach = Reach::of(self.identity(proc));
+        let reach = UserScope::of(self.identity(proc));
         let mut actions = self.tell_of_end(proc, reach);
         actions.extend(self.tell_connected(proc, reach));
         actions.extend(self.with_groups(|groups| groups.lost(proc)));
@@ -291,10 +303,10 @@ impl Server {
     }
 
     /// A connected proc is gone without having left in order.
-    fn lost(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
+    fn lost(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         let mut actions = self.departed(proc, now);
         actions.extend(self.tell_of_loss(proc));
-        actions.push(Action::Host(Upcall::ClientLost(proc.clone())));
+        actions.push(Action::Upcall(Upcall::ClientLost(proc.clone())));
         actions.extend(self.lose(proc, now));
         actions
     }
@@ -302,7 +314,7 @@ impl Server {
     /// Drops what the procs of a job have put when all of them have ended. Until then any of them may ask for it, also one that has
     /// finalized and initializes again.
     fn drop_values_of_ended(&mut self, nspace: &Nspace) {
-        let has_ended = |life: &Life| matches!(life, Life::Terminated | Life::Lost);
+        let has_ended = |life: &ProcPhase| matches!(life, ProcPhase::Terminated | ProcPhase::Lost);
         if self
             .jobs
             .get(nspace)
@@ -313,7 +325,7 @@ impl Server {
     }
 
     /// Counts a connection of a proc out. Whether it was the last one.
-    fn leave(&mut self, proc: &Proc, after: Life) -> bool {
+    fn leave(&mut self, proc: &Proc, after: ProcPhase) -> bool {
         let Some(job) = self.jobs.get_mut(&proc.nspace) else {
             return false;
         };
@@ -321,20 +333,23 @@ impl Server {
             return false;
         };
         match *life {
-            Life::Connected(n) if n > 1 => {
-                *life = Life::Connected(n - 1);
+            ProcPhase::Connected(n) if n > 1 => {
+                *life = ProcPhase::Connected(n - 1);
                 false
             }
-            Life::Connected(_) => {
+            ProcPhase::Connected(_) => {
                 *life = after;
                 true
             }
-            Life::Expected | Life::Finalized | Life::Terminated | Life::Lost => false,
+            ProcPhase::Expected
+            | ProcPhase::Finalized
+            | ProcPhase::Terminated
+            | ProcPhase::Lost => false,
         }
     }
 
     /// A proc has left. What was kept for it is freed, and what waits for it goes on without it, but fences where it may initialize again.
-    fn departed(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
+    fn departed(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.retained.free_proc(proc);
         self.monitors.end_proc(proc);
         let mut unanswered = self.modex.give_up(proc);
@@ -347,7 +362,7 @@ impl Server {
             .map(|to| reply(to, code::PMIX_ERR_NOT_FOUND))
             .collect();
         actions.extend(self.unconnectable(proc));
-        let may_return = self.life(proc) == Some(Life::Finalized);
+        let may_return = self.life(proc) == Some(ProcPhase::Finalized);
         actions.extend(self.gather_complete(|fences| match may_return {
             true => fences.finalized(proc),
             false => fences.leave(proc),

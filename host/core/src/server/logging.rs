@@ -1,8 +1,8 @@
 //! Log requests: taken in here, and handed on to whoever writes them.
-use super::{Action, RequestId, Server};
+use super::{Action, RequestId, ServerState};
 use peal_model::{Info, LogRequest, Proc, key};
 
-impl Server {
+impl ServerState {
     /// A client wants something logged. Zero is no timestamp.
     pub(super) fn log(
         &mut self,

@@ -1,6 +1,6 @@
 //! Connections that were lost, told of together: of a node that fails everybody hears once, and not of each proc.
-use super::{Action, Server};
-use crate::{Time, reach::Reach};
+use super::{Action, ServerState};
+use crate::{MonotonicTime, user_scope::UserScope};
 use peal_model::{Event, Info, Nspace, Proc, Range, Value, code, key};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -11,17 +11,17 @@ const TOGETHER: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// When they are told of, if there are any.
-    due: Option<Time>,
+    due: Option<MonotonicTime>,
     by_job: BTreeMap<Nspace, Vec<Proc>>,
 }
 
 impl Losses {
     /// When something is to be told.
-    pub(super) fn deadline(&self) -> Option<Time> {
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
         self.due
     }
 
-    fn add(&mut self, proc: &Proc, due: Time) {
+    fn add(&mut self, proc: &Proc, due: MonotonicTime) {
         self.due.get_or_insert(due);
         self.by_job
             .entry(proc.nspace.clone())
@@ -38,16 +38,16 @@ impl Losses {
     }
 }
 
-impl Server {
+impl ServerState {
     /// A proc is gone without having left in order: it is told of when the window that its loss opened is over, or the one
     /// that was open.
-    pub(super) fn lose(&mut self, proc: &Proc, now: Time) -> Vec<Action> {
+    pub(super) fn lose(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
         self.losses.add(proc, now + self.settings.loss_window);
         self.told_losses(now)
     }
 
     /// What is due of what was lost.
-    pub(super) fn told_losses(&mut self, now: Time) -> Vec<Action> {
+    pub(super) fn told_losses(&mut self, now: MonotonicTime) -> Vec<Action> {
         if self.losses.due.is_some_and(|due| due <= now) {
             self.tell_losses()
         } else {
@@ -72,7 +72,7 @@ impl Server {
     /// The host has been told, and its handlers see it; the other procs hear of it when the host knows how each proc ended.
     fn lost_together(&self, procs: &[Proc]) -> Vec<Action> {
         let tell = |procs: &[Proc]| {
-            let reach = Reach::of(procs.first().and_then(|proc| self.identity(proc)));
+            let reach = UserScope::of(procs.first().and_then(|proc| self.identity(proc)));
             Action::Chain {
                 event: Arc::new(lost_connections(procs)),
                 reach,

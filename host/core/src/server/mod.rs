@@ -4,24 +4,24 @@
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
 mod action;
+mod catch_up;
 mod connecting;
 mod control;
 mod data;
-mod demand;
 mod denial;
 mod events;
-mod feeding;
-mod gate;
-mod grouping;
+mod group_policy;
 mod groups;
+mod host_registrations;
 mod lifecycle;
 mod logging;
 mod losses;
+mod module_requests;
 mod monitoring;
-mod named;
-mod owned;
+mod policy_gate;
 mod psets;
 mod refusal;
+mod request_targets;
 mod resolving;
 mod settings;
 mod spawning;
@@ -31,42 +31,44 @@ mod tools;
 mod weight;
 
 use crate::{
-    Time,
+    MonotonicTime,
     assemblage::Assemblages,
-    audience::Interests,
+    audience::PeerRegistrations,
     defaults::{Defaults, HookDefault},
     directives,
     fence::{Fences, LocallyComplete},
-    group::{Groups, JobFacts},
-    job::{Census, Job, JobSpec},
-    job_control::{Declared, Ledger},
+    group::{Groups, JobSummary},
+    job::{JobProgress, JobSpec, TrackedJob},
+    job_control::{Declared, JobControlLedger},
     modex::Modex,
-    monitor::{self, Book},
+    monitor::{self, MonitorTable},
     psets::Psets,
-    retained::{Limits, Retained},
+    retained::{Retained, RetentionLimits},
 };
 pub use crate::{
-    allowance::Allowance,
-    fence::{Attendance, Brought, Collect, FenceId, Purpose},
-    job::Life,
+    event_budget::EventBudget,
+    fence::{Collect, Completeness, FenceContribution, FenceId, Purpose},
+    job::ProcPhase,
     retained::Seq,
 };
 pub use action::{Action, FileLook, Upcall};
-use demand::Demand;
-pub use demand::DemandId;
+pub use catch_up::EVENTS_MISSED;
 pub use denial::Denial;
-pub use events::Raiser;
-pub use feeding::EVENTS_MISSED;
-use gate::Gate;
-pub use gate::{DecisionId, Entrance};
+pub use events::RaisingOwner;
 pub use groups::GroupStatus;
+pub use host_registrations::HostRegistrationId;
+use host_registrations::HostRegistrations;
 use losses::Losses;
 pub use monitoring::{FileSeen, Monitoring, UsageFound};
-use peal_model::{Event, Hook, Identity, Nspace, Proc, Reply, Request, Status, UnixGroup, code};
-pub use refusal::{PutRefusal, Refusal};
-pub use settings::Settings;
+use peal_model::{
+    Event, Hook, Nspace, Proc, Reply, Request, Status, UnixGroup, UserIdentity, code,
+};
+use policy_gate::Gate;
+pub use policy_gate::{AdmissionCheck, DecisionId};
+pub use refusal::{ConnectionRefusal, PutRefusal};
+pub use settings::StateSettings;
 use std::{collections::BTreeMap, sync::Arc};
-use tools::Tools;
+use tools::ToolTable;
 
 /// A connection of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -88,7 +90,7 @@ pub struct RequestId {
 
 /// What can be counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct ServerCounts {
     /// Connections.
     pub peers: usize,
     /// Jobs.
@@ -115,19 +117,19 @@ pub struct Counts {
 }
 
 #[derive(Debug)]
-struct Peer {
+struct ConnectedPeer {
     proc: Proc,
     /// As whom it was let in.
-    identity: Identity,
+    identity: UserIdentity,
     /// In which groups.
     groups: Arc<[UnixGroup]>,
-    standing: Standing,
-    interests: Interests,
+    standing: ConnectionState,
+    interests: PeerRegistrations,
 }
 
 /// Whether a connection still counts for its proc.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum ConnectionState {
     Active,
     /// It has finalized; all that can follow is its end.
     Left,
@@ -135,11 +137,11 @@ enum Standing {
 
 /// The state of a server.
 #[derive(Debug)]
-pub struct Server {
-    settings: Settings,
-    jobs: BTreeMap<Nspace, Job>,
-    tools: Tools,
-    peers: BTreeMap<PeerId, Peer>,
+pub struct ServerState {
+    settings: StateSettings,
+    jobs: BTreeMap<Nspace, TrackedJob>,
+    tools: ToolTable,
+    peers: BTreeMap<PeerId, ConnectedPeer>,
     modex: Modex,
     fences: Fences,
     assemblages: Assemblages,
@@ -147,49 +149,49 @@ pub struct Server {
     psets: Psets,
     retained: Retained,
     gate: Gate,
-    demand: Demand,
+    demand: HostRegistrations,
     losses: Losses,
-    ledger: Ledger,
+    ledger: JobControlLedger,
     declared: Declared,
-    monitors: Book,
+    monitors: MonitorTable,
     /// What the host environment itself registered for.
-    host: Interests,
+    host: PeerRegistrations,
     next_peer: u64,
 }
 
-impl Server {
+impl ServerState {
     /// A server without jobs.
-    pub fn new(settings: Settings) -> Server {
-        let limits = Limits {
+    pub fn new(settings: StateSettings) -> ServerState {
+        let limits = RetentionLimits {
             ring: settings.event_cache,
             ring_bytes: settings.event_cache_bytes,
             memory: settings.event_memory,
             user_spill: settings.event_user_spill,
             index: settings.event_index_bytes,
         };
-        let monitors = Book::new(monitor::Limits {
+        let monitors = MonitorTable::new(monitor::MonitorLimits {
             each: settings.max_monitors,
             all: settings.max_all_monitors,
             files: settings.max_monitored_files,
         });
-        Server {
+        ServerState {
             modex: Modex::new(settings.max_put_bytes),
             fences: Fences::new(settings.max_fences),
             assemblages: Assemblages::default(),
             groups: Groups::new(settings.id, settings.groups),
             psets: Psets::default(),
             retained: Retained::new(limits),
-            ledger: Ledger::new(settings.max_controls),
+            ledger: JobControlLedger::new(settings.max_controls),
             declared: Declared::default(),
             settings,
             jobs: BTreeMap::new(),
-            tools: Tools::default(),
+            tools: ToolTable::default(),
             peers: BTreeMap::new(),
             gate: Gate::default(),
-            demand: Demand::default(),
+            demand: HostRegistrations::default(),
             losses: Losses::default(),
             monitors,
-            host: Interests::default(),
+            host: PeerRegistrations::default(),
             next_peer: 0,
         }
     }
@@ -200,12 +202,12 @@ impl Server {
         self.retained.free_job(&spec.nspace);
         let (nspace, facts) = (
             spec.nspace.clone(),
-            JobFacts {
+            JobSummary {
                 size: spec.size(),
                 owner: spec.identity,
             },
         );
-        self.jobs.insert(nspace.clone(), Job::new(spec));
+        self.jobs.insert(nspace.clone(), TrackedJob::new(spec));
         actions.extend(self.with_groups(|groups| groups.job_added(&nspace, facts)));
         self.settled(actions)
     }
@@ -262,7 +264,7 @@ impl Server {
     /// environment was asked for on its behalf alone.
     fn dismiss(&mut self, id: PeerId) -> Vec<Action> {
         if let Some(peer) = self.peers.get_mut(&id) {
-            (peer.standing, peer.interests) = (Standing::Left, Interests::default());
+            (peer.standing, peer.interests) = (ConnectionState::Left, PeerRegistrations::default());
         }
         self.unregister(id)
     }
@@ -290,13 +292,13 @@ impl Server {
     }
 
     /// The jobs and how far their procs are, in the order of their names.
-    pub fn jobs(&self) -> impl Iterator<Item = Census> {
-        self.jobs.values().map(Job::census)
+    pub fn jobs(&self) -> impl Iterator<Item = JobProgress> {
+        self.jobs.values().map(TrackedJob::census)
     }
 
     /// Counters.
-    pub fn counts(&self) -> Counts {
-        Counts {
+    pub fn counts(&self) -> ServerCounts {
+        ServerCounts {
             peers: self.peers.len(),
             jobs: self.jobs.len(),
             events_ejected: self.retained.ejected(),
@@ -312,17 +314,17 @@ impl Server {
     }
 
     /// As whom a proc or tool runs, if it is known.
-    pub fn identity(&self, proc: &Proc) -> Option<Identity> {
+    pub fn identity(&self, proc: &Proc) -> Option<UserIdentity> {
         let of_job = self.jobs.get(&proc.nspace).map(|job| job.spec.identity);
         of_job.or_else(|| self.tools.identity(&proc.nspace))
     }
 
     /// Takes a request of a client.
-    pub fn request(&mut self, to: RequestId, request: Request, now: Time) -> Vec<Action> {
+    pub fn request(&mut self, to: RequestId, request: Request, now: MonotonicTime) -> Vec<Action> {
         let Some(peer) = self.peers.get(&to.peer) else {
             return Vec::new();
         };
-        if peer.standing == Standing::Left && request != Request::Finalize {
+        if peer.standing == ConnectionState::Left && request != Request::Finalize {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         }
         let source = peer.proc.clone();
@@ -346,7 +348,7 @@ impl Server {
                 self.enter_group(to, source, request, now)
             }
             Request::Get { proc, infos, key } => self.get(to, &source, (proc, key), &infos, now),
-            request if Server::asks_for_context_id(&request) => self.allot_context_id(to),
+            request if ServerState::asks_for_context_id(&request) => self.allot_context_id(to),
             Request::Finalize => self.finalize(to, source, now),
             Request::Notify { code, range, infos } => self.client_notifies(
                 to,
@@ -375,9 +377,9 @@ impl Server {
             } => self.log(to, source, timestamp, data, directives),
             request => {
                 let request = self.naming_members(&source, request);
-                match named::by(&request, &source) {
-                    Some(named) => self.enter(to, source, named, request, now),
-                    None => vec![Action::Host(Upcall::Request {
+                match request_targets::by(&request, &source) {
+                    Some(named) => self.submit(to, source, named, request, now),
+                    None => vec![Action::Upcall(Upcall::Request {
                         to,
                         source,
                         request,
@@ -400,7 +402,7 @@ impl Server {
 
     /// Time has passed: what was held too long is answered with a time-out, losses are told of, and so is who is
     /// silent.
-    pub fn tick(&mut self, now: Time) -> Vec<Action> {
+    pub fn tick(&mut self, now: MonotonicTime) -> Vec<Action> {
         let late = self
             .modex
             .expire(now)
@@ -415,7 +417,7 @@ impl Server {
     }
 
     /// When [`Server::tick`] has something to do next.
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn deadline(&self) -> Option<MonotonicTime> {
         let held = [
             self.modex.deadline(),
             self.fences.deadline(),

@@ -1,13 +1,18 @@
 //! Monitoring: procs that want to be watched, and what is told when they show no sign of life.
-use super::{Action, FileLook, PeerId, RequestId, Server, Standing, Upcall, reply};
+use super::{Action, ConnectionState, FileLook, PeerId, RequestId, ServerState, Upcall, reply};
 use crate::{
-    Time,
+    MonotonicTime,
     audience::BY_SERVER,
-    monitor::{self, Beginning, Due, Ended, Measured, Monitor, MonitorError, Seen, Signs, WatchId},
+    monitor::{
+        self, EndedMonitor, FileStat, LivenessSource, Monitor, MonitorAction, MonitorError,
+        MonitorId, NewMonitor, SampleUse,
+    },
     policy,
-    reach::Reach,
+    user_scope::UserScope,
 };
-use peal_model::{Event, Identity, Info, Nspace, Proc, Range, Reply, Request, Status, Value, code};
+use peal_model::{
+    Event, Info, Nspace, Proc, Range, Reply, Request, Status, UserIdentity, Value, code,
+};
 use std::sync::Arc;
 
 /// Who monitors (`PMIX_SERVER_ENABLE_MONITORING`).
@@ -23,12 +28,12 @@ pub enum Monitoring {
 }
 
 /// What is seen of a file, or why nothing is, with the status that says so.
-pub type FileSeen = Result<Seen, (Status, String)>;
+pub type FileSeen = Result<FileStat, (Status, String)>;
 
 /// What is used, or why nothing can be told, with the status that says so.
 pub type UsageFound = Result<Vec<Info>, (Status, String)>;
 
-impl Server {
+impl ServerState {
     /// Somebody wants to be watched, or to know what is used, and may. Timers begin with the next [`Server::tick`], which is due
     /// at once.
     pub(super) fn monitor(
@@ -45,7 +50,7 @@ impl Server {
                 error,
                 directives,
             };
-            return vec![Action::Host(Upcall::Request {
+            return vec![Action::Upcall(Upcall::Request {
                 to,
                 source,
                 request,
@@ -55,7 +60,7 @@ impl Server {
         let Some(peer) = self
             .peers
             .get(&to.peer)
-            .filter(|peer| peer.standing == Standing::Active)
+            .filter(|peer| peer.standing == ConnectionState::Active)
         else {
             return vec![reply(to, code::PMIX_ERR_INIT)];
         };
@@ -82,7 +87,7 @@ impl Server {
         &mut self,
         to: RequestId,
         source: &Proc,
-        identity: Identity,
+        identity: UserIdentity,
         monitor: Monitor,
     ) -> Result<Vec<Action>, MonitorError> {
         let uid = identity.uid;
@@ -99,16 +104,16 @@ impl Server {
                 let event = Arc::make_mut(&mut watch.alert);
                 self.check(event).map_err(wrong)?;
                 event.infos.push(Info::new(BY_SERVER, Value::Bool(true)));
-                let path = if let Signs::File { path, .. } = &watch.signs {
+                let path = if let LivenessSource::File { path, .. } = &watch.signs {
                     Some(path.clone())
                 } else {
                     None
                 };
                 let watch = self
                     .monitors
-                    .begin(source, uid, Beginning::Watch(watch, to))?;
+                    .begin(source, uid, NewMonitor::Watch(watch, to))?;
                 if let Some(path) = path {
-                    return Ok(vec![Action::File {
+                    return Ok(vec![Action::CheckFile {
                         watch,
                         look: FileLook::Open { path, identity },
                     }]);
@@ -120,7 +125,7 @@ impl Server {
                 let usage = sampling.usage.clone();
                 let watch = self
                     .monitors
-                    .begin(source, uid, Beginning::Usage(sampling, to))?;
+                    .begin(source, uid, NewMonitor::Usage(sampling, to))?;
                 return Ok(vec![Action::Measure {
                     watch,
                     usage,
@@ -133,18 +138,18 @@ impl Server {
 
     /// A client showed at a time that it lives. That may be told late, but before a [`Server::tick`] that looks at its proc's
     /// heartbeats ([`Server::beats_due`]), and at once if that counts as silent ([`Server::is_silent`]).
-    pub fn beat(&mut self, peer: PeerId, at: Time) {
+    pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
         if let Some(peer) = self
             .peers
             .get(&peer)
-            .filter(|peer| peer.standing == Standing::Active)
+            .filter(|peer| peer.standing == ConnectionState::Active)
         {
             self.monitors.beat(&peer.proc, at);
         }
     }
 
     /// Whose heartbeats [`Server::tick`] looks at if this is the time; some perhaps twice.
-    pub fn beats_due(&self, now: Time) -> impl Iterator<Item = &Proc> {
+    pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
         self.monitors.beats_due(now)
     }
 
@@ -154,14 +159,14 @@ impl Server {
     }
 
     /// A file was opened to be looked at ([`FileLook::Open`]), or could not be: the requester is told.
-    pub fn file_opened(&mut self, watch: WatchId, seen: FileSeen) -> Vec<Action> {
+    pub fn file_opened(&mut self, watch: MonitorId, seen: FileSeen) -> Vec<Action> {
         let (seen, refused) = match seen {
             Ok(seen) => (Some(seen), None),
             Err(why) => (None, Some(why)),
         };
         let Some(to) = self.monitors.opened(watch, seen) else {
             // Whoever wanted it has left.
-            return vec![Action::File {
+            return vec![Action::CheckFile {
                 watch,
                 look: FileLook::Close,
             }];
@@ -175,7 +180,7 @@ impl Server {
     }
 
     /// A file was looked at ([`FileLook::Again`]); nothing, if nothing can be seen of it any more.
-    pub fn file_looked_at(&mut self, watch: WatchId, seen: Option<Seen>) -> Vec<Action> {
+    pub fn file_looked_at(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Vec<Action> {
         let alert = self.monitors.looked(watch, seen);
         alert
             .map(|(requester, alert)| self.alert(&requester, alert))
@@ -183,20 +188,20 @@ impl Server {
     }
 
     /// What is used was looked up ([`Action::Measure`]): the requester is told.
-    pub fn measured(&mut self, watch: WatchId, found: UsageFound) -> Vec<Action> {
+    pub fn measured(&mut self, watch: MonitorId, found: UsageFound) -> Vec<Action> {
         let measured = self
             .monitors
             .measured(watch, found.as_ref().map(drop).map_err(drop));
         let mut actions = match (measured, found) {
-            (Some(Measured::Answer(to)), Ok(infos)) => self.answer(
+            (Some(SampleUse::Answer(to)), Ok(infos)) => self.answer(
                 to,
                 Reply::Infos {
                     status: code::PMIX_SUCCESS,
                     infos,
                 },
             ),
-            (Some(Measured::Answer(to)), Err((status, why))) => self.answer(to, told(status, why)),
-            (Some(Measured::Update { requester, update }), Ok(infos)) => {
+            (Some(SampleUse::Answer(to)), Err((status, why))) => self.answer(to, told(status, why)),
+            (Some(SampleUse::Update { requester, update }), Ok(infos)) => {
                 let mut update = Event::clone(&update);
                 update.infos.extend(infos);
                 // What is too large to be raised was so small the first time that nobody could know.
@@ -206,26 +211,26 @@ impl Server {
                 }
             }
             // That nothing can be told for now, is told by nothing being told.
-            (Some(Measured::Update { .. }), Err(_)) | (None, _) => Vec::new(),
+            (Some(SampleUse::Update { .. }), Err(_)) | (None, _) => Vec::new(),
         };
         actions.extend(self.watches_ended());
         actions
     }
 
     /// What the time brings.
-    pub(super) fn watch_over(&mut self, now: Time) -> Vec<Action> {
+    pub(super) fn watch_over(&mut self, now: MonotonicTime) -> Vec<Action> {
         let due = self.monitors.tick(now);
         due.into_iter().flat_map(|due| self.is_due(due)).collect()
     }
 
-    fn is_due(&mut self, due: Due) -> Vec<Action> {
+    fn is_due(&mut self, due: MonitorAction) -> Vec<Action> {
         match due {
-            Due::Alert { requester, alert } => self.alert(&requester, alert),
-            Due::Look(watch) => vec![Action::File {
+            MonitorAction::Alert { requester, alert } => self.alert(&requester, alert),
+            MonitorAction::Look(watch) => vec![Action::CheckFile {
                 watch,
                 look: FileLook::Again,
             }],
-            Due::Measure {
+            MonitorAction::Measure {
                 watch,
                 usage,
                 requester,
@@ -252,13 +257,13 @@ impl Server {
         let is_for_host = alert.range != Range::Rm && self.host.names_code(alert.code);
         let allowance = self.settings.allowance;
         let told = || {
-            Action::Host(Upcall::Notify {
+            Action::Upcall(Upcall::Notify {
                 event: alert.clone(),
                 allowance,
             })
         };
         let mut actions: Vec<Action> = is_for_host.then(told).into_iter().collect();
-        actions.extend(self.spread(alert, Reach::User(identity.uid), allowance));
+        actions.extend(self.distribute(alert, UserScope::User(identity.uid), allowance));
         actions
     }
 
@@ -266,14 +271,14 @@ impl Server {
     pub(super) fn watches_ended(&mut self) -> Vec<Action> {
         let ended = self.monitors.take_ended();
         let mut actions = Vec::new();
-        for Ended {
+        for EndedMonitor {
             watch,
             of_file,
             waiting,
         } in ended
         {
             if of_file {
-                actions.push(Action::File {
+                actions.push(Action::CheckFile {
                     watch,
                     look: FileLook::Close,
                 });

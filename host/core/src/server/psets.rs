@@ -1,16 +1,16 @@
 //! Process sets: defined by the host, told of by events, and asked about.
-use super::{Action, Server};
+use super::{Action, ServerState};
 use crate::{
     psets::{Pset, PsetError},
-    reach::Reach,
+    user_scope::UserScope,
 };
 use peal_model::{
-    Event, Identity, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, Value, code,
-    key,
+    Event, Info, Infos, KeyName, Nspace, Proc, Query, Range, Status, Text, UserIdentity, Value,
+    code, key,
 };
 use std::sync::Arc;
 
-impl Server {
+impl ServerState {
     /// The host gives these procs a name. Procs of their user hear of that.
     pub fn define_process_set(
         &mut self,
@@ -67,11 +67,15 @@ impl Server {
             range: Range::Local,
             infos,
         };
-        self.spread(Arc::new(event), Reach::User(uid), self.settings.allowance)
+        self.distribute(
+            Arc::new(event),
+            UserScope::User(uid),
+            self.settings.allowance,
+        )
     }
 
     /// Answers what is asked about process sets: those of the asker's user.
-    pub fn told_of_process_sets(&self, identity: Identity, queries: &[Query]) -> Vec<Info> {
+    pub fn told_of_process_sets(&self, identity: UserIdentity, queries: &[Query]) -> Vec<Info> {
         let sets: Vec<&Pset> = self.psets.of(identity.uid).collect();
         let mut told = Vec::new();
         for query in queries {

@@ -1,11 +1,11 @@
 //! Why connections, and values that procs put, are refused.
 use super::Denial;
-use peal_model::{Identity, Nspace, Proc};
+use peal_model::{Nspace, Proc, UserIdentity};
 use thiserror::Error;
 
 /// Why a connection is refused.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub enum Refusal {
+pub enum ConnectionRefusal {
     /// No job of that name is registered.
     #[error("namespace {0:?} is not registered here")]
     UnknownNspace(Nspace),
@@ -23,9 +23,9 @@ pub enum Refusal {
         /// The proc that the peer claims to be.
         proc: Proc,
         /// As registered.
-        wanted: Identity,
+        wanted: UserIdentity,
         /// As claimed.
-        found: Identity,
+        found: UserIdentity,
     },
     /// Policies, or the site's configuration, do not want it.
     #[error("{0}")]

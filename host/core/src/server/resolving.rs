@@ -1,10 +1,10 @@
 //! Who is where, and what is known of somebody anew: asked for by clients of 5.0 and later, about jobs that they may see.
-use super::{Action, RequestId, Server, reply};
-use crate::job::{self, Job};
+use super::{Action, RequestId, ServerState, reply};
+use crate::job::{self, TrackedJob};
 use peal_model::{Nspace, Proc, Reply, Text, code};
 use std::collections::BTreeSet;
 
-impl Server {
+impl ServerState {
     /// All that is known of a proc, or of a job for its wildcard rank.
     pub(super) fn refresh(&mut self, to: RequestId, source: &Proc, proc: &Proc) -> Vec<Action> {
         if !self.may_see(source, &proc.nspace) {
@@ -35,8 +35,9 @@ impl Server {
         node: Option<&Text>,
         nspace: Option<&Nspace>,
     ) -> Vec<Action> {
-        let is_there =
-            |job: &&Job| node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes());
+        let is_there = |job: &&TrackedJob| {
+            node.is_none_or(|node| node.as_bytes() == job.spec.hostname.as_bytes())
+        };
         let jobs = self.seen(source, nspace).filter(is_there);
         let procs: Vec<Proc> = jobs
             .flat_map(|job| {
@@ -87,8 +88,8 @@ impl Server {
         &'a self,
         source: &'a Proc,
         nspace: Option<&'a Nspace>,
-    ) -> impl Iterator<Item = &'a Job> {
-        let named = move |job: &&Job| nspace.is_none_or(|nspace| *nspace == job.spec.nspace);
+    ) -> impl Iterator<Item = &'a TrackedJob> {
+        let named = move |job: &&TrackedJob| nspace.is_none_or(|nspace| *nspace == job.spec.nspace);
         self.jobs
             .values()
             .filter(named)

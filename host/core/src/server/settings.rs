@@ -1,5 +1,5 @@
 //! The limits and times of a server.
-use super::{Allowance, Monitoring};
+use super::{EventBudget, Monitoring};
 use crate::{
     defaults::Defaults,
     group::{self, ServerId},
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 /// Limits and times; all of them settings.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct StateSettings {
     /// The server's number among those of its fabric.
     pub id: ServerId,
     /// The node's name.
     pub hostname: String,
     /// How long groups may take, and how many there may be.
-    pub groups: group::Settings,
+    pub groups: group::GroupSettings,
     /// How long a get waits for a key that its proc has not put, where the requester gives no time.
     pub get_timeout: Duration,
     /// How many events of the environment are kept for late registrations (`PMIx_server_cache_size`).
@@ -57,7 +57,7 @@ pub struct Settings {
     /// How long losses of connections are gathered that one event then tells of; nothing for an event each.
     pub loss_window: Duration,
     /// How many events hosted handlers may raise in all because of one that no handler raised.
-    pub allowance: Allowance,
+    pub allowance: EventBudget,
     /// What holds where no policy decides.
     pub defaults: Defaults,
     /// How many requests and events may wait for the decisions of policies.
@@ -80,12 +80,12 @@ pub struct Settings {
     pub max_monitored_files: usize,
 }
 
-impl Default for Settings {
+impl Default for StateSettings {
     fn default() -> Self {
-        Settings {
+        StateSettings {
             id: ServerId::default(),
             hostname: "localhost".to_owned(),
-            groups: group::Settings::default(),
+            groups: group::GroupSettings::default(),
             get_timeout: Duration::from_secs(2),
             event_cache: 512,
             event_cache_bytes: 64 << 20,
@@ -104,7 +104,7 @@ impl Default for Settings {
             max_tools: 256,
             max_tools_per_user: 64,
             loss_window: Duration::from_millis(100),
-            allowance: Allowance(256),
+            allowance: EventBudget(256),
             defaults: Defaults::default(),
             max_decisions: 1024,
             max_decision_bytes: 64 << 20,

@@ -1,24 +1,24 @@
 //! What is to be spawned, before its policies.
 use super::{
-    Action, RequestId, Server, Upcall,
-    denial::{Asker, Refusal},
-    gate::Waiting,
+    Action, RequestId, ServerState, Upcall,
+    denial::{DenialRecipient, DenialReply},
+    policy_gate::GatedOperation,
 };
-use peal_model::{App, Application, Hook, Info, Matter, PolicyRequest, Proc, Request, key};
+use peal_model::{App, Application, Hook, Info, PolicyRequest, PolicySubject, Proc, Request, key};
 
 /// A job that waits for its verdict, without its directives.
 #[derive(Debug)]
-pub(super) struct Spawning {
+pub(super) struct GatedSpawn {
     to: RequestId,
     source: Proc,
     apps: Vec<App>,
 }
 
-impl Spawning {
+impl GatedSpawn {
     /// It may be started, with these directives.
     pub(super) fn granted(self, infos: Vec<Info>) -> Action {
-        let Spawning { to, source, apps } = self;
-        Action::Host(Upcall::Request {
+        let GatedSpawn { to, source, apps } = self;
+        Action::Upcall(Upcall::Request {
             to,
             source,
             request: Request::Spawn { infos, apps },
@@ -26,7 +26,7 @@ impl Spawning {
     }
 }
 
-impl Server {
+impl ServerState {
     /// A job to be spawned: goes on, is held until its policies have decided, or is refused.
     pub(super) fn enter_spawn(
         &mut self,
@@ -38,7 +38,7 @@ impl Server {
         let (requester, identity) = (Some(source.clone()), self.identity_of(to.peer));
         let infos: Vec<Info> = apps.iter().flat_map(|app| &app.infos).cloned().collect();
         let question = self.question(
-            Matter::Spawn,
+            PolicySubject::Spawn,
             requester.clone(),
             identity,
             &started_for(&directives, &infos),
@@ -52,11 +52,12 @@ impl Server {
             directives,
             ..question
         };
-        let asker = Asker::new(Hook::Spawn, requester, identity, Refusal::Spawned(to));
+        let asker =
+            DenialRecipient::new(Hook::Spawn, requester, identity, DenialReply::Spawned(to));
         self.judge(
             request,
             asker,
-            Waiting::Spawn(Spawning { to, source, apps }),
+            GatedOperation::Spawn(GatedSpawn { to, source, apps }),
         )
     }
 }

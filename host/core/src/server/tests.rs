@@ -18,27 +18,27 @@ use std::time::Duration;
 
 const A: KeyName = KeyName("test.a");
 const B: KeyName = KeyName("test.b");
-const WHO: Identity = Identity {
+const WHO: UserIdentity = UserIdentity {
     uid: 1000,
     gid: 100,
 };
 
 struct Stage {
-    server: Server,
+    server: ServerState,
     peers: Vec<PeerId>,
     tag: u32,
-    now: Time,
+    now: MonotonicTime,
 }
 
 impl Stage {
     /// A server with a job of that many procs, all connected.
     fn of(size: u32) -> Stage {
-        let mut server = Server::new(Settings {
+        let mut server = ServerState::new(StateSettings {
             max_put_bytes: 1000,
             event_cache: 3,
             max_event_bytes: 1000,
             loss_window: Duration::ZERO,
-            ..Settings::default()
+            ..StateSettings::default()
         });
         server.add_job(JobSpec::new(nspace(), size, "node", WHO));
         let peers = (0..size)
@@ -48,7 +48,7 @@ impl Stage {
             server,
             peers,
             tag: 100,
-            now: Time(0),
+            now: MonotonicTime(0),
         }
     }
 
@@ -127,9 +127,9 @@ impl Stage {
 }
 
 /// The host environment takes every registration at once.
-fn with_willing_host(server: &mut Server, actions: Vec<Action>) -> Vec<Action> {
+fn with_willing_host(server: &mut ServerState, actions: Vec<Action>) -> Vec<Action> {
     let answer = |action| match action {
-        Action::Host(Upcall::RegisterEvents { id, .. }) => server.host_registered(id, Ok(())),
+        Action::Upcall(Upcall::RegisterEvents { id, .. }) => server.host_registered(id, Ok(())),
         action => vec![action],
     };
     actions.into_iter().flat_map(answer).collect()
@@ -140,10 +140,10 @@ fn nspace() -> Nspace {
 }
 
 /// What other servers bring to a fence of this one alone.
-fn nothing() -> Brought {
-    Brought {
+fn nothing() -> FenceContribution {
+    FenceContribution {
         data: Vec::new(),
-        attendance: Attendance::Full,
+        attendance: Completeness::Full,
     }
 }
 
@@ -206,7 +206,7 @@ fn who_is_not_registered_is_refused_with_the_reason() {
         server.admit(&proc(1), WHO).unwrap_err().to_string(),
         "job:1 does not exist: ranks go from 0 to 0"
     );
-    let found = Identity { uid: 1, gid: 100 };
+    let found = UserIdentity { uid: 1, gid: 100 };
     assert_eq!(
         server.admit(&proc(0), found).unwrap_err().to_string(),
         "job:0 belongs to user 1000 and group 100, the connection to user 1 and group 100"
@@ -215,18 +215,18 @@ fn who_is_not_registered_is_refused_with_the_reason() {
 
 #[test]
 fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(StateSettings {
         max_clones: 2,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let (first, told) = server.admit(&proc(0), WHO).unwrap();
-    assert_eq!(told, [Action::Host(Upcall::ClientConnected(proc(0)))]);
+    assert_eq!(told, [Action::Upcall(Upcall::ClientConnected(proc(0)))]);
     let (clone, told) = server.admit(&proc(0), WHO).unwrap();
     assert!(told.is_empty());
     assert!(matches!(
         server.admit(&proc(0), WHO),
-        Err(Refusal::TooManyClones { max: 2, .. })
+        Err(ConnectionRefusal::TooManyClones { max: 2, .. })
     ));
     let finalize = server.request(
         RequestId {
@@ -234,20 +234,20 @@ fn the_first_connection_is_told_to_the_host_and_clones_are_counted() {
             tag: 101,
         },
         Request::Finalize,
-        Time(0),
+        MonotonicTime(0),
     );
     assert_eq!(
         finalize.len(),
         1,
         "a clone that leaves does not end the proc"
     );
-    assert!(server.disconnected(clone, Time(0)).is_empty());
-    assert_eq!(server.life(&proc(0)), Some(Life::Connected(1)));
-    assert!(!server.disconnected(first, Time(0)).is_empty());
-    assert_eq!(server.life(&proc(0)), Some(Life::Lost));
+    assert!(server.disconnected(clone, MonotonicTime(0)).is_empty());
+    assert_eq!(server.life(&proc(0)), Some(ProcPhase::Connected(1)));
+    assert!(!server.disconnected(first, MonotonicTime(0)).is_empty());
+    assert_eq!(server.life(&proc(0)), Some(ProcPhase::Lost));
     assert!(matches!(
         server.admit(&proc(0), WHO),
-        Err(Refusal::Ended(_))
+        Err(ConnectionRefusal::Ended(_))
     ));
 }
 
@@ -294,10 +294,10 @@ fn a_get_waits_for_its_key_and_no_longer_than_its_time() {
     assert_eq!(status(&actions), code::PMIX_SUCCESS);
     assert_eq!(statuses(&actions)[1].0, waiting);
     assert_eq!(value(&actions[1..], A), Some(Value::Uint32(7)));
-    assert_eq!(stage.server.deadline(), Some(Time(5000)));
-    assert!(stage.server.tick(Time(4999)).is_empty());
+    assert_eq!(stage.server.deadline(), Some(MonotonicTime(5000)));
+    assert!(stage.server.tick(MonotonicTime(4999)).is_empty());
     assert_eq!(
-        status(&stage.server.tick(Time(5000))),
+        status(&stage.server.tick(MonotonicTime(5000))),
         code::PMIX_ERR_TIMEOUT
     );
     assert_eq!(stage.server.deadline(), None);
@@ -315,7 +315,7 @@ fn immediate_optional_and_ended_procs_are_answered_at_once() {
         code::PMIX_ERR_NOT_FOUND
     );
     assert!(stage.get(0, proc(1), A, &[]).1.is_empty());
-    let actions = stage.server.disconnected(stage.peers[1], Time(0));
+    let actions = stage.server.disconnected(stage.peers[1], MonotonicTime(0));
     assert_eq!(
         status(&actions),
         code::PMIX_ERR_NOT_FOUND,
@@ -433,7 +433,7 @@ fn a_fence_goes_on_without_a_proc_that_died_and_says_so() {
     let mut stage = Stage::of(3);
     stage.fence(0, Vec::new());
     stage.fence(1, Vec::new());
-    let actions = stage.server.disconnected(stage.peers[2], Time(0));
+    let actions = stage.server.disconnected(stage.peers[2], MonotonicTime(0));
     let gather = actions.iter().find_map(|action| {
         if let Action::Gather { id, .. } = action {
             Some(*id)
@@ -467,7 +467,7 @@ fn a_fence_that_nobody_could_end_is_refused_and_a_late_one_times_out() {
     );
     stage.fence(0, vec![Info::new(key::PMIX_TIMEOUT, Value::Int(1))]);
     assert_eq!(
-        status(&stage.server.tick(Time(1000))),
+        status(&stage.server.tick(MonotonicTime(1000))),
         code::PMIX_ERR_TIMEOUT
     );
 }
@@ -535,9 +535,9 @@ fn an_event_larger_than_it_may_be_is_refused_and_the_ring_is_bounded_in_bytes_to
         status(&stage.notify(0, -3001, Range::Global, text(2000))),
         code::PMIX_ERR_OUT_OF_RESOURCE
     );
-    stage.server = Server::new(Settings {
+    stage.server = ServerState::new(StateSettings {
         event_cache_bytes: 1500,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     stage.server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
     stage.peers = (0..2)
@@ -640,9 +640,9 @@ fn deregistered_codes_and_finalized_clients_hear_nothing() {
 
 #[test]
 fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(StateSettings {
         max_registrations: 8,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     server.add_job(JobSpec::new(nspace(), 1, "node", WHO));
     let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
@@ -650,7 +650,7 @@ fn registering_and_deregistering_for_ever_leaves_nothing_behind() {
         server,
         peers,
         tag: 100,
-        now: Time(0),
+        now: MonotonicTime(0),
     };
     stage.register(0, &[-3001]);
     for _ in 0..100 {
@@ -686,7 +686,7 @@ fn a_get_of_no_rank_finds_whoever_has_put_the_key() {
     );
     assert!(stage.get(1, anybody, B, &[]).1.is_empty());
     assert_eq!(
-        status(&stage.server.tick(Time(2000))),
+        status(&stage.server.tick(MonotonicTime(2000))),
         code::PMIX_ERR_TIMEOUT
     );
 }
@@ -724,11 +724,11 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
     assert!(
         stage
             .server
-            .disconnected(stage.peers[1], Time(0))
+            .disconnected(stage.peers[1], MonotonicTime(0))
             .is_empty()
     );
-    let actions = stage.server.disconnected(stage.peers[2], Time(0));
-    assert!(actions.contains(&Action::Host(Upcall::ClientLost(proc(2)))));
+    let actions = stage.server.disconnected(stage.peers[2], MonotonicTime(0));
+    assert!(actions.contains(&Action::Upcall(Upcall::ClientLost(proc(2)))));
     assert!(
         actions
             .iter()
@@ -739,7 +739,9 @@ fn a_proc_that_dies_becomes_an_event_and_one_that_leaves_does_not() {
         "the procs hear of it from the host"
     );
     let abnormal = Some((code::PMIX_ERR_PROC_ABORTED_BY_SIG, Vec::new()));
-    let actions = stage.server.proc_ended(&proc(2), abnormal, Time(0));
+    let actions = stage
+        .server
+        .proc_ended(&proc(2), abnormal, MonotonicTime(0));
     let consulted = |action: &Action| match action {
         Action::Consult { about, event, .. } if *about == proc(2) => Some(event.clone()),
         _ => None,
@@ -772,7 +774,9 @@ fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
     ];
     let mut stage = Stage::of(2);
     stage.fence(0, Vec::new());
-    let ended = stage.server.proc_ended(&proc(1), abnormal(), Time(0));
+    let ended = stage
+        .server
+        .proc_ended(&proc(1), abnormal(), MonotonicTime(0));
     assert_eq!(told(&ended), both);
     assert!(
         ended
@@ -783,18 +787,22 @@ fn a_death_is_told_once_even_if_somebody_holds_the_connection_open() {
     assert!(
         stage
             .server
-            .disconnected(stage.peers[1], Time(0))
+            .disconnected(stage.peers[1], MonotonicTime(0))
             .is_empty()
     );
     let mut stage = Stage::of(2);
-    let mut actions = stage.server.disconnected(stage.peers[1], Time(0));
-    actions.extend(stage.server.proc_ended(&proc(1), abnormal(), Time(0)));
+    let mut actions = stage.server.disconnected(stage.peers[1], MonotonicTime(0));
+    actions.extend(
+        stage
+            .server
+            .proc_ended(&proc(1), abnormal(), MonotonicTime(0)),
+    );
     assert_eq!(told(&actions), both, "the same, whichever comes first");
 }
 
 #[test]
 fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
-    let mut server = Server::new(Settings::default());
+    let mut server = ServerState::new(StateSettings::default());
     server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
     let (peer, _) = server.admit(&proc(0), WHO).unwrap();
     let request = |tag| RequestId { peer, tag };
@@ -802,14 +810,22 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
         procs: Vec::new(),
         infos: Vec::new(),
     };
-    assert!(server.request(request(101), fence, Time(0)).is_empty());
+    assert!(
+        server
+            .request(request(101), fence, MonotonicTime(0))
+            .is_empty()
+    );
     let get = Request::Get {
         proc: proc(1),
         infos: Vec::new(),
         key: Some(A.0.into()),
     };
-    assert!(server.request(request(102), get, Time(0)).is_empty());
-    let actions = server.proc_ended(&proc(1), None, Time(0));
+    assert!(
+        server
+            .request(request(102), get, MonotonicTime(0))
+            .is_empty()
+    );
+    let actions = server.proc_ended(&proc(1), None, MonotonicTime(0));
     assert_eq!(
         statuses(&actions),
         [(request(102), code::PMIX_ERR_NOT_FOUND)]
@@ -821,7 +837,7 @@ fn a_proc_that_ends_without_ever_connecting_is_not_waited_for() {
     );
     assert!(matches!(
         server.admit(&proc(1), WHO),
-        Err(Refusal::Ended(_))
+        Err(ConnectionRefusal::Ended(_))
     ));
 }
 
@@ -831,13 +847,13 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     let (to, actions) = stage.ask(0, Request::FabricUpdate { index: 1 });
     assert!(matches!(
         &actions[..],
-        [Action::Host(Upcall::Request { .. })]
+        [Action::Upcall(Upcall::Request { .. })]
     ));
     let answer = stage
         .server
         .answer(to, Reply::Status(code::PMIX_ERR_NOT_SUPPORTED));
     assert_eq!(statuses(&answer), [(to, code::PMIX_ERR_NOT_SUPPORTED)]);
-    stage.server.disconnected(stage.peers[0], Time(0));
+    stage.server.disconnected(stage.peers[0], MonotonicTime(0));
     assert!(
         stage
             .server
@@ -847,7 +863,7 @@ fn what_is_the_hosts_business_goes_up_and_its_answer_comes_down() {
     assert!(
         stage
             .server
-            .request(to, Request::JobData, Time(0))
+            .request(to, Request::JobData, MonotonicTime(0))
             .is_empty(),
         "nobody is behind that connection"
     );
@@ -870,15 +886,15 @@ fn what_handlers_raise_carries_the_allowance_it_was_given() {
     };
     assert_eq!(
         given(&stage.server.notify(event.clone()).unwrap()),
-        Settings::default().allowance
+        StateSettings::default().allowance
     );
     assert_eq!(
         given(
             &stage
                 .server
-                .raise(event, Raiser::Site, Allowance(7))
+                .raise(event, RaisingOwner::Site, EventBudget(7))
                 .unwrap()
         ),
-        Allowance(7)
+        EventBudget(7)
     );
 }

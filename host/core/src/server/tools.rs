@@ -1,7 +1,7 @@
 //! Tools: procs that no job has. They come by themselves, each in a namespace of its own, and are nobody's to wait for.
-use super::{Action, PeerId, Refusal, Server, Upcall};
-use crate::{audience::Aim, job::JobSpec};
-use peal_model::{Event, Identity, JobInfo, Nspace, Proc};
+use super::{Action, ConnectionRefusal, PeerId, ServerState, Upcall};
+use crate::{audience::EventTargets, job::JobSpec};
+use peal_model::{Event, JobInfo, Nspace, Proc, UserIdentity};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One part in so many of what there may be is for root and the server's user alone.
@@ -9,17 +9,17 @@ const RESERVED_PART: usize = 8;
 
 /// The tools that are connected.
 #[derive(Debug, Default)]
-pub(super) struct Tools(BTreeMap<Proc, Tool>);
+pub(super) struct ToolTable(BTreeMap<Proc, ConnectedTool>);
 
 #[derive(Debug)]
-struct Tool {
+struct ConnectedTool {
     peer: PeerId,
-    identity: Identity,
+    identity: UserIdentity,
 }
 
-impl Tools {
+impl ToolTable {
     /// As whom a tool runs, by its namespace.
-    pub(super) fn identity(&self, nspace: &Nspace) -> Option<Identity> {
+    pub(super) fn identity(&self, nspace: &Nspace) -> Option<UserIdentity> {
         self.0
             .iter()
             .find(|(proc, _)| proc.nspace == *nspace)
@@ -52,32 +52,38 @@ impl Tools {
     }
 }
 
-impl Server {
+impl ServerState {
     /// Lets a tool of this name connect that may do so ([`Server::entrance`]), or says why not. The name is the tool's as
     /// long as it is connected.
-    pub fn admit_tool(&mut self, proc: &Proc, identity: Identity) -> Result<PeerId, Refusal> {
+    pub fn admit_tool(
+        &mut self,
+        proc: &Proc,
+        identity: UserIdentity,
+    ) -> Result<PeerId, ConnectionRefusal> {
         if self.jobs.contains_key(&proc.nspace) || self.tools.0.contains_key(proc) {
-            return Err(Refusal::NameTaken(proc.clone()));
+            return Err(ConnectionRefusal::NameTaken(proc.clone()));
         }
         if self
             .tools
             .identity(&proc.nspace)
             .is_some_and(|other| other != identity)
         {
-            return Err(Refusal::NameTaken(proc.clone()));
+            return Err(ConnectionRefusal::NameTaken(proc.clone()));
         }
         self.check_tool_shares(identity.uid)?;
         let peer = self.seat(proc, identity);
-        self.tools.0.insert(proc.clone(), Tool { peer, identity });
+        self.tools
+            .0
+            .insert(proc.clone(), ConnectedTool { peer, identity });
         Ok(peer)
     }
 
     /// Checks that a user may have one tool more.
-    fn check_tool_shares(&self, uid: u32) -> Result<(), Refusal> {
+    fn check_tool_shares(&self, uid: u32) -> Result<(), ConnectionRefusal> {
         let (all, own) = (self.settings.max_tools, self.settings.max_tools_per_user);
         let is_bounded = self.is_bounded(uid);
         if is_bounded && self.tools.count_of(uid) >= own {
-            return Err(Refusal::TooManyToolsOfUser { uid, max: own });
+            return Err(ConnectionRefusal::TooManyToolsOfUser { uid, max: own });
         }
         // Root and the server's user find a place although all others have as many as they may.
         let max = if is_bounded {
@@ -86,7 +92,7 @@ impl Server {
             all
         };
         if self.tools.count() >= max {
-            Err(Refusal::TooManyTools { max })
+            Err(ConnectionRefusal::TooManyTools { max })
         } else {
             Ok(())
         }
@@ -115,10 +121,10 @@ impl Server {
     pub(super) fn named_tools(
         &self,
         event: &Event,
-        aim: &Aim,
+        aim: &EventTargets,
         told: &BTreeSet<PeerId>,
     ) -> Vec<(Proc, u32)> {
-        let named = |(proc, tool): &(&Proc, &Tool)| {
+        let named = |(proc, tool): &(&Proc, &ConnectedTool)| {
             aim.names(proc) && aim.is_meant_for(event, proc) && !told.contains(&tool.peer)
         };
         self.tools
@@ -137,7 +143,7 @@ impl Server {
         if is_last {
             self.modex.drop_job(&proc.nspace);
         }
-        Some(Action::Host(Upcall::ToolLeft(proc)))
+        Some(Action::Upcall(Upcall::ToolLeft(proc)))
     }
 
     /// What a tool is told of its own namespace: that of a job of one proc.
@@ -160,22 +166,22 @@ impl Server {
 mod tests {
     use super::*;
     use crate::{
-        Time,
-        server::{Action, Entrance, RequestId, Settings},
+        MonotonicTime,
+        server::{Action, AdmissionCheck, RequestId, StateSettings},
     };
     use peal_model::{
-        Commit, ConnectionKind, JobEntry, KeyName, Kval, Peer, Rank, Reply, Request, Scope, Status,
-        Value, code, key,
+        Commit, ConnectionKind, JobEntry, KeyName, Kval, PeerInfo, Rank, Reply, Request, Scope,
+        Status, Value, code, key,
     };
     use std::sync::Arc;
 
-    const SERVER: Identity = Identity { uid: 500, gid: 500 };
-    const OWNER: Identity = Identity {
+    const SERVER: UserIdentity = UserIdentity { uid: 500, gid: 500 };
+    const OWNER: UserIdentity = UserIdentity {
         uid: 1000,
         gid: 100,
     };
-    const ROOT: Identity = Identity { uid: 0, gid: 0 };
-    const OTHER: Identity = Identity {
+    const ROOT: UserIdentity = UserIdentity { uid: 0, gid: 0 };
+    const OTHER: UserIdentity = UserIdentity {
         uid: 1001,
         gid: 100,
     };
@@ -186,23 +192,23 @@ mod tests {
     }
 
     /// A server with a job of two procs; at most three tools.
-    fn server() -> Server {
-        let mut server = Server::new(Settings {
+    fn server() -> ServerState {
+        let mut server = ServerState::new(StateSettings {
             max_tools: 3,
-            ..Settings::default()
+            ..StateSettings::default()
         });
-        let Identity { uid, gid } = OWNER;
+        let UserIdentity { uid, gid } = OWNER;
         server.add_job(JobSpec::new(
             Nspace::new("job").unwrap(),
             2,
             "node",
-            Identity { uid, gid },
+            UserIdentity { uid, gid },
         ));
         server
     }
 
-    fn ask(server: &mut Server, peer: PeerId, request: Request) -> Reply {
-        let actions = server.request(RequestId { peer, tag: 1 }, request, Time(0));
+    fn ask(server: &mut ServerState, peer: PeerId, request: Request) -> Reply {
+        let actions = server.request(RequestId { peer, tag: 1 }, request, MonotonicTime(0));
         let [Action::Reply { reply, .. }, ..] = actions.as_slice() else {
             panic!("{actions:?}")
         };
@@ -214,24 +220,24 @@ mod tests {
         for (identity, welcome) in [(ROOT, true), (SERVER, true), (OWNER, true), (OTHER, false)] {
             let mut server = server();
             server.guard(SERVER, []);
-            let peer = Peer {
+            let peer = PeerInfo {
                 pid: None,
                 release: "4.2.2".into(),
             };
-            let entrance = server.entrance(
+            let entrance = server.check_admission(
                 ConnectionKind::Tool,
                 &proc("tool", 0),
                 (identity, Arc::default()),
                 (peer, Vec::new()),
             );
-            assert_eq!(entrance == Entrance::Open, welcome, "{entrance:?}");
+            assert_eq!(entrance == AdmissionCheck::Open, welcome, "{entrance:?}");
         }
     }
 
     #[test]
     fn a_name_is_somebodys_until_they_leave_and_tools_are_counted() {
         let mut server = server();
-        let taken = |proc: &Proc| Err(Refusal::NameTaken(proc.clone()));
+        let taken = |proc: &Proc| Err(ConnectionRefusal::NameTaken(proc.clone()));
         let (of_job, tool, second) = (proc("job", 7), proc("tool", 0), proc("tool", 1));
         assert_eq!(server.admit_tool(&of_job, OWNER), taken(&of_job));
         let peer = server.admit_tool(&tool, OWNER).unwrap();
@@ -246,7 +252,7 @@ mod tests {
         let fourth = proc("fourth", 0);
         assert_eq!(
             server.admit_tool(&fourth, ROOT),
-            Err(Refusal::TooManyTools { max: 3 })
+            Err(ConnectionRefusal::TooManyTools { max: 3 })
         );
         // Who has finalized and comes back before its connection is seen to end keeps its new name.
         assert_eq!(
@@ -254,7 +260,7 @@ mod tests {
             code::PMIX_SUCCESS
         );
         server.admit_tool(&tool, OWNER).unwrap();
-        assert_eq!(server.disconnected(peer, Time(0)), []);
+        assert_eq!(server.disconnected(peer, MonotonicTime(0)), []);
         assert_eq!(server.admit_tool(&tool, OWNER), taken(&tool));
     }
 
@@ -262,12 +268,12 @@ mod tests {
     fn a_job_takes_its_name_from_a_tool() {
         let mut server = server();
         let peer = server.admit_tool(&proc("next", 0), OTHER).unwrap();
-        let Identity { uid, gid } = OWNER;
+        let UserIdentity { uid, gid } = OWNER;
         server.add_job(JobSpec::new(
             Nspace::new("next").unwrap(),
             1,
             "node",
-            Identity { uid, gid },
+            UserIdentity { uid, gid },
         ));
         assert_eq!(
             ask(&mut server, peer, Request::JobData).status(),
@@ -275,10 +281,10 @@ mod tests {
         );
         assert_eq!(server.identity(&proc("next", 0)), Some(OWNER));
         server.admit(&proc("next", 0), OWNER).unwrap();
-        assert_eq!(server.disconnected(peer, Time(0)), []);
+        assert_eq!(server.disconnected(peer, MonotonicTime(0)), []);
         assert_eq!(
             server.life(&proc("next", 0)),
-            Some(crate::job::Life::Connected(1))
+            Some(crate::job::ProcPhase::Connected(1))
         );
     }
 
@@ -306,8 +312,8 @@ mod tests {
         assert_eq!(ask(&mut server, peer, commit).status(), code::PMIX_SUCCESS);
         assert!(server.modex.has(&tool, None));
         assert_eq!(
-            server.disconnected(peer, Time(0)),
-            [Action::Host(Upcall::ToolLeft(tool.clone()))]
+            server.disconnected(peer, MonotonicTime(0)),
+            [Action::Upcall(Upcall::ToolLeft(tool.clone()))]
         );
         assert!(!server.modex.has(&tool, None));
         assert_eq!((server.identity(&tool), server.counts().peers), (None, 0));

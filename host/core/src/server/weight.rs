@@ -1,5 +1,5 @@
 //! The memory that a request takes while it waits for its verdict: once as it is asked about, once as it came.
-use peal_model::{Application, PolicyRequest, Size, Target};
+use peal_model::{Application, PolicyRequest, Size, TargetProc};
 
 /// That of a whole request.
 pub(super) fn bytes_of(request: &PolicyRequest) -> usize {
@@ -13,7 +13,7 @@ pub(super) fn bytes_of(request: &PolicyRequest) -> usize {
     let targets = request
         .targets
         .len()
-        .saturating_mul(2 * size_of::<Target>());
+        .saturating_mul(2 * size_of::<TargetProc>());
     let applications = request
         .applications
         .iter()

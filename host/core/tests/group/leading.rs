@@ -1,12 +1,14 @@
 //! Who may do without whom: leaders (`PMIX_GROUP_LEADER`), optional and fault-tolerant constructs, and groups of one node.
 use super::sim::{Heard, Order, Sim, nspace, proc};
-use peal_core::group::{Answer, Construct, Role, Saying, Wishes};
+use peal_core::group::{
+    ConstructDirectives, ConstructRequest, ConstructRole, FailureResponse, GroupCallResult,
+};
 use peal_model::{Proc, Status, code};
 
-fn named(procs: &[Proc], wishes: Wishes) -> Construct {
-    Construct {
+fn named(procs: &[Proc], wishes: ConstructDirectives) -> ConstructRequest {
+    ConstructRequest {
         wishes,
-        ..Construct::of(Role::Leader(procs.iter().cloned().collect()))
+        ..ConstructRequest::of(ConstructRole::Leader(procs.iter().cloned().collect()))
     }
 }
 
@@ -30,9 +32,9 @@ fn four(servers: u32) -> (Sim, Vec<Proc>) {
 /// All but the last call; the one at this place leads.
 fn call_but_last(sim: &mut Sim, procs: &[Proc], leader: usize) {
     for (at, proc) in procs[..3].iter().enumerate() {
-        let wishes = Wishes {
+        let wishes = ConstructDirectives {
             leads: at == leader,
-            ..Wishes::default()
+            ..ConstructDirectives::default()
         };
         sim.construct(proc, "g", named(procs, wishes), None);
         sim.deliver_all();
@@ -66,7 +68,7 @@ fn ended(sim: &mut Sim, calls: std::ops::Range<usize>) -> Result<Vec<Proc>, Stat
     };
     assert!(others.iter().all(|other| other == first), "{answers:?}");
     match answer {
-        Answer::Formed(formed) => Ok(formed.members.iter().cloned().collect()),
+        GroupCallResult::Formed(formed) => Ok(formed.members.iter().cloned().collect()),
         answer => Err(Sim::status(answer)),
     }
 }
@@ -89,13 +91,13 @@ fn leader_is_asked_about_a_death_and_goes_on() {
             "nobody has decided"
         );
         let other = usize::from(leader == 0);
-        sim.say(&procs[other], "g", Saying::Continue);
+        sim.say(&procs[other], "g", FailureResponse::Continue);
         sim.deliver_all();
         assert!(
             sim.made.iter().all(|made| made.answers.is_empty()),
             "the leader has not decided"
         );
-        sim.say(&procs[leader], "g", Saying::Continue);
+        sim.say(&procs[leader], "g", FailureResponse::Continue);
         assert_eq!(ended(&mut sim, 0..3), Ok(procs[..3].to_vec()));
         let told: Vec<_> = heard(&sim)[1..].to_vec();
         let others = procs[..3].iter().filter(|proc| **proc != procs[leader]);
@@ -114,7 +116,7 @@ fn leader_aborts_or_does_not_decide_in_time() {
         sim.die(&procs[3]);
         sim.deliver_all();
         if decides {
-            sim.say(&procs[1], "g", Saying::Abort);
+            sim.say(&procs[1], "g", FailureResponse::Abort);
         } else {
             sim.pass(4999);
             sim.deliver_all();
@@ -143,7 +145,7 @@ fn first_proc_to_offer_leads_when_the_leader_fails() {
         let failed: Vec<_> = of_both(code::PMIX_GROUP_LEADER_FAILED, &procs[0]).collect();
         assert_eq!(heard(&sim), failed);
         for offers in [1, 2] {
-            sim.say(&procs[offers], "g", Saying::Lead);
+            sim.say(&procs[offers], "g", FailureResponse::Lead);
             sim.deliver_all();
         }
         let selected = of_both(code::PMIX_GROUP_LEADER_SELECTED, &procs[1]);
@@ -151,7 +153,12 @@ fn first_proc_to_offer_leads_when_the_leader_fails() {
             heard(&sim),
             failed.into_iter().chain(selected).collect::<Vec<_>>()
         );
-        sim.construct(&procs[3], "g", named(&procs, Wishes::default()), None);
+        sim.construct(
+            &procs[3],
+            "g",
+            named(&procs, ConstructDirectives::default()),
+            None,
+        );
         assert_eq!(ended(&mut sim, 1..4), Ok(procs[1..].to_vec()));
         let last = (&procs[3], code::PMIX_GROUP_MEMBER_FAILED, &procs[0]);
         assert_eq!(heard(&sim)[4..], [last], "the others have heard it before");
@@ -175,9 +182,9 @@ fn optional_construct_bears_a_death_before_the_call_alone() {
             let (mut sim, procs) = four(servers);
             let construct = named(
                 &procs,
-                Wishes {
+                ConstructDirectives {
                     optional: true,
-                    ..Wishes::default()
+                    ..ConstructDirectives::default()
                 },
             );
             // Of all at one server the calls wait there for the last one.
@@ -214,9 +221,9 @@ fn members_hear_of_deaths_before_the_construct() {
     sim.deliver_all();
     let construct = named(
         &procs,
-        Wishes {
+        ConstructDirectives {
             fault_tolerant: true,
-            ..Wishes::default()
+            ..ConstructDirectives::default()
         },
     );
     procs[..3]
@@ -234,9 +241,9 @@ fn members_hear_of_deaths_before_the_construct() {
 #[test]
 fn local_construct_names_no_procs_of_other_servers() {
     let mut sim = Sim::new(2, 2, 1, Order::First);
-    let wishes = Wishes {
+    let wishes = ConstructDirectives {
         local_only: true,
-        ..Wishes::default()
+        ..ConstructDirectives::default()
     };
     sim.construct(
         &proc(1, 0),
@@ -244,7 +251,7 @@ fn local_construct_names_no_procs_of_other_servers() {
         named(&[proc(1, 0), proc(2, 0)], wishes),
         None,
     );
-    let [Answer::Failed(failure)] = &sim.made[0].answers[..] else {
+    let [GroupCallResult::Failed(failure)] = &sim.made[0].answers[..] else {
         panic!("{:?}", sim.made[0])
     };
     assert_eq!(failure.status, code::PMIX_ERR_BAD_PARAM);
@@ -253,7 +260,7 @@ fn local_construct_names_no_procs_of_other_servers() {
         "{}",
         failure.reason
     );
-    let added = Construct {
+    let added = ConstructRequest {
         additions: vec![proc(2, 1)],
         ..named(&[proc(1, 0)], wishes)
     };

@@ -12,7 +12,9 @@ mod scenario;
 mod sim;
 mod told;
 
-use peal_core::group::{Answer, Construct, Role, ServerId, Wishes};
+use peal_core::group::{
+    ConstructDirectives, ConstructRequest, ConstructRole, GroupCallResult, ServerId,
+};
 use peal_model::{Proc, code};
 use scenario::Weather;
 use sim::{Order, Sim, nspace, proc};
@@ -57,14 +59,14 @@ fn a_death_that_nobody_notices_is_found_out() {
     assert!(found > 20, "{found} of 200");
 }
 
-fn leader(named: &[Proc]) -> Construct {
-    let role = Role::Leader(named.iter().cloned().collect());
-    Construct {
-        wishes: Wishes {
+fn leader(named: &[Proc]) -> ConstructRequest {
+    let role = ConstructRole::Leader(named.iter().cloned().collect());
+    ConstructRequest {
+        wishes: ConstructDirectives {
             context_id: true,
-            ..Wishes::default()
+            ..ConstructDirectives::default()
         },
-        ..Construct::of(role)
+        ..ConstructRequest::of(role)
     }
 }
 
@@ -87,7 +89,7 @@ fn messages_are_as_many_as_servers_and_each_goes_one_way_and_back() {
         let members = servers as usize * procs as usize;
         assert_eq!(sim.made.len(), members);
         for made in &sim.made {
-            let [Answer::Formed(formed)] = &made.answers[..] else {
+            let [GroupCallResult::Formed(formed)] = &made.answers[..] else {
                 panic!("{made:?}")
             };
             assert_eq!(
@@ -118,7 +120,7 @@ fn late_ones_learn_at_once_how_it_ended_and_may_try_again() {
         sim.construct(proc, "g", leader(&both), Some(1000));
     }
     sim.deliver_all();
-    assert!(matches!(sim.made[2].answers[0], Answer::Formed(_)));
+    assert!(matches!(sim.made[2].answers[0], GroupCallResult::Formed(_)));
     assert_eq!(sim.made[2].answers, sim.made[3].answers);
 }
 

@@ -3,7 +3,10 @@ use super::{
     random::Random,
     sim::{Made, Order, Sim, proc},
 };
-use peal_core::group::{Answer, Construct, Failure, Formed, Role, Saying, ServerId, Wishes};
+use peal_core::group::{
+    ConstructDirectives, ConstructRequest, ConstructRole, FailureResponse, Formed, GroupCallResult,
+    GroupFailure, ServerId,
+};
 use peal_model::{Proc, Status, code};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +16,14 @@ use std::{
 /// Something that is done at some time.
 #[derive(Debug, Clone)]
 enum Deed {
-    Construct(Proc, String, Construct, Option<u64>),
+    Construct(Proc, String, ConstructRequest, Option<u64>),
     Destruct(Proc, String, Option<u64>),
     /// A construct, or destruct, of somebody who may not.
-    Refuse(Proc, String, Option<Construct>),
+    Refuse(Proc, String, Option<ConstructRequest>),
     Leave(Proc, String),
     Die(Proc),
     ServerDies(ServerId),
-    Say(Proc, String, Saying),
+    Say(Proc, String, FailureResponse),
     Pass(u64),
 }
 
@@ -30,7 +33,7 @@ struct Plan {
     name: String,
     leaders: Vec<Proc>,
     added: Vec<Proc>,
-    wishes: Wishes,
+    wishes: ConstructDirectives,
     order: Option<Vec<Proc>>,
     /// Who of them may not take part.
     refused: Option<Proc>,
@@ -51,7 +54,7 @@ impl Plan {
             .iter()
             .filter(|made| self.is_of(made))
             .find_map(|made| match made.answers.first() {
-                Some(Answer::Formed(formed)) => Some(formed.clone()),
+                Some(GroupCallResult::Formed(formed)) => Some(formed.clone()),
                 _ => None,
             })
     }
@@ -102,7 +105,11 @@ pub fn run(seed: u64, order: Order, weather: Weather) -> Result<(), String> {
     }
     for plan in plans.iter().filter(|plan| plan.wishes.leads) {
         let by = plan.leaders[random.below(plan.leaders.len())].clone();
-        let saying = [Saying::Abort, Saying::Continue, Saying::Lead][random.below(3)];
+        let saying = [
+            FailureResponse::Abort,
+            FailureResponse::Continue,
+            FailureResponse::Lead,
+        ][random.below(3)];
         deeds.push(Deed::Say(by, plan.name.clone(), saying));
     }
     deeds.extend((0..random.below(4)).map(|_| Deed::Pass(random.next() % 9000)));
@@ -162,7 +169,7 @@ fn plan(random: &mut Random, number: usize, everybody: &[Proc]) -> Plan {
     } else {
         Vec::new()
     };
-    let wishes = Wishes {
+    let wishes = ConstructDirectives {
         context_id: random.percent(50),
         optional: random.percent(20),
         fault_tolerant: random.percent(20),
@@ -208,7 +215,7 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
             .chain([outsider])
             .cloned()
             .collect();
-        let construct = Construct::of(Role::Leader(named));
+        let construct = ConstructRequest::of(ConstructRole::Leader(named));
         deeds.push(Deed::Refuse(
             outsider.clone(),
             plan.name.clone(),
@@ -223,9 +230,9 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
             named.insert(proc(1, 0));
         }
         let role = if bootstrap {
-            Role::Bootstrap(count)
+            ConstructRole::Bootstrap(count)
         } else {
-            Role::Leader(named.into_iter().collect())
+            ConstructRole::Leader(named.into_iter().collect())
         };
         // Any of those who lead may add some of them.
         let additions = plan
@@ -235,14 +242,14 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
             .filter(|(i, _)| i % plan.leaders.len() == n)
             .map(|(_, p)| p.clone());
         let leads = plan.wishes.leads && n == 0;
-        let construct = Construct {
-            wishes: Wishes {
+        let construct = ConstructRequest {
+            wishes: ConstructDirectives {
                 leads,
                 ..plan.wishes
             },
             additions: additions.collect(),
             order: plan.order.clone(),
-            ..Construct::of(role)
+            ..ConstructRequest::of(role)
         };
         if plan.refused.as_ref() == Some(leader) {
             deeds.push(Deed::Refuse(
@@ -269,7 +276,7 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
         }
     }
     for member in &plan.added {
-        let construct = Construct::of(Role::Member);
+        let construct = ConstructRequest::of(ConstructRole::Member);
         deeds.push(match plan.refused.as_ref() == Some(member) {
             true => Deed::Refuse(member.clone(), plan.name.clone(), Some(construct)),
             false => Deed::Construct(member.clone(), plan.name.clone(), construct, None),
@@ -281,9 +288,9 @@ fn calls(random: &mut Random, plan: &Plan, everybody: &[Proc]) -> Vec<Deed> {
 /// How one group ended for one who is left.
 type Ending = Result<Arc<Formed>, Status>;
 
-fn ending(answer: &Answer) -> Ending {
+fn ending(answer: &GroupCallResult) -> Ending {
     match answer {
-        Answer::Formed(formed) => Ok(formed.clone()),
+        GroupCallResult::Formed(formed) => Ok(formed.clone()),
         answer => Err(Sim::status(answer)),
     }
 }
@@ -369,15 +376,15 @@ fn sound_plans_succeed(sim: &Sim, plans: &[Plan]) -> Result<(), String> {
             .filter(|made| plan.is_of(made) && !made.is_second)
         {
             match made.answers.first() {
-                Some(Answer::Formed(formed)) if !formed.members.iter().eq(&meant) => {
+                Some(GroupCallResult::Formed(formed)) if !formed.members.iter().eq(&meant) => {
                     return Err(format!("{:?} instead of {meant:?}", formed.members));
                 }
-                Some(Answer::Formed(formed))
+                Some(GroupCallResult::Formed(formed))
                     if formed.context_id.is_some() != plan.wishes.context_id =>
                 {
                     return Err(format!("context id {:?}", formed.context_id));
                 }
-                Some(Answer::Failed(failure))
+                Some(GroupCallResult::Failed(failure))
                     if failure.status != code::PMIX_ERR_TIMEOUT && !aborted(failure.status) =>
                 {
                     return Err(format!("{made:?} should have succeeded"));
@@ -412,13 +419,13 @@ fn nothing_comes_of_what_somebody_may_not(
                 .as_ref()
                 .is_some_and(|who| sim.alive.contains(who) && is_meant(who));
             match made.answers.first() {
-                Some(Answer::Formed(_)) if is_there => {
+                Some(GroupCallResult::Formed(_)) if is_there => {
                     return Err(format!(
                         "{made:?} of a group that may not be, {:?}",
                         plan.refused
                     ));
                 }
-                Some(Answer::Failed(failure))
+                Some(GroupCallResult::Failed(failure))
                     if weather == Weather::Calm
                         && plan.is_sound
                         && !is_refusal(failure)
@@ -434,10 +441,9 @@ fn nothing_comes_of_what_somebody_may_not(
         }
     }
     for made in sim.made.iter().filter(|made| made.construct.is_some()) {
-        let is_told = made
-            .answers
-            .iter()
-            .any(|answer| matches!(answer, Answer::Failed(failure) if is_refusal(failure)));
+        let is_told = made.answers.iter().any(
+            |answer| matches!(answer, GroupCallResult::Failed(failure) if is_refusal(failure)),
+        );
         let hears = sim.heard.iter().any(|heard| {
             (&heard.proc, heard.code, &heard.group)
                 == (&made.proc, code::PMIX_GROUP_CONSTRUCT_ABORT, &made.group)
@@ -452,7 +458,7 @@ fn nothing_comes_of_what_somebody_may_not(
     Ok(())
 }
 
-fn is_refusal(failure: &Failure) -> bool {
+fn is_refusal(failure: &GroupFailure) -> bool {
     failure.refusal.is_some() && failure.status == code::PMIX_ERR_NO_PERMISSIONS
 }
 

@@ -1,14 +1,15 @@
 //! Servers with their groups in one thread: links that keep the order of messages, deaths, and a clock that goes on when nothing moves.
 use super::random::Random;
 use peal_core::{
-    Time,
+    MonotonicTime,
     group::{
-        Announced, Answer, Call, Construct, GroupKey, GroupName, Groups, Instance, JobFacts,
-        Message, Refusal, Saying, ServerId, Settings, Step,
+        AnnouncedGroup, ConstructRequest, DecisionSeq, FailureResponse, GroupAction, GroupCall,
+        GroupCallResult, GroupKey, GroupMessage, GroupName, GroupRefusal, GroupSettings, Groups,
+        JobSummary, ServerId,
     },
     server::{PeerId, RequestId},
 };
-use peal_model::{Identity, Info, Nspace, Proc, Rank, Status, Text, Value, code, key};
+use peal_model::{Info, Nspace, Proc, Rank, Status, Text, UserIdentity, Value, code, key};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -20,7 +21,7 @@ pub const UID: u32 = 1000;
 /// What is on its way.
 #[derive(Debug)]
 enum Parcel {
-    Message(Message),
+    Message(GroupMessage),
     /// Nothing comes any more: whoever sent is gone.
     Left,
 }
@@ -30,11 +31,11 @@ enum Parcel {
 pub struct Made {
     pub proc: Proc,
     pub group: String,
-    pub construct: Option<Arc<Construct>>,
+    pub construct: Option<Arc<ConstructRequest>>,
     /// Whether the same proc waited for the same already.
     pub is_second: bool,
     pub is_refused: bool,
-    pub answers: Vec<Answer>,
+    pub answers: Vec<GroupCallResult>,
 }
 
 /// An event of a group that somebody heard.
@@ -73,7 +74,7 @@ pub struct Sim {
     last: BTreeMap<(Proc, String, bool), usize>,
     pub sent: usize,
     /// The last that each server was told by each.
-    told: BTreeMap<(ServerId, ServerId), Instance>,
+    told: BTreeMap<(ServerId, ServerId), DecisionSeq>,
     order: Order,
     /// Deaths of procs that their server does not notice: a fault that is to be found.
     pub overlooks_deaths: bool,
@@ -82,9 +83,9 @@ pub struct Sim {
     learnt: BTreeMap<ServerId, BTreeSet<Nspace>>,
 }
 
-pub fn settings() -> Settings {
+pub fn settings() -> GroupSettings {
     let seconds = Duration::from_secs;
-    Settings {
+    GroupSettings {
         timeout: seconds(60),
         decision: seconds(5),
         memory: seconds(120),
@@ -101,8 +102,8 @@ pub fn proc(server: u32, rank: u32) -> Proc {
 }
 
 /// What a policy says of whoever it refuses; not a status that anything else has.
-pub fn refusal(proc: &Proc) -> Refusal {
-    Refusal {
+pub fn refusal(proc: &Proc) -> GroupRefusal {
+    GroupRefusal {
         proc: proc.clone(),
         status: code::PMIX_ERR_NO_PERMISSIONS,
         reasons: Vec::new(),
@@ -155,14 +156,18 @@ impl Sim {
         sim
     }
 
-    fn step(&mut self, at: ServerId, what: impl FnOnce(&mut Groups, Time) -> Vec<Step>) {
+    fn step(
+        &mut self,
+        at: ServerId,
+        what: impl FnOnce(&mut Groups, MonotonicTime) -> Vec<GroupAction>,
+    ) {
         let Some(groups) = self.servers.get_mut(&at) else {
             return;
         };
-        let steps = what(groups, Time(self.now));
+        let steps = what(groups, MonotonicTime(self.now));
         for step in steps {
             match step {
-                Step::Send { to, message } => {
+                GroupAction::Send { to, message } => {
                     assert_ne!(to, at, "nobody sends anything to itself");
                     self.tells_in_order(at, to, &message);
                     self.sent += 1;
@@ -173,8 +178,10 @@ impl Sim {
                             .push_back(Parcel::Message(message));
                     }
                 }
-                Step::Answer { to, answer } => self.made[to.tag as usize].answers.push(answer),
-                Step::Learn(formed) => {
+                GroupAction::Answer { to, answer } => {
+                    self.made[to.tag as usize].answers.push(answer)
+                }
+                GroupAction::Learn(formed) => {
                     let elsewhere = formed
                         .members
                         .jobs()
@@ -182,20 +189,20 @@ impl Sim {
                         .cloned();
                     self.learnt.entry(at).or_default().extend(elsewhere);
                 }
-                Step::Lost { .. } => panic!("nobody is invited"),
-                Step::Forget(jobs) => {
+                GroupAction::Lost { .. } => panic!("nobody is invited"),
+                GroupAction::Forget(jobs) => {
                     let learnt = self.learnt.entry(at).or_default();
                     jobs.iter()
                         .for_each(|nspace| assert!(learnt.remove(nspace), "{nspace} was learnt"));
                 }
-                Step::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
+                GroupAction::Tell { procs, code, infos } => self.hear(&procs, code, &infos),
             }
         }
     }
 
     /// What a coordinator decides everybody hears of in that order; one that takes over tells some of it again.
-    fn tells_in_order(&mut self, at: ServerId, to: ServerId, message: &Message) {
-        let Message::Down(outcome) = message else {
+    fn tells_in_order(&mut self, at: ServerId, to: ServerId, message: &GroupMessage) {
+        let GroupMessage::Down(outcome) = message else {
             return;
         };
         let before = self.told.insert((at, to), outcome.instance);
@@ -238,9 +245,9 @@ impl Sim {
         self.step(ServerId(server), |groups, _| {
             groups.job_added(
                 &nspace(job),
-                JobFacts {
+                JobSummary {
                     size: procs,
-                    owner: Identity { uid: UID, gid: UID },
+                    owner: UserIdentity { uid: UID, gid: UID },
                 },
             )
         });
@@ -256,14 +263,14 @@ impl Sim {
         &mut self,
         proc: &Proc,
         group: &str,
-        construct: Construct,
+        construct: ConstructRequest,
         timeout: Option<u64>,
     ) {
         self.call(proc, group, Some(Arc::new(construct)), timeout, None);
     }
 
     /// Somebody calls who may not.
-    pub fn refuse(&mut self, proc: &Proc, group: &str, construct: Option<Construct>) {
+    pub fn refuse(&mut self, proc: &Proc, group: &str, construct: Option<ConstructRequest>) {
         self.call(
             proc,
             group,
@@ -281,9 +288,9 @@ impl Sim {
         &mut self,
         proc: &Proc,
         group: &str,
-        construct: Option<Arc<Construct>>,
+        construct: Option<Arc<ConstructRequest>>,
         timeout: Option<u64>,
-        refusal: Option<Refusal>,
+        refusal: Option<GroupRefusal>,
     ) {
         if !self.alive.contains(proc) {
             return;
@@ -307,7 +314,7 @@ impl Sim {
             answers,
         });
         let timeout = timeout.map(Duration::from_millis);
-        let call = Call {
+        let call = GroupCall {
             to,
             key: group_key(group),
             proc: proc.clone(),
@@ -349,7 +356,7 @@ impl Sim {
 
     /// A proc of this server says that these have formed a group by themselves.
     pub fn announce(&mut self, server: u32, group: &str, members: &[Proc]) {
-        let announced = Announced {
+        let announced = AnnouncedGroup {
             members: members.to_vec(),
             context_id: None,
         };
@@ -358,10 +365,10 @@ impl Sim {
         });
     }
 
-    pub fn say(&mut self, proc: &Proc, group: &str, saying: Saying) {
+    pub fn say(&mut self, proc: &Proc, group: &str, saying: FailureResponse) {
         if self.alive.contains(proc) {
             self.step(self.home(proc), |groups, now| {
-                groups.say(&group_key(group), proc, saying, now)
+                groups.resolve_failure(&group_key(group), proc, saying, now)
             });
         }
     }
@@ -477,11 +484,13 @@ impl Sim {
         Ok(())
     }
 
-    pub fn status(answer: &Answer) -> Status {
+    pub fn status(answer: &GroupCallResult) -> Status {
         match answer {
-            Answer::Formed(_) | Answer::Connected(_) | Answer::Done => code::PMIX_SUCCESS,
-            Answer::Failed(failure) => failure.status,
-            Answer::NotConnected(status) => *status,
+            GroupCallResult::Formed(_) | GroupCallResult::Connected(_) | GroupCallResult::Done => {
+                code::PMIX_SUCCESS
+            }
+            GroupCallResult::Failed(failure) => failure.status,
+            GroupCallResult::NotConnected(status) => *status,
         }
     }
 }

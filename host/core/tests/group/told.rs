@@ -3,7 +3,9 @@ use super::{
     leader,
     sim::{Order, Sim, group_key, nspace, proc},
 };
-use peal_core::group::{Answer, Construct, Role, ServerId, Wishes};
+use peal_core::group::{
+    ConstructDirectives, ConstructRequest, ConstructRole, GroupCallResult, ServerId,
+};
 use peal_model::{Proc, Status, code};
 
 /// Has these construct a group, each wanting an order of members; what each is answered.
@@ -17,7 +19,7 @@ fn construct(
         sim.construct(
             proc,
             "g",
-            Construct {
+            ConstructRequest {
                 order: Some(order.clone()),
                 ..leader(named)
             },
@@ -28,7 +30,7 @@ fn construct(
     let answered = sim.made[before..]
         .iter()
         .map(|made| match &made.answers[..] {
-            [Answer::Formed(formed)] => Ok(formed.members.iter().cloned().collect()),
+            [GroupCallResult::Formed(formed)] => Ok(formed.members.iter().cloned().collect()),
             [answer] => Err(Sim::status(answer)),
             answers => panic!("{answers:?}"),
         });
@@ -74,7 +76,7 @@ fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
     let mut sim = Sim::new(2, 1, 1, Order::First);
     let all = [1, 2, 3].map(|job| Proc::all(nspace(job)));
     let order = vec![all[2].clone(), all[0].clone(), all[1].clone()];
-    let construct = Construct {
+    let construct = ConstructRequest {
         order: Some(order),
         ..leader(&all)
     };
@@ -88,7 +90,7 @@ fn an_order_of_members_may_name_a_job_that_is_not_there_yet() {
     }
     sim.come_to_rest().unwrap();
     for made in &sim.made {
-        let [Answer::Formed(formed)] = &made.answers[..] else {
+        let [GroupCallResult::Formed(formed)] = &made.answers[..] else {
             panic!("{made:?}")
         };
         assert!(
@@ -107,8 +109,8 @@ fn who_is_left_is_told_who_failed_and_who_is_left() {
     let mut sim = Sim::new(3, 1, 1, Order::First);
     let all = [1, 2, 3].map(|server| proc(server, 0));
     let leads = leader(&all);
-    let construct = Construct {
-        wishes: Wishes {
+    let construct = ConstructRequest {
+        wishes: ConstructDirectives {
             notify: true,
             ..leads.wishes
         },
@@ -137,10 +139,15 @@ fn who_is_left_is_told_who_failed_and_who_is_left() {
 #[test]
 fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_next() {
     let mut sim = Sim::new(3, 2, 1, Order::First);
-    sim.construct(&proc(1, 0), "g", Construct::of(Role::Member), None);
+    sim.construct(
+        &proc(1, 0),
+        "g",
+        ConstructRequest::of(ConstructRole::Member),
+        None,
+    );
     let leads = leader(&[proc(2, 0), proc(3, 0)]);
-    let bears_deaths = Construct {
-        wishes: Wishes {
+    let bears_deaths = ConstructRequest {
+        wishes: ConstructDirectives {
             fault_tolerant: true,
             ..leads.wishes
         },
@@ -153,12 +160,12 @@ fn whoever_waits_to_be_added_by_procs_of_which_nobody_is_left_is_added_by_the_ne
         sim.deliver_all();
     }
     assert_eq!(sim.made[0].answers, [], "there is no group of nobody");
-    let next = Construct {
+    let next = ConstructRequest {
         additions: vec![proc(1, 0)],
         ..leader(&[proc(1, 1)])
     };
     sim.construct(&proc(1, 1), "g", next, None);
-    let [Answer::Formed(formed)] = &sim.made[0].answers[..] else {
+    let [GroupCallResult::Formed(formed)] = &sim.made[0].answers[..] else {
         panic!("{:?}", sim.made[0])
     };
     assert!(formed.members.iter().eq(&[proc(1, 0), proc(1, 1)]));
@@ -201,7 +208,9 @@ fn announced_group_of_others_stands_and_is_destructed() {
         .for_each(|proc| sim.destruct(proc, "g", None));
     sim.come_to_rest().unwrap();
     assert!(
-        sim.made.iter().all(|made| made.answers == [Answer::Done]),
+        sim.made
+            .iter()
+            .all(|made| made.answers == [GroupCallResult::Done]),
         "{:?}",
         sim.made
     );
@@ -214,7 +223,7 @@ fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
         let mut sim = Sim::new(2, 2, 1, Order::First);
         dies.iter().for_each(|proc| sim.die(proc));
         let leads = leader(named);
-        let wishes = Wishes {
+        let wishes = ConstructDirectives {
             fault_tolerant: tolerant,
             ..leads.wishes
         };
@@ -222,7 +231,7 @@ fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
             sim.construct(
                 &proc,
                 "g",
-                Construct {
+                ConstructRequest {
                     wishes,
                     ..leads.clone()
                 },
@@ -230,7 +239,7 @@ fn job_stands_whole_where_it_was_named_so_and_all_are_members() {
             );
         }
         sim.come_to_rest().unwrap();
-        let [Answer::Formed(formed)] = &sim.made[0].answers[..] else {
+        let [GroupCallResult::Formed(formed)] = &sim.made[0].answers[..] else {
             panic!("{:?}", sim.made[0])
         };
         formed.whole_jobs.iter().cloned().collect::<Vec<_>>()

@@ -6,9 +6,9 @@
     reason = "a test may fail"
 )]
 #![allow(dead_code, reason = "each test file uses its own part")]
-use peal_model::{Event, Info, Proc, Range, Status, Step};
+use peal_model::{ChainResult, Event, Info, Proc, Range, Status};
 use peal_sandbox::{
-    Engine, EngineSettings, EventCall, Grants, HandlerResult, Limits, Module, Services,
+    Engine, EngineSettings, EventCall, Grants, HandlerResult, Module, ModuleLimits, Services,
 };
 use std::io::{self, Write};
 use std::path::Path;
@@ -55,7 +55,7 @@ pub fn edited(name: &str, edit: impl FnOnce(String) -> String) -> Vec<u8> {
 }
 
 /// The module of that name, with everything granted.
-pub fn load(name: &str, limits: Limits) -> Module {
+pub fn load(name: &str, limits: ModuleLimits) -> Module {
     Module::load(
         engine(),
         name,
@@ -68,11 +68,11 @@ pub fn load(name: &str, limits: Limits) -> Module {
 }
 
 /// Roomy enough that a busy machine does not matter, nor how often a module fails.
-pub fn patient() -> Limits {
-    Limits {
+pub fn patient() -> ModuleLimits {
+    ModuleLimits {
         call_time: Duration::from_secs(60),
         failures: 0,
-        ..Limits::default()
+        ..ModuleLimits::default()
     }
 }
 
@@ -114,8 +114,8 @@ pub fn info(key: &str, value: peal_model::Value) -> Info {
     Info::new(peal_model::Key::new(key).unwrap(), value)
 }
 
-pub fn step(name: &str, status: i32, infos: Vec<Info>) -> Step {
-    Step {
+pub fn step(name: &str, status: i32, infos: Vec<Info>) -> ChainResult {
+    ChainResult {
         name: name.into(),
         status: Status(status),
         infos,

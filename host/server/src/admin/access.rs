@@ -25,7 +25,7 @@ pub struct AdminGroup {
 
 /// Why there is no such group.
 #[derive(Debug, Error)]
-pub enum GroupError {
+pub enum UnixGroupError {
     /// Nobody knows it.
     #[error("there is no group {0:?} here; `getent group` lists those there are")]
     Unknown(String),
@@ -41,14 +41,14 @@ pub enum GroupError {
 
 impl AdminGroup {
     /// Looks a group up. Blocks for as long as the system's directory takes.
-    pub fn named(name: &str) -> Result<AdminGroup, GroupError> {
+    pub fn named(name: &str) -> Result<AdminGroup, UnixGroupError> {
         match Group::from_name(name) {
             Ok(Some(group)) => Ok(AdminGroup {
                 gid: group.gid.as_raw(),
                 name: group.name,
             }),
-            Ok(None) => Err(GroupError::Unknown(name.to_owned())),
-            Err(error) => Err(GroupError::LookUp {
+            Ok(None) => Err(UnixGroupError::Unknown(name.to_owned())),
+            Err(error) => Err(UnixGroupError::LookUp {
                 name: name.to_owned(),
                 source: error.into(),
             }),
@@ -58,15 +58,15 @@ impl AdminGroup {
 
 /// Who may call.
 #[derive(Clone, Debug)]
-pub(crate) struct Access {
+pub(crate) struct AdminAccess {
     /// The user that the server runs as.
     own: u32,
     group: Option<AdminGroup>,
 }
 
-impl Access {
-    pub(crate) fn new(group: Option<AdminGroup>) -> Access {
-        Access {
+impl AdminAccess {
+    pub(crate) fn new(group: Option<AdminGroup>) -> AdminAccess {
+        AdminAccess {
             own: rustix::process::geteuid().as_raw(),
             group,
         }
@@ -131,7 +131,7 @@ mod tests {
             gid: 4_000_000,
             name: "admins".into(),
         };
-        let access = Access {
+        let access = AdminAccess {
             own: 1000,
             group: Some(group),
         };
@@ -150,7 +150,7 @@ mod tests {
             access.who(),
             "root, user 1000, or a member of group \"admins\""
         );
-        let none = Access {
+        let none = AdminAccess {
             own: 1000,
             group: None,
         };
@@ -171,7 +171,7 @@ mod tests {
         if let Some((user, gid)) = member {
             let caller = caller(user.uid.as_raw(), user.gid.as_raw());
             assert!(is_member(caller, gid));
-            let access = |gid| Access {
+            let access = |gid| AdminAccess {
                 own: 0,
                 group: Some(AdminGroup {
                     gid,

@@ -1,10 +1,10 @@
 //! The hosted chains as they are said on the admin socket.
-use crate::chains::Standing;
+use crate::chains::RegisteredHandler;
 use peal_core::{
     audience::ProcSet,
-    class::Levels,
+    class::ClassFilter,
     owner::Owner,
-    registration::{Codes, Lifetime, Place, Registration, Sources},
+    registration::{ChainPlacement, EventCodes, Lifetime, Registration, SourceFilter},
 };
 use peal_model::{IdentError, Nspace, Proc, Rank, Status};
 use serde::{Deserialize, Serialize};
@@ -126,76 +126,76 @@ impl TryFrom<&ChainOwner> for Owner {
     }
 }
 
-impl From<&Place> for ChainPlace {
-    fn from(place: &Place) -> ChainPlace {
+impl From<&ChainPlacement> for ChainPlace {
+    fn from(place: &ChainPlacement) -> ChainPlace {
         match place {
-            Place::First => ChainPlace::First,
-            Place::Last => ChainPlace::Last,
-            Place::FirstInCategory => ChainPlace::FirstInCategory,
-            Place::LastInCategory => ChainPlace::LastInCategory,
-            Place::Prepend => ChainPlace::Prepend,
-            Place::Append => ChainPlace::Append,
-            Place::Before(name) => ChainPlace::Before(name.clone()),
-            Place::After(name) => ChainPlace::After(name.clone()),
+            ChainPlacement::First => ChainPlace::First,
+            ChainPlacement::Last => ChainPlace::Last,
+            ChainPlacement::FirstInCategory => ChainPlace::FirstInCategory,
+            ChainPlacement::LastInCategory => ChainPlace::LastInCategory,
+            ChainPlacement::Prepend => ChainPlace::Prepend,
+            ChainPlacement::Append => ChainPlace::Append,
+            ChainPlacement::Before(name) => ChainPlace::Before(name.clone()),
+            ChainPlacement::After(name) => ChainPlace::After(name.clone()),
         }
     }
 }
 
-impl From<&ChainPlace> for Place {
-    fn from(place: &ChainPlace) -> Place {
+impl From<&ChainPlace> for ChainPlacement {
+    fn from(place: &ChainPlace) -> ChainPlacement {
         match place {
-            ChainPlace::First => Place::First,
-            ChainPlace::Last => Place::Last,
-            ChainPlace::FirstInCategory => Place::FirstInCategory,
-            ChainPlace::LastInCategory => Place::LastInCategory,
-            ChainPlace::Prepend => Place::Prepend,
-            ChainPlace::Append => Place::Append,
-            ChainPlace::Before(name) => Place::Before(name.clone()),
-            ChainPlace::After(name) => Place::After(name.clone()),
+            ChainPlace::First => ChainPlacement::First,
+            ChainPlace::Last => ChainPlacement::Last,
+            ChainPlace::FirstInCategory => ChainPlacement::FirstInCategory,
+            ChainPlace::LastInCategory => ChainPlacement::LastInCategory,
+            ChainPlace::Prepend => ChainPlacement::Prepend,
+            ChainPlace::Append => ChainPlacement::Append,
+            ChainPlace::Before(name) => ChainPlacement::Before(name.clone()),
+            ChainPlace::After(name) => ChainPlacement::After(name.clone()),
         }
     }
 }
 
-impl From<Levels> for ChainLevels {
-    fn from(levels: Levels) -> ChainLevels {
+impl From<ClassFilter> for ChainLevels {
+    fn from(levels: ClassFilter) -> ChainLevels {
         match levels {
-            Levels::Neither => ChainLevels::Neither,
-            Levels::JobSpecific => ChainLevels::JobSpecific,
-            Levels::Environment => ChainLevels::Environment,
-            Levels::Both => ChainLevels::Both,
+            ClassFilter::Neither => ChainLevels::Neither,
+            ClassFilter::JobSpecific => ChainLevels::JobSpecific,
+            ClassFilter::Environment => ChainLevels::Environment,
+            ClassFilter::Both => ChainLevels::Both,
         }
     }
 }
 
-impl From<ChainLevels> for Levels {
-    fn from(levels: ChainLevels) -> Levels {
+impl From<ChainLevels> for ClassFilter {
+    fn from(levels: ChainLevels) -> ClassFilter {
         match levels {
-            ChainLevels::Neither => Levels::Neither,
-            ChainLevels::JobSpecific => Levels::JobSpecific,
-            ChainLevels::Environment => Levels::Environment,
-            ChainLevels::Both => Levels::Both,
+            ChainLevels::Neither => ClassFilter::Neither,
+            ChainLevels::JobSpecific => ClassFilter::JobSpecific,
+            ChainLevels::Environment => ClassFilter::Environment,
+            ChainLevels::Both => ClassFilter::Both,
         }
     }
 }
 
-impl From<&Sources> for ChainSources {
-    fn from(sources: &Sources) -> ChainSources {
+impl From<&SourceFilter> for ChainSources {
+    fn from(sources: &SourceFilter) -> ChainSources {
         match sources {
-            Sources::Anybody => ChainSources::Anybody,
-            Sources::ResourceManager => ChainSources::ResourceManager,
-            Sources::These(procs) => ChainSources::Procs(procs.iter().map(said).collect()),
+            SourceFilter::Anybody => ChainSources::Anybody,
+            SourceFilter::ResourceManager => ChainSources::ResourceManager,
+            SourceFilter::These(procs) => ChainSources::Procs(procs.iter().map(said).collect()),
         }
     }
 }
 
-impl TryFrom<&ChainSources> for Sources {
+impl TryFrom<&ChainSources> for SourceFilter {
     type Error = IdentError;
 
-    fn try_from(sources: &ChainSources) -> Result<Sources, IdentError> {
+    fn try_from(sources: &ChainSources) -> Result<SourceFilter, IdentError> {
         Ok(match sources {
-            ChainSources::Anybody => Sources::Anybody,
-            ChainSources::ResourceManager => Sources::ResourceManager,
-            ChainSources::Procs(procs) => Sources::These(ProcSet::of(meant(procs)?)),
+            ChainSources::Anybody => SourceFilter::Anybody,
+            ChainSources::ResourceManager => SourceFilter::ResourceManager,
+            ChainSources::Procs(procs) => SourceFilter::These(ProcSet::of(meant(procs)?)),
         })
     }
 }
@@ -211,17 +211,17 @@ fn meant(procs: &[ChainProc]) -> Result<Vec<Proc>, IdentError> {
         .collect()
 }
 
-impl From<&Standing> for ChainHandler {
-    fn from(standing: &Standing) -> ChainHandler {
-        let Standing {
+impl From<&RegisteredHandler> for ChainHandler {
+    fn from(standing: &RegisteredHandler) -> ChainHandler {
+        let RegisteredHandler {
             id,
             registration,
             module,
         } = standing;
         let codes = match &registration.codes {
-            Codes::Single(code) => vec![code.0],
-            Codes::Multi(codes) => codes.iter().map(|code| code.0).collect(),
-            Codes::Default => Vec::new(),
+            EventCodes::Single(code) => vec![code.0],
+            EventCodes::Multi(codes) => codes.iter().map(|code| code.0).collect(),
+            EventCodes::Default => Vec::new(),
         };
         ChainHandler {
             registration: id.0,
@@ -252,7 +252,7 @@ impl TryFrom<&ChainHandler> for Registration {
             levels: handler.levels.into(),
             sources: (&handler.sources).try_into()?,
             affected: meant(&handler.affected)?,
-            ..Registration::new(&handler.name, Codes::of(&codes))
+            ..Registration::new(&handler.name, EventCodes::of(&codes))
         })
     }
 }
@@ -265,16 +265,16 @@ mod tests {
     #[test]
     fn what_is_said_of_a_handler_is_what_it_asked_for() {
         let places = [
-            Place::First,
-            Place::Last,
-            Place::FirstInCategory,
-            Place::LastInCategory,
-            Place::Prepend,
+            ChainPlacement::First,
+            ChainPlacement::Last,
+            ChainPlacement::FirstInCategory,
+            ChainPlacement::LastInCategory,
+            ChainPlacement::Prepend,
         ];
         let beside = [
-            Place::Append,
-            Place::Before("a".into()),
-            Place::After("b".into()),
+            ChainPlacement::Append,
+            ChainPlacement::Before("a".into()),
+            ChainPlacement::After("b".into()),
         ];
         for (at, place) in places.into_iter().chain(beside).enumerate() {
             let job = vec![Proc::all(Nspace::new("job").unwrap())];
@@ -289,21 +289,21 @@ mod tests {
                     Lifetime::Standing
                 },
                 levels: [
-                    Levels::Both,
-                    Levels::Neither,
-                    Levels::Environment,
-                    Levels::JobSpecific,
+                    ClassFilter::Both,
+                    ClassFilter::Neither,
+                    ClassFilter::Environment,
+                    ClassFilter::JobSpecific,
                 ][at % 4],
                 sources: [
-                    Sources::Anybody,
-                    Sources::ResourceManager,
-                    Sources::These(ProcSet::of(job.clone())),
+                    SourceFilter::Anybody,
+                    SourceFilter::ResourceManager,
+                    SourceFilter::These(ProcSet::of(job.clone())),
                 ][at % 3]
                     .clone(),
                 affected: job.clone(),
-                ..Registration::new("name", Codes::of(&codes))
+                ..Registration::new("name", EventCodes::of(&codes))
             };
-            let standing = Standing {
+            let standing = RegisteredHandler {
                 id: RegistrationId(7),
                 registration: registration.clone().into(),
                 module: "m".into(),

@@ -1,8 +1,8 @@
 //! The admin channel's connections: who calls, one request, its replies. Bounded in number, size and time.
 use super::{
-    access::{Access, Caller},
-    desk::{AdminParts, Answer, Desk, Order, Then},
-    protocol::{Call, MAX_REQUEST, PROTOCOL, Phase, Reply, Request},
+    access::{AdminAccess, Caller},
+    dispatch::{AdminDispatcher, AdminParts, AdminResult, AfterReply, ProcessCommand},
+    protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REQUEST, PROTOCOL, ServerPhase},
     socket::{AdminSocket, SocketClaim, SocketError},
     watch::{Watcher, encoded},
 };
@@ -38,7 +38,7 @@ const BREATHE: Duration = Duration::from_millis(50);
 
 /// A running admin channel.
 pub struct AdminChannel {
-    desk: Arc<Desk>,
+    desk: Arc<AdminDispatcher>,
     listener: JoinHandle<()>,
 }
 
@@ -47,17 +47,17 @@ impl AdminChannel {
     pub fn start(
         claim: SocketClaim,
         parts: AdminParts,
-    ) -> Result<(AdminChannel, mpsc::Receiver<Order>), SocketError> {
+    ) -> Result<(AdminChannel, mpsc::Receiver<ProcessCommand>), SocketError> {
         let socket = claim.listen(parts.group.as_ref())?;
         let (send, orders) = mpsc::channel(ORDERS);
-        let access = Access::new(parts.group.clone());
-        let desk = Arc::new(Desk::new(parts, send));
+        let access = AdminAccess::new(parts.group.clone());
+        let desk = Arc::new(AdminDispatcher::new(parts, send));
         let listener = tokio::spawn(listen(socket, desk.clone(), Arc::new(access)));
         Ok((AdminChannel { desk, listener }, orders))
     }
 
     /// The server is about to end, and so far on its way. There is no way back.
-    pub fn enter(&self, phase: Phase) {
+    pub fn enter(&self, phase: ServerPhase) {
         self.desk.phase.send_if_modified(|now| {
             let later = phase > *now;
             *now = phase.max(*now);
@@ -67,14 +67,14 @@ impl AdminChannel {
 
     /// Tells those who wait that the server has ended, and removes the socket.
     pub async fn close(self) {
-        self.enter(Phase::Ended);
+        self.enter(ServerPhase::Ended);
         if let Err(error) = self.listener.await {
             tracing::error!(%error, "the admin channel failed");
         }
     }
 }
 
-async fn listen(socket: AdminSocket, desk: Arc<Desk>, access: Arc<Access>) {
+async fn listen(socket: AdminSocket, desk: Arc<AdminDispatcher>, access: Arc<AdminAccess>) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     let refusals = Arc::new(TraceRateLimit::new(BETWEEN_REFUSALS));
     let mut phase = desk.phase.subscribe();
@@ -109,15 +109,15 @@ async fn listen(socket: AdminSocket, desk: Arc<Desk>, access: Arc<Access>) {
 }
 
 /// Waits for the end of the server, also if that came without a word.
-async fn ended(phase: &mut watch::Receiver<Phase>) {
-    let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+async fn ended(phase: &mut watch::Receiver<ServerPhase>) {
+    let _ = phase.wait_for(|phase| *phase == ServerPhase::Ended).await;
 }
 
 async fn serve(
     stream: UnixStream,
     seat: OwnedSemaphorePermit,
-    desk: &Desk,
-    access: Arc<Access>,
+    desk: &AdminDispatcher,
+    access: Arc<AdminAccess>,
     refusals: &TraceRateLimit,
 ) {
     let caller = match stream.peer_cred() {
@@ -154,13 +154,13 @@ async fn serve(
             "user {} may not administer this server: {who} may{hint}",
             caller.uid
         );
-        return say(&mut writer, &Reply::Refused { reason }).await;
+        return say(&mut writer, &AdminReply::Refused { reason }).await;
     }
-    let (verb, Answer { reply, then }) = match read(&mut reader).await {
+    let (verb, AdminResult { reply, then }) = match read(&mut reader).await {
         Ok(call) => (call.to_string(), desk.answer(caller, call).await),
         Err(reason) => (
             "(not understood)".to_owned(),
-            Reply::Refused { reason }.into(),
+            AdminReply::Refused { reason }.into(),
         ),
     };
     desk.record(caller, verb, &reply).await;
@@ -168,23 +168,23 @@ async fn serve(
     drop(seat);
     let mut phase = desk.phase.subscribe();
     match then {
-        Then::Nothing => return,
-        Then::End => ended(&mut phase).await,
-        Then::Events(watcher) => {
+        AfterReply::Nothing => return,
+        AfterReply::End => ended(&mut phase).await,
+        AfterReply::Events(watcher) => {
             let followed = tokio::select! {
                 followed = follow(*watcher, &mut writer, &mut phase) => followed,
-                () = gone(&mut reader) => Followed::NotToTheEnd,
+                () = gone(&mut reader) => WatchEnd::NotToTheEnd,
             };
-            if let Followed::NotToTheEnd = followed {
+            if let WatchEnd::NotToTheEnd = followed {
                 return;
             }
         }
     }
-    say(&mut writer, &Reply::Ended).await;
+    say(&mut writer, &AdminReply::Ended).await;
 }
 
 /// How far a watcher could be told of events.
-enum Followed {
+enum WatchEnd {
     /// To the end of the server.
     ToTheEnd,
     /// Until he had gone, or did not read what he was told last.
@@ -196,8 +196,8 @@ enum Followed {
 async fn follow(
     mut watcher: Watcher,
     writer: &mut (impl AsyncWriteExt + Unpin),
-    phase: &mut watch::Receiver<Phase>,
-) -> Followed {
+    phase: &mut watch::Receiver<ServerPhase>,
+) -> WatchEnd {
     loop {
         let batch = tokio::select! {
             // All that has happened before the end comes before it.
@@ -206,7 +206,7 @@ async fn follow(
             () = ended(phase) => None,
         };
         let Some(batch) = batch else {
-            return Followed::ToTheEnd;
+            return WatchEnd::ToTheEnd;
         };
         let lines = watcher.lines(batch).await;
         let mut patience = phase.clone();
@@ -216,9 +216,9 @@ async fn follow(
         };
         tokio::select! {
             written = writer.write_all(&lines) => if written.is_err() {
-                return Followed::NotToTheEnd;
+                return WatchEnd::NotToTheEnd;
             },
-            () = patience => return Followed::NotToTheEnd,
+            () = patience => return WatchEnd::NotToTheEnd,
         }
     }
 }
@@ -230,7 +230,7 @@ async fn gone(reader: &mut (impl AsyncReadExt + Unpin)) {
 }
 
 /// Reads a request, or says what is wrong with it.
-async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
+async fn read(reader: impl AsyncReadExt + Unpin) -> Result<AdminRequest, String> {
     let mut line = Vec::new();
     let mut reader = BufReader::new(reader.take(MAX_REQUEST as u64 + 1));
     match tokio::time::timeout(TIME, reader.read_until(b'\n', &mut line)).await {
@@ -245,7 +245,7 @@ async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
         Ok(Ok(_)) => {}
     }
     let of = |error: serde_json::Error| format!("the request makes no sense: {error}");
-    let request: Request<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
+    let request: AdminEnvelope<serde_json::Value> = serde_json::from_slice(&line).map_err(of)?;
     if request.peal != PROTOCOL {
         return Err(format!(
             "the request speaks version {} of the protocol, this server {PROTOCOL}",
@@ -256,7 +256,7 @@ async fn read(reader: impl AsyncReadExt + Unpin) -> Result<Call, String> {
 }
 
 /// Writes a reply. If the caller has gone, or does not read, it is not for us to mind.
-async fn say(writer: &mut (impl AsyncWriteExt + Unpin), reply: &Reply) {
+async fn say(writer: &mut (impl AsyncWriteExt + Unpin), reply: &AdminReply) {
     let Some(line) = encoded(reply) else { return };
     match tokio::time::timeout(TIME, writer.write_all(&line)).await {
         Ok(Ok(())) => {}

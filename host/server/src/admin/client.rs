@@ -1,5 +1,5 @@
 //! The other side of the admin socket, for commands. It blocks.
-use super::protocol::{Call, MAX_REPLY, PROTOCOL, Reply, Request};
+use super::protocol::{AdminEnvelope, AdminReply, AdminRequest, MAX_REPLY, PROTOCOL};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
@@ -50,12 +50,12 @@ pub struct Answers {
 }
 
 /// Calls the server on a socket.
-pub fn ask(path: &Path, call: &Call) -> Result<Answers, AskError> {
+pub fn ask(path: &Path, call: &AdminRequest) -> Result<Answers, AskError> {
     let mut stream = UnixStream::connect(path).map_err(|source| AskError::Connect {
         path: path.to_owned(),
         source,
     })?;
-    let mut line = serde_json::to_vec(&Request {
+    let mut line = serde_json::to_vec(&AdminEnvelope {
         peal: PROTOCOL,
         call,
     })
@@ -76,21 +76,21 @@ pub fn ask(path: &Path, call: &Call) -> Result<Answers, AskError> {
 
 impl Answers {
     /// The next reply, which should come at once.
-    pub fn reply(&mut self) -> Result<Reply, AskError> {
+    pub fn reply(&mut self) -> Result<AdminReply, AskError> {
         self.line(Some(TIME))
     }
 
     /// The next reply, which may be long in coming.
-    pub fn wait(&mut self) -> Result<Reply, AskError> {
+    pub fn wait(&mut self) -> Result<AdminReply, AskError> {
         self.line(None)
     }
 
     /// The last reply to `drain` and `stop`, which comes when the server has ended.
-    pub fn end(mut self) -> Result<Reply, AskError> {
+    pub fn end(mut self) -> Result<AdminReply, AskError> {
         self.wait()
     }
 
-    fn line(&mut self, within: Option<Duration>) -> Result<Reply, AskError> {
+    fn line(&mut self, within: Option<Duration>) -> Result<AdminReply, AskError> {
         let path = self.path.clone();
         let broken = |source| AskError::BrokenOff {
             path: path.clone(),

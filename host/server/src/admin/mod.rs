@@ -8,28 +8,28 @@ mod access;
 mod chain;
 mod channel;
 mod client;
-mod desk;
+mod dispatch;
 mod modules;
 mod protocol;
-mod seen;
 mod socket;
 mod watch;
+mod watched_event;
 
-pub use access::{AdminGroup, Caller, GroupError};
+pub use access::{AdminGroup, Caller, UnixGroupError};
 pub use chain::{
     Chain, ChainHandler, ChainLevels, ChainOwner, ChainPlace, ChainProc, ChainSources,
 };
 pub use channel::AdminChannel;
 pub use client::{Answers, AskError, ask};
-pub use desk::{AdminParts, Order};
+pub use dispatch::{AdminParts, ProcessCommand};
 pub use modules::{
     ChangeKind, Deployed, ModuleCall, ModuleChange, ModuleList, ModuleSigner, ModuleState,
     ModuleStatus, ShadowDifference, ShadowReport, UserRefused, VersionStatus,
 };
 pub use protocol::{
-    Call, JobStatus, MAX_JOB_SIZE, MAX_REPLY, MAX_REQUEST, NewJob, PROTOCOL, Phase, Registered,
-    Reloaded, Reply, Request, Status, Trouble, TroubleKind,
+    AdminEnvelope, AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, MAX_REPLY,
+    MAX_REQUEST, NewJob, PROTOCOL, ReloadReport, ServerPhase, ServerStatus, Trouble, TroubleKind,
 };
-pub(crate) use seen::json_value;
-pub use seen::{SeenChain, SeenEvent, SeenInfo, SeenResult, SeenStatus};
 pub use socket::{SocketClaim, SocketError};
+pub(crate) use watched_event::json_value;
+pub use watched_event::{WatchedChain, WatchedEvent, WatchedInfo, WatchedResult, WatchedStatus};

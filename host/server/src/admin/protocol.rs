@@ -5,7 +5,7 @@
 use super::{
     chain::Chain,
     modules::{Deployed, ModuleCall, ModuleChange, ModuleList, ShadowReport, UserRefused},
-    seen::SeenEvent,
+    watched_event::WatchedEvent,
 };
 use crate::metrics::Snapshot;
 use peal_model::counted;
@@ -27,7 +27,7 @@ pub const MAX_JOB_SIZE: u32 = 65_535;
 /// What a caller sends. What is called is read only once the version is known to be understood.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request<C = Call> {
+pub struct AdminEnvelope<C = AdminRequest> {
     /// The version that the caller speaks.
     pub peal: u32,
     /// What it asks for.
@@ -37,7 +37,7 @@ pub struct Request<C = Call> {
 /// What can be asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Call {
+pub enum AdminRequest {
     /// All that is counted and measured.
     Stats,
     /// Which server it is, and how it is.
@@ -98,27 +98,27 @@ pub struct NewJob {
     pub gid: Option<u32>,
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for AdminRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Call::Stats => f.write_str("stats"),
-            Call::Status => f.write_str("status"),
-            Call::Jobs => f.write_str("jobs"),
-            Call::Chains => f.write_str("chains"),
-            Call::Watch { codes } if codes.is_empty() => f.write_str("watch all events"),
-            Call::Watch { codes } => write!(f, "watch events {codes:?}"),
-            Call::Register(NewJob { nspace, size, .. }) => {
+            AdminRequest::Stats => f.write_str("stats"),
+            AdminRequest::Status => f.write_str("status"),
+            AdminRequest::Jobs => f.write_str("jobs"),
+            AdminRequest::Chains => f.write_str("chains"),
+            AdminRequest::Watch { codes } if codes.is_empty() => f.write_str("watch all events"),
+            AdminRequest::Watch { codes } => write!(f, "watch events {codes:?}"),
+            AdminRequest::Register(NewJob { nspace, size, .. }) => {
                 write!(f, "register {nspace:?} with {}", counted(*size, "proc"))
             }
-            Call::Environment { nspace } => write!(f, "environment {nspace:?}"),
-            Call::Started { nspace, rank, pid } => {
+            AdminRequest::Environment { nspace } => write!(f, "environment {nspace:?}"),
+            AdminRequest::Started { nspace, rank, pid } => {
                 write!(f, "started {nspace:?} rank {rank} as process {pid}")
             }
-            Call::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
-            Call::Drain => f.write_str("drain"),
-            Call::Stop => f.write_str("stop"),
-            Call::Reload => f.write_str("reload"),
-            Call::Module(call) => call.fmt(f),
+            AdminRequest::Deregister { nspace } => write!(f, "deregister {nspace:?}"),
+            AdminRequest::Drain => f.write_str("drain"),
+            AdminRequest::Stop => f.write_str("stop"),
+            AdminRequest::Reload => f.write_str("reload"),
+            AdminRequest::Module(call) => call.fmt(f),
         }
     }
 }
@@ -126,11 +126,11 @@ impl fmt::Display for Call {
 /// What comes back.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
-pub enum Reply {
+pub enum AdminReply {
     /// To `stats`.
     Stats(Snapshot),
     /// To `status`.
-    Status(Status),
+    Status(ServerStatus),
     /// To `jobs`.
     Jobs {
         /// In the order of their names.
@@ -144,14 +144,14 @@ pub enum Reply {
     /// To `watch`: from now on.
     Watching,
     /// To `watch`, for each event.
-    Event(SeenEvent),
+    Event(WatchedEvent),
     /// To `watch`: whoever does not keep up misses events.
     Missed {
         /// How many, since he was last told; whatever their codes.
         events: u64,
     },
     /// To `register` and `environment`.
-    Registered(Registered),
+    Registered(JobRegistration),
     /// To `started`: it is watched.
     Started,
     /// To `deregister`: it is done.
@@ -161,7 +161,7 @@ pub enum Reply {
     /// To `stop`: it has begun.
     Stopping,
     /// To `reload`.
-    Reloaded(Reloaded),
+    Reloaded(ReloadReport),
     /// To `module`, what `list`.
     Modules(ModuleList),
     /// To `module`, what `diff`.
@@ -182,7 +182,7 @@ pub enum Reply {
 
 /// Which server it is, and how it is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Status {
+pub struct ServerStatus {
     /// Its release.
     pub version: String,
     /// Its process.
@@ -192,7 +192,7 @@ pub struct Status {
     /// Where clients find it.
     pub uri: String,
     /// Whether it serves, or is about to end.
-    pub phase: Phase,
+    pub phase: ServerPhase,
     /// How many jobs it knows.
     pub jobs: u64,
     /// How many connections of their procs are open.
@@ -245,7 +245,7 @@ impl fmt::Display for TroubleKind {
 /// Whether a server serves, or is about to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum ServerPhase {
     /// It accepts jobs and connections.
     Serving,
     /// It waits for the last connection to end.
@@ -256,13 +256,13 @@ pub enum Phase {
     Ended,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for ServerPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Phase::Serving => "serving",
-            Phase::Draining => "draining",
-            Phase::Stopping => "stopping",
-            Phase::Ended => "ended",
+            ServerPhase::Serving => "serving",
+            ServerPhase::Draining => "draining",
+            ServerPhase::Stopping => "stopping",
+            ServerPhase::Ended => "ended",
         })
     }
 }
@@ -290,7 +290,7 @@ pub struct JobStatus {
 
 /// A job that was registered, and how its procs find their server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Registered {
+pub struct JobRegistration {
     /// Its name.
     pub nspace: String,
     /// How many procs it has.
@@ -301,7 +301,7 @@ pub struct Registered {
     pub rank_variable: String,
 }
 
-impl Registered {
+impl JobRegistration {
     /// The environment of one rank.
     pub fn of_rank(&self, rank: u32) -> impl Iterator<Item = (&str, String)> {
         let common = self
@@ -317,7 +317,7 @@ impl Registered {
 
 /// What came of reading the configuration again. Settings are named by their keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Reloaded {
+pub struct ReloadReport {
     /// What changed and holds from now on.
     pub applied: Vec<String>,
     /// What changed and holds only from the next start on.
@@ -330,7 +330,7 @@ pub struct Reloaded {
     pub refused: Vec<UserRefused>,
 }
 
-impl Reloaded {
+impl ReloadReport {
     /// Whether all is as it was.
     pub fn is_unchanged(&self) -> bool {
         self.applied.is_empty() && self.needs_restart.is_empty() && self.modules.is_empty()
@@ -343,13 +343,13 @@ mod tests {
 
     #[test]
     fn requests_and_replies_look_as_documented() {
-        let json = |request: &str| serde_json::from_str::<Request>(request);
+        let json = |request: &str| serde_json::from_str::<AdminEnvelope>(request);
         let status = json(r#"{"peal": 1, "call": {"verb": "status"}}"#).unwrap();
         assert_eq!(
             status,
-            Request {
+            AdminEnvelope {
                 peal: 1,
-                call: Call::Status
+                call: AdminRequest::Status
             }
         );
         let register =
@@ -360,7 +360,7 @@ mod tests {
             uid: None,
             gid: None,
         };
-        assert_eq!(register.call, Call::Register(job));
+        assert_eq!(register.call, AdminRequest::Register(job));
         for bad in [
             r#"{"peal": 1, "call": {"verb": "dance"}}"#,
             r#"{"peal": 1, "call": {"verb": "register", "nspace": "a", "size": -1}}"#,
@@ -370,24 +370,24 @@ mod tests {
         ] {
             assert!(json(bad).is_err(), "{bad}");
         }
-        let reply = |reply: &Reply| serde_json::to_string(reply).unwrap();
-        assert_eq!(reply(&Reply::Ended), r#"{"reply":"ended"}"#);
+        let reply = |reply: &AdminReply| serde_json::to_string(reply).unwrap();
+        assert_eq!(reply(&AdminReply::Ended), r#"{"reply":"ended"}"#);
         assert_eq!(
-            reply(&Reply::Refused {
+            reply(&AdminReply::Refused {
                 reason: "no".into()
             }),
             r#"{"reply":"refused","reason":"no"}"#
         );
-        let stats = Reply::Stats(crate::Metrics::default().snapshot());
+        let stats = AdminReply::Stats(crate::Metrics::default().snapshot());
         assert_eq!(
-            serde_json::from_str::<Reply>(&reply(&stats)).unwrap(),
+            serde_json::from_str::<AdminReply>(&reply(&stats)).unwrap(),
             stats
         );
     }
 
     #[test]
     fn what_is_recorded_of_a_call_cannot_be_forged_by_a_name() {
-        let call = Call::Deregister {
+        let call = AdminRequest::Deregister {
             nspace: "a\" done\nstop".into(),
         };
         assert_eq!(call.to_string(), "deregister \"a\\\" done\\nstop\"");

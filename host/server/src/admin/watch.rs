@@ -1,10 +1,10 @@
 //! Administrators who watch events as they pass. Each has a seat of a few; one who does not read misses events, is told how many,
 //! and holds nobody up.
 use super::{
-    protocol::{MAX_REPLY, Reply},
-    seen::SeenEvent,
+    protocol::{AdminReply, MAX_REPLY},
+    watched_event::WatchedEvent,
 };
-use crate::notice::{Heard, Listener, Notice, Notices};
+use crate::notice::{Listener, ListenerItem, Notice, Notices};
 use peal_model::Status;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -57,7 +57,7 @@ impl Watchers {
 impl Watcher {
     /// Waits for what happens next, and takes along some of what waits, so that many events need few writes. Nothing when nobody
     /// can tell any more.
-    pub(super) async fn batch(&mut self) -> Option<Vec<Heard>> {
+    pub(super) async fn batch(&mut self) -> Option<Vec<ListenerItem>> {
         let mut batch = vec![self.listener.recv().await?];
         let mut size: usize = batch.iter().map(bytes).sum();
         while batch.len() < BATCH
@@ -71,7 +71,7 @@ impl Watcher {
     }
 
     /// What was heard, as lines. What events carry may be much, and the thread that we are on serves everybody: another one does it.
-    pub(super) async fn lines(&self, batch: Vec<Heard>) -> Vec<u8> {
+    pub(super) async fn lines(&self, batch: Vec<ListenerItem>) -> Vec<u8> {
         let codes = self.codes.clone();
         let lines = move || {
             batch
@@ -83,32 +83,32 @@ impl Watcher {
     }
 }
 
-fn bytes(heard: &Heard) -> usize {
+fn bytes(heard: &ListenerItem) -> usize {
     match heard {
-        Heard::Notice(notice) => notice.bytes(),
-        Heard::Missed(_) => 0,
+        ListenerItem::Notice(notice) => notice.bytes(),
+        ListenerItem::Missed(_) => 0,
     }
 }
 
 /// What is heard as a line; nothing if it is not asked for.
-fn line(heard: Heard, codes: &[Status]) -> Vec<u8> {
+fn line(heard: ListenerItem, codes: &[Status]) -> Vec<u8> {
     let reply = match heard {
-        Heard::Missed(events) => Reply::Missed { events },
-        Heard::Notice(Notice::Passed { event, results, .. })
+        ListenerItem::Missed(events) => AdminReply::Missed { events },
+        ListenerItem::Notice(Notice::Passed { event, results, .. })
             if codes.is_empty() || codes.contains(&event.code) =>
         {
-            Reply::Event(SeenEvent::passed(&event, &results))
+            AdminReply::Event(WatchedEvent::passed(&event, &results))
         }
-        Heard::Notice(_) => return Vec::new(),
+        ListenerItem::Notice(_) => return Vec::new(),
     };
     encoded(&reply)
         .filter(|line| line.len() <= MAX_REPLY)
-        .or_else(|| encoded(&Reply::Missed { events: 1 }))
+        .or_else(|| encoded(&AdminReply::Missed { events: 1 }))
         .unwrap_or_default()
 }
 
 /// A reply as a line.
-pub(super) fn encoded(reply: &Reply) -> Option<Vec<u8>> {
+pub(super) fn encoded(reply: &AdminReply) -> Option<Vec<u8>> {
     let mut line = serde_json::to_vec(reply)
         .inspect_err(|error| tracing::error!(%error, "a reply cannot be said"))
         .ok()?;

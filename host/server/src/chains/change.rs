@@ -5,7 +5,7 @@ use peal_core::{
     owner::Owner,
     registration::{Mode, Registration, RegistrationError, RegistrationId},
 };
-use peal_sandbox::{Change, Module, ModuleRegistration};
+use peal_sandbox::{Module, ModuleRegistration, RegistrationChange};
 use std::sync::Arc;
 
 /// How many registrations one module may have in a chain, as many as it may wish for when it starts.
@@ -42,10 +42,10 @@ pub(super) fn apply(
     chain: &mut Registrations<HostedHandler>,
     owner: &Owner,
     module: &Arc<Module>,
-    change: Change,
+    change: RegistrationChange,
 ) {
     match change {
-        Change::Deregister(number) => {
+        RegistrationChange::Deregister(number) => {
             let id = RegistrationId(number);
             if chain
                 .get(id)
@@ -54,7 +54,7 @@ pub(super) fn apply(
                 chain.deregister(id);
             }
         }
-        Change::Register(wish) => {
+        RegistrationChange::Register(wish) => {
             let own = chain
                 .iter()
                 .filter(|(_, _, handler)| Arc::ptr_eq(&handler.module, module));

@@ -1,11 +1,12 @@
 //! The chains of a set of modules, before a server runs them.
 use super::{
-    ChainView, HostedHandler, change,
-    seats::{Seat, Seated},
+    ChainView, HostedHandler,
+    chain_modules::{ChainModule, ChainModules},
+    change,
 };
 use peal_core::{
     owner::Owner,
-    registration::{Codes, Mode, Registration, RegistrationError},
+    registration::{EventCodes, Mode, Registration, RegistrationError},
 };
 use peal_sandbox::{Module, ModuleRegistration};
 use std::{collections::BTreeMap, sync::Arc};
@@ -13,9 +14,9 @@ use std::{collections::BTreeMap, sync::Arc};
 /// The chains of one server, before it starts, or before they take the place of those that it has.
 #[derive(Default)]
 pub struct HostedChains {
-    pub(super) owners: BTreeMap<Owner, Vec<Seat>>,
+    pub(super) owners: BTreeMap<Owner, Vec<ChainModule>>,
     /// What these would take the place of.
-    before: BTreeMap<Owner, Arc<Seated>>,
+    before: BTreeMap<Owner, Arc<ChainModules>>,
 }
 
 impl HostedChains {
@@ -43,7 +44,7 @@ impl HostedChains {
             Some(seat) => seat.registrations.push((registration, handler)),
             None => {
                 let module = handler.module.clone();
-                seats.push(Seat {
+                seats.push(ChainModule {
                     module,
                     registrations: vec![(registration, handler)],
                 });
@@ -65,7 +66,7 @@ impl HostedChains {
     }
 
     /// The codes for which handlers are registered.
-    pub(super) fn codes(&self) -> Vec<Codes> {
+    pub(super) fn codes(&self) -> Vec<EventCodes> {
         let registrations = self
             .owners
             .values()
@@ -80,7 +81,7 @@ impl HostedChains {
     /// itself beside others that come later or are gone: what becomes of that is seen when all sit.
     fn check(&self, owner: &Owner, module: &Arc<Module>) -> Result<(), RegistrationError> {
         let nobody = Arc::default();
-        let before: &Seated = self.before.get(owner).unwrap_or(&nobody);
+        let before: &ChainModules = self.before.get(owner).unwrap_or(&nobody);
         let (_, clashes) = before.replaced_by(
             self.owners
                 .get(owner)

@@ -4,26 +4,26 @@
 //! owner that cannot keep up misses events, which are counted and traced; it never holds up the others. A whole chain
 //! runs in one hand-over to a guest thread; the site's chain has threads of its own.
 
-mod alone;
+mod chain_modules;
 mod change;
 mod hosted;
 mod queue;
-mod seats;
+mod standalone;
 mod view;
 mod worker;
 
-pub use alone::{LoneChain, Passed};
 pub use hosted::HostedChains;
-pub use view::{ChainView, Standing};
+pub use standalone::{ChainCompletion, StandaloneChain};
+pub use view::{ChainView, RegisteredHandler};
 
 use crate::{
+    handler_requests::HandlerRequest,
     metrics::Metrics,
     notice::{ChainResults, Notice, Notices, ReachedJobs, Wished},
     shadow::Shadows,
-    wanted::Wanted,
 };
-use peal_core::{owner::Owner, reach::Reach, server::Allowance};
-use peal_model::{Event, Identity, Nspace};
+use peal_core::{owner::Owner, server::EventBudget, user_scope::UserScope};
+use peal_model::{Event, Nspace, UserIdentity};
 use peal_sandbox::{GuestPool, Module};
 use queue::Route;
 use std::{
@@ -37,7 +37,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     task::JoinHandle,
 };
-use worker::Worker;
+use worker::ChainWorker;
 
 /// What is registered: a module, and by which tag it knows this registration of its own.
 #[derive(Clone, Debug)]
@@ -92,20 +92,20 @@ impl Default for ChainSettings {
 }
 
 /// An event that is to pass the chains.
-pub(crate) struct Entering {
+pub(crate) struct ChainEvent {
     /// Its number, for records.
     pub(crate) number: u64,
     pub(crate) event: Arc<Event>,
     /// Whose chains it may pass.
-    pub(crate) reach: Reach,
+    pub(crate) reach: UserScope,
     /// How many events their handlers may raise.
-    pub(crate) allowance: Allowance,
+    pub(crate) allowance: EventBudget,
     /// Who its source is.
-    pub(crate) source: Option<Identity>,
+    pub(crate) source: Option<UserIdentity>,
     /// The jobs of this server, with their users, when the event was raised.
-    pub(crate) jobs: Arc<Vec<(Nspace, Identity)>>,
+    pub(crate) jobs: Arc<Vec<(Nspace, UserIdentity)>>,
     /// Who waits for what the handlers wish, if somebody does.
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<TerminationReply>,
     /// Who waits for what all of them answer, if somebody does.
     pub(crate) awaited: Option<Awaited>,
 }
@@ -115,26 +115,26 @@ pub(crate) type Awaited = oneshot::Sender<Arc<Vec<ChainResults>>>;
 
 /// Whoever waits is told once: of the wish of the highest owner that has one, as soon as that owner's chain is behind the event.
 /// If nobody has one this is dropped, and so it is wherever an event gets lost.
-pub(crate) type Asked = oneshot::Sender<Wished>;
+pub(crate) type TerminationReply = oneshot::Sender<Wished>;
 
 /// An event on its way through the owners.
-struct Passing {
-    entered: Entering,
+struct EventInFlight {
+    entered: ChainEvent,
     bytes: usize,
     /// What it has met so far.
     results: Vec<ChainResults>,
 }
 
-impl Passing {
+impl EventInFlight {
     /// What the last chain says to whoever waits for it.
-    fn answer(&mut self) -> Option<(Asked, Wished)> {
+    fn answer(&mut self) -> Option<(TerminationReply, Wished)> {
         let wished = self.results.last().and_then(Wished::by)?;
         Some((self.entered.asked.take()?, wished))
     }
 }
 
 /// What the workers and the server share.
-struct Shared {
+struct SharedChain {
     notices: Notices,
     metrics: Arc<Metrics>,
     shadows: Shadows,
@@ -146,11 +146,11 @@ struct Shared {
     stopped: AtomicBool,
 }
 
-impl Shared {
+impl SharedChain {
     /// The last chain is behind an event.
-    fn passed(&self, passing: Passing) {
+    fn passed(&self, passing: EventInFlight) {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
-        let Passing {
+        let EventInFlight {
             entered, results, ..
         } = passing;
         let results = Arc::new(results);
@@ -180,9 +180,9 @@ pub(crate) struct Chains {
     /// Also those whose owners have no chain any more, as long as they are at work.
     workers: Vec<(Owner, Working)>,
     pools: GuestPools,
-    wanted: mpsc::Sender<Wanted>,
+    wanted: mpsc::Sender<HandlerRequest>,
     settings: ChainSettings,
-    shared: Arc<Shared>,
+    shared: Arc<SharedChain>,
     view: ChainView,
 }
 
@@ -192,7 +192,7 @@ impl Chains {
         hosted: HostedChains,
         pools: &GuestPools,
         settings: ChainSettings,
-        wanted: &mpsc::Sender<Wanted>,
+        wanted: &mpsc::Sender<HandlerRequest>,
         notices: Notices,
         metrics: Arc<Metrics>,
         shadows: Shadows,
@@ -202,7 +202,7 @@ impl Chains {
             AtomicU64::new(0),
             AtomicBool::new(false),
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedChain {
             notices,
             metrics,
             shadows,
@@ -245,7 +245,7 @@ impl Chains {
             } else {
                 &self.pools.tenants
             };
-            let worker = Worker::new(
+            let worker = ChainWorker::new(
                 owner.clone(),
                 pool.clone(),
                 self.wanted.clone(),
@@ -272,15 +272,15 @@ impl Chains {
     }
 
     /// Lets an event pass through the chains.
-    pub(crate) fn submit(&self, entered: Entering) {
+    pub(crate) fn submit(&self, entered: ChainEvent) {
         let bytes = peal_model::Size::of_event(&entered.event).bytes;
         self.shared.under_way.fetch_add(1, Ordering::Relaxed);
         self.shared
             .notices
-            .tell(Notice::Raised(entered.event.clone()));
+            .tell(Notice::EventEntered(entered.event.clone()));
         self.route.pass(
             None,
-            Passing {
+            EventInFlight {
                 entered,
                 bytes,
                 results: Vec::new(),

@@ -1,6 +1,6 @@
 //! The way of an event from owner to owner, through queues that are bounded in number and in bytes. Owners come and go while
 //! events are on their way.
-use super::{ChainSettings, Passing, Shared, seats::Seat};
+use super::{ChainSettings, EventInFlight, SharedChain, chain_modules::ChainModule};
 use peal_core::owner::Owner;
 use std::{
     collections::BTreeMap,
@@ -14,28 +14,28 @@ use tokio::sync::{mpsc, watch};
 
 /// The owners before whose chains events come, in their order.
 #[derive(Clone, Default)]
-pub(super) struct Route(Arc<RwLock<BTreeMap<Owner, Stop>>>);
+pub(super) struct Route(Arc<RwLock<BTreeMap<Owner, StopSignal>>>);
 
-struct Stop {
-    send: mpsc::Sender<Passing>,
+struct StopSignal {
+    send: mpsc::Sender<EventInFlight>,
     waiting: Arc<AtomicUsize>,
     max_bytes: usize,
-    seats: watch::Sender<Arc<[Seat]>>,
+    seats: watch::Sender<Arc<[ChainModule]>>,
 }
 
 /// Where a worker gets its events from, and who sits in its chain.
-pub(super) struct Queue {
-    receive: mpsc::Receiver<Passing>,
+pub(super) struct ChainQueue {
+    receive: mpsc::Receiver<EventInFlight>,
     waiting: Arc<AtomicUsize>,
-    seats: watch::Receiver<Arc<[Seat]>>,
+    seats: watch::Receiver<Arc<[ChainModule]>>,
 }
 
 /// What a worker has to do next.
-pub(super) enum Work {
+pub(super) enum ChainWork {
     /// Others take the place of those who sit in its chain.
-    Reseat(Arc<[Seat]>),
+    Reseat(Arc<[ChainModule]>),
     /// An event has come.
-    Event(Passing),
+    Event(EventInFlight),
 }
 
 impl Route {
@@ -43,9 +43,9 @@ impl Route {
     pub(super) fn seat(
         &self,
         owner: &Owner,
-        seats: Arc<[Seat]>,
+        seats: Arc<[ChainModule]>,
         settings: &ChainSettings,
-    ) -> Option<Queue> {
+    ) -> Option<ChainQueue> {
         let mut stops = self.write();
         if let Some(stop) = stops.get(owner) {
             stop.seats.send_replace(seats);
@@ -55,14 +55,14 @@ impl Route {
         let waiting = Arc::new(AtomicUsize::new(0));
         let (tell, mut told) = watch::channel(seats);
         told.mark_changed();
-        let stop = Stop {
+        let stop = StopSignal {
             send,
             waiting: waiting.clone(),
             max_bytes: settings.queue_bytes,
             seats: tell,
         };
         stops.insert(owner.clone(), stop);
-        Some(Queue {
+        Some(ChainQueue {
             receive,
             waiting,
             seats: told,
@@ -80,7 +80,12 @@ impl Route {
     }
 
     /// Hands an event to the first owner, or to the first one after another, that has room for it. One that has none misses it.
-    pub(super) fn pass(&self, after: Option<&Owner>, mut passing: Passing, shared: &Shared) {
+    pub(super) fn pass(
+        &self,
+        after: Option<&Owner>,
+        mut passing: EventInFlight,
+        shared: &SharedChain,
+    ) {
         let stops = self.read();
         for (owner, stop) in stops.range((
             after.map_or(Bound::Unbounded, Bound::Excluded),
@@ -99,17 +104,17 @@ impl Route {
         shared.passed(passing);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Owner, Stop>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Owner, StopSignal>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Owner, Stop>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Owner, StopSignal>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Stop {
-    fn offer(&self, passing: Passing) -> Result<(), Box<Passing>> {
+impl StopSignal {
+    fn offer(&self, passing: EventInFlight) -> Result<(), Box<EventInFlight>> {
         let bytes = passing.bytes;
         if self
             .waiting
@@ -127,21 +132,21 @@ impl Stop {
     }
 }
 
-impl Queue {
+impl ChainQueue {
     /// Whether events can still come.
     pub(super) fn is_open(&self) -> bool {
         !self.receive.is_closed()
     }
 
     /// What is next; nothing when no event can come any more. New seats come before events that wait.
-    pub(super) async fn next(&mut self) -> Option<Work> {
+    pub(super) async fn next(&mut self) -> Option<ChainWork> {
         tokio::select! {
             biased;
-            Ok(()) = self.seats.changed() => Some(Work::Reseat(self.seats.borrow_and_update().clone())),
+            Ok(()) = self.seats.changed() => Some(ChainWork::Reseat(self.seats.borrow_and_update().clone())),
             passing = self.receive.recv() => {
                 let passing = passing?;
                 self.waiting.fetch_sub(passing.bytes, Ordering::Relaxed);
-                Some(Work::Event(passing))
+                Some(ChainWork::Event(passing))
             }
         }
     }

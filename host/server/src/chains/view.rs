@@ -1,6 +1,6 @@
 //! What is registered in the hosted chains, for whoever asks: each worker publishes its registrations whenever they change, so
 //! that nobody who looks at them holds up an event.
-use super::seats::Seated;
+use super::chain_modules::ChainModules;
 use peal_core::{
     owner::Owner,
     registration::{Registration, RegistrationId},
@@ -12,7 +12,7 @@ use std::{
 
 /// A handler that is registered.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct RegisteredHandler {
     /// The number of the registration, in its owner's chain.
     pub id: RegistrationId,
     /// What it asks for.
@@ -23,11 +23,11 @@ pub struct Standing {
 
 /// The chains of a server, as they are.
 #[derive(Clone, Debug, Default)]
-pub struct ChainView(Arc<Mutex<BTreeMap<Owner, Arc<Seated>>>>);
+pub struct ChainView(Arc<Mutex<BTreeMap<Owner, Arc<ChainModules>>>>);
 
 impl ChainView {
     /// What stands in an owner's chain has changed.
-    pub(super) fn publish(&self, owner: &Owner, seated: &Seated) {
+    pub(super) fn publish(&self, owner: &Owner, seated: &ChainModules) {
         self.map().insert(owner.clone(), Arc::new(seated.clone()));
     }
 
@@ -37,12 +37,12 @@ impl ChainView {
     }
 
     /// Each owner's chain, in the order in which they and their handlers run.
-    pub fn chains(&self) -> Vec<(Owner, Vec<Standing>)> {
-        let standing = |seated: &Seated| {
+    pub fn chains(&self) -> Vec<(Owner, Vec<RegisteredHandler>)> {
+        let standing = |seated: &ChainModules| {
             let each = seated
                 .registrations
                 .iter()
-                .map(|(id, registration, handler)| Standing {
+                .map(|(id, registration, handler)| RegisteredHandler {
                     id,
                     registration: registration.clone(),
                     module: handler.module.name().to_owned(),
@@ -55,11 +55,11 @@ impl ChainView {
             .collect()
     }
 
-    pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<Seated>> {
+    pub(super) fn seated(&self) -> BTreeMap<Owner, Arc<ChainModules>> {
         self.map().clone()
     }
 
-    fn map(&self) -> MutexGuard<'_, BTreeMap<Owner, Arc<Seated>>> {
+    fn map(&self) -> MutexGuard<'_, BTreeMap<Owner, Arc<ChainModules>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

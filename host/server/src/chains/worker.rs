@@ -1,55 +1,57 @@
 //! One owner's worker: takes events as they come and runs each through the owner's chain on a guest thread.
 use super::{
-    Asked, ChainView, Entering, HostedHandler, Passing, Shared, change,
-    queue::{Queue, Route, Work},
-    seats::{Clash, Seat, Seated},
+    ChainEvent, ChainView, EventInFlight, HostedHandler, SharedChain, TerminationReply,
+    chain_modules::{ChainModule, ChainModules, RegistrationConflict},
+    change,
+    queue::{ChainQueue, ChainWork, Route},
 };
 use crate::{
     guest_thread::on_guest_thread,
     handle::Raised,
+    handler_requests::HandlerRequest,
     metrics::{RoleMeters, Stopwatch},
     notice::{ChainResults, Wished},
-    wanted::Wanted,
 };
 use peal_core::{
-    chain::{ChainRun, Finished, Next, Outcome, PendingCall},
+    chain::{ChainEnd, ChainRun, HandlerOutcome, NextHandler, PendingHandler},
     owner::Owner,
     registration::Mode,
-    server::{Allowance, Raiser},
+    server::{EventBudget, RaisingOwner},
 };
-use peal_model::{Event, Identity, Nspace, Status};
+use peal_model::{Event, Nspace, Status, UserIdentity};
 use peal_sandbox::{
-    Change, ControlRequest, EventCall, GuestPool, Module, Notification, Report, Role,
+    DeferredControl, DeferredLog, EventCall, GuestPool, Module, Notification, RegistrationChange,
+    Role,
 };
 use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::mpsc;
 
-pub(super) struct Worker {
+pub(super) struct ChainWorker {
     owner: Owner,
-    seated: Seated,
+    seated: ChainModules,
     meters: Arc<RoleMeters>,
     pool: Arc<GuestPool>,
-    wanted: mpsc::Sender<Wanted>,
+    wanted: mpsc::Sender<HandlerRequest>,
     route: Route,
-    shared: Arc<Shared>,
+    shared: Arc<SharedChain>,
     view: ChainView,
 }
 
-impl Worker {
+impl ChainWorker {
     pub(super) fn new(
         owner: Owner,
         pool: Arc<GuestPool>,
-        wanted: mpsc::Sender<Wanted>,
+        wanted: mpsc::Sender<HandlerRequest>,
         route: Route,
-        shared: Arc<Shared>,
+        shared: Arc<SharedChain>,
         view: ChainView,
-    ) -> Worker {
+    ) -> ChainWorker {
         let meters = shared
             .metrics
             .modules(&owner, Role::EventHandler.name(), std::iter::empty());
-        Worker {
+        ChainWorker {
             owner,
-            seated: Seated::default(),
+            seated: ChainModules::default(),
             meters,
             pool,
             wanted,
@@ -59,14 +61,14 @@ impl Worker {
         }
     }
 
-    pub(super) async fn run(mut self, mut queue: Queue) {
+    pub(super) async fn run(mut self, mut queue: ChainQueue) {
         while let Some(work) = queue.next().await {
             match work {
-                Work::Reseat(seats) => self.reseat(&seats),
-                Work::Event(passing) => self.event(passing, &queue).await,
+                ChainWork::Reseat(seats) => self.reseat(&seats),
+                ChainWork::Event(passing) => self.event(passing, &queue).await,
             }
         }
-        let Seated { modules, .. } = self.seated;
+        let ChainModules { modules, .. } = self.seated;
         if on_guest_thread(&self.pool, move || {
             modules.iter().for_each(|module| module.stop())
         })
@@ -78,9 +80,9 @@ impl Worker {
     }
 
     /// Others take the place of those who sit here. What they were checked against may have changed a moment ago.
-    fn reseat(&mut self, seats: &[Seat]) {
+    fn reseat(&mut self, seats: &[ChainModule]) {
         let (seated, clashes) = self.seated.replaced_by(seats);
-        for Clash { module, error } in clashes {
+        for RegistrationConflict { module, error } in clashes {
             tracing::warn!(owner = %self.owner, module = module.name(), %error, "a registration has no place in the new chain");
         }
         let names = seated.modules.iter().map(|module| module.name());
@@ -92,8 +94,8 @@ impl Worker {
         self.view.publish(&self.owner, &self.seated);
     }
 
-    async fn event(&mut self, mut passing: Passing, queue: &Queue) {
-        let Entering {
+    async fn event(&mut self, mut passing: EventInFlight, queue: &ChainQueue) {
+        let ChainEvent {
             event, reach, jobs, ..
         } = &passing.entered;
         let jobs = jobs.iter().map(|(nspace, identity)| (nspace, identity.uid));
@@ -111,7 +113,11 @@ impl Worker {
     }
 
     /// Runs an event through the chain. Returns whom to tell what its handlers wish, if there is anything to tell.
-    async fn handle(&mut self, passing: &mut Passing, queue: &Queue) -> Option<(Asked, Wished)> {
+    async fn handle(
+        &mut self,
+        passing: &mut EventInFlight,
+        queue: &ChainQueue,
+    ) -> Option<(TerminationReply, Wished)> {
         let run = self.seated.registrations.run(passing.entered.event.clone());
         if run.is_empty() {
             return None;
@@ -171,7 +177,7 @@ impl Worker {
         }
         for (module, asked) in walked.controls {
             let (owner, module) = (self.owner.clone(), module.name().to_owned());
-            self.want(Wanted::Control {
+            self.want(HandlerRequest::Control {
                 owner,
                 module,
                 asked,
@@ -179,7 +185,7 @@ impl Worker {
             .await;
         }
         for report in walked.reports {
-            self.want(Wanted::Report {
+            self.want(HandlerRequest::Report {
                 owner: self.owner.clone(),
                 report,
             })
@@ -189,12 +195,17 @@ impl Worker {
     }
 
     /// Hands on what a handler wants. A server that is stopping hears nothing any more.
-    async fn want(&self, wanted: Wanted) {
+    async fn want(&self, wanted: HandlerRequest) {
         let _ = self.wanted.send(wanted).await;
     }
 
     /// Raises events on behalf of handlers, as far as the event before them allows.
-    async fn raise(&self, raised: Vec<Notification>, raiser: Raiser, allowance: &mut Allowance) {
+    async fn raise(
+        &self,
+        raised: Vec<Notification>,
+        raiser: RaisingOwner,
+        allowance: &mut EventBudget,
+    ) {
         let share = allowance.share(raised.len());
         if share.number < raised.len() {
             self.shared
@@ -223,7 +234,12 @@ impl Worker {
                 allowance: share.each,
                 request,
             };
-            if self.wanted.send(Wanted::Event(raised)).await.is_err() {
+            if self
+                .wanted
+                .send(HandlerRequest::Event(raised))
+                .await
+                .is_err()
+            {
                 // The server is stopping, and hears nothing any more.
                 return;
             }
@@ -231,49 +247,49 @@ impl Worker {
     }
 
     /// As whom an owner's handlers act: what those of tenants raise must be permitted. Nothing for a tenant without a job.
-    fn runs_as(&self, jobs: &[(Nspace, Identity)]) -> Option<Raiser> {
-        let first = |of_owner: &dyn Fn(&Nspace, Identity) -> bool| {
+    fn runs_as(&self, jobs: &[(Nspace, UserIdentity)]) -> Option<RaisingOwner> {
+        let first = |of_owner: &dyn Fn(&Nspace, UserIdentity) -> bool| {
             let found = jobs
                 .iter()
                 .find(|(nspace, identity)| of_owner(nspace, *identity));
-            found.map(|(_, identity)| Raiser::Tenant(*identity))
+            found.map(|(_, identity)| RaisingOwner::Tenant(*identity))
         };
         match &self.owner {
-            Owner::Site => Some(Raiser::Site),
+            Owner::Site => Some(RaisingOwner::Site),
             Owner::User(uid) => first(&|_, identity| identity.uid == *uid),
             Owner::Namespace(own) => first(&|nspace, _| nspace == own),
         }
     }
 }
 
-struct Walked {
-    finished: Arc<Finished>,
+struct ChainRunEnd {
+    finished: Arc<ChainEnd>,
     raised: Vec<Notification>,
     /// How modules want their registrations changed.
-    changes: Vec<(Arc<Module>, Change)>,
+    changes: Vec<(Arc<Module>, RegistrationChange)>,
     /// The job control that modules asked for.
-    controls: Vec<(Arc<Module>, ControlRequest)>,
+    controls: Vec<(Arc<Module>, DeferredControl)>,
     /// What they want logged.
-    reports: Vec<Report>,
+    reports: Vec<DeferredLog>,
     /// Those that looked on, where they stand.
-    shadows: Vec<PendingCall<HostedHandler>>,
+    shadows: Vec<PendingHandler<HostedHandler>>,
 }
 
 /// Runs on a guest thread: the whole chain, one handler after the other.
 fn walk(
     mut run: ChainRun<HostedHandler>,
-    (number, identity): (u64, Option<Identity>),
+    (number, identity): (u64, Option<UserIdentity>),
     meters: &RoleMeters,
-    shared: &Shared,
-) -> Walked {
+    shared: &SharedChain,
+) -> ChainRunEnd {
     let (mut raised, mut changes, mut shadows) = (Vec::new(), Vec::new(), Vec::new());
     let (mut controls, mut reports) = (Vec::new(), Vec::new());
     let mut watch = Stopwatch::start();
     loop {
         let call = match run.advance() {
-            Next::Call(call) => call,
-            Next::Done(finished) => {
-                return Walked {
+            NextHandler::Call(call) => call,
+            NextHandler::Done(finished) => {
+                return ChainRunEnd {
                     finished: Arc::new(finished),
                     raised,
                     changes,
@@ -289,7 +305,7 @@ fn walk(
             continue;
         }
         if shared.stopped.load(Ordering::Relaxed) {
-            run = call.finish(Outcome::status(Status::PEAL_ERR_HANDLER_UNAVAILABLE));
+            run = call.finish(HandlerOutcome::status(Status::PEAL_ERR_HANDLER_UNAVAILABLE));
             continue;
         }
         let member = call.member();
@@ -321,7 +337,7 @@ fn walk(
                 .map(|asked| (member.handler.module.clone(), asked)),
         );
         reports.extend(result.reports);
-        run = call.finish(Outcome {
+        run = call.finish(HandlerOutcome {
             status: result.status,
             infos: result.infos,
         });

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Requests that wait or are being written.
-pub(super) struct Backlog {
-    state: Mutex<State>,
+pub(super) struct ChannelBacklog {
+    state: Mutex<ChannelBacklogState>,
     changed: Notify,
 }
 
-struct State {
+struct ChannelBacklogState {
     queue: LogQueue<Logging>,
     intake: Intake,
 }
@@ -34,7 +34,7 @@ pub(super) enum NextRequest {
 
 /// Place of a request that has begun. Those behind it wait until this is dropped.
 pub(super) struct RequestPlace {
-    backlog: Arc<Backlog>,
+    backlog: Arc<ChannelBacklog>,
     ticket: Ticket,
 }
 
@@ -44,13 +44,13 @@ pub(super) struct RefusedRequest {
     pub(super) limit: QueueLimit,
 }
 
-impl Backlog {
-    pub(super) fn new(limits: QueueLimits) -> Arc<Backlog> {
-        let state = State {
+impl ChannelBacklog {
+    pub(super) fn new(limits: QueueLimits) -> Arc<ChannelBacklog> {
+        let state = ChannelBacklogState {
             queue: LogQueue::new(limits),
             intake: Intake::Open,
         };
-        Arc::new(Backlog {
+        Arc::new(ChannelBacklog {
             state: Mutex::new(state),
             changed: Notify::new(),
         })
@@ -104,7 +104,7 @@ impl Backlog {
         self.changed.notified().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChannelBacklogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,22 +8,22 @@ mod worker;
 mod writing;
 
 use crate::{
-    fabric::{Fabric, ServerId},
+    fair_semaphore::FairSemaphore,
     handle::ServerHandle,
-    host::Host,
+    host_environment::HostEnvironment,
     metrics::{Metrics, RoleMeters},
-    turns::Turns,
+    transport::{ServerId, ServerTransport},
 };
-use backlog::{Backlog, RefusedRequest};
+use backlog::{ChannelBacklog, RefusedRequest};
 use peal_core::{
     log::{
-        Arrival, AvailableChannels, LogRun, LogSettings, Origin,
-        book::{Book, Likeness},
+        AvailableChannels, LogArrival, LogOrigin, LogRun, LogSettings,
+        duplicates::{DuplicateFilter, DuplicateKey},
         queue::QueueLimits,
     },
     order::Registrations,
     owner::Owner,
-    registration::{Codes, Place, Registration, RegistrationError},
+    registration::{ChainPlacement, EventCodes, Registration, RegistrationError},
     server::RequestId,
 };
 use peal_model::{Key, LogRequest, Proc, Reply, Size, Status, code};
@@ -38,8 +38,8 @@ use tokio::{
     sync::{Semaphore, oneshot, watch},
     task::JoinHandle,
 };
-use worker::Worker;
-use writing::{Became, ChannelWriter};
+use worker::ChannelWorker;
+use writing::{ChannelWriter, LogResult};
 
 /// Limits, times and order of log channels; all of them settings.
 #[derive(Clone, Debug)]
@@ -110,7 +110,7 @@ impl HostedChannels {
         &mut self,
         name: &str,
         keys: Vec<Key>,
-        place: Place,
+        place: ChainPlacement,
         module: Arc<Module>,
     ) -> Result<(), ChannelError> {
         if keys.is_empty() {
@@ -129,7 +129,7 @@ impl HostedChannels {
         }
         let registration = Registration {
             place,
-            ..Registration::new(name, Codes::Default)
+            ..Registration::new(name, EventCodes::Default)
         };
         let available = keys
             .iter()
@@ -150,7 +150,7 @@ impl HostedChannels {
 
 /// Who is told what became of a request.
 #[derive(Debug)]
-pub(crate) enum Asker {
+pub(crate) enum LogRequester {
     /// A client or tool of this server.
     Client(RequestId),
     /// Nobody: it is logged because of something else that was asked.
@@ -165,19 +165,19 @@ pub(crate) struct LogAnswer {
     pub(crate) reply: Reply,
 }
 
-impl Asker {
+impl LogRequester {
     /// Tells whoever waits; the answer to a client is the caller's to give.
-    fn tell(self, became: Became) -> Option<LogAnswer> {
+    fn tell(self, became: LogResult) -> Option<LogAnswer> {
         match self {
-            Asker::Client(to) => {
+            LogRequester::Client(to) => {
                 return Some(LogAnswer {
                     to,
                     reply: became.reply(),
                 });
             }
-            Asker::Nobody => {}
+            LogRequester::Nobody => {}
             // Who no longer waits need not be told.
-            Asker::Waits(tell) => drop(tell.send(became.status)),
+            LogRequester::Waits(tell) => drop(tell.send(became.status)),
         }
         None
     }
@@ -194,8 +194,8 @@ struct Logging {
 enum Subject {
     /// A request, by what it is told from others if it may be logged once for many.
     Request {
-        to: Asker,
-        likeness: Option<Likeness>,
+        to: LogRequester,
+        likeness: Option<DuplicateKey>,
     },
     /// The number of requests that were not logged.
     Tally,
@@ -220,15 +220,15 @@ impl Logging {
 }
 
 /// The modules that write, in their order, and what measures them.
-struct Writers {
+struct ChannelModules {
     modules: Vec<Served>,
     /// The channels that they can write to.
     offered: Arc<[Key]>,
     meters: Arc<RoleMeters>,
 }
 
-impl Writers {
-    fn new(hosted: &HostedChannels, metrics: &Metrics) -> Arc<Writers> {
+impl ChannelModules {
+    fn new(hosted: &HostedChannels, metrics: &Metrics) -> Arc<ChannelModules> {
         let modules: Vec<Served> = hosted
             .modules
             .iter()
@@ -240,14 +240,14 @@ impl Writers {
             .collect();
         let names = modules.iter().map(|served| served.module.name());
         let meters = metrics.modules(&Owner::Site, Role::LogChannel.name(), names);
-        Arc::new(Writers {
+        Arc::new(ChannelModules {
             modules,
             offered,
             meters,
         })
     }
 
-    fn available(&self, source: Option<&Proc>, host: &dyn Host) -> AvailableChannels {
+    fn available(&self, source: Option<&Proc>, host: &dyn HostEnvironment) -> AvailableChannels {
         let of_host = source
             .map(|source| host.log_channels(source))
             .unwrap_or_default();
@@ -267,8 +267,8 @@ impl Writers {
 
 /// The running channels.
 pub(crate) struct Channels {
-    writers: watch::Sender<Arc<Writers>>,
-    backlog: Arc<Backlog>,
+    writers: watch::Sender<Arc<ChannelModules>>,
+    backlog: Arc<ChannelBacklog>,
     worker: JoinHandle<()>,
     writer: Arc<ChannelWriter>,
 }
@@ -279,14 +279,14 @@ impl Channels {
         hosted: HostedChannels,
         pool: &Arc<GuestPool>,
         settings: ChannelSettings,
-        host: &Arc<dyn Host>,
-        beside: (Arc<dyn Fabric>, ServerId),
+        host: &Arc<dyn HostEnvironment>,
+        beside: (Arc<dyn ServerTransport>, ServerId),
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
     ) -> Channels {
-        let (writers, seated) = watch::channel(Writers::new(&hosted, metrics));
-        let backlog = Backlog::new(settings.queue);
-        let book = Book::new(settings.log.aggregation);
+        let (writers, seated) = watch::channel(ChannelModules::new(&hosted, metrics));
+        let backlog = ChannelBacklog::new(settings.queue);
+        let book = DuplicateFilter::new(settings.log.aggregation);
         let writer = Arc::new(ChannelWriter {
             writers: seated,
             pool: pool.clone(),
@@ -294,10 +294,10 @@ impl Channels {
             host: host.clone(),
             beside,
             metrics: metrics.clone(),
-            turns: Turns::new(Semaphore::MAX_PERMITS, 1),
+            turns: FairSemaphore::new(Semaphore::MAX_PERMITS, 1),
         });
         let started = Instant::now();
-        let worker = Worker {
+        let worker = ChannelWorker {
             backlog: backlog.clone(),
             writer: writer.clone(),
             handle: handle.clone(),
@@ -316,7 +316,7 @@ impl Channels {
     /// Puts these in the place of those there are. A request that is being written is written by those who began.
     pub(crate) fn replace(&mut self, hosted: &HostedChannels) {
         self.writers
-            .send_replace(Writers::new(hosted, &self.writer.metrics));
+            .send_replace(ChannelModules::new(hosted, &self.writer.metrics));
     }
 
     /// The channels that are available to a proc or tool (`PMIX_QUERY_LOG_CHANNELS`): those of modules, in their order, then those that
@@ -331,12 +331,12 @@ impl Channels {
     /// behind what others have had written it would keep them waiting.
     pub(crate) fn submit(
         &self,
-        to: Asker,
+        to: LogRequester,
         request: Arc<LogRequest>,
-        origin: Origin,
+        origin: LogOrigin,
         chosen: Option<Key>,
     ) -> Option<LogAnswer> {
-        let arrival = Arrival {
+        let arrival = LogArrival {
             chosen,
             ..self.writer.arrival(SystemTime::now(), origin)
         };
@@ -373,7 +373,7 @@ impl Channels {
         let Subject::Request { to, .. } = subject else {
             return None;
         };
-        to.tell(Became::refused(
+        to.tell(LogResult::refused(
             code::PMIX_ERR_OUT_OF_RESOURCE,
             limit.info(),
         ))

@@ -1,13 +1,13 @@
 //! The worker that has log requests written as they may begin, unless the like of them was logged lately.
 use super::{
-    Asker, LogAnswer, Logging, Subject,
-    backlog::{Backlog, NextRequest, RequestPlace},
-    writing::{Became, ChannelWriter},
+    LogAnswer, LogRequester, Logging, Subject,
+    backlog::{ChannelBacklog, NextRequest, RequestPlace},
+    writing::{ChannelWriter, LogResult},
 };
 use crate::{deadline::until, guest_thread::on_guest_thread, handle::ServerHandle};
 use peal_core::{
-    Time,
-    log::book::{Book, Likeness, Tally},
+    MonotonicTime,
+    log::duplicates::{DuplicateFilter, DuplicateKey, DuplicateSummary},
 };
 use peal_model::LogRequest;
 use std::{
@@ -16,12 +16,12 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-pub(super) struct Worker {
-    pub(super) backlog: Arc<Backlog>,
+pub(super) struct ChannelWorker {
+    pub(super) backlog: Arc<ChannelBacklog>,
     pub(super) writer: Arc<ChannelWriter>,
     pub(super) handle: ServerHandle,
     /// What was logged lately.
-    pub(super) book: Book,
+    pub(super) book: DuplicateFilter,
     pub(super) started: Instant,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Worker {
 struct Written {
     request: Arc<LogRequest>,
     subject: Subject,
-    became: Became,
+    became: LogResult,
     /// Those behind it wait until the book knows of it.
     place: RequestPlace,
 }
@@ -37,7 +37,7 @@ struct Written {
 /// How many requests begin before others have their turn at the runtime.
 const AT_ONCE: usize = 32;
 
-impl Worker {
+impl ChannelWorker {
     pub(super) async fn run(mut self) {
         let mut under_way = JoinSet::new();
         loop {
@@ -65,7 +65,7 @@ impl Worker {
                 }
             }
         }
-        for Tally { request, origin } in self.book.close_all() {
+        for DuplicateSummary { request, origin } in self.book.close_all() {
             let request = Arc::new(request);
             if let Ok(run) = self
                 .writer
@@ -86,8 +86,8 @@ impl Worker {
         }
     }
 
-    fn now(&self) -> Time {
-        Time::default() + self.started.elapsed()
+    fn now(&self) -> MonotonicTime {
+        MonotonicTime::default() + self.started.elapsed()
     }
 
     /// Begins with those that may, but not too many, and returns what is next.
@@ -151,7 +151,7 @@ impl Worker {
         drop(place);
     }
 
-    fn tell(&self, subject: Subject, became: Became) {
+    fn tell(&self, subject: Subject, became: LogResult) {
         if let Subject::Request { to, .. } = subject {
             self.writer.metrics.counters().log_requests.count();
             if let Some(LogAnswer { to, reply }) = to.tell(became) {
@@ -161,7 +161,7 @@ impl Worker {
     }
 
     /// Has it logged how many requests were not, behind what their user has waiting. Nobody is told what becomes of that.
-    fn add(&self, Tally { request, origin }: Tally) {
+    fn add(&self, DuplicateSummary { request, origin }: DuplicateSummary) {
         let arrival = self.writer.arrival(SystemTime::now(), origin);
         let request = Arc::new(request);
         if let Ok(run) = self.writer.route(&request, &arrival) {
@@ -180,18 +180,18 @@ impl Worker {
 
 impl Subject {
     /// That of a request of this asker.
-    pub(super) fn request(to: Asker, likeness: Option<Likeness>) -> Subject {
+    pub(super) fn request(to: LogRequester, likeness: Option<DuplicateKey>) -> Subject {
         Subject::Request { to, likeness }
     }
 
-    fn likeness(&self) -> Option<&Likeness> {
+    fn likeness(&self) -> Option<&DuplicateKey> {
         match self {
             Subject::Request { likeness, .. } => likeness.as_ref(),
             Subject::Tally => None,
         }
     }
 
-    fn take_likeness(&mut self) -> Option<Likeness> {
+    fn take_likeness(&mut self) -> Option<DuplicateKey> {
         match self {
             Subject::Request { likeness, .. } => likeness.take(),
             Subject::Tally => None,

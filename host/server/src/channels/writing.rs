@@ -1,16 +1,17 @@
 //! The way of one request through its channels.
-use super::{ChannelSettings, Writers};
+use super::{ChannelModules, ChannelSettings};
 use crate::{
-    fabric::{Fabric, ServerId},
+    fair_semaphore::FairSemaphore,
     guest_thread::on_guest_thread,
-    host::Host,
+    host_environment::HostEnvironment,
     metrics::{Metrics, Stopwatch},
-    turns::Turns,
+    transport::{ServerId, ServerTransport},
 };
 use peal_core::log::{
-    self, Arrival, LogRun, Logged, Malformed, NextChannel, Origin, PendingChannel, Writer,
+    self, LogArrival, LogDestination, LogOrigin, LogRun, Logged, Malformed, NextChannel,
+    PendingChannel,
 };
-use peal_model::{Info, Key, LogRequest, Reply, Status, Step, Value, code};
+use peal_model::{ChainResult, Info, Key, LogRequest, Reply, Status, Value, code};
 use peal_sandbox::{ChannelCall, GuestPool};
 use std::{
     sync::Arc,
@@ -20,26 +21,26 @@ use tokio::sync::watch;
 
 /// Has channels write, one after the other for each request and one request at a time for each channel.
 pub(super) struct ChannelWriter {
-    pub(super) writers: watch::Receiver<Arc<Writers>>,
+    pub(super) writers: watch::Receiver<Arc<ChannelModules>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) settings: ChannelSettings,
-    pub(super) host: Arc<dyn Host>,
+    pub(super) host: Arc<dyn HostEnvironment>,
     /// The other servers, and who this one is among them.
-    pub(super) beside: (Arc<dyn Fabric>, ServerId),
+    pub(super) beside: (Arc<dyn ServerTransport>, ServerId),
     pub(super) metrics: Arc<Metrics>,
     /// Turns at channels. A user has one request at most before each, so these are turns of users as well.
-    pub(super) turns: Turns<Key>,
+    pub(super) turns: FairSemaphore<Key>,
 }
 
 /// The time that channels have for one request, whatever they are: later ones of its user wait.
-struct Patience(Duration);
+struct RequestTimer(Duration);
 
-impl Patience {
+impl RequestTimer {
     /// How much longer than the host environment over one channel a whole request may take.
     const TIMES: u32 = 3;
 
-    fn new(host_timeout: Duration) -> Patience {
-        Patience(host_timeout.saturating_mul(Patience::TIMES))
+    fn new(host_timeout: Duration) -> RequestTimer {
+        RequestTimer(host_timeout.saturating_mul(RequestTimer::TIMES))
     }
 
     /// Only what is spent in a turn counts, not the wait for it.
@@ -49,17 +50,17 @@ impl Patience {
 }
 
 /// The result of a request.
-pub(super) struct Became {
+pub(super) struct LogResult {
     pub(super) status: Status,
     /// Of each channel that was tried, by its key; empty where all is as the status says.
     channels: Vec<Info>,
 }
 
-impl Became {
-    fn of(logged: Logged) -> Became {
+impl LogResult {
+    fn of(logged: Logged) -> LogResult {
         let Logged { status, steps } = logged;
         let all_went_well = steps.iter().all(|step| step.status.is_success());
-        let channel = |step: Step| {
+        let channel = |step: ChainResult| {
             Some(Info::new(
                 Key::new(&step.name).ok()?,
                 Value::Status(step.status),
@@ -70,12 +71,12 @@ impl Became {
         } else {
             steps.into_iter().filter_map(channel).collect()
         };
-        Became { status, channels }
+        LogResult { status, channels }
     }
 
     /// Says that it was refused, and by which limit.
-    pub(super) fn refused(status: Status, limit: Info) -> Became {
-        Became {
+    pub(super) fn refused(status: Status, limit: Info) -> LogResult {
+        LogResult {
             status,
             channels: vec![limit],
         }
@@ -83,7 +84,7 @@ impl Became {
 
     /// As clients are told.
     pub(super) fn reply(self) -> Reply {
-        let Became { status, channels } = self;
+        let LogResult { status, channels } = self;
         if channels.is_empty() {
             Reply::Status(status)
         } else {
@@ -95,9 +96,9 @@ impl Became {
     }
 }
 
-impl From<Status> for Became {
-    fn from(status: Status) -> Became {
-        Became {
+impl From<Status> for LogResult {
+    fn from(status: Status) -> LogResult {
+        LogResult {
             status,
             channels: Vec::new(),
         }
@@ -109,7 +110,7 @@ impl ChannelWriter {
     pub(super) fn route(
         &self,
         request: &Arc<LogRequest>,
-        arrival: &Arrival,
+        arrival: &LogArrival,
     ) -> Result<LogRun, Malformed> {
         let available = self
             .writers
@@ -119,13 +120,13 @@ impl ChannelWriter {
     }
 
     /// How a request came that came at this time.
-    pub(super) fn arrival(&self, at: SystemTime, origin: Origin) -> Arrival {
+    pub(super) fn arrival(&self, at: SystemTime, origin: LogOrigin) -> LogArrival {
         let (fabric, id) = &self.beside;
         let at = at
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
-        Arrival {
+        LogArrival {
             at,
             origin,
             gateway: fabric.gateway(*id),
@@ -134,9 +135,9 @@ impl ChannelWriter {
     }
 
     /// Takes a request its way, and says what became of it. Channels that the request has no time left for are not tried.
-    pub(super) async fn write(&self, request: &LogRequest, mut run: LogRun) -> Became {
+    pub(super) async fn write(&self, request: &LogRequest, mut run: LogRun) -> LogResult {
         let writers = self.writers.borrow().clone();
-        let mut patience = Patience::new(self.settings.host_timeout);
+        let mut patience = RequestTimer::new(self.settings.host_timeout);
         let logged = loop {
             let pending = match run.advance() {
                 NextChannel::Try(pending) => pending,
@@ -150,7 +151,7 @@ impl ChannelWriter {
                 return code::PMIX_ERR_OUT_OF_RESOURCE.into();
             };
             let begin = Instant::now();
-            run = if pending.writer() == Writer::Module
+            run = if pending.writer() == LogDestination::Module
                 && writers.module(pending.channel()).is_some()
             {
                 let writers = writers.clone();
@@ -169,18 +170,18 @@ impl ChannelWriter {
             let source = source_name(request);
             tracing::info!(source, channel = ?step.name, status = %step.status, infos = ?step.infos, "a log channel failed");
         }
-        Became::of(logged)
+        LogResult::of(logged)
     }
 
     /// Has somebody else write to a channel.
-    async fn ask(&self, pending: &PendingChannel, patience: &Patience) -> Status {
+    async fn ask(&self, pending: &PendingChannel, patience: &RequestTimer) -> Status {
         let (channel, request, (fabric, id)) =
             (pending.channel().clone(), pending.request(), &self.beside);
         let asked = match (pending.writer(), request.source.clone()) {
-            (Writer::Gateway, _) => {
+            (LogDestination::Gateway, _) => {
                 fabric.log(*id, channel, request, pending.origin().at_gateway())
             }
-            (Writer::Host, Some(source)) => {
+            (LogDestination::Host, Some(source)) => {
                 let LogRequest {
                     timestamp,
                     data,
@@ -196,7 +197,9 @@ impl ChannelWriter {
                 )
             }
             // A module that has gone since it was chosen; what has no source is the host's own.
-            (Writer::Module, _) | (Writer::Host, None) => return code::PMIX_ERR_NOT_AVAILABLE,
+            (LogDestination::Module, _) | (LogDestination::Host, None) => {
+                return code::PMIX_ERR_NOT_AVAILABLE;
+            }
         };
         match tokio::time::timeout(self.settings.host_timeout.min(patience.0), asked).await {
             Ok(Ok(())) => code::PMIX_SUCCESS,
@@ -207,7 +210,7 @@ impl ChannelWriter {
 }
 
 /// Has a module write, on a guest thread.
-fn call(pending: PendingChannel, writers: &Writers) -> LogRun {
+fn call(pending: PendingChannel, writers: &ChannelModules) -> LogRun {
     let Some(module) = writers.module(pending.channel()) else {
         return pending.finish(code::PMIX_ERR_NOT_AVAILABLE, Vec::new());
     };

@@ -10,12 +10,12 @@ use crate::{
     metrics::{Metrics, RoleMeters},
     shadow::Shadows,
 };
-use peal_audit::Audit;
+use peal_audit::AuditTrail;
 use peal_core::{
     defaults::HookDefault,
     owner::Owner,
     policy::{DecidedBy, OnFailure, PolicyChain, Verdict},
-    registration::{Mode, Place, RegistrationError},
+    registration::{ChainPlacement, Mode, RegistrationError},
     server::{DecisionId, Denial},
 };
 use peal_model::{Hook, PolicyRequest};
@@ -31,7 +31,7 @@ use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
-use worker::Worker;
+use worker::PolicyWorker;
 
 /// The least time between two lines on denials.
 const BETWEEN_DENIALS: Duration = Duration::from_millis(100);
@@ -80,7 +80,7 @@ impl HostedPolicies {
         &mut self,
         hook: Hook,
         name: &str,
-        place: Place,
+        place: ChainPlacement,
         on_failure: OnFailure,
         policy: impl Into<HostedPolicy>,
     ) -> Result<(), PolicyError> {
@@ -98,7 +98,7 @@ impl HostedPolicies {
 }
 
 /// What is to be decided.
-struct Question {
+struct DecisionRequest {
     id: DecisionId,
     request: Arc<PolicyRequest>,
     /// What holds if all policies pass.
@@ -106,15 +106,15 @@ struct Question {
 }
 
 /// The policies of a hook, and what measures them.
-struct Panel {
+struct HookPolicies {
     chain: PolicyChain<HostedPolicy>,
     /// Whether any of them takes part.
     decides: bool,
     meters: Arc<RoleMeters>,
 }
 
-impl Panel {
-    fn new(hook: Hook, chain: PolicyChain<HostedPolicy>, metrics: &Metrics) -> Panel {
+impl HookPolicies {
+    fn new(hook: Hook, chain: PolicyChain<HostedPolicy>, metrics: &Metrics) -> HookPolicies {
         let role = Role::policy(hook).map_or("policy", Role::name);
         let meters = metrics.modules(
             &Owner::Site,
@@ -122,7 +122,7 @@ impl Panel {
             chain.iter().map(|policy| policy.module.name()),
         );
         let decides = chain.iter().any(|policy| policy.mode == Mode::Active);
-        Panel {
+        HookPolicies {
             chain,
             decides,
             meters,
@@ -131,23 +131,23 @@ impl Panel {
 }
 
 /// How the worker of a hook is reached.
-struct Seat {
-    ask: mpsc::Sender<Question>,
-    panel: watch::Sender<Arc<Panel>>,
+struct HookWorkerHandle {
+    ask: mpsc::Sender<DecisionRequest>,
+    panel: watch::Sender<Arc<HookPolicies>>,
     /// Whether any policy takes part, or did: requests may wait for its worker, and must not be overtaken.
     decides: bool,
 }
 
 /// The running policies.
 pub(crate) struct Decisions {
-    seats: BTreeMap<Hook, Seat>,
+    seats: BTreeMap<Hook, HookWorkerHandle>,
     workers: JoinSet<()>,
     pool: Arc<GuestPool>,
     queue: usize,
     handle: ServerHandle,
     metrics: Arc<Metrics>,
     shadows: Shadows,
-    audit: Option<Audit>,
+    audit: Option<AuditTrail>,
     denials: TraceRateLimit,
 }
 
@@ -160,7 +160,7 @@ impl Decisions {
         handle: &ServerHandle,
         metrics: &Arc<Metrics>,
         shadows: &Shadows,
-        audit: Option<Audit>,
+        audit: Option<AuditTrail>,
     ) -> Decisions {
         let mut decisions = Decisions {
             seats: BTreeMap::new(),
@@ -181,12 +181,12 @@ impl Decisions {
     pub(crate) fn replace(&mut self, mut hosted: HostedPolicies) {
         for (hook, seat) in &mut self.seats {
             let chain = hosted.hooks.remove(hook).unwrap_or_default();
-            let panel = Panel::new(*hook, chain, &self.metrics);
+            let panel = HookPolicies::new(*hook, chain, &self.metrics);
             seat.decides |= panel.decides;
             seat.panel.send_replace(Arc::new(panel));
         }
         for (hook, chain) in hosted.hooks {
-            let panel = Panel::new(hook, chain, &self.metrics);
+            let panel = HookPolicies::new(hook, chain, &self.metrics);
             let decides = panel.decides;
             let (panel, seated) = watch::channel(Arc::new(panel));
             let (ask, asked) = mpsc::channel(self.queue);
@@ -197,7 +197,7 @@ impl Decisions {
                 self.audit.clone(),
             );
             self.workers.spawn(
-                Worker {
+                PolicyWorker {
                     panel: seated,
                     pool,
                     handle,
@@ -209,7 +209,7 @@ impl Decisions {
             );
             self.seats.insert(
                 hook,
-                Seat {
+                HookWorkerHandle {
                     ask,
                     panel,
                     decides,
@@ -253,7 +253,7 @@ impl Decisions {
             ));
         }
         seat.ask
-            .try_send(Question {
+            .try_send(DecisionRequest {
                 id,
                 request,
                 default,
@@ -305,7 +305,7 @@ impl Decisions {
 }
 
 /// A denial as it is recorded.
-fn denied(denial: &Denial) -> peal_audit::Denial {
+fn denied(denial: &Denial) -> peal_audit::AdmissionDenial {
     let Denial {
         hook,
         requester,
@@ -316,7 +316,7 @@ fn denied(denial: &Denial) -> peal_audit::Denial {
         reasons,
         ..
     } = denial;
-    peal_audit::Denial {
+    peal_audit::AdmissionDenial {
         uid: identity.map(|identity| identity.uid),
         job: requester
             .as_ref()

@@ -1,15 +1,15 @@
 //! One hook's worker: takes requests as they come and asks the hook's policies about each on a guest thread.
-use super::{HostedPolicy, Panel, Question};
+use super::{DecisionRequest, HookPolicies, HostedPolicy};
 use crate::{
     guest_thread::on_guest_thread,
     handle::ServerHandle,
     metrics::{Metrics, RoleMeters, Stopwatch},
     shadow::{PolicyFork, Shadows},
 };
-use peal_audit::{Audit, By, Decision, Safe};
+use peal_audit::{AuditTrail, CommitResult, CommitThread, DecisionEntry};
 use peal_core::{
     defaults::HookDefault,
-    policy::{Decided, NextPolicy, PolicyFailure, PolicyRun, Said, Verdict},
+    policy::{ConcludedRun, NextPolicy, PolicyAnswer, PolicyFailure, PolicyRun, Verdict},
     registration::Mode,
     server::DecisionId,
 };
@@ -18,18 +18,18 @@ use peal_sandbox::{GuestPool, Module, PolicyCall, PolicyResult};
 use std::{collections::VecDeque, sync::Arc};
 use tokio::sync::{mpsc, watch};
 
-pub(super) struct Worker {
-    pub(super) panel: watch::Receiver<Arc<Panel>>,
+pub(super) struct PolicyWorker {
+    pub(super) panel: watch::Receiver<Arc<HookPolicies>>,
     pub(super) pool: Arc<GuestPool>,
     pub(super) handle: ServerHandle,
     pub(super) metrics: Arc<Metrics>,
     pub(super) shadows: Shadows,
-    pub(super) audit: Option<Audit>,
+    pub(super) audit: Option<AuditTrail>,
 }
 
-impl Worker {
-    pub(super) async fn run(self, mut asked: mpsc::Receiver<Question>) {
-        while let Some(Question {
+impl PolicyWorker {
+    pub(super) async fn run(self, mut asked: mpsc::Receiver<DecisionRequest>) {
+        while let Some(DecisionRequest {
             id,
             request,
             default,
@@ -44,9 +44,9 @@ impl Worker {
                 let (metrics, meters) = (self.metrics.clone(), panel.meters.clone());
                 // Where others wait, they are not kept from their turn by a write.
                 let by = if asked.is_empty() {
-                    By::Caller
+                    CommitThread::Caller
                 } else {
-                    By::Thread
+                    CommitThread::Thread
                 };
                 let walked = on_guest_thread(&self.pool, move || {
                     let walked = walk(id.number(), run, &metrics, &meters);
@@ -99,18 +99,18 @@ fn conclude(
     id: DecisionId,
     request: Arc<PolicyRequest>,
     verdict: Verdict,
-    audit: Option<(&Audit, By)>,
+    audit: Option<(&AuditTrail, CommitThread)>,
     handle: ServerHandle,
 ) {
     let Some((audit, by)) = audit else {
         return handle.decided(id, verdict);
     };
     audit.decide(
-        Decision::new(id.number(), request, &verdict),
+        DecisionEntry::new(id.number(), request, &verdict),
         by,
         move |safe| {
             let verdict = match (safe, verdict) {
-                (Safe::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
+                (CommitResult::No, Verdict::Granted { .. }) => Verdict::unrecorded(),
                 (_, verdict) => verdict,
             };
             handle.decided(id, verdict);
@@ -119,16 +119,16 @@ fn conclude(
 }
 
 /// What came of a request.
-struct Walked {
+struct PolicyRunEnd {
     verdict: Verdict,
     /// Those that looked on, where they stand.
     shadows: Vec<PolicyFork>,
 }
 
-impl Walked {
+impl PolicyRunEnd {
     /// Has those that looked on say what they would have said.
     fn shown(self, shadows: &Shadows) -> Verdict {
-        let Walked {
+        let PolicyRunEnd {
             verdict,
             shadows: forks,
         } = self;
@@ -141,7 +141,7 @@ impl Walked {
 
 /// Where no policy takes part: the default decides, which takes no guest and no time.
 pub(super) fn by_default(
-    panel: &Panel,
+    panel: &HookPolicies,
     request: Arc<PolicyRequest>,
     default: HookDefault,
     metrics: &Metrics,
@@ -156,13 +156,15 @@ fn walk(
     mut run: PolicyRun<HostedPolicy>,
     metrics: &Metrics,
     meters: &RoleMeters,
-) -> Walked {
+) -> PolicyRunEnd {
     let mut shadows: Vec<PolicyFork> = Vec::new();
     let mut watch = Stopwatch::start();
     loop {
         let pending = match run.advance() {
             NextPolicy::Ask(pending) => pending,
-            NextPolicy::Done(Decided { verdict, .. }) => return Walked { verdict, shadows },
+            NextPolicy::Done(ConcludedRun { verdict, .. }) => {
+                return PolicyRunEnd { verdict, shadows };
+            }
         };
         if pending.policy().mode == Mode::Shadow {
             shadows.push(PolicyFork {
@@ -199,7 +201,7 @@ fn walk(
                 reason: failure.reason,
             }
         });
-        let said = Said {
+        let said = PolicyAnswer {
             outcome,
             infos,
             amendment,

@@ -24,12 +24,12 @@ struct Kept {
 
 /// What is kept of the streams of all jobs that run.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(super) struct OutputBacklog {
     streams: BTreeMap<Source, Kept>,
     bytes: usize,
 }
 
-impl Backlog {
+impl OutputBacklog {
     /// Begins with a stream. What is logged to one that was not begun is not kept.
     pub(super) fn open(&mut self, (source, channel): (&Proc, IofChannel)) {
         self.streams.entry((source.clone(), channel.0)).or_default();
@@ -140,7 +140,7 @@ mod tests {
         Proc::new(Nspace::new("job").unwrap(), Rank(rank))
     }
 
-    fn kept(backlog: &Backlog, most: usize) -> Vec<String> {
+    fn kept(backlog: &OutputBacklog, most: usize) -> Vec<String> {
         let pieces = backlog
             .of(|_, _| true, most)
             .map(|(source, _, piece)| (source.rank.0, piece));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_the_end_and_all_of_it_goes_with_the_job() {
-        let (mut backlog, out) = (Backlog::default(), IofChannel::STDOUT);
+        let (mut backlog, out) = (OutputBacklog::default(), IofChannel::STDOUT);
         let mut write = |rank, text: &str| backlog.write((&proc(rank), out), text.as_bytes(), 8);
         write(0, "one\n");
         write(0, "two\n");
@@ -180,7 +180,7 @@ mod tests {
         fn no_more_is_kept_than_may_be_and_it_is_what_was_written_last(
             writes in prop::collection::vec((0u32..3, "[ab\n]{1,20}"), 1..40), most in 1usize..12,
         ) {
-            let mut backlog = Backlog::default();
+            let mut backlog = OutputBacklog::default();
             let mut all = BTreeMap::<u32, String>::new();
             for (rank, text) in &writes {
                 backlog.write((&proc(*rank), IofChannel::STDOUT), text.as_bytes(), most);

@@ -1,5 +1,5 @@
 //! Job control on this node: what procs of a job were asked to do, and when it has been done.
-use super::{EmbeddedHost, JobCommand, registered::RegisteredControl};
+use super::{EmbeddedHostEnvironment, JobCommand, registered::RegisteredControl};
 use peal_core::job_control::{JobAction, JobControl, NotDone};
 use peal_model::{Nspace, Proc, Rank, Status, code};
 use rustix::process::Signal;
@@ -12,7 +12,7 @@ pub(super) const REGISTERED: usize = 64;
 /// An answer that comes when it has been done, with those to whom it could not be.
 type Begun = oneshot::Receiver<Vec<RankNotDone>>;
 
-impl EmbeddedHost {
+impl EmbeddedHostEnvironment {
     /// Controls procs, and says to whom it could not be done.
     pub(super) async fn control_procs(
         &self,
@@ -102,7 +102,7 @@ async fn begin(
     ranks: &BTreeSet<Rank>,
 ) -> Option<Begun> {
     let (done, answer) = oneshot::channel();
-    let control = Control {
+    let control = RankControl {
         action: action.clone(),
         ranks: ranks.clone(),
         done,
@@ -121,7 +121,7 @@ fn not_started(rank: Rank) -> RankNotDone {
 
 /// An action for procs of one job.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct RankControl {
     pub(crate) action: JobAction,
     pub(crate) ranks: BTreeSet<Rank>,
     /// Told when it has been done, and to whom it could not be.
@@ -180,7 +180,7 @@ pub(crate) fn ended_already(action: &JobAction, rank: Rank) -> Option<RankNotDon
 
 /// A request that has begun and is not done.
 #[derive(Debug)]
-pub(crate) struct Open {
+pub(crate) struct OpenControl {
     /// Of whom something still runs that is to end.
     pub(crate) waits: BTreeSet<Rank>,
     pub(crate) not_done: Vec<RankNotDone>,
@@ -196,10 +196,10 @@ pub(crate) struct Restart {
     pub(crate) checkpoint: Option<String>,
 }
 
-impl Open {
+impl OpenControl {
     /// One that waits for nobody.
-    pub(crate) fn of(done: oneshot::Sender<Vec<RankNotDone>>) -> Open {
-        Open {
+    pub(crate) fn of(done: oneshot::Sender<Vec<RankNotDone>>) -> OpenControl {
+        OpenControl {
             waits: BTreeSet::new(),
             not_done: Vec::new(),
             done,

@@ -1,5 +1,5 @@
 //! The environment of procs: what they inherit, by what they find their server, and what Open MPI's programs and their users expect.
-use super::launch::AppRequest;
+use super::job_request::AppRequest;
 use crate::rendezvous::SERVED_VERSION;
 use peal_core::job::JobSpec;
 use peal_model::{Nspace, Rank};
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 /// A change in the environment of procs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Setting {
+pub enum EnvironmentSetting {
     /// The variable gets this value.
     Set(OsString, OsString),
     /// It is taken away.
@@ -22,20 +22,20 @@ pub enum Setting {
     Add(OsString, OsString),
 }
 
-impl Setting {
+impl EnvironmentSetting {
     pub(super) fn apply(&self, command: &mut Command) {
         match self {
-            Setting::Set(name, value) => drop(command.env(name, value)),
-            Setting::Unset(name) => drop(command.env_remove(name)),
-            Setting::Prepend(name, value, separator) => {
+            EnvironmentSetting::Set(name, value) => drop(command.env(name, value)),
+            EnvironmentSetting::Unset(name) => drop(command.env_remove(name)),
+            EnvironmentSetting::Prepend(name, value, separator) => {
                 let joined = now(command, name).map(|old| joined(value, *separator, &old));
                 command.env(name, joined.unwrap_or_else(|| value.clone()));
             }
-            Setting::Append(name, value, separator) => {
+            EnvironmentSetting::Append(name, value, separator) => {
                 let joined = now(command, name).map(|old| joined(&old, *separator, value));
                 command.env(name, joined.unwrap_or_else(|| value.clone()));
             }
-            Setting::Add(name, value) => {
+            EnvironmentSetting::Add(name, value) => {
                 if now(command, name).is_none() {
                     command.env(name, value);
                 }

@@ -1,31 +1,31 @@
 //! A running job: one task that waits for its procs, ends it when it must, and says how it ended.
 use super::{
     JobCommand,
-    cell::JobCell,
+    cgroup::JobCgroup,
     cleanup::Cleanups,
-    control::Control,
-    controlling::Deed,
-    end::{JobEnd, ProcEnd, intention},
-    ending::{Endings, Looked},
+    control::RankControl,
+    exit::{JobExit, ProcExit, intention},
     input::Inputs,
-    kin::Kin,
-    launch::{JobRequest, LaunchError},
+    job_control::Deed,
+    job_registry::JobRegistry,
+    job_request::{JobRequest, LaunchError},
     output::Writers,
+    output_sink::Outputs,
+    proc_start::{self, StartedProcess},
+    process_tree::{Tree, Trees},
     pulls::Pulls,
     query::JobTable,
+    reaper::{self, ChildReaper},
     reporting::Reported,
     running::Children,
-    sink::Outputs,
-    starting::{self, Started},
-    stray::{self, Family},
-    tree::{Tree, Trees},
+    termination::{ScanResult, Terminations},
 };
 use crate::{
     handle::ServerHandle,
     notice::{Notice, Notices, Wished},
 };
-use peal_core::{job::JobSpec, termination::Wish};
-use peal_model::{Identity, Info, Proc, ProcState, Rank, Status, code, counted, rank};
+use peal_core::{job::JobSpec, termination::TerminationRequest};
+use peal_model::{Info, Proc, ProcState, Rank, Status, UserIdentity, code, counted, rank};
 use rustix::process::{Signal, getegid, geteuid};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -64,12 +64,12 @@ struct Consulted {
 }
 
 /// A job from its start to its end.
-pub(crate) struct Job {
+pub(crate) struct RunningJobTask {
     pub(super) server: ServerHandle,
     pub(super) request: JobRequest,
     /// What the server is told of it.
     pub(super) spec: JobSpec,
-    pub(super) family: Arc<Family>,
+    pub(super) family: Arc<ChildReaper>,
     pub(super) cleanups: Arc<Cleanups>,
     pub(super) notices: Notices,
     /// By what its procs find the server.
@@ -78,14 +78,14 @@ pub(crate) struct Job {
     pub(super) running: BTreeMap<Rank, u32>,
     /// What is known of the processes of each that has been started.
     pub(super) trees: Trees,
-    pub(super) cell: Option<Arc<JobCell>>,
+    pub(super) cell: Option<Arc<JobCgroup>>,
     /// Those that are to be put into their control groups.
-    pub(super) started: Vec<Started>,
-    pub(super) waits: JoinSet<(Rank, ProcEnd)>,
+    pub(super) started: Vec<StartedProcess>,
+    pub(super) waits: JoinSet<(Rank, ProcExit)>,
     pub(super) output: JoinSet<()>,
     /// Who writes to their inputs; given up with the job.
     pub(super) feeding: JoinSet<()>,
-    kin: Arc<Kin>,
+    kin: Arc<JobRegistry>,
     table: Arc<JobTable>,
     pub(super) pulls: Arc<Pulls>,
     pub(super) outputs: Outputs,
@@ -93,34 +93,39 @@ pub(crate) struct Job {
     pub(super) writers: watch::Sender<Writers>,
     pub(super) ending: Ending,
     delayed: Option<DelayedTermination>,
-    pub(super) endings: Endings,
+    pub(super) endings: Terminations,
     /// The one look at processes that are about to end, if it is under way.
-    looks: JoinSet<Looked>,
+    looks: JoinSet<ScanResult>,
     /// What is done to processes meanwhile that stop or go on, one thing at a time, and what comes then.
     pub(super) deeds: JoinSet<Deed>,
-    pub(super) queue: VecDeque<Control>,
+    pub(super) queue: VecDeque<RankControl>,
     /// What is removed behind procs that have ended, while others run.
     pub(super) removals: JoinSet<()>,
     /// What handlers are asked about: at most one question for each proc.
     asked: JoinSet<Consulted>,
-    pub(super) end: JobEnd,
+    pub(super) end: JobExit,
 }
 
 /// What a job shares with others of its host.
-pub(crate) struct Shared {
-    pub(crate) family: Arc<Family>,
+pub(crate) struct JobContext {
+    pub(crate) family: Arc<ChildReaper>,
     pub(crate) cleanups: Arc<Cleanups>,
     pub(crate) notices: Notices,
-    pub(crate) kin: Arc<Kin>,
+    pub(crate) kin: Arc<JobRegistry>,
     pub(super) table: Arc<JobTable>,
     pub(crate) pulls: Arc<Pulls>,
     pub(crate) outputs: Outputs,
     pub(crate) inputs: Arc<Inputs>,
 }
 
-impl Job {
-    pub(crate) fn new(server: ServerHandle, uri: &str, request: JobRequest, shared: Shared) -> Job {
-        let Shared {
+impl RunningJobTask {
+    pub(crate) fn new(
+        server: ServerHandle,
+        uri: &str,
+        request: JobRequest,
+        shared: JobContext,
+    ) -> RunningJobTask {
+        let JobContext {
             family,
             cleanups,
             notices,
@@ -130,13 +135,13 @@ impl Job {
             outputs,
             inputs,
         } = shared;
-        let identity = Identity {
+        let identity = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
-        Job {
+        RunningJobTask {
             server,
-            cell: starting::kept(&request),
+            cell: proc_start::kept(&request),
             spec: request.spec(identity),
             request,
             family,
@@ -157,13 +162,13 @@ impl Job {
             writers: watch::Sender::new(Writers::Alive),
             ending: Ending::Not,
             delayed: None,
-            endings: Endings::default(),
+            endings: Terminations::default(),
             looks: JoinSet::new(),
             deeds: JoinSet::new(),
             queue: VecDeque::new(),
             removals: JoinSet::new(),
             asked: JoinSet::new(),
-            end: JobEnd {
+            end: JobExit {
                 exit_status: 0,
                 first_abnormal: None,
                 abort: None,
@@ -175,7 +180,7 @@ impl Job {
     pub(crate) async fn start(
         mut self,
         inbox: mpsc::Receiver<JobCommand>,
-    ) -> Result<JoinHandle<JobEnd>, LaunchError> {
+    ) -> Result<JoinHandle<JobExit>, LaunchError> {
         self.server.add_job(self.spec.clone()).await?;
         let (nspace, size) = (self.request.nspace.clone(), self.request.size());
         self.notices.tell(Notice::JobStarted {
@@ -203,7 +208,7 @@ impl Job {
         }
     }
 
-    async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobEnd {
+    async fn run(mut self, mut inbox: mpsc::Receiver<JobCommand>) -> JobExit {
         let mut children = Children::watch();
         // Of those that have ended by now nobody tells us.
         self.family.reap_orphans();
@@ -263,7 +268,7 @@ impl Job {
             .tell(&self.server, self.proc(rank), wanted, line);
     }
 
-    async fn proc_ended(&mut self, rank: Rank, end: ProcEnd) {
+    async fn proc_ended(&mut self, rank: Rank, end: ProcExit) {
         let proc = self.proc(rank);
         self.running.remove(&rank);
         self.inputs.ended(rank);
@@ -325,7 +330,7 @@ impl Job {
     }
 
     /// How the end of a proc stands in the table of procs.
-    fn state_of(&self, proc: &Proc, end: ProcEnd, abnormal: Option<Status>) -> ProcState {
+    fn state_of(&self, proc: &Proc, end: ProcExit, abnormal: Option<Status>) -> ProcState {
         let is_told_to_end =
             self.endings.has_asked(proc.rank) || !matches!(self.ending, Ending::Not);
         match &self.end.abort {
@@ -381,14 +386,14 @@ impl Job {
             });
         }
         match wish {
-            Wish::Termination => {
+            TerminationRequest::Termination => {
                 let at = Instant::now() + self.request.keeping.termination_delay;
                 self.delayed.get_or_insert(DelayedTermination {
                     at,
                     because: status,
                 });
             }
-            Wish::NoTermination => {}
+            TerminationRequest::NoTermination => {}
         }
     }
 
@@ -431,7 +436,7 @@ impl Job {
             JobCommand::Control(control) => self.control(control).await,
             JobCommand::Interrupt { signal } => {
                 if matches!(self.ending, Ending::Not) {
-                    self.end.exit_status = ProcEnd::Signalled(signal).exit_status();
+                    self.end.exit_status = ProcExit::Signalled(signal).exit_status();
                     self.ask_to_end(code::PMIX_ERR_JOB_CANCELED);
                 } else {
                     self.kill();
@@ -469,7 +474,7 @@ impl Job {
     pub(super) fn signal_all(&self, signal: Signal) {
         self.running
             .values()
-            .for_each(|leader| stray::signal_group(*leader, signal));
+            .for_each(|leader| reaper::signal_group(*leader, signal));
     }
 
     pub(super) fn proc(&self, rank: Rank) -> Proc {

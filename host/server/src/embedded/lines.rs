@@ -35,11 +35,11 @@ pub(super) enum End {
 
 /// Output that has been read and not yet passed on.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct LineSplitter {
     pub(super) waiting: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// What can be passed on: up to the last end of a line, or all if nothing follows or the line is too long.
     pub(super) fn take(&mut self, end: End) -> Vec<u8> {
         let whole = self
@@ -96,14 +96,14 @@ mod tests {
     use super::*;
 
     struct Read {
-        lines: Lines,
+        lines: LineSplitter,
         tagger: Tagger,
     }
 
     impl Read {
         fn tagged(rank: u32, tagging: Tagging) -> Read {
             Read {
-                lines: Lines::default(),
+                lines: LineSplitter::default(),
                 tagger: Tagger::new(Rank(rank), tagging),
             }
         }

@@ -1,5 +1,5 @@
 //! What memory the server and procs use (`PMIX_QUERY_MEMORY_USAGE`).
-use super::used;
+use super::usage_query;
 use crate::usage::{self, Fields};
 use peal_model::{DataArray, Info, Infos, Key, KeyName, Proc, Status, Value, key};
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(super) fn used(qualifiers: &[Info], running: &[(Proc, u32)]) -> Result<Info,
             Value::Float(own.megabytes),
         ));
     }
-    let meant = used::meant(used::wanted(qualifiers)?, running);
+    let meant = usage_query::meant(usage_query::wanted(qualifiers)?, running);
     let samples: Vec<Sample> = meant
         .filter_map(|(proc, pid)| sample(usage::of_proc(proc, *pid, fields)?))
         .collect();

@@ -2,77 +2,77 @@
 //! abnormal ends as events, and ends the job as configured.
 
 mod backlog;
-pub(crate) mod cell;
+pub(crate) mod cgroup;
 mod cleanup;
-mod clearing;
 mod control;
-mod controlling;
-mod end;
-mod ending;
 mod environment;
+mod exit;
 mod input;
 mod job;
-mod kin;
-mod launch;
-mod launching;
+mod job_control;
+mod job_listing;
+mod job_registry;
+mod job_request;
+mod job_teardown;
+mod launcher;
 mod lines;
-mod listed;
 mod log_text;
 mod memory;
 mod output;
+mod output_sink;
+mod proc_start;
 mod process;
+mod process_tree;
 mod publishing;
 mod pulls;
 mod query;
+mod reaper;
 mod registered;
 mod reporting;
 mod running;
-mod sink;
 mod spawn;
-mod starting;
-mod stray;
 mod supported;
-mod tree;
-mod used;
+mod termination;
+mod usage_query;
 
 pub use cleanup::CleanupSettings;
-pub use end::{JobEnd, ProcEnd};
-pub use environment::{Setting, environment};
+pub use environment::{EnvironmentSetting, environment};
+pub use exit::{JobExit, ProcExit};
 pub use input::Inputs;
-pub use launch::{
-    AppRequest, ControlGroups, Input, JobRequest, Keeping, LaunchError, OnAbort, RestartOf,
+pub use job_request::{
+    AppRequest, ControlGroups, JobOptions, JobRequest, LaunchError, OnAbort, RestartOf, StdinTarget,
 };
 pub use lines::Tagging;
-pub use output::{Kept, Output};
+pub use output::{JobOutput, OutputFiles};
+pub use output_sink::Stream;
 pub use reporting::{Reported, Reporting};
 pub use running::RunningJob;
-pub use sink::Stream;
 
 use self::{
     cleanup::{Cleanups, Registered},
-    control::Control,
-    kin::Kin,
+    control::RankControl,
+    job_registry::JobRegistry,
+    output_sink::{JobSink, Outputs},
     publishing::Publishing,
     pulls::Pulls,
     query::JobTable,
-    sink::{JobSink, Outputs},
-    stray::Family,
+    reaper::ChildReaper,
 };
 use crate::{
     handle::ServerHandle,
-    host::{Answer, EventHandling, Host, ProcessOf, Spawned},
+    host_environment::{EventHandling, HostEnvironment, ProcessLookup, Spawned, UpcallFuture},
     notice::Notices,
 };
 use peal_core::{
-    job::{JobSpec, Life},
-    job_control::{self, Cleanup, JobAction, JobControl},
+    job::{JobSpec, ProcPhase},
+    job_control::{Cleanup, JobAction, JobControl, NotDone},
     owner::Owner,
-    published::{self, Party},
+    published::{self, DataRequester},
     supported::Supported,
 };
 use peal_model::{
-    App, Bytes, Event, Identity, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query,
-    Status, Text, code, key,
+    App, Bytes, Event, Info, Infos, IofChannel, Key, KeyName, Nspace, Pdata, Proc, Query, Status,
+    Text, UserIdentity, code, key,
 };
 use peal_sandbox::Sink;
 use std::{
@@ -109,7 +109,7 @@ pub(crate) enum JobCommand {
     /// A job that it belongs together with is ended because of this.
     EndWithRelative { because: Status },
     /// Somebody who may controls some of its procs.
-    Control(Control),
+    Control(RankControl),
 }
 
 /// The server of a host's jobs, and by what their procs find it.
@@ -119,14 +119,14 @@ struct Launching {
 }
 
 /// The embedded host environment. One of them runs the jobs of one `peal` process.
-pub struct EmbeddedHost {
+pub struct EmbeddedHostEnvironment {
     /// Where its jobs are served, once that is known.
     launching: OnceLock<Launching>,
-    kin: Arc<Kin>,
+    kin: Arc<JobRegistry>,
     pulls: Arc<Pulls>,
     /// What queries are answered from.
     table: Arc<JobTable>,
-    family: Arc<Family>,
+    family: Arc<ChildReaper>,
     cleanups: Arc<Cleanups>,
     publishing: Publishing,
     outputs: Outputs,
@@ -137,40 +137,40 @@ pub struct EmbeddedHost {
     controls: Arc<Semaphore>,
 }
 
-impl EmbeddedHost {
+impl EmbeddedHostEnvironment {
     /// A host without jobs; what happens to them is told to `notices`.
-    pub fn new(notices: Notices) -> EmbeddedHost {
-        EmbeddedHost {
+    pub fn new(notices: Notices) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
             launching: OnceLock::new(),
             kin: Arc::default(),
             pulls: Arc::default(),
             table: Arc::default(),
-            family: Arc::new(Family::adopting()),
+            family: Arc::new(ChildReaper::adopting()),
             cleanups: Arc::default(),
             publishing: Publishing::default(),
             outputs: Outputs::default(),
             notices,
-            grace: Keeping::default().grace,
+            grace: JobOptions::default().grace,
             controls: Arc::new(Semaphore::new(control::REGISTERED)),
         }
     }
 
     /// The same, where procs of registered jobs have this time to end when they are asked to.
-    pub fn with_grace(self, grace: Duration) -> EmbeddedHost {
-        EmbeddedHost { grace, ..self }
+    pub fn with_grace(self, grace: Duration) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment { grace, ..self }
     }
 
     /// The same, which lets no more be registered to be removed than this, and removes it within these bounds.
-    pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHost {
-        EmbeddedHost {
+    pub fn cleaning(self, settings: CleanupSettings) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
             cleanups: Arc::new(Cleanups::new(settings)),
             ..self
         }
     }
 
     /// The same, where each user may publish no more than this.
-    pub fn publishing(self, limits: published::Limits) -> EmbeddedHost {
-        EmbeddedHost {
+    pub fn publishing(self, limits: published::PublishLimits) -> EmbeddedHostEnvironment {
+        EmbeddedHostEnvironment {
             publishing: Publishing::new(limits),
             ..self
         }
@@ -219,7 +219,7 @@ impl EmbeddedHost {
     }
 
     /// Waits until all jobs that procs have spawned have ended. How the first ended that failed, if one did.
-    pub async fn spawned_ended(&self) -> Option<JobEnd> {
+    pub async fn spawned_ended(&self) -> Option<JobExit> {
         self.kin.childless().await
     }
 
@@ -242,14 +242,14 @@ impl EmbeddedHost {
     }
 }
 
-impl Host for EmbeddedHost {
-    fn process_of(&self, proc: &Proc) -> ProcessOf {
+impl HostEnvironment for EmbeddedHostEnvironment {
+    fn process_of(&self, proc: &Proc) -> ProcessLookup {
         if !self.kin.knows(&proc.nspace) {
-            return ProcessOf::Unknown;
+            return ProcessLookup::Unknown;
         }
         self.family
             .process_of(proc)
-            .map_or(ProcessOf::Ended, ProcessOf::Running)
+            .map_or(ProcessLookup::Ended, ProcessLookup::Running)
     }
 
     fn client_connected(&self, proc: &Proc) {
@@ -293,7 +293,7 @@ impl Host for EmbeddedHost {
         self.pulls.forget(tool);
     }
 
-    fn client_departed(&self, proc: &Proc, _life: Life) {
+    fn client_departed(&self, proc: &Proc, _life: ProcPhase) {
         self.publishing.proc_ended(proc);
         self.pulls.forget(proc);
         // Of a job that we started we know when its processes end.
@@ -305,16 +305,17 @@ impl Host for EmbeddedHost {
     fn register_cleanup(
         &self,
         source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         cleanup: Cleanup,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         let due = self.cleanups.register(&source, identity, cleanup);
         Box::pin(std::future::ready(due.map(|due| self.remove(due))))
     }
 
-    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> Answer<'_, ()> {
+    fn publish(&self, source: Proc, uid: u32, infos: Vec<Info>) -> UpcallFuture<'_, ()> {
         Box::pin(std::future::ready(
-            self.publishing.publish(&Party { proc: source, uid }, infos),
+            self.publishing
+                .publish(&DataRequester { proc: source, uid }, infos),
         ))
     }
 
@@ -324,9 +325,9 @@ impl Host for EmbeddedHost {
         uid: u32,
         keys: Vec<Text>,
         infos: Vec<Info>,
-    ) -> Answer<'_, Vec<Pdata>> {
+    ) -> UpcallFuture<'_, Vec<Pdata>> {
         self.publishing
-            .lookup(&Party { proc: source, uid }, &keys, &infos)
+            .lookup(&DataRequester { proc: source, uid }, &keys, &infos)
     }
 
     fn unpublish(
@@ -335,19 +336,19 @@ impl Host for EmbeddedHost {
         uid: u32,
         keys: Vec<Text>,
         _infos: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         Box::pin(std::future::ready(
             self.publishing
-                .unpublish(&Party { proc: source, uid }, &keys),
+                .unpublish(&DataRequester { proc: source, uid }, &keys),
         ))
     }
 
     fn query(
         &self,
         _source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         queries: Vec<Query>,
-    ) -> Answer<'_, Vec<Info>> {
+    ) -> UpcallFuture<'_, Vec<Info>> {
         let (table, family) = (self.table.clone(), self.family.clone());
         let answer = move || table.answer(identity, &queries, &family);
         // What is used has to be read.
@@ -364,7 +365,7 @@ impl Host for EmbeddedHost {
         status: Status,
         message: Option<Text>,
         targets: Vec<Proc>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         let own = targets.is_empty()
             || targets
                 .iter()
@@ -391,10 +392,10 @@ impl Host for EmbeddedHost {
     fn spawn(
         &self,
         source: Proc,
-        identity: Identity,
+        identity: UserIdentity,
         infos: Vec<Info>,
         apps: Vec<App>,
-    ) -> Answer<'_, Spawned> {
+    ) -> UpcallFuture<'_, Spawned> {
         Box::pin(async move { self.spawn_job(source, identity, &infos, &apps).await })
     }
 
@@ -405,7 +406,7 @@ impl Host for EmbeddedHost {
         directives: Vec<Info>,
         channels: IofChannel,
         local_id: u64,
-    ) -> Answer<'_, u64> {
+    ) -> UpcallFuture<'_, u64> {
         let begun = self.pull(source, (sources, channels), local_id, &directives);
         Box::pin(std::future::ready(begun))
     }
@@ -415,7 +416,7 @@ impl Host for EmbeddedHost {
         source: Proc,
         _directives: Vec<Info>,
         remote_id: u64,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         Box::pin(std::future::ready(self.pulls.remove(&source, remote_id)))
     }
 
@@ -425,7 +426,7 @@ impl Host for EmbeddedHost {
         targets: Vec<Proc>,
         _directives: Vec<Info>,
         data: Option<Bytes>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         Box::pin(async move {
             let mut reached = 0;
             for target in targets {
@@ -459,7 +460,7 @@ impl Host for EmbeddedHost {
         _timestamp: u64,
         data: Vec<Info>,
         directives: Vec<Info>,
-    ) -> Answer<'_, ()> {
+    ) -> UpcallFuture<'_, ()> {
         // Lines go out as they are; who wants more of them needs a module for these channels.
         let is_plain = !DRESS
             .iter()
@@ -476,7 +477,7 @@ impl Host for EmbeddedHost {
         &self,
         _requester: Option<Proc>,
         control: JobControl,
-    ) -> Answer<'_, Vec<job_control::NotDone>> {
+    ) -> UpcallFuture<'_, Vec<NotDone>> {
         let action = control.action.clone();
         if let JobAction::Signal(number) = action
             && control::signal_of(&action).is_none()

@@ -1,9 +1,9 @@
 //! Where what procs write goes: to the output of `peal` itself, whole lines at a time, and into files.
 use super::{
-    launch::LaunchError,
-    lines::{End, LONGEST_LINE, Lines, Tagger, Tagging},
+    job_request::LaunchError,
+    lines::{End, LONGEST_LINE, LineSplitter, Tagger, Tagging},
+    output_sink::{Display, Outputs, Stream, StreamCopies},
     pulls::Pulled,
-    sink::{Display, Outputs, Stream, StreamCopies},
 };
 use peal_model::{IofChannel, Proc, Rank};
 use std::{
@@ -28,16 +28,16 @@ const IDLE: Duration = Duration::from_secs(2);
 
 /// Where the output of a job goes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Output {
+pub struct JobOutput {
     /// What is written before each line that is shown.
     pub tagging: Tagging,
     /// Whether it is kept in files.
-    pub kept: Kept,
+    pub kept: OutputFiles,
 }
 
 /// Whether output is kept in files below a directory, `rank.N/stdout` and `rank.N/stderr` for each proc.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Kept {
+pub enum OutputFiles {
     /// It is not.
     #[default]
     Not,
@@ -47,27 +47,27 @@ pub enum Kept {
     Only(PathBuf),
 }
 
-impl Kept {
+impl OutputFiles {
     fn dir(&self) -> Option<&Path> {
         match self {
-            Kept::Not => None,
-            Kept::Too(dir) | Kept::Only(dir) => Some(dir),
+            OutputFiles::Not => None,
+            OutputFiles::Too(dir) | OutputFiles::Only(dir) => Some(dir),
         }
     }
 
     pub(super) fn display(&self) -> Display {
         match self {
-            Kept::Not | Kept::Too(_) => Display::Shown,
-            Kept::Only(_) => Display::Hidden,
+            OutputFiles::Not | OutputFiles::Too(_) => Display::Shown,
+            OutputFiles::Only(_) => Display::Hidden,
         }
     }
 
     /// The same in a directory of this name below.
-    pub(crate) fn below(self, name: &str) -> Kept {
+    pub(crate) fn below(self, name: &str) -> OutputFiles {
         match self {
-            Kept::Not => Kept::Not,
-            Kept::Too(dir) => Kept::Too(dir.join(name)),
-            Kept::Only(dir) => Kept::Only(dir.join(name)),
+            OutputFiles::Not => OutputFiles::Not,
+            OutputFiles::Too(dir) => OutputFiles::Too(dir.join(name)),
+            OutputFiles::Only(dir) => OutputFiles::Only(dir.join(name)),
         }
     }
 }
@@ -80,18 +80,18 @@ pub(crate) enum Writers {
 }
 
 /// What there must be before a proc starts: its files. One that starts again writes behind what it wrote before.
-pub(super) struct Outlets {
+pub(super) struct ProcOutputs {
     stdout: Outlet<tokio::io::Stdout>,
     stderr: Outlet<tokio::io::Stderr>,
 }
 
-impl Outlets {
+impl ProcOutputs {
     pub(super) fn open(
-        output: &Output,
+        output: &JobOutput,
         proc: &Proc,
         logged: &Outputs,
         pulled: impl Fn(IofChannel) -> Pulled,
-    ) -> Result<Outlets, LaunchError> {
+    ) -> Result<ProcOutputs, LaunchError> {
         let rank = proc.rank;
         let dir = output
             .kept
@@ -108,7 +108,7 @@ impl Outlets {
         }
         let is_shown = output.kept.display() == Display::Shown;
         let tagger = || Tagger::new(rank, output.tagging);
-        Ok(Outlets {
+        Ok(ProcOutputs {
             stdout: Outlet {
                 rank,
                 shown: is_shown.then(tokio::io::stdout),
@@ -212,7 +212,7 @@ async fn copy<W: AsyncWrite + Unpin>(
     mut to: Box<Outlet<W>>,
     mut writers: watch::Receiver<Writers>,
 ) {
-    let (mut lines, mut room) = (Lines::default(), LEAST_READ);
+    let (mut lines, mut room) = (LineSplitter::default(), LEAST_READ);
     loop {
         lines.waiting.reserve(room);
         let read = tokio::select! {

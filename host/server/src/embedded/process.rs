@@ -20,17 +20,17 @@ pub(crate) struct Id {
 
 /// What the system says of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Process {
+pub(crate) struct RunningProcess {
     pub(crate) id: Id,
     pub(crate) parent: u32,
     pub(crate) group: u32,
     pub(crate) session: u32,
-    state: State,
+    state: RunState,
 }
 
 /// Whether it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum RunState {
     /// It does, or waits for something.
     Lives,
     /// A signal or a debugger has stopped it.
@@ -39,35 +39,35 @@ enum State {
     Ended,
 }
 
-impl Process {
+impl RunningProcess {
     /// All that there are.
-    pub(crate) fn all() -> Vec<Process> {
+    pub(crate) fn all() -> Vec<RunningProcess> {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter_map(Process::of).collect()
+        pids.filter_map(RunningProcess::of).collect()
     }
 
     /// The one of that number, if there is one.
-    pub(crate) fn of(pid: u32) -> Option<Process> {
-        Process::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    pub(crate) fn of(pid: u32) -> Option<RunningProcess> {
+        RunningProcess::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// Reads `/proc/PID/stat`. Its second field is a name in parentheses, which may hold anything, parentheses too.
-    fn read(stat: &str) -> Option<Process> {
+    fn read(stat: &str) -> Option<RunningProcess> {
         let (pid, rest) = stat.split_once(" (")?;
         let fields: Vec<&str> = rest.rsplit_once(") ")?.1.split_ascii_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u32>().ok();
         // A process whose first thread has ended is none that has.
         let state = match (*fields.first()?, number(17)?) {
-            ("Z" | "X", 0 | 1) => State::Ended,
-            ("T" | "t", _) => State::Stopped,
-            _ => State::Lives,
+            ("Z" | "X", 0 | 1) => RunState::Ended,
+            ("T" | "t", _) => RunState::Stopped,
+            _ => RunState::Lives,
         };
         let id = Id {
             pid: pid.parse().ok()?,
             began: fields.get(19)?.parse().ok()?,
         };
-        Some(Process {
+        Some(RunningProcess {
             id,
             parent: number(1)?,
             group: number(2)?,
@@ -78,12 +78,12 @@ impl Process {
 
     /// Whether it had not ended when it was looked at.
     pub(crate) fn lives(&self) -> bool {
-        self.state != State::Ended
+        self.state != RunState::Ended
     }
 
     /// Whether it has not ended by now.
     pub(crate) fn is_there(&self) -> bool {
-        Process::of(self.id.pid).is_some_and(|now| now.id == self.id && now.lives())
+        RunningProcess::of(self.id.pid).is_some_and(|now| now.id == self.id && now.lives())
     }
 
     /// Whether it is stopped, with all of its threads.
@@ -92,10 +92,11 @@ impl Process {
             .into_iter()
             .flatten()
             .flatten();
-        let of_thread =
-            |path: std::path::PathBuf| Process::read(&fs::read_to_string(path.join("stat")).ok()?);
+        let of_thread = |path: std::path::PathBuf| {
+            RunningProcess::read(&fs::read_to_string(path.join("stat")).ok()?)
+        };
         let mut threads = threads.filter_map(|thread| of_thread(thread.path()));
-        self.state == State::Stopped && threads.all(|thread| thread.state != State::Lives)
+        self.state == RunState::Stopped && threads.all(|thread| thread.state != RunState::Lives)
     }
 
     /// Sends it a signal, if it is still there.
@@ -104,7 +105,7 @@ impl Process {
             return Ok(());
         };
         let sent = pidfd_open(pid, PidfdFlags::empty()).and_then(|process| {
-            match Process::of(self.id.pid) {
+            match RunningProcess::of(self.id.pid) {
                 // From here on the number cannot become another's unseen.
                 Some(found) if found.id == self.id => pidfd_send_signal(process, signal),
                 _ => Ok(()),
@@ -154,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_name_forges_nothing_and_who_has_threads_left_has_not_ended() {
-        let process = Process::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
+        let process = RunningProcess::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
         assert_eq!(
             (
                 process.id.pid,
@@ -164,13 +165,17 @@ mod tests {
             ),
             (42, 7, 40, 41)
         );
-        assert_eq!((process.id.began, process.state), (987, State::Lives));
-        let state = |letter, threads| Process::read(&stat("x", letter, threads)).unwrap().state;
+        assert_eq!((process.id.began, process.state), (987, RunState::Lives));
+        let state = |letter, threads| {
+            RunningProcess::read(&stat("x", letter, threads))
+                .unwrap()
+                .state
+        };
         assert_eq!(
             [state("Z", 1), state("Z", 3), state("T", 1)],
-            [State::Ended, State::Lives, State::Stopped]
+            [RunState::Ended, RunState::Lives, RunState::Stopped]
         );
-        assert_eq!(Process::read("42 (x"), None);
+        assert_eq!(RunningProcess::read("42 (x"), None);
     }
 
     #[test]
@@ -179,8 +184,8 @@ mod tests {
             .arg("1000")
             .spawn()
             .unwrap();
-        let process = Process::of(child.id()).unwrap();
-        let earlier = Process {
+        let process = RunningProcess::of(child.id()).unwrap();
+        let earlier = RunningProcess {
             id: Id {
                 began: process.id.began - 1,
                 ..process.id
@@ -189,7 +194,7 @@ mod tests {
         };
         earlier.signal(Signal::KILL).unwrap();
         assert!(
-            Process::of(child.id()).unwrap().lives(),
+            RunningProcess::of(child.id()).unwrap().lives(),
             "it has the number of one that was there before"
         );
         process.signal(Signal::KILL).unwrap();

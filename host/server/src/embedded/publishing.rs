@@ -1,6 +1,8 @@
 //! What procs publish and look up in the embedded host: the state machine, and those who wait for it to answer.
-use crate::host::Answer;
-use peal_core::published::{Limits, Looked, Party, Published, Ready, WaitId};
+use crate::host_environment::UpcallFuture;
+use peal_core::published::{
+    DataRequester, FinishedLookup, LookupResult, PublishLimits, Published, WaitId,
+};
 use peal_model::{Info, Nspace, Pdata, Proc, Status, Text, code};
 use std::{
     collections::BTreeMap,
@@ -26,16 +28,16 @@ struct Inner {
 }
 
 impl Publishing {
-    pub(super) fn new(limits: Limits) -> Publishing {
+    pub(super) fn new(limits: PublishLimits) -> Publishing {
         Publishing(Mutex::new(Inner {
             published: Published::new(limits),
             ..Inner::default()
         }))
     }
 
-    pub(super) fn publish(&self, by: &Party, infos: Vec<Info>) -> Result<(), Status> {
+    pub(super) fn publish(&self, by: &DataRequester, infos: Vec<Info>) -> Result<(), Status> {
         let mut inner = self.lock();
-        for Ready { wait, found } in inner.published.publish(by, infos)? {
+        for FinishedLookup { wait, found } in inner.published.publish(by, infos)? {
             if let Some(tell) = inner.waiting.remove(&wait) {
                 // Who no longer listens is gone.
                 let _ = tell.send(found);
@@ -47,15 +49,15 @@ impl Publishing {
     /// Looks up what is there now; whoever wants more than that waits in the answer.
     pub(super) fn lookup(
         &self,
-        by: &Party,
+        by: &DataRequester,
         keys: &[Text],
         infos: &[Info],
-    ) -> Answer<'_, Vec<Pdata>> {
+    ) -> UpcallFuture<'_, Vec<Pdata>> {
         let mut inner = self.lock();
         let (wait, limit) = match inner.published.lookup(by, keys, infos) {
             Err(status) => return Box::pin(std::future::ready(Err(status))),
-            Ok(Looked::Found(found)) => return Box::pin(std::future::ready(Ok(found))),
-            Ok(Looked::Waits(wait, limit)) => (wait, limit),
+            Ok(LookupResult::Found(found)) => return Box::pin(std::future::ready(Ok(found))),
+            Ok(LookupResult::Waits(wait, limit)) => (wait, limit),
         };
         let (tell, told) = oneshot::channel();
         inner.waiting.insert(wait, tell);
@@ -85,7 +87,7 @@ impl Publishing {
         answer.map_err(|_| code::PMIX_ERR_NOT_AVAILABLE)
     }
 
-    pub(super) fn unpublish(&self, by: &Party, keys: &[Text]) -> Result<(), Status> {
+    pub(super) fn unpublish(&self, by: &DataRequester, keys: &[Text]) -> Result<(), Status> {
         self.lock().published.unpublish(by, keys)
     }
 

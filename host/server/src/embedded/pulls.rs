@@ -1,10 +1,10 @@
 //! Who wants the output of procs (`PMIx_IOF_pull`), and its way to them.
-use super::{EmbeddedHost, backlog::Backlog};
+use super::{EmbeddedHostEnvironment, backlog::OutputBacklog};
 use crate::handle::ServerHandle;
 use peal_model::{
     Bytes, Info, InfoFlags, Infos, IofChannel, KeyName, Nspace, Proc, Status, code, key,
 };
-use peal_wire::Output;
+use peal_wire::IofOutput;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,7 +20,7 @@ const BY_ITSELF: u64 = 0;
 /// What is done about what is asked beside. What procs wrote is kept anyway, the last of it.
 pub(super) const SERVED: [KeyName; 2] = [key::PMIX_IOF_CACHE_SIZE, key::PMIX_IOF_DROP_OLDEST];
 
-impl EmbeddedHost {
+impl EmbeddedHostEnvironment {
     /// Begins a pull, and passes on what is kept of what these have written: behind the answer, as it takes its turn behind this.
     pub(super) fn pull(
         &self,
@@ -80,7 +80,7 @@ impl Pull {
 struct Inner {
     pulls: BTreeMap<u64, Pull>,
     last: u64,
-    backlog: Backlog,
+    backlog: OutputBacklog,
 }
 
 impl Inner {
@@ -125,7 +125,7 @@ impl Pulls {
         puller: Proc,
         (sources, channels): (Vec<Proc>, IofChannel),
         local_id: u64,
-        (most, late): (usize, impl Fn(Output)),
+        (most, late): (usize, impl Fn(IofOutput)),
     ) -> Result<u64, Status> {
         let mut inner = self.lock();
         let pull = Pull {
@@ -141,7 +141,7 @@ impl Pulls {
                 .of(|source, channel| pull.wants(source, channel), most)
             {
                 let (source, data) = (source.clone(), Bytes::from(data.as_slice()));
-                late(Output {
+                late(IofOutput {
                     source,
                     channels,
                     local_id,
@@ -171,7 +171,7 @@ impl Pulls {
         puller: Proc,
         sources: Vec<Proc>,
         channels: IofChannel,
-    ) -> Result<Held, Status> {
+    ) -> Result<PullHandle, Status> {
         let pull = Pull {
             puller: puller.clone(),
             sources,
@@ -179,7 +179,7 @@ impl Pulls {
             local_id: BY_ITSELF,
         };
         let id = self.lock().add(pull)?;
-        Ok(Held {
+        Ok(PullHandle {
             pulls: self.clone(),
             puller,
             id,
@@ -228,13 +228,13 @@ impl Pulls {
 
 /// What a tool pulls of a job that it has started, as long as it is about to run or runs.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PullHandle {
     pulls: Arc<Pulls>,
     puller: Proc,
     id: u64,
 }
 
-impl Drop for Held {
+impl Drop for PullHandle {
     fn drop(&mut self) {
         // A tool that is gone has none any more.
         let _ = self.pulls.remove(&self.puller, self.id);
@@ -271,9 +271,9 @@ impl Pulled {
         }
     }
 
-    fn output(&self, local_id: u64, written: &[u8]) -> Output {
+    fn output(&self, local_id: u64, written: &[u8]) -> IofOutput {
         let (source, channels) = (self.source.clone(), self.channel);
-        Output {
+        IofOutput {
             source,
             channels,
             local_id,
@@ -365,7 +365,7 @@ mod tests {
         pulls.written((&source, IofChannel::STDERR), b"error\n", 64);
         let late = |most| {
             let got = std::cell::RefCell::new(Vec::new());
-            let late = |output: Output| {
+            let late = |output: IofOutput| {
                 got.borrow_mut()
                     .push((output.local_id, output.data.as_slice().to_vec()))
             };

@@ -1,19 +1,19 @@
 //! What the host tells of its jobs (`PMIx_Query_info`): which there are, what they run, and where their procs are.
 use super::{
     JobCommand,
-    launch::JobRequest,
-    listed::{Listed, Origin},
+    job_listing::{JobListing, JobOrigin},
+    job_request::JobRequest,
     memory,
     process::Id,
+    reaper::ChildReaper,
     registered::RegisteredProcs,
-    stray::Family,
-    used,
+    usage_query,
 };
 use crate::usage::{self, Fields};
 use peal_core::{job::JobSpec, owner::Owner};
 use peal_model::{
-    DataArray, Identity, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, Value,
-    code, key, rank,
+    DataArray, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, UserIdentity,
+    Value, code, key, rank,
 };
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -27,21 +27,21 @@ const MOST_KEYS: usize = 64;
 
 /// The jobs that run, as those who ask may see them.
 #[derive(Debug, Default)]
-pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<Listed>>>);
+pub(super) struct JobTable(Mutex<BTreeMap<Nspace, Arc<JobListing>>>);
 
 impl JobTable {
     /// Lists a job until it has ended.
     pub(super) fn insert(&self, request: &JobRequest, commands: mpsc::Sender<JobCommand>) {
-        let owner = Identity {
+        let owner = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
         let (nspace, hostname) = (request.nspace.clone(), request.hostname.clone());
-        let origin = Origin::Launched {
+        let origin = JobOrigin::Launched {
             apps: request.apps.clone(),
             commands,
         };
-        let listed = Listed::new(owner, (nspace.clone(), request.size()), hostname, origin);
+        let listed = JobListing::new(owner, (nspace.clone(), request.size()), hostname, origin);
         let mut jobs = self.jobs();
         jobs.retain(|_, job| job.is_there());
         jobs.insert(nspace, Arc::new(listed));
@@ -50,8 +50,8 @@ impl JobTable {
     /// Lists a job that somebody else starts, until it is released.
     pub(super) fn adopt(&self, job: &JobSpec) {
         let (nspace, hostname) = (job.nspace.clone(), job.hostname.clone());
-        let origin = Origin::Adopted(RegisteredProcs::default());
-        let listed = Listed::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
+        let origin = JobOrigin::Adopted(RegisteredProcs::default());
+        let listed = JobListing::new(job.identity, (nspace.clone(), job.size()), hostname, origin);
         self.jobs().insert(nspace, Arc::new(listed));
     }
 
@@ -74,7 +74,7 @@ impl JobTable {
     }
 
     /// A job that was adopted, and the processes of the procs of all such jobs.
-    pub(super) fn registered(&self, nspace: &Nspace) -> Option<(Arc<Listed>, BTreeSet<Id>)> {
+    pub(super) fn registered(&self, nspace: &Nspace) -> Option<(Arc<JobListing>, BTreeSet<Id>)> {
         let jobs = self.jobs();
         let job = jobs
             .get(nspace)
@@ -110,16 +110,17 @@ impl JobTable {
     /// One info for each key that is known, about jobs that are the requester's own, or any if that is root.
     pub(super) fn answer(
         &self,
-        identity: Identity,
+        identity: UserIdentity,
         queries: &[Query],
-        family: &Family,
+        family: &ChildReaper,
     ) -> Result<Vec<Info>, Status> {
         if queries.iter().map(|query| query.keys.len()).sum::<usize>() > MOST_KEYS {
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
-        let mine =
-            |job: &Listed| job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid);
-        let jobs: Vec<Arc<Listed>> = self
+        let mine = |job: &JobListing| {
+            job.is_there() && (identity.uid == 0 || identity.uid == job.owner.uid)
+        };
+        let jobs: Vec<Arc<JobListing>> = self
             .jobs()
             .values()
             .filter(|job| mine(job))
@@ -135,9 +136,9 @@ impl JobTable {
                 },
             };
             for asked in query.keys.iter().flatten().filter_map(Text::as_str) {
-                if used::is_asked(asked) {
+                if usage_query::is_asked(asked) {
                     let running = named.map(|job| job.running(family)).unwrap_or_default();
-                    found.extend(used::about(asked, &query.qualifiers, &running)?);
+                    found.extend(usage_query::about(asked, &query.qualifiers, &running)?);
                 } else if asked == key::PMIX_QUERY_MEMORY_USAGE.0 {
                     let all = named.map_or(&jobs[..], std::slice::from_ref);
                     let running: Vec<_> = all.iter().flat_map(|job| job.running(family)).collect();
@@ -155,7 +156,7 @@ impl JobTable {
         &self,
         owner: &Owner,
         procs: &[Proc],
-        family: &Family,
+        family: &ChildReaper,
     ) -> Result<Vec<Info>, Status> {
         let mut running = Vec::new();
         for proc in procs {
@@ -185,7 +186,7 @@ impl JobTable {
             .collect())
     }
 
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<Listed>>> {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<Nspace, Arc<JobListing>>> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -216,9 +217,9 @@ impl Wanted {
 /// What is known under a key, if anything is.
 fn about(
     asked: &str,
-    jobs: &[Arc<Listed>],
-    named: Option<&Arc<Listed>>,
-    family: &Family,
+    jobs: &[Arc<JobListing>],
+    named: Option<&Arc<JobListing>>,
+    family: &ChildReaper,
 ) -> Result<Option<Info>, Status> {
     let is = |key: KeyName| asked == key.0;
     let known = if is(key::PMIX_QUERY_NAMESPACES) {
@@ -277,17 +278,17 @@ mod tests {
 
     #[test]
     fn what_is_known_is_told_to_the_jobs_user_and_root_and_what_has_ended_is_forgotten() {
-        let (table, family) = (JobTable::default(), Family::adopting());
+        let (table, family) = (JobTable::default(), ChildReaper::adopting());
         let (first, _inbox) = mpsc::channel(1);
         let (second, ended) = mpsc::channel(1);
         table.insert(&request("first"), first);
         table.insert(&request("second"), second);
-        let me = Identity {
+        let me = UserIdentity {
             uid: geteuid().as_raw(),
             gid: 0,
         };
-        let root = Identity { uid: 0, gid: 0 };
-        let other = Identity {
+        let root = UserIdentity { uid: 0, gid: 0 };
+        let other = UserIdentity {
             uid: me.uid + 1,
             gid: 0,
         };
@@ -339,10 +340,10 @@ mod tests {
 
     #[test]
     fn a_job_runs_until_it_is_being_ended_and_its_procs_show_how_they_ended() {
-        let (table, family) = (JobTable::default(), Family::adopting());
+        let (table, family) = (JobTable::default(), ChildReaper::adopting());
         let (commands, _inbox) = mpsc::channel(1);
         table.insert(&request("job"), commands);
-        let me = Identity {
+        let me = UserIdentity {
             uid: geteuid().as_raw(),
             gid: 0,
         };
@@ -380,8 +381,8 @@ mod tests {
 
     #[test]
     fn a_question_that_makes_no_sense_or_is_too_long_is_refused() {
-        let (table, family) = (JobTable::default(), Family::adopting());
-        let me = Identity { uid: 0, gid: 0 };
+        let (table, family) = (JobTable::default(), ChildReaper::adopting());
+        let me = UserIdentity { uid: 0, gid: 0 };
         let ask = |query: Query| table.answer(me, &[query], &family).unwrap_err();
         assert_eq!(
             ask(query(&[key::PMIX_QUERY_PROC_TABLE], Vec::new())),

@@ -2,11 +2,11 @@
 //! that the launcher named, and all that descends from them. What is done to them is done as the user of their job, so that the kernel lets it reach no process of anybody else.
 use super::{
     control::{RankNotDone, ended_already, signal_of},
-    process::{Id, Process},
+    process::{Id, RunningProcess},
 };
 use crate::as_user;
 use peal_core::job_control::JobAction;
-use peal_model::{Identity, Rank, code};
+use peal_model::{Rank, UserIdentity, code};
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The processes of the procs of a registered job.
 #[derive(Debug, Default)]
-pub(super) struct RegisteredProcs(Mutex<BTreeMap<Rank, Vec<Process>>>);
+pub(super) struct RegisteredProcs(Mutex<BTreeMap<Rank, Vec<RunningProcess>>>);
 
 /// The process of a registered proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,13 +41,14 @@ pub(super) enum ProcProcess {
 impl RegisteredProcs {
     /// Notes that a proc is the process of this id. Our own is no proc's: nobody has us signal ourselves.
     pub(super) fn add(&self, rank: Rank, pid: u32) {
-        let Some(process) = Process::of(pid).filter(|process| process.id.pid != std::process::id())
+        let Some(process) =
+            RunningProcess::of(pid).filter(|process| process.id.pid != std::process::id())
         else {
             return;
         };
         let mut all = self.all();
         let known = all.entry(rank).or_default();
-        known.retain(Process::is_there);
+        known.retain(RunningProcess::is_there);
         if known.len() < MAX_PROCESSES && known.iter().all(|other| other.id != process.id) {
             known.push(process);
         }
@@ -67,7 +68,7 @@ impl RegisteredProcs {
     }
 
     /// Those of these ranks that run, by rank.
-    fn running(&self, ranks: &BTreeSet<Rank>) -> BTreeMap<Rank, Vec<Process>> {
+    fn running(&self, ranks: &BTreeSet<Rank>) -> BTreeMap<Rank, Vec<RunningProcess>> {
         let all = self.all();
         let of = |rank: &Rank| {
             Some((
@@ -91,7 +92,7 @@ impl RegisteredProcs {
             .collect()
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<Rank, Vec<Process>>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Rank, Vec<RunningProcess>>> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +102,7 @@ impl RegisteredProcs {
 #[derive(Debug)]
 pub(super) struct RegisteredControl {
     /// As whom their processes run.
-    pub(super) owner: Identity,
+    pub(super) owner: UserIdentity,
     pub(super) action: JobAction,
     pub(super) ranks: BTreeSet<Rank>,
     /// The time between the request to end and the end.
@@ -137,7 +138,7 @@ impl RegisteredControl {
         }
         let ranks: Vec<Rank> = running.keys().copied().collect();
         match as_user::run(self.owner, || {
-            self.act(&Targets {
+            self.act(&RegisteredTargets {
                 running,
                 others: &self.others,
             })
@@ -161,7 +162,7 @@ impl RegisteredControl {
         not_done
     }
 
-    fn act(&self, targets: &Targets<'_>) -> BTreeMap<Rank, Refused> {
+    fn act(&self, targets: &RegisteredTargets<'_>) -> BTreeMap<Rank, Refused> {
         match &self.action {
             JobAction::Signal(_) => match signal_of(&self.action) {
                 Some(signal) => targets.signal(signal),
@@ -184,7 +185,7 @@ struct Refused {
 }
 
 impl Refused {
-    fn by(process: &Process, error: rustix::io::Errno) -> Refused {
+    fn by(process: &RunningProcess, error: rustix::io::Errno) -> Refused {
         let status = if error == rustix::io::Errno::PERM {
             code::PMIX_ERR_NO_PERMISSIONS
         } else {
@@ -196,7 +197,7 @@ impl Refused {
         }
     }
 
-    fn still_there(process: &Process, what: &str) -> Refused {
+    fn still_there(process: &RunningProcess, what: &str) -> Refused {
         Refused {
             status: code::PMIX_ERROR,
             reason: format!("process {}: {what}", process.id.pid),
@@ -205,15 +206,15 @@ impl Refused {
 }
 
 /// The processes of some procs.
-struct Targets<'a> {
-    running: BTreeMap<Rank, Vec<Process>>,
+struct RegisteredTargets<'a> {
+    running: BTreeMap<Rank, Vec<RunningProcess>>,
     others: &'a BTreeSet<Id>,
 }
 
-impl Targets<'_> {
+impl RegisteredTargets<'_> {
     /// Those that connected and all that descends from them now, each under the nearest proc.
-    fn members(&self) -> Vec<(Rank, Process)> {
-        let all: HashMap<u32, Process> = Process::all()
+    fn members(&self) -> Vec<(Rank, RunningProcess)> {
+        let all: HashMap<u32, RunningProcess> = RunningProcess::all()
             .into_iter()
             .map(|process| (process.id.pid, process))
             .collect();
@@ -222,7 +223,7 @@ impl Targets<'_> {
             .iter()
             .flat_map(|(rank, own)| own.iter().map(|process| (process.id, *rank)))
             .collect();
-        let owner = |process: &Process| {
+        let owner = |process: &RunningProcess| {
             let mut at = *process;
             // As many steps as there are processes: what is read one after the other may make no sense together.
             for _ in 0..=all.len() {
@@ -293,9 +294,9 @@ impl Targets<'_> {
     }
 
     /// Kills them and these, which belonged to them. Each is stopped first, so that it starts nobody while the others are looked for.
-    fn kill_with(&self, known: Vec<(Rank, Process)>) -> BTreeMap<Rank, Refused> {
+    fn kill_with(&self, known: Vec<(Rank, RunningProcess)>) -> BTreeMap<Rank, Refused> {
         let _ = send(known.clone(), Signal::STOP);
-        let mut seen: BTreeMap<Id, (Rank, Process)> = known
+        let mut seen: BTreeMap<Id, (Rank, RunningProcess)> = known
             .into_iter()
             .map(|(rank, process)| (process.id, (rank, process)))
             .collect();
@@ -305,7 +306,7 @@ impl Targets<'_> {
                 .members()
                 .into_iter()
                 .filter(|(_, process)| !seen.contains_key(&process.id));
-            let found: Vec<(Rank, Process)> = found.collect();
+            let found: Vec<(Rank, RunningProcess)> = found.collect();
             if found.is_empty() || Instant::now() >= until {
                 break;
             }
@@ -317,7 +318,7 @@ impl Targets<'_> {
                     .map(|(rank, process)| (process.id, (rank, process))),
             );
         }
-        let all: Vec<(Rank, Process)> = seen.into_values().collect();
+        let all: Vec<(Rank, RunningProcess)> = seen.into_values().collect();
         let mut refused = send(all.clone(), Signal::KILL);
         for (rank, process) in await_end(&all, STOPPING) {
             refused
@@ -329,15 +330,15 @@ impl Targets<'_> {
 }
 
 /// Sends a signal to each, and says of which procs some could not be told.
-fn send(processes: Vec<(Rank, Process)>, signal: Signal) -> BTreeMap<Rank, Refused> {
-    let told = |(rank, process): (Rank, Process)| {
+fn send(processes: Vec<(Rank, RunningProcess)>, signal: Signal) -> BTreeMap<Rank, Refused> {
+    let told = |(rank, process): (Rank, RunningProcess)| {
         Some((rank, Refused::by(&process, process.signal(signal).err()?)))
     };
     processes.into_iter().filter_map(told).collect()
 }
 
 /// Waits for the ends of processes, and says which are there when the time is over.
-fn await_end(processes: &[(Rank, Process)], limit: Duration) -> Vec<(Rank, Process)> {
+fn await_end(processes: &[(Rank, RunningProcess)], limit: Duration) -> Vec<(Rank, RunningProcess)> {
     let until = Instant::now() + limit;
     loop {
         let left: Vec<_> = processes
@@ -375,8 +376,8 @@ mod tests {
         (shell, line.trim().parse().unwrap())
     }
 
-    fn owner() -> Identity {
-        Identity {
+    fn owner() -> UserIdentity {
+        UserIdentity {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
@@ -400,11 +401,11 @@ mod tests {
     }
 
     fn lives(pid: u32) -> bool {
-        Process::of(pid).is_some_and(|process| process.lives())
+        RunningProcess::of(pid).is_some_and(|process| process.lives())
     }
 
     fn is_stopped(pid: u32) -> bool {
-        Process::of(pid).is_some_and(|process| process.is_stopped())
+        RunningProcess::of(pid).is_some_and(|process| process.is_stopped())
     }
 
     #[test]

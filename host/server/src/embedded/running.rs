@@ -1,16 +1,16 @@
 //! What whoever starts a job has of it: word of its end, and what its procs read.
-use super::{end::JobEnd, input::Inputs};
+use super::{exit::JobExit, input::Inputs};
 use std::sync::Arc;
 use tokio::{signal::unix, task::JoinHandle};
 
 /// A job that has been started.
 pub struct RunningJob {
-    task: JoinHandle<JobEnd>,
+    task: JoinHandle<JobExit>,
     inputs: Arc<Inputs>,
 }
 
 impl RunningJob {
-    pub(crate) fn new(task: JoinHandle<JobEnd>, inputs: Arc<Inputs>) -> RunningJob {
+    pub(crate) fn new(task: JoinHandle<JobExit>, inputs: Arc<Inputs>) -> RunningJob {
         RunningJob { task, inputs }
     }
 
@@ -20,10 +20,10 @@ impl RunningJob {
     }
 
     /// Waits for the job's end. May be called again after having been given up.
-    pub async fn ended(&mut self) -> JobEnd {
+    pub async fn ended(&mut self) -> JobExit {
         (&mut self.task).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the task of a job failed");
-            JobEnd {
+            JobExit {
                 exit_status: 1,
                 first_abnormal: None,
                 abort: None,

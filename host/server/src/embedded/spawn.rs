@@ -1,10 +1,10 @@
 //! From what a proc wants spawned (`PMIx_Spawn`) to a job to be started.
 use super::{
-    end::{JobEnd, ProcEnd},
-    environment::Setting,
-    launch::{AppRequest, Input, JobRequest, LaunchError, app_of},
+    environment::EnvironmentSetting,
+    exit::{JobExit, ProcExit},
+    job_request::{AppRequest, JobRequest, LaunchError, StdinTarget, app_of},
     lines::Tagging,
-    output::{Kept, Output},
+    output::{JobOutput, OutputFiles},
     reporting::{Reported, Reporting},
 };
 use peal_model::{
@@ -68,7 +68,7 @@ pub(super) enum Bond {
 
 /// A job as somebody wants it spawned.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct SpawnPlan {
     pub(super) request: JobRequest,
     pub(super) bond: Bond,
     /// Whether the requester is to be told of its end.
@@ -87,7 +87,7 @@ pub(super) fn read(
     like: &JobRequest,
     infos: &[Info],
     apps: &[App],
-) -> Result<Wanted, Status> {
+) -> Result<SpawnPlan, Status> {
     let all = || infos.iter().chain(apps.iter().flat_map(|app| &app.infos));
     let is_unserved = |info: &Info| {
         info.flags.contains(InfoFlags::REQUIRED) && !SERVED.iter().any(|key| info.key == *key)
@@ -132,7 +132,7 @@ pub(super) fn read(
         Some(_) if infos.is_true(key::PMIX_SPAWN_CHILD_SEP) => Bond::Apart,
         Some(_) => Bond::Dependent,
     };
-    Ok(Wanted {
+    Ok(SpawnPlan {
         request,
         bond,
         told_of_end: infos.is_true(key::PMIX_NOTIFY_COMPLETION),
@@ -180,25 +180,25 @@ fn os(text: &Text) -> OsString {
     OsStr::from_bytes(text.as_bytes()).to_owned()
 }
 
-fn assignment(line: &[u8]) -> Option<Setting> {
+fn assignment(line: &[u8]) -> Option<EnvironmentSetting> {
     let at = line.iter().position(|byte| *byte == b'=')?;
     let (name, value) = line.split_at_checked(at)?;
     let value = value.get(1..)?;
     (!name.is_empty()).then(|| {
-        Setting::Set(
+        EnvironmentSetting::Set(
             OsStr::from_bytes(name).into(),
             OsStr::from_bytes(value).into(),
         )
     })
 }
 
-fn setting(info: &Info) -> Option<Setting> {
+fn setting(info: &Info) -> Option<EnvironmentSetting> {
     if info.key == key::PMIX_UNSET_ENVAR {
         return info
             .value
             .as_str()
             .filter(|name| is_name(name))
-            .map(|name| Setting::Unset(name.into()));
+            .map(|name| EnvironmentSetting::Unset(name.into()));
     }
     let Value::Envar(envar) = &info.value else {
         return None;
@@ -213,13 +213,13 @@ fn setting(info: &Info) -> Option<Setting> {
     let separator = char::from(envar.separator);
     let is = |key: KeyName| info.key == key;
     if is(key::PMIX_SET_ENVAR) {
-        Some(Setting::Set(name, value))
+        Some(EnvironmentSetting::Set(name, value))
     } else if is(key::PMIX_ADD_ENVAR) {
-        Some(Setting::Add(name, value))
+        Some(EnvironmentSetting::Add(name, value))
     } else if is(key::PMIX_PREPEND_ENVAR) {
-        Some(Setting::Prepend(name, value, separator))
+        Some(EnvironmentSetting::Prepend(name, value, separator))
     } else if is(key::PMIX_APPEND_ENVAR) {
-        Some(Setting::Append(name, value, separator))
+        Some(EnvironmentSetting::Append(name, value, separator))
     } else {
         None
     }
@@ -229,7 +229,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('=')
 }
 
-fn output(infos: &[Info], like: &Output, nspace: &Nspace) -> Output {
+fn output(infos: &[Info], like: &JobOutput, nspace: &Nspace) -> JobOutput {
     let is_tagged = [key::PMIX_TAG_OUTPUT, key::PMIX_IOF_TAG_OUTPUT]
         .iter()
         .any(|key| infos.is_true(*key));
@@ -243,11 +243,11 @@ fn output(infos: &[Info], like: &Output, nspace: &Nspace) -> Output {
         .and_then(Value::as_str)
         .map(PathBuf::from);
     let kept = match dir {
-        Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => Kept::Only(dir),
-        Some(dir) => Kept::Too(dir),
+        Some(dir) if infos.is_true(key::PMIX_IOF_FILE_ONLY) => OutputFiles::Only(dir),
+        Some(dir) => OutputFiles::Too(dir),
         None => like.kept.clone().below(nspace.as_str()),
     };
-    Output {
+    JobOutput {
         tagging: if is_tagged {
             Tagging::Rank
         } else {
@@ -266,14 +266,14 @@ fn forwarded(infos: &[Info]) -> IofChannel {
     IofChannel(wanted.fold(0, |all, (_, channel)| all | channel.0))
 }
 
-fn input(infos: &[Info]) -> Result<Input, Status> {
+fn input(infos: &[Info]) -> Result<StdinTarget, Status> {
     match infos.value_of(key::PMIX_STDIN_TGT) {
-        None if infos.is_true(key::PMIX_FWD_STDIN) => Ok(Input::Rank(Rank(0))),
-        None => Ok(Input::Nobody),
-        Some(Value::Proc(proc)) if proc.rank.is_valid() => Ok(Input::Rank(proc.rank)),
-        Some(Value::Proc(_)) => Ok(Input::All),
-        Some(Value::Rank(rank)) if rank.is_valid() => Ok(Input::Rank(*rank)),
-        Some(Value::Rank(_)) => Ok(Input::All),
+        None if infos.is_true(key::PMIX_FWD_STDIN) => Ok(StdinTarget::Rank(Rank(0))),
+        None => Ok(StdinTarget::Nobody),
+        Some(Value::Proc(proc)) if proc.rank.is_valid() => Ok(StdinTarget::Rank(proc.rank)),
+        Some(Value::Proc(_)) => Ok(StdinTarget::All),
+        Some(Value::Rank(rank)) if rank.is_valid() => Ok(StdinTarget::Rank(*rank)),
+        Some(Value::Rank(_)) => Ok(StdinTarget::All),
         Some(_) => Err(code::PMIX_ERR_BAD_PARAM),
     }
 }
@@ -300,11 +300,11 @@ fn reporting(infos: &[Info], like: &Reporting) -> Reporting {
 }
 
 /// What is told of the end of a job to who spawned it, if they wish (`PMIX_NOTIFY_COMPLETION`).
-pub(super) fn end_of(job: Nspace, end: &JobEnd, requester: Proc) -> Event {
+pub(super) fn end_of(job: Nspace, end: &JobExit, requester: Proc) -> Event {
     let status = match (&end.abort, &end.first_abnormal, end.exit_status) {
         (Some(_), _, _) => code::PMIX_ERR_JOB_ABORTED,
-        (None, Some((_, ProcEnd::Signalled(_))), _) => code::PMIX_ERR_JOB_ABORTED_BY_SIG,
-        (None, Some((_, ProcEnd::Exited(0))), _) => code::PMIX_ERR_JOB_TERM_WO_SYNC,
+        (None, Some((_, ProcExit::Signalled(_))), _) => code::PMIX_ERR_JOB_ABORTED_BY_SIG,
+        (None, Some((_, ProcExit::Exited(0))), _) => code::PMIX_ERR_JOB_TERM_WO_SYNC,
         (None, Some(_), _) => code::PMIX_ERR_JOB_NON_ZERO_TERM,
         (None, None, 0) => code::PMIX_SUCCESS,
         (None, None, _) => code::PMIX_ERR_JOB_CANCELED,

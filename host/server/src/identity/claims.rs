@@ -1,6 +1,9 @@
 //! Live claims on procs whose processes the host does not know: the first one is believed, and what descends from its
 //! process are its clones.
-use super::{Impostor, Observer, PeerSocket, observer::Search, process::Process, socket::Sockets};
+use super::{
+    IdentityMismatch, PeerSocket, ProcessObserver, observer::SearchStart, process::ObservedProcess,
+    socket::Sockets,
+};
 use peal_model::Proc;
 use std::{
     collections::HashMap,
@@ -18,13 +21,13 @@ pub(super) struct Claims(Mutex<HashMap<Claimed, Claimants>>);
 #[derive(Debug, Default)]
 struct Claimants {
     /// Whose descendants the claimants are; looked for only when there is a second one.
-    first: Option<Process>,
+    first: Option<ObservedProcess>,
     live: Vec<PeerSocket>,
 }
 
 /// A claim that lives as long as this does.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct ProcClaim {
     claims: Arc<Claims>,
     claimed: Claimed,
     end: PeerSocket,
@@ -36,18 +39,18 @@ impl Claims {
         self: &Arc<Self>,
         proc: &Proc,
         end: PeerSocket,
-        (sockets, observer): (&Sockets, &Observer),
-    ) -> Result<Claim, Impostor> {
+        (sockets, observer): (&Sockets, &ProcessObserver),
+    ) -> Result<ProcClaim, IdentityMismatch> {
         let claimed = (proc.clone(), end.uid);
         loop {
             let Some((first, other)) = self.join(&claimed, end) else {
                 return Ok(self.claim_of(claimed, end));
             };
             let first = first.filter(|first| first.is_there());
-            match first.or_else(|| observer.holder(Search::Of(end.uid), other.inode)) {
+            match first.or_else(|| observer.holder(SearchStart::Of(end.uid), other.inode)) {
                 Some(first)
                     if observer
-                        .holder(Search::Below(first.pid), end.inode)
+                        .holder(SearchStart::Below(first.pid), end.inode)
                         .is_some() =>
                 {
                     let mut all = self.all();
@@ -58,20 +61,24 @@ impl Claims {
                     return Ok(self.claim_of(claimed, end));
                 }
                 Some(first) => {
-                    return Err(Impostor::Second {
+                    return Err(IdentityMismatch::Second {
                         proc: proc.clone(),
                         first: first.pid,
                     });
                 }
                 // Whoever held it let it go: what is left of the claim is a message of ours that was not yet read.
                 None if !sockets.is_there(&other)? => self.forget(&claimed, other),
-                None => return Err(Impostor::Hidden(proc.clone())),
+                None => return Err(IdentityMismatch::Hidden(proc.clone())),
             }
         }
     }
 
     /// Joins nobody; or else says whom there is to be compared with.
-    fn join(&self, claimed: &Claimed, end: PeerSocket) -> Option<(Option<Process>, PeerSocket)> {
+    fn join(
+        &self,
+        claimed: &Claimed,
+        end: PeerSocket,
+    ) -> Option<(Option<ObservedProcess>, PeerSocket)> {
         let mut all = self.all();
         let claimants = all.entry(claimed.clone()).or_default();
         match claimants.live.first() {
@@ -83,8 +90,8 @@ impl Claims {
         }
     }
 
-    fn claim_of(self: &Arc<Self>, claimed: Claimed, end: PeerSocket) -> Claim {
-        Claim {
+    fn claim_of(self: &Arc<Self>, claimed: Claimed, end: PeerSocket) -> ProcClaim {
+        ProcClaim {
             claims: self.clone(),
             claimed,
             end,
@@ -108,7 +115,7 @@ impl Claims {
     }
 }
 
-impl Drop for Claim {
+impl Drop for ProcClaim {
     fn drop(&mut self) {
         self.claims.forget(&self.claimed, self.end);
     }

@@ -7,15 +7,15 @@ mod process;
 mod socket;
 mod table;
 
-pub use self::observer::{Observer, observe};
+pub use self::observer::{ProcessObserver, observe};
+use self::{claims::Claims, groups::GroupNames, observer::SearchStart, socket::Sockets};
 pub(crate) use self::{
-    claims::Claim,
-    process::{Process, user},
+    claims::ProcClaim,
+    process::{ObservedProcess, user},
     socket::{PeerLookup, PeerSearch, PeerSocket, unread, untaken},
 };
-use self::{claims::Claims, groups::GroupNames, observer::Search, socket::Sockets};
-use crate::host::{Host, ProcessOf};
-use peal_model::{Identity, Proc, UnixGroup};
+use crate::host_environment::{HostEnvironment, ProcessLookup};
+use peal_model::{Proc, UnixGroup, UserIdentity};
 use std::{io, net::SocketAddr, os::fd::AsFd, sync::Arc};
 use thiserror::Error;
 use tokio::net::{TcpStream, UnixStream};
@@ -32,29 +32,29 @@ pub enum IdentityCheck {
 
 /// Who a peer is, by the kernel's word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer {
+pub struct PeerCredentials {
     /// User and group. The group of a proc is as claimed where its process is not looked for; it must be the job's.
-    pub identity: Identity,
+    pub identity: UserIdentity,
     /// Its process, where that was looked for and can be told.
     pub pid: Option<u32>,
 }
 
 /// A peer whose claim is not contradicted.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct VerifiedPeer {
     /// Who it is.
-    pub(crate) peer: Peer,
+    pub(crate) peer: PeerCredentials,
     /// The groups of its process, that of its identity first; that alone where its process is not looked for.
     pub(crate) groups: Arc<[UnixGroup]>,
     /// What it holds as long as it is connected.
-    pub(crate) claim: Option<Claim>,
+    pub(crate) claim: Option<ProcClaim>,
 }
 
 /// The process at the other end of a Unix socket (`SO_PEERCRED`): the one that connected, as whom it was then.
-pub fn peer_of(stream: &UnixStream) -> io::Result<Peer> {
+pub fn peer_of(stream: &UnixStream) -> io::Result<PeerCredentials> {
     let credentials = stream.peer_cred()?;
-    Ok(Peer {
-        identity: Identity {
+    Ok(PeerCredentials {
+        identity: UserIdentity {
             uid: credentials.uid(),
             gid: credentials.gid(),
         },
@@ -78,7 +78,7 @@ pub async fn holder_below(root: u32, stream: &TcpStream) -> io::Result<Option<u3
 
 /// What the kernel contradicts, or cannot confirm.
 #[derive(Debug, Error)]
-pub(crate) enum Impostor {
+pub(crate) enum IdentityMismatch {
     #[error("user {claimed} is claimed, the socket belongs to user {found}")]
     User { claimed: u32, found: u32 },
     #[error("group {claimed} is claimed, process {pid} runs as group {found}")]
@@ -107,7 +107,7 @@ pub(crate) enum Impostor {
 
 /// Who a peer says it is.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Claimant {
+pub(crate) enum ClaimedIdentity {
     /// A proc of a job.
     Proc(Proc),
     /// Nobody's proc, perhaps with its process id.
@@ -117,15 +117,19 @@ pub(crate) enum Claimant {
 /// The desk at which claims are checked.
 pub(crate) struct Checker {
     check: IdentityCheck,
-    host: Arc<dyn Host>,
+    host: Arc<dyn HostEnvironment>,
     claims: Arc<Claims>,
     sockets: Sockets,
-    observer: Observer,
+    observer: ProcessObserver,
     names: GroupNames,
 }
 
 impl Checker {
-    pub(crate) fn new(check: IdentityCheck, host: Arc<dyn Host>, observer: Observer) -> Checker {
+    pub(crate) fn new(
+        check: IdentityCheck,
+        host: Arc<dyn HostEnvironment>,
+        observer: ProcessObserver,
+    ) -> Checker {
         Checker {
             check,
             host,
@@ -159,20 +163,20 @@ impl Checker {
     /// files of the kernel's: not for tokio's own threads.
     pub(crate) fn check(
         &self,
-        claimant: &Claimant,
-        claimed: Identity,
+        claimant: &ClaimedIdentity,
+        claimed: UserIdentity,
         socket: PeerSocket,
-    ) -> Result<Checked, Impostor> {
+    ) -> Result<VerifiedPeer, IdentityMismatch> {
         let PeerSocket { uid, inode, .. } = socket;
         if uid != claimed.uid {
-            return Err(Impostor::User {
+            return Err(IdentityMismatch::User {
                 claimed: claimed.uid,
                 found: uid,
             });
         }
         // Nobody knows of a tool as which group it runs, so that is always looked for.
-        if let (IdentityCheck::User, Claimant::Proc(proc)) = (self.check, claimant) {
-            let is_launched = self.host.process_of(proc) != ProcessOf::Unknown;
+        if let (IdentityCheck::User, ClaimedIdentity::Proc(proc)) = (self.check, claimant) {
+            let is_launched = self.host.process_of(proc) != ProcessLookup::Unknown;
             let pid = if is_launched {
                 None
             } else {
@@ -181,20 +185,20 @@ impl Checker {
             return Ok(self.unseen(claimed, pid, None));
         }
         let pid = match claimant {
-            Claimant::Tool(hint) => self
+            ClaimedIdentity::Tool(hint) => self
                 .tool(*hint, claimed.uid, inode)
-                .ok_or(Impostor::Unseen)?,
-            Claimant::Proc(proc) => match self.host.process_of(proc) {
-                ProcessOf::Running(root) => self
+                .ok_or(IdentityMismatch::Unseen)?,
+            ClaimedIdentity::Proc(proc) => match self.host.process_of(proc) {
+                ProcessLookup::Running(root) => self
                     .observer
-                    .holder(Search::Below(root), inode)
+                    .holder(SearchStart::Below(root), inode)
                     .map(|process| process.pid)
-                    .ok_or_else(|| Impostor::Elsewhere {
+                    .ok_or_else(|| IdentityMismatch::Elsewhere {
                         proc: proc.clone(),
                         root,
                     })?,
-                ProcessOf::Ended => return Err(Impostor::Ended(proc.clone())),
-                ProcessOf::Unknown => {
+                ProcessLookup::Ended => return Err(IdentityMismatch::Ended(proc.clone())),
+                ProcessLookup::Unknown => {
                     let claim = self
                         .claims
                         .claim(proc, socket, (&self.sockets, &self.observer))?;
@@ -203,11 +207,13 @@ impl Checker {
                 }
             },
         };
-        let credentials = process::credentials(pid).ok_or(Impostor::Unseen)?;
+        let credentials = process::credentials(pid).ok_or(IdentityMismatch::Unseen)?;
         // A socket can be handed to a program with the rights of a group, as its standard input or in a message.
-        let found = credentials.only_group(uid).ok_or(Impostor::Mixed(pid))?;
+        let found = credentials
+            .only_group(uid)
+            .ok_or(IdentityMismatch::Mixed(pid))?;
         if found != claimed.gid {
-            return Err(Impostor::Group {
+            return Err(IdentityMismatch::Group {
                 claimed: claimed.gid,
                 found,
                 pid,
@@ -216,11 +222,11 @@ impl Checker {
         let gids: Vec<u32> = std::iter::once(found)
             .chain(credentials.supplementary)
             .collect();
-        let peer = Peer {
+        let peer = PeerCredentials {
             identity: claimed,
             pid: Some(pid),
         };
-        Ok(Checked {
+        Ok(VerifiedPeer {
             peer,
             groups: self.names.named(&gids),
             claim: None,
@@ -228,9 +234,14 @@ impl Checker {
     }
 
     /// Somebody whose process decides nothing: only the group is known that must be the job's. The process is told where it was found.
-    fn unseen(&self, identity: Identity, pid: Option<u32>, claim: Option<Claim>) -> Checked {
-        Checked {
-            peer: Peer { identity, pid },
+    fn unseen(
+        &self,
+        identity: UserIdentity,
+        pid: Option<u32>,
+        claim: Option<ProcClaim>,
+    ) -> VerifiedPeer {
+        VerifiedPeer {
+            peer: PeerCredentials { identity, pid },
             groups: self.names.named(&[identity.gid]),
             claim,
         }
@@ -239,14 +250,14 @@ impl Checker {
     /// The process of a proc that others started, so that it can be operated and watched; none where nobody may look at it.
     fn latest_holder(&self, uid: u32, inode: u64) -> Option<u32> {
         self.observer
-            .holder(Search::Latest(uid), inode)
+            .holder(SearchStart::Latest(uid), inode)
             .map(|process| process.pid)
     }
 
     /// The process of a tool: the one it says it is, if that holds the socket, or whichever of its user's does.
     fn tool(&self, hint: Option<u32>, uid: u32, inode: u64) -> Option<u32> {
-        let said = hint.and_then(|pid| self.observer.holder(Search::In(pid), inode));
-        said.or_else(|| self.observer.holder(Search::Of(uid), inode))
+        let said = hint.and_then(|pid| self.observer.holder(SearchStart::In(pid), inode));
+        said.or_else(|| self.observer.holder(SearchStart::Of(uid), inode))
             .map(|process| process.pid)
     }
 }
@@ -262,8 +273,8 @@ mod tests {
             rustix::process::geteuid().as_raw(),
             rustix::process::getegid().as_raw(),
         );
-        let me = Peer {
-            identity: Identity { uid, gid },
+        let me = PeerCredentials {
+            identity: UserIdentity { uid, gid },
             pid: Some(std::process::id()),
         };
         assert_eq!(peer_of(&stream).unwrap(), me);

@@ -1,5 +1,5 @@
 //! Who looks which process holds a socket: this process, or one beside it where the kernel lets this one look into no other.
-use super::process::{self, Process};
+use super::process::{self, ObservedProcess};
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -15,7 +15,7 @@ const LONGEST: u64 = 256;
 
 /// Where the holder of a socket is looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Search {
+pub(super) enum SearchStart {
     /// In a process and its descendants.
     Below(u32),
     /// In the processes of a user; the first that was started of those that are found.
@@ -27,21 +27,23 @@ pub(super) enum Search {
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Question {
-    search: Search,
+struct SocketQuery {
+    search: SearchStart,
     inode: u64,
 }
 
-impl Question {
+impl SocketQuery {
     /// The holder that was started first, of those that are found.
-    fn answer(self) -> Option<Process> {
-        let Question { search, inode } = self;
+    fn answer(self) -> Option<ObservedProcess> {
+        let SocketQuery { search, inode } = self;
         match search {
-            Search::Below(root) => process::holder_below(root, inode).and_then(Process::of),
-            Search::Of(uid) => process::holders(uid, inode).into_iter().next(),
-            Search::Latest(uid) => process::latest_holder(uid, inode),
-            Search::In(pid) => process::holds(pid, inode)
-                .then(|| Process::of(pid))
+            SearchStart::Below(root) => {
+                process::holder_below(root, inode).and_then(ObservedProcess::of)
+            }
+            SearchStart::Of(uid) => process::holders(uid, inode).into_iter().next(),
+            SearchStart::Latest(uid) => process::latest_holder(uid, inode),
+            SearchStart::In(pid) => process::holds(pid, inode)
+                .then(|| ObservedProcess::of(pid))
                 .flatten(),
         }
     }
@@ -49,10 +51,10 @@ impl Question {
 
 /// Whoever looks into processes.
 #[derive(Debug, Default)]
-pub struct Observer(Way);
+pub struct ProcessObserver(ObserverMode);
 
 #[derive(Debug, Default)]
-enum Way {
+enum ObserverMode {
     /// We do.
     #[default]
     Here,
@@ -60,20 +62,20 @@ enum Way {
     Beside(Mutex<Option<BufReader<UnixStream>>>),
 }
 
-impl Observer {
+impl ProcessObserver {
     /// Has a process look that runs [`observe`] at the other end.
-    pub fn beside(stream: UnixStream) -> io::Result<Observer> {
+    pub fn beside(stream: UnixStream) -> io::Result<ProcessObserver> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Observer(Way::Beside(Mutex::new(Some(BufReader::new(
-            stream,
-        ))))))
+        Ok(ProcessObserver(ObserverMode::Beside(Mutex::new(Some(
+            BufReader::new(stream),
+        )))))
     }
 
     /// The process that holds a socket; none if there is none, or it may not be looked at.
-    pub(super) fn holder(&self, search: Search, inode: u64) -> Option<Process> {
-        let question = Question { search, inode };
-        let Way::Beside(line) = &self.0 else {
+    pub(super) fn holder(&self, search: SearchStart, inode: u64) -> Option<ObservedProcess> {
+        let question = SocketQuery { search, inode };
+        let ObserverMode::Beside(line) = &self.0 else {
             return question.answer();
         };
         let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,27 +90,32 @@ impl Observer {
     }
 }
 
-fn ask(line: &mut BufReader<UnixStream>, question: Question) -> io::Result<Option<Process>> {
-    say(line.get_mut(), &question)?;
-    hear(line)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+fn ask(
+    line: &mut BufReader<UnixStream>,
+    question: SocketQuery,
+) -> io::Result<Option<ObservedProcess>> {
+    write_message(line.get_mut(), &question)?;
+    read_message(line)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Looks into processes for whoever is at the other end, until that is closed.
 pub fn observe(stream: UnixStream) -> io::Result<()> {
     let mut line = BufReader::new(stream);
-    while let Some(question) = hear::<Question>(&mut line)? {
-        say(line.get_mut(), &question.answer())?;
+    while let Some(question) = read_message::<SocketQuery>(&mut line)? {
+        write_message(line.get_mut(), &question.answer())?;
     }
     Ok(())
 }
 
-fn say(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
+fn write_message(stream: &mut UnixStream, what: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(what)?;
     text.push(b'\n');
     stream.write_all(&text)
 }
 
-fn hear<T: for<'t> Deserialize<'t>>(line: &mut BufReader<UnixStream>) -> io::Result<Option<T>> {
+fn read_message<T: for<'t> Deserialize<'t>>(
+    line: &mut BufReader<UnixStream>,
+) -> io::Result<Option<T>> {
     let mut text = Vec::new();
     if line.take(LONGEST).read_until(b'\n', &mut text)? == 0 {
         return Ok(None);
@@ -131,22 +138,25 @@ mod tests {
             held.metadata().unwrap().uid(),
         );
         let looking = thread::spawn(move || observe(theirs).unwrap());
-        let (here, beside) = (Observer::default(), Observer::beside(ours).unwrap());
+        let (here, beside) = (
+            ProcessObserver::default(),
+            ProcessObserver::beside(ours).unwrap(),
+        );
         for search in [
-            Search::In(me),
-            Search::Below(me),
-            Search::Of(uid),
-            Search::Latest(uid),
+            SearchStart::In(me),
+            SearchStart::Below(me),
+            SearchStart::Of(uid),
+            SearchStart::Latest(uid),
         ] {
             let found = beside.holder(search, inode);
             assert_eq!(found.map(|process| process.pid), Some(me), "{search:?}");
             assert_eq!(found, here.holder(search, inode));
         }
         for search in [
-            Search::In(0),
-            Search::Below(0),
-            Search::Of(uid + 1),
-            Search::Latest(uid + 1),
+            SearchStart::In(0),
+            SearchStart::Below(0),
+            SearchStart::Of(uid + 1),
+            SearchStart::Latest(uid + 1),
         ] {
             assert_eq!(beside.holder(search, inode), None, "{search:?}");
         }
@@ -154,10 +164,10 @@ mod tests {
         looking.join().unwrap();
 
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let lonely = Observer::beside(ours).unwrap();
+        let lonely = ProcessObserver::beside(ours).unwrap();
         drop(theirs);
-        assert_eq!(lonely.holder(Search::In(me), inode), None);
-        assert_eq!(lonely.holder(Search::In(me), inode), None, "and still");
+        assert_eq!(lonely.holder(SearchStart::In(me), inode), None);
+        assert_eq!(lonely.holder(SearchStart::In(me), inode), None, "and still");
     }
 
     #[test]

@@ -22,17 +22,17 @@ const KINDS: usize = 4;
 
 /// A process that no later one of the same number is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Process {
+pub(crate) struct ObservedProcess {
     pub(super) pid: u32,
     /// When it was started, in ticks since the system was.
     started: u64,
 }
 
-impl Process {
+impl ObservedProcess {
     /// The process of that number, if there is one.
-    pub(crate) fn of(pid: u32) -> Option<Process> {
+    pub(crate) fn of(pid: u32) -> Option<ObservedProcess> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        Some(Process {
+        Some(ObservedProcess {
             pid,
             started: started(&stat)?,
         })
@@ -40,7 +40,7 @@ impl Process {
 
     /// Whether it has not ended.
     pub(crate) fn is_there(self) -> bool {
-        Process::of(self.pid) == Some(self)
+        ObservedProcess::of(self.pid) == Some(self)
     }
 }
 
@@ -51,7 +51,7 @@ pub(super) fn holder_below(root: u32, inode: u64) -> Option<u32> {
 }
 
 /// Which processes of a user hold a socket: those that were started first come first.
-pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
+pub(super) fn holders(uid: u32, inode: u64) -> Vec<ObservedProcess> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -61,9 +61,9 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
         .filter(|entry| entry.metadata().is_ok_and(|process| process.uid() == uid));
     let pids = theirs.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut search = Search::of(inode);
-    let mut found: Vec<Process> = pids
+    let mut found: Vec<ObservedProcess> = pids
         .filter(|pid| search.held_by(*pid))
-        .filter_map(Process::of)
+        .filter_map(ObservedProcess::of)
         .collect();
     found.sort_by_key(|process| (process.started, process.pid));
     found
@@ -71,7 +71,7 @@ pub(super) fn holders(uid: u32, inode: u64) -> Vec<Process> {
 
 /// The process of a user that holds a socket. Those with the highest numbers are looked at first, since whoever has just connected
 /// was most likely started last; of a process and its child that both hold it, it is the parent.
-pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<Process> {
+pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<ObservedProcess> {
     let is_theirs =
         |pid: u32| fs::metadata(format!("/proc/{pid}")).is_ok_and(|process| process.uid() == uid);
     let entries = fs::read_dir("/proc").ok()?;
@@ -90,7 +90,7 @@ pub(super) fn latest_holder(uid: u32, inode: u64) -> Option<Process> {
             None => break,
         }
     }
-    Process::of(holder)
+    ObservedProcess::of(holder)
 }
 
 /// Whether a process holds a socket; not, if it may not be looked at.
@@ -364,10 +364,10 @@ mod tests {
         assert_eq!(holder_below(stranger.id(), inode), None);
         assert_eq!(holders(uid + 1, inode), []);
 
-        let process = Process::of(shell.id()).unwrap();
+        let process = ObservedProcess::of(shell.id()).unwrap();
         assert!(process.is_there());
         assert!(
-            !Process {
+            !ObservedProcess {
                 started: process.started + 1,
                 ..process
             }

@@ -1,7 +1,7 @@
 //! The socket at the other end of a loopback TCP connection, as the kernel knows it: by socket diagnosis, which looks one
 //! connection up, or by the table of all where that is not to be had.
 use super::table;
-use crate::quiet::{Once, warn_once};
+use crate::trace_limit::{Once, warn_once};
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_sock_diag::{
     AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage,

@@ -1,5 +1,5 @@
 //! What the server counts, each with the words that explain it wherever it is shown.
-use super::snapshot::{Family, Kind};
+use super::snapshot::{MetricFamily, MetricKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows.
@@ -56,11 +56,11 @@ macro_rules! numbers {
 
         impl $of {
             /// All of them, as they stand.
-            pub(crate) fn families(&self) -> Vec<Family> {
-                vec![$(Family::single(
+            pub(crate) fn families(&self) -> Vec<MetricFamily> {
+                vec![$(MetricFamily::single(
                     concat!("peal_", stringify!($name)),
                     concat!($($help),+),
-                    Kind::$kind,
+                    MetricKind::$kind,
                     self.$name.get(),
                 ),)+]
             }

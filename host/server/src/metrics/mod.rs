@@ -8,10 +8,10 @@ mod snapshot;
 pub use counters::{Counter, Counters, Gauge};
 pub use endpoint::{EndpointError, MetricsEndpoint};
 pub(crate) use module::{RoleMeters, Stopwatch};
-pub use snapshot::{Amount, Family, Kind, Labels, Sample, Snapshot, Unit};
+pub use snapshot::{Amount, Labels, MetricFamily, MetricKind, MetricSample, Snapshot, Unit};
 
 use module::ModuleMeters;
-use peal_core::{owner::Owner, server::Counts};
+use peal_core::{owner::Owner, server::ServerCounts};
 use std::{
     fmt, fs,
     sync::{Arc, Mutex, PoisonError},
@@ -19,13 +19,13 @@ use std::{
 };
 
 /// Where numbers come from that others keep.
-type Source = Box<dyn Fn() -> Vec<Family> + Send + Sync>;
+type MetricSource = Box<dyn Fn() -> Vec<MetricFamily> + Send + Sync>;
 
 /// All that one server counts and measures.
 pub struct Metrics {
     counters: Counters,
     modules: ModuleMeters,
-    sources: Mutex<Vec<Source>>,
+    sources: Mutex<Vec<MetricSource>>,
     started: SystemTime,
 }
 
@@ -65,7 +65,7 @@ impl Metrics {
     }
 
     /// Shows numbers that others keep.
-    pub fn show(&self, source: impl Fn() -> Vec<Family> + Send + Sync + 'static) {
+    pub fn show(&self, source: impl Fn() -> Vec<MetricFamily> + Send + Sync + 'static) {
         self.sources
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -89,8 +89,8 @@ impl Metrics {
     }
 
     /// What the state machine counts is now this.
-    pub(crate) fn follow(&self, counts: Counts) {
-        let Counts {
+    pub(crate) fn follow(&self, counts: ServerCounts) {
+        let ServerCounts {
             peers,
             jobs,
             events_ejected,
@@ -116,34 +116,35 @@ impl Metrics {
         self.counters.put_bytes.set(put_bytes);
     }
 
-    fn start_time(&self) -> Family {
+    fn start_time(&self) -> MetricFamily {
         let seconds = self
             .started
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs();
         let help = "When the server started, since the epoch.";
-        Family::single("peal_start_time_seconds", help, Kind::Gauge, seconds).in_unit(Unit::Seconds)
+        MetricFamily::single("peal_start_time_seconds", help, MetricKind::Gauge, seconds)
+            .in_unit(Unit::Seconds)
     }
 }
 
-fn version() -> Family {
+fn version() -> MetricFamily {
     let labels = Labels::from([("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
-    let samples = vec![Sample {
+    let samples = vec![MetricSample {
         labels,
         value: Amount::Number(1),
     }];
-    Family {
+    MetricFamily {
         name: "peal".to_owned(),
         help: "Which Peal it is.".to_owned(),
-        kind: Kind::Info,
+        kind: MetricKind::Info,
         unit: None,
         samples,
     }
 }
 
 /// The memory that the process takes, where the kernel says.
-fn memory() -> Option<Family> {
+fn memory() -> Option<MetricFamily> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()
@@ -151,6 +152,7 @@ fn memory() -> Option<Family> {
     let bytes = line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024;
     let help = "Memory that the process takes.";
     Some(
-        Family::single("peal_resident_memory_bytes", help, Kind::Gauge, bytes).in_unit(Unit::Bytes),
+        MetricFamily::single("peal_resident_memory_bytes", help, MetricKind::Gauge, bytes)
+            .in_unit(Unit::Bytes),
     )
 }

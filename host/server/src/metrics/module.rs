@@ -1,7 +1,7 @@
 //! What is measured of each module: how often it is called, how often that fails, and how long it takes.
-use super::snapshot::{Amount, Family, Kind, Labels, Sample, Unit};
+use super::snapshot::{Amount, Labels, MetricFamily, MetricKind, MetricSample, Unit};
 use peal_core::owner::Owner;
-use peal_sandbox::{Failure, Limit, Usage};
+use peal_sandbox::{CallFailure, CallUsage, LimitKind};
 use std::{
     collections::BTreeMap,
     sync::{
@@ -13,13 +13,13 @@ use std::{
 
 /// Measures one module in one role.
 #[derive(Debug, Default)]
-struct Meter {
+struct ModuleMeter {
     calls: AtomicU64,
     failures: AtomicU64,
     nanoseconds: AtomicU64,
     fuel: AtomicU64,
     /// Calls that hit a limit, by its place in [`Limit::ALL`].
-    hits: [AtomicU64; Limit::ALL.len()],
+    hits: [AtomicU64; LimitKind::ALL.len()],
 }
 
 /// Which module, for whom, and as what.
@@ -32,11 +32,11 @@ struct Who {
 
 /// The meters of all modules.
 #[derive(Debug, Default)]
-pub(super) struct ModuleMeters(Mutex<BTreeMap<Who, Arc<Meter>>>);
+pub(super) struct ModuleMeters(Mutex<BTreeMap<Who, Arc<ModuleMeter>>>);
 
 /// The meters of one owner's modules in one role, by their names.
 #[derive(Debug)]
-pub(crate) struct RoleMeters(BTreeMap<String, Arc<Meter>>);
+pub(crate) struct RoleMeters(BTreeMap<String, Arc<ModuleMeter>>);
 
 impl RoleMeters {
     /// A call has ended, and may have failed.
@@ -44,8 +44,8 @@ impl RoleMeters {
         &self,
         module: &str,
         took: Duration,
-        usage: &Usage,
-        failure: Option<&Failure>,
+        usage: &CallUsage,
+        failure: Option<&CallFailure>,
     ) {
         let Some(meter) = self.0.get(module) else {
             return;
@@ -65,7 +65,7 @@ impl RoleMeters {
             let hits = meter
                 .hits
                 .iter()
-                .zip(Limit::ALL)
+                .zip(LimitKind::ALL)
                 .filter(|(_, limit)| usage.hits.contains(*limit));
             for (count, _) in hits {
                 count.fetch_add(1, Ordering::Relaxed);
@@ -114,24 +114,24 @@ impl ModuleMeters {
         Arc::new(RoleMeters(modules.map(meter).collect()))
     }
 
-    pub(super) fn families(&self) -> Vec<Family> {
+    pub(super) fn families(&self) -> Vec<MetricFamily> {
         let meters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let family = |name: &str, help: &str, value: &dyn Fn(&Meter) -> Amount| {
-            let sample = |(who, meter): (&Who, &Arc<Meter>)| Sample {
+        let family = |name: &str, help: &str, value: &dyn Fn(&ModuleMeter) -> Amount| {
+            let sample = |(who, meter): (&Who, &Arc<ModuleMeter>)| MetricSample {
                 labels: who.labels(),
                 value: value(meter),
             };
             let samples = meters.iter().map(sample).collect();
-            Family {
+            MetricFamily {
                 name: name.into(),
                 help: help.into(),
-                kind: Kind::Counter,
+                kind: MetricKind::Counter,
                 unit: None,
                 samples,
             }
         };
         let number = |number: &AtomicU64| Amount::Number(number.load(Ordering::Relaxed));
-        let seconds = |meter: &Meter| {
+        let seconds = |meter: &ModuleMeter| {
             Duration::from_nanos(meter.nanoseconds.load(Ordering::Relaxed)).as_secs_f64()
         };
         let cut_off = "Calls of a module that trapped, ran too long, or were cut off otherwise.";
@@ -156,17 +156,17 @@ impl ModuleMeters {
 }
 
 /// The limits that were hit, and only those; nothing where none was.
-fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Option<Family> {
-    let of = |(who, meter): (&Who, &Arc<Meter>)| {
+fn hits(meters: &BTreeMap<Who, Arc<ModuleMeter>>) -> Option<MetricFamily> {
+    let of = |(who, meter): (&Who, &Arc<ModuleMeter>)| {
         let counts = meter
             .hits
             .iter()
             .map(|count| count.load(Ordering::Relaxed))
-            .zip(Limit::ALL);
-        let sample = |(count, limit): (u64, Limit)| {
+            .zip(LimitKind::ALL);
+        let sample = |(count, limit): (u64, LimitKind)| {
             let mut labels = who.labels();
             labels.insert("limit".to_owned(), limit.name().to_owned());
-            Sample {
+            MetricSample {
                 labels,
                 value: Amount::Number(count),
             }
@@ -177,12 +177,12 @@ fn hits(meters: &BTreeMap<Who, Arc<Meter>>) -> Option<Family> {
             .collect::<Vec<_>>()
     };
     let help = "Calls of a module that hit a limit, whether they failed by it or went on.";
-    let samples: Vec<Sample> = meters.iter().flat_map(of).collect();
+    let samples: Vec<MetricSample> = meters.iter().flat_map(of).collect();
     let (name, help) = ("peal_module_limit_hits".to_owned(), help.to_owned());
-    (!samples.is_empty()).then_some(Family {
+    (!samples.is_empty()).then_some(MetricFamily {
         name,
         help,
-        kind: Kind::Counter,
+        kind: MetricKind::Counter,
         unit: None,
         samples,
     })

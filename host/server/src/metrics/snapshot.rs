@@ -15,29 +15,29 @@ pub type Labels = BTreeMap<String, String>;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// What there is, each under one name.
-    pub families: Vec<Family>,
+    pub families: Vec<MetricFamily>,
 }
 
 /// What has one name.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Family {
+pub struct MetricFamily {
     /// The name, which ends in the unit where there is one.
     pub name: String,
     /// What it means.
     pub help: String,
     /// How its numbers move.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What they are numbers of, unless the name says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
     /// The numbers.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<MetricSample>,
 }
 
 /// How numbers of a family move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum MetricKind {
     /// They only grow.
     Counter,
     /// They go up and down.
@@ -58,7 +58,7 @@ pub enum Unit {
 
 /// A number.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Sample {
+pub struct MetricSample {
     /// Which one of its family; empty where there is only one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Labels,
@@ -85,14 +85,14 @@ impl fmt::Display for Amount {
     }
 }
 
-impl Family {
+impl MetricFamily {
     /// A family of one number.
-    pub fn single(name: &str, help: &str, kind: Kind, number: u64) -> Family {
-        let sample = Sample {
+    pub fn single(name: &str, help: &str, kind: MetricKind, number: u64) -> MetricFamily {
+        let sample = MetricSample {
             labels: Labels::new(),
             value: Amount::Number(number),
         };
-        Family {
+        MetricFamily {
             name: name.to_owned(),
             help: help.trim().to_owned(),
             kind,
@@ -102,8 +102,8 @@ impl Family {
     }
 
     /// The same, in a unit.
-    pub fn in_unit(self, unit: Unit) -> Family {
-        Family {
+    pub fn in_unit(self, unit: Unit) -> MetricFamily {
+        MetricFamily {
             unit: Some(unit),
             ..self
         }
@@ -111,9 +111,9 @@ impl Family {
 
     fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let kind = match self.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-            Kind::Info => MetricType::Info,
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
+            MetricKind::Info => MetricType::Info,
         };
         let (unit, suffix) = match self.unit {
             Some(Unit::Seconds) => (Some(registry::Unit::Seconds), "_seconds"),
@@ -130,7 +130,7 @@ impl Family {
                 .map(|(key, value)| (key.as_str(), value.as_str()))
                 .collect();
             match self.kind {
-                Kind::Info => family.encode_info(&labels)?,
+                MetricKind::Info => family.encode_info(&labels)?,
                 _ if labels.is_empty() => sample.value.encode(self.kind, &mut family)?,
                 _ => sample
                     .value
@@ -142,16 +142,20 @@ impl Family {
 }
 
 impl Amount {
-    fn encode(self, kind: Kind, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+    fn encode(self, kind: MetricKind, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         match (kind, self) {
-            (Kind::Counter, Amount::Number(number)) => {
+            (MetricKind::Counter, Amount::Number(number)) => {
                 encoder.encode_counter::<NoLabelSet, _, f64>(&number, None)
             }
-            (Kind::Counter, Amount::Real(real)) => {
+            (MetricKind::Counter, Amount::Real(real)) => {
                 encoder.encode_counter::<NoLabelSet, _, f64>(&real, None)
             }
-            (Kind::Gauge | Kind::Info, Amount::Number(number)) => encoder.encode_gauge(&number),
-            (Kind::Gauge | Kind::Info, Amount::Real(real)) => encoder.encode_gauge(&real),
+            (MetricKind::Gauge | MetricKind::Info, Amount::Number(number)) => {
+                encoder.encode_gauge(&number)
+            }
+            (MetricKind::Gauge | MetricKind::Info, Amount::Real(real)) => {
+                encoder.encode_gauge(&real)
+            }
         }
     }
 }
@@ -189,29 +193,29 @@ mod tests {
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect();
-            Sample { labels, value }
+            MetricSample { labels, value }
         };
-        let seconds = Family {
+        let seconds = MetricFamily {
             name: "peal_module_seconds".into(),
             help: "Time.".into(),
-            kind: Kind::Counter,
+            kind: MetricKind::Counter,
             unit: Some(Unit::Seconds),
             samples: vec![sample(
                 Amount::Real(0.25),
                 &[("module", "say \"a\\b\"\n"), ("owner", "site")],
             )],
         };
-        let info = Family {
+        let info = MetricFamily {
             name: "peal".into(),
             help: "Which.".into(),
-            kind: Kind::Info,
+            kind: MetricKind::Info,
             unit: None,
             samples: vec![sample(Amount::Number(1), &[("version", "1.2")])],
         };
         let snapshot = Snapshot {
             families: vec![
-                Family::single("peal_connections", " Accepted.", Kind::Counter, 3),
-                Family::single("peal_memory_bytes", "Taken.", Kind::Gauge, 4096)
+                MetricFamily::single("peal_connections", " Accepted.", MetricKind::Counter, 3),
+                MetricFamily::single("peal_memory_bytes", "Taken.", MetricKind::Gauge, 4096)
                     .in_unit(Unit::Bytes),
                 seconds,
                 info,

@@ -6,10 +6,10 @@
 use super::refused;
 use crate::as_user;
 use peal_core::{
-    monitor::{Seen, WatchId},
+    monitor::{FileStat, MonitorId},
     server::FileSeen,
 };
-use peal_model::{Identity, Status, code};
+use peal_model::{Status, UserIdentity, code};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, statat};
 use std::{
     collections::BTreeMap,
@@ -22,25 +22,25 @@ use std::{
 
 /// The files that are watched.
 #[derive(Debug, Default)]
-pub(crate) struct Files(Mutex<BTreeMap<WatchId, Watched>>);
+pub(crate) struct MonitoredFiles(Mutex<BTreeMap<MonitorId, Watched>>);
 
 #[derive(Debug)]
 struct Watched {
-    identity: Identity,
+    identity: UserIdentity,
     /// None until it is open.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<FileLocation>>,
 }
 
 /// Where a file is.
 #[derive(Debug)]
-struct Place {
+struct FileLocation {
     directory: OwnedFd,
     name: OsString,
 }
 
-impl Files {
+impl MonitoredFiles {
     /// A file is about to be opened.
-    pub(super) fn expect(&self, watch: WatchId, identity: Identity) {
+    pub(super) fn expect(&self, watch: MonitorId, identity: UserIdentity) {
         self.watched().insert(
             watch,
             Watched {
@@ -51,17 +51,17 @@ impl Files {
     }
 
     /// For whom a file is looked at, if it is.
-    pub(super) fn owner(&self, watch: WatchId) -> Option<Identity> {
+    pub(super) fn owner(&self, watch: MonitorId) -> Option<UserIdentity> {
         self.watched().get(&watch).map(|watched| watched.identity)
     }
 
     /// A file is looked at no more.
-    pub(super) fn close(&self, watch: WatchId) {
+    pub(super) fn close(&self, watch: MonitorId) {
         self.watched().remove(&watch);
     }
 
     /// Opens the directory of a file and looks at the file. Blocks.
-    pub(super) fn open(&self, watch: WatchId, path: &Path, identity: Identity) -> FileSeen {
+    pub(super) fn open(&self, watch: MonitorId, path: &Path, identity: UserIdentity) -> FileSeen {
         let found = as_user::run(identity, || find(path)).unwrap_or_else(Err);
         let found =
             found.map_err(|error| (refused(&error), format!("{}: {error}", path.display())));
@@ -85,7 +85,7 @@ impl Files {
     }
 
     /// Looks at a file again; nothing, where there is none any more, or none for its user. Blocks.
-    pub(super) fn look(&self, watch: WatchId) -> Option<Seen> {
+    pub(super) fn look(&self, watch: MonitorId) -> Option<FileStat> {
         let (identity, place) = {
             let all = self.watched();
             let watched = all.get(&watch)?;
@@ -96,13 +96,13 @@ impl Files {
         seen(&stat.ok()?)
     }
 
-    fn watched(&self) -> MutexGuard<'_, BTreeMap<WatchId, Watched>> {
+    fn watched(&self) -> MutexGuard<'_, BTreeMap<MonitorId, Watched>> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn find(path: &Path) -> io::Result<(Place, Stat)> {
+fn find(path: &Path) -> io::Result<(FileLocation, Stat)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
@@ -112,7 +112,7 @@ fn find(path: &Path) -> io::Result<(Place, Stat)> {
         OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
         Mode::empty(),
     )?;
-    let place = Place {
+    let place = FileLocation {
         directory,
         name: name.to_owned(),
     };
@@ -120,7 +120,7 @@ fn find(path: &Path) -> io::Result<(Place, Stat)> {
     Ok((place, stat))
 }
 
-fn look_at(place: &Place) -> rustix::io::Result<Stat> {
+fn look_at(place: &FileLocation) -> rustix::io::Result<Stat> {
     statat(
         &place.directory,
         &place.name,
@@ -129,12 +129,12 @@ fn look_at(place: &Place) -> rustix::io::Result<Stat> {
 }
 
 /// What is seen of a file; nothing, if it is none.
-fn seen(stat: &Stat) -> Option<Seen> {
+fn seen(stat: &Stat) -> Option<FileStat> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return None;
     }
     let time = |seconds, nanoseconds| i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-    Some(Seen {
+    Some(FileStat {
         size: u64::try_from(stat.st_size).unwrap_or_default(),
         accessed: time(stat.st_atime, stat.st_atime_nsec),
         modified: time(stat.st_mtime, stat.st_mtime_nsec),
@@ -160,22 +160,22 @@ mod tests {
     };
     use tempfile::TempDir;
 
-    const WATCH: WatchId = WatchId(1);
-    const SOMEBODY: Identity = Identity {
+    const WATCH: MonitorId = MonitorId(1);
+    const SOMEBODY: UserIdentity = UserIdentity {
         uid: 54_321,
         gid: 54_322,
     };
 
-    fn me() -> Identity {
-        Identity {
+    fn me() -> UserIdentity {
+        UserIdentity {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
     }
 
     /// Files of somebody for whom one is watched there.
-    fn watched(path: &Path, identity: Identity) -> (Files, FileSeen) {
-        let files = Files::default();
+    fn watched(path: &Path, identity: UserIdentity) -> (MonitoredFiles, FileSeen) {
+        let files = MonitoredFiles::default();
         files.expect(WATCH, identity);
         let seen = files.open(WATCH, path, identity);
         (files, seen)

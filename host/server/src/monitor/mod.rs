@@ -1,61 +1,61 @@
 //! What the state machine of monitoring has done for it: files are looked at, and what is used is looked up.
 mod files;
 
-pub(crate) use files::Files;
+pub(crate) use files::MonitoredFiles;
 
 use crate::{
-    handle::{Internal, ServerHandle},
-    host::Host,
-    turns::Turns,
+    fair_semaphore::FairSemaphore,
+    handle::{ActorMessage, ServerHandle},
+    host_environment::HostEnvironment,
     usage,
 };
 use peal_core::{
-    monitor::{Usage, WatchId},
+    monitor::{MonitorId, UsageRequest},
     server::FileLook,
 };
-use peal_model::{Identity, code};
+use peal_model::{UserIdentity, code};
 use std::sync::Arc;
 
 /// How many of these things are done at once, and how many of them for one user: a file may lie where every look takes for ever.
 const AT_ONCE: (usize, usize) = (16, 4);
 
 /// Does them, on threads on which one may wait, and tells the actor.
-pub(crate) struct Watchman {
-    files: Arc<Files>,
-    turns: Arc<Turns>,
+pub(crate) struct MonitorWorker {
+    files: Arc<MonitoredFiles>,
+    turns: Arc<FairSemaphore>,
     handle: ServerHandle,
-    host: Arc<dyn Host>,
+    host: Arc<dyn HostEnvironment>,
 }
 
-impl Watchman {
-    pub(crate) fn new(handle: ServerHandle, host: Arc<dyn Host>) -> Watchman {
+impl MonitorWorker {
+    pub(crate) fn new(handle: ServerHandle, host: Arc<dyn HostEnvironment>) -> MonitorWorker {
         let (all, each) = AT_ONCE;
-        Watchman {
+        MonitorWorker {
             files: Arc::default(),
-            turns: Arc::new(Turns::new(all, each)),
+            turns: Arc::new(FairSemaphore::new(all, each)),
             handle,
             host,
         }
     }
 
     /// Looks at a file as the state machine wants it.
-    pub(crate) fn look(&self, watch: WatchId, look: FileLook) {
+    pub(crate) fn look(&self, watch: MonitorId, look: FileLook) {
         let (files, handle) = (self.files.clone(), self.handle.clone());
         match look {
             FileLook::Open { path, identity } => {
                 files.expect(watch, identity);
                 self.work(identity, move || {
                     let seen = files.open(watch, &path, identity);
-                    handle.say(Internal::FileOpened { watch, seen });
+                    handle.send(ActorMessage::FileOpened { watch, seen });
                 });
             }
             FileLook::Again => {
                 let Some(identity) = files.owner(watch) else {
-                    return handle.say(Internal::FileLookedAt { watch, seen: None });
+                    return handle.send(ActorMessage::FileLookedAt { watch, seen: None });
                 };
                 self.work(identity, move || {
                     let seen = files.look(watch);
-                    handle.say(Internal::FileLookedAt { watch, seen });
+                    handle.send(ActorMessage::FileLookedAt { watch, seen });
                 });
             }
             FileLook::Close => files.close(watch),
@@ -63,15 +63,20 @@ impl Watchman {
     }
 
     /// Looks up what is used.
-    pub(crate) fn measure(&self, watch: WatchId, asked: Arc<Usage>, identity: Identity) {
+    pub(crate) fn measure(
+        &self,
+        watch: MonitorId,
+        asked: Arc<UsageRequest>,
+        identity: UserIdentity,
+    ) {
         let (handle, host) = (self.handle.clone(), self.host.clone());
         self.work(identity, move || {
             let found = usage::measure(&asked, identity, &*host);
-            handle.say(Internal::Measured { watch, found });
+            handle.send(ActorMessage::Measured { watch, found });
         });
     }
 
-    fn work(&self, identity: Identity, work: impl FnOnce() + Send + 'static) {
+    fn work(&self, identity: UserIdentity, work: impl FnOnce() + Send + 'static) {
         let turns = self.turns.clone();
         tokio::spawn(async move {
             // Nobody closes the turns as long as there is a server.

@@ -23,27 +23,27 @@ const BETWEEN_LOSSES: Duration = Duration::from_secs(1);
 /// Where notices go. Nobody need listen.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
-    lines: Arc<RwLock<Vec<Line>>>,
+    lines: Arc<RwLock<Vec<NoticeSender>>>,
     record: Option<mpsc::UnboundedSender<Notice>>,
 }
 
 /// The near end of what a listener hears.
 #[derive(Debug)]
-struct Line {
+struct NoticeSender {
     wants: fn(&Notice) -> bool,
     send: mpsc::Sender<(Notice, usize)>,
-    backlog: Arc<Backlog>,
+    backlog: Arc<NoticeBacklog>,
 }
 
 /// What waits for a listener, and what is lost to him.
 #[derive(Debug, Default)]
-struct Backlog {
+struct NoticeBacklog {
     /// Bytes that what waits takes.
     bytes: AtomicUsize,
     lost: AtomicU64,
 }
 
-impl Line {
+impl NoticeSender {
     /// Tells without waiting.
     fn tell(&self, notice: &Notice) {
         if !(self.wants)(notice) {
@@ -68,11 +68,11 @@ impl Notices {
     /// Somebody listens from now on to those that he wants.
     pub fn listen(&self, wants: fn(&Notice) -> bool) -> Listener {
         let (send, notices) = mpsc::channel(BACKLOG);
-        let backlog: Arc<Backlog> = Arc::default();
+        let backlog: Arc<NoticeBacklog> = Arc::default();
         let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
         // Of those who have gone nothing is left but this.
         lines.retain(|line| !line.send.is_closed());
-        lines.push(Line {
+        lines.push(NoticeSender {
             wants,
             send,
             backlog: backlog.clone(),
@@ -112,7 +112,7 @@ impl Notices {
 
 /// What a listener hears.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Heard {
+pub enum ListenerItem {
     /// A notice.
     Notice(Notice),
     /// So many were lost since he was last told: he does not keep up.
@@ -123,13 +123,13 @@ pub enum Heard {
 #[derive(Debug)]
 pub struct Listener {
     notices: mpsc::Receiver<(Notice, usize)>,
-    backlog: Arc<Backlog>,
+    backlog: Arc<NoticeBacklog>,
     quiet: TraceRateLimit,
 }
 
 impl Listener {
     /// Waits for what is heard next; nothing when nobody can tell any more.
-    pub async fn recv(&mut self) -> Option<Heard> {
+    pub async fn recv(&mut self) -> Option<ListenerItem> {
         if let Some(missed) = self.missed() {
             return Some(missed);
         }
@@ -138,7 +138,7 @@ impl Listener {
     }
 
     /// The same on a thread that may wait.
-    pub fn blocking_recv(&mut self) -> Option<Heard> {
+    pub fn blocking_recv(&mut self) -> Option<ListenerItem> {
         if let Some(missed) = self.missed() {
             return Some(missed);
         }
@@ -147,7 +147,7 @@ impl Listener {
     }
 
     /// What is heard next, if anything waits to be heard.
-    pub fn try_recv(&mut self) -> Option<Heard> {
+    pub fn try_recv(&mut self) -> Option<ListenerItem> {
         if let Some(missed) = self.missed() {
             return Some(missed);
         }
@@ -155,11 +155,11 @@ impl Listener {
         self.heard(Some(next))
     }
 
-    fn heard(&self, next: Option<(Notice, usize)>) -> Option<Heard> {
+    fn heard(&self, next: Option<(Notice, usize)>) -> Option<ListenerItem> {
         match next {
             Some((notice, bytes)) => {
                 self.backlog.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                Some(Heard::Notice(notice))
+                Some(ListenerItem::Notice(notice))
             }
             // Some may have been lost while the last ones came.
             None => self.missed(),
@@ -167,12 +167,12 @@ impl Listener {
     }
 
     /// How many are lost, where it is time to say so: all that waits has been heard, or the last word on it is long ago.
-    fn missed(&self) -> Option<Heard> {
+    fn missed(&self) -> Option<ListenerItem> {
         if self.backlog.lost.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let now = self.notices.is_empty() || self.quiet.allow(Instant::now()).is_some();
-        now.then(|| Heard::Missed(self.backlog.lost.swap(0, Ordering::Relaxed)))
+        now.then(|| ListenerItem::Missed(self.backlog.lost.swap(0, Ordering::Relaxed)))
     }
 }
 
@@ -204,8 +204,8 @@ mod tests {
         let (mut notices, mut missed) = (Vec::new(), 0);
         while let Some(heard) = listener.blocking_recv() {
             match heard {
-                Heard::Notice(notice) => notices.push(notice),
-                Heard::Missed(number) => missed += number,
+                ListenerItem::Notice(notice) => notices.push(notice),
+                ListenerItem::Missed(number) => missed += number,
             }
         }
         (notices, missed)
@@ -253,14 +253,17 @@ mod tests {
         for _ in 0..10 {
             notices.tell(passed(&large));
         }
-        assert_eq!(slow.blocking_recv(), Some(Heard::Missed(7)));
+        assert_eq!(slow.blocking_recv(), Some(ListenerItem::Missed(7)));
         for _ in 0..3 {
-            assert_eq!(slow.blocking_recv(), Some(Heard::Notice(passed(&large))));
+            assert_eq!(
+                slow.blocking_recv(),
+                Some(ListenerItem::Notice(passed(&large)))
+            );
         }
         notices.tell(passed(&large));
         assert_eq!(
             slow.blocking_recv(),
-            Some(Heard::Notice(passed(&large))),
+            Some(ListenerItem::Notice(passed(&large))),
             "there is room again"
         );
     }

@@ -2,15 +2,15 @@
 mod listeners;
 mod reached;
 
-pub use listeners::{Heard, Listener, Notices};
+pub use listeners::{Listener, ListenerItem, Notices};
 pub use reached::ReachedJobs;
 
 use peal_core::{
-    job_control::Operation,
+    job_control::JobControlOperation,
     owner::Owner,
-    termination::{Wish, last_wish},
+    termination::{TerminationRequest, last_wish},
 };
-use peal_model::{Event, Nspace, Proc, Size, Status, Step};
+use peal_model::{ChainResult, Event, Nspace, Proc, Size, Status};
 use std::sync::Arc;
 
 /// What the handlers of an owner's chain answered to an event.
@@ -19,7 +19,7 @@ pub struct ChainResults {
     /// Whose chain.
     pub owner: Owner,
     /// What each handler answered, in their order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChainResult>,
 }
 
 impl ChainResults {
@@ -29,7 +29,7 @@ impl ChainResults {
         let names: usize = self
             .steps
             .iter()
-            .map(|step| size_of::<Step>() + step.name.len())
+            .map(|step| size_of::<ChainResult>() + step.name.len())
             .sum();
         infos.fold(names, |sum, info| {
             sum.saturating_add(Size::of_info(info).bytes)
@@ -41,7 +41,7 @@ impl ChainResults {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wished {
     /// What.
-    pub wish: Wish,
+    pub wish: TerminationRequest,
     /// Whose handler said so ...
     pub owner: Owner,
     /// ... and what it is called.
@@ -88,10 +88,10 @@ pub enum Notice {
         /// Which one.
         proc: Proc,
         /// How.
-        end: crate::embedded::ProcEnd,
+        end: crate::embedded::ProcExit,
     },
     /// An event comes to the hosted chains, before the first handler.
-    Raised(Arc<Event>),
+    EventEntered(Arc<Event>),
     /// The last chain is behind an event.
     Passed {
         /// The event.
@@ -113,7 +113,7 @@ pub enum Notice {
         /// Who; none: a module of the site.
         requester: Option<Proc>,
         /// What.
-        operation: Operation,
+        operation: JobControlOperation,
         /// To whom.
         targets: Vec<Proc>,
         /// How that went.
@@ -152,7 +152,7 @@ impl Notice {
     /// The memory that it takes while it waits for a listener, nearly.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Notice::Raised(event) => Size::of_event(event).bytes,
+            Notice::EventEntered(event) => Size::of_event(event).bytes,
             Notice::Passed { event, results, .. } => results
                 .iter()
                 .fold(Size::of_event(event).bytes, |sum, chain| {

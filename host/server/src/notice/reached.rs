@@ -1,6 +1,6 @@
 //! The jobs that an event may reach, as its raiser may.
-use peal_core::reach::Reach;
-use peal_model::{Identity, Nspace, Proc, Rank};
+use peal_core::user_scope::UserScope;
+use peal_model::{Nspace, Proc, Rank, UserIdentity};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -9,21 +9,21 @@ use std::{
 /// Jobs that an event may reach.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ReachedJobs {
-    reach: Reach,
+    reach: UserScope,
     /// The jobs of this server, with their users, when the event was raised.
-    jobs: Arc<Vec<(Nspace, Identity)>>,
+    jobs: Arc<Vec<(Nspace, UserIdentity)>>,
 }
 
 impl ReachedJobs {
     /// Those of an event of this reach, among these jobs.
-    pub fn new(reach: Reach, jobs: Arc<Vec<(Nspace, Identity)>>) -> ReachedJobs {
+    pub fn new(reach: UserScope, jobs: Arc<Vec<(Nspace, UserIdentity)>>) -> ReachedJobs {
         ReachedJobs { reach, jobs }
     }
 
     /// Every job: those of an event of the resource manager.
     pub fn all() -> ReachedJobs {
         ReachedJobs {
-            reach: Reach::Everybody,
+            reach: UserScope::Everybody,
             jobs: Arc::default(),
         }
     }
@@ -31,8 +31,8 @@ impl ReachedJobs {
     /// True if one of these procs is of such a job.
     pub fn include_any(&self, procs: &[Proc]) -> bool {
         match self.reach {
-            Reach::Everybody => !procs.is_empty(),
-            Reach::User(_) => self
+            UserScope::Everybody => !procs.is_empty(),
+            UserScope::User(_) => self
                 .own()
                 .any(|nspace| procs.iter().any(|proc| proc.nspace == *nspace)),
         }
@@ -43,7 +43,7 @@ impl ReachedJobs {
         let own: BTreeSet<&Nspace> = self.own().collect();
         let mut jobs: BTreeMap<Nspace, Vec<Rank>> = BTreeMap::new();
         for Proc { nspace, rank } in procs {
-            if self.reach == Reach::Everybody || own.contains(&nspace) {
+            if self.reach == UserScope::Everybody || own.contains(&nspace) {
                 jobs.entry(nspace).or_default().push(rank);
             }
         }
@@ -67,9 +67,9 @@ mod tests {
     fn event_of_a_user_reaches_that_users_jobs_only() {
         let nspace = |name: &str| Nspace::new(name).unwrap();
         let proc = |name: &str, rank| Proc::new(nspace(name), Rank(rank));
-        let of = |name: &str, uid| (nspace(name), Identity { uid, gid: uid });
+        let of = |name: &str, uid| (nspace(name), UserIdentity { uid, gid: uid });
         let jobs = Arc::new(vec![of("own", 7), of("other", 8)]);
-        let own = ReachedJobs::new(Reach::User(7), jobs.clone());
+        let own = ReachedJobs::new(UserScope::User(7), jobs.clone());
         let affected = vec![
             proc("other", 0),
             proc("own", 1),
@@ -83,7 +83,7 @@ mod tests {
         assert!(
             own.include_any(&affected) && !own.include_any(&[proc("other", 0), proc("gone", 0)])
         );
-        let granted = ReachedJobs::new(Reach::Everybody, jobs);
+        let granted = ReachedJobs::new(UserScope::Everybody, jobs);
         assert_eq!(granted.ranks_of(affected.clone()).len(), 3);
         assert!(granted.include_any(&affected[..1]) && !granted.include_any(&[]));
     }

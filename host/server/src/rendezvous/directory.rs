@@ -39,7 +39,7 @@ pub(super) enum Sharing {
 
 /// A directory that is fit for files that tools trust.
 #[derive(Clone, Debug)]
-pub(super) struct Directory {
+pub(super) struct RendezvousDirectory {
     path: PathBuf,
     fd: Arc<OwnedFd>,
 }
@@ -48,7 +48,7 @@ pub(super) struct Directory {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
-    directory: Directory,
+    directory: RendezvousDirectory,
     name: String,
     file: File,
     /// Held, so that others see that the file's server lives.
@@ -70,9 +70,12 @@ impl Drop for Entry {
     }
 }
 
-impl Directory {
+impl RendezvousDirectory {
     /// Opens a directory, unless others could change what we write there.
-    pub(super) fn open(path: &Path, sharing: Sharing) -> Result<Directory, RendezvousError> {
+    pub(super) fn open(
+        path: &Path,
+        sharing: Sharing,
+    ) -> Result<RendezvousDirectory, RendezvousError> {
         let unfit = |why: String| RendezvousError::Directory {
             path: path.to_owned(),
             why,
@@ -113,7 +116,7 @@ impl Directory {
                 "others may remove what is in it, its mode {:o} should be 1777 or 755",
                 mode & 0o7777
             ))),
-            _ => Ok(Directory {
+            _ => Ok(RendezvousDirectory {
                 path: path.to_owned(),
                 fd: Arc::new(fd),
             }),
@@ -147,7 +150,7 @@ impl Directory {
                     self.remove(name);
                 }
             } else if let Some(Found {
-                owner: Owner::Nobody,
+                owner: DirectoryOwner::Nobody,
                 ..
             }) = self.look_at(name)
             {
@@ -173,7 +176,7 @@ impl Directory {
     /// Writes a file whole, in place of what a dead server left.
     pub(super) fn write(&self, name: &str, contents: &str) -> Result<Entry, RendezvousError> {
         if let Some(Found {
-            owner: Owner::Process(pid),
+            owner: DirectoryOwner::Process(pid),
             uid,
         }) = self.look_at(name)
             && [0, geteuid().as_raw()].contains(&uid)
@@ -299,14 +302,14 @@ impl Directory {
         let pid = read.ok().and_then(|_| file::pid(&contents));
         let owner = match (self.lock_state(name), pid) {
             // One in another container has a number that means nothing here, and holds its lock all the same.
-            (LockState::Held, pid) => Owner::Process(pid.unwrap_or_default()),
+            (LockState::Held, pid) => DirectoryOwner::Process(pid.unwrap_or_default()),
             // The number may be that of another process by now.
-            (LockState::Free, _) => Owner::Nobody,
+            (LockState::Free, _) => DirectoryOwner::Nobody,
             // A server of the C library's has none.
             (LockState::None, Some(pid)) if Path::new(&format!("/proc/{pid}")).exists() => {
-                Owner::Process(pid)
+                DirectoryOwner::Process(pid)
             }
-            (LockState::None, _) => Owner::Nobody,
+            (LockState::None, _) => DirectoryOwner::Nobody,
         };
         Some(Found {
             owner,
@@ -324,12 +327,12 @@ impl Directory {
 
 /// A file that is there.
 struct Found {
-    owner: Owner,
+    owner: DirectoryOwner,
     uid: u32,
 }
 
 /// Which server a file tells of.
-enum Owner {
+enum DirectoryOwner {
     Process(u32),
     Nobody,
 }

@@ -1,11 +1,16 @@
 //! What a rendezvous file says.
 use super::SERVED_VERSION;
-use peal_model::Identity;
+use peal_model::UserIdentity;
 use peal_wire::ServerUri;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The lines of a file: where the server is, its release, its process, as whom it runs, and since when.
-pub(super) fn contents(uri: &ServerUri, pid: u32, who: Identity, started: SystemTime) -> String {
+pub(super) fn contents(
+    uri: &ServerUri,
+    pid: u32,
+    who: UserIdentity,
+    started: SystemTime,
+) -> String {
     let seconds = started
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
@@ -87,7 +92,7 @@ mod tests {
     fn a_file_is_what_the_c_library_writes() {
         let uri: ServerUri = "labserver.0;tcp4://127.0.0.1:54661".parse().unwrap();
         let started = UNIX_EPOCH + Duration::from_secs(1_795_226_724);
-        let contents = contents(&uri, 2095, Identity { uid: 0, gid: 5 }, started);
+        let contents = contents(&uri, 2095, UserIdentity { uid: 0, gid: 5 }, started);
         let wanted = "labserver.0;tcp4://127.0.0.1:54661\n4.2.2peal\n2095\n0:5\nSat Nov 21 02:05:24 2026\n\n";
         assert_eq!(contents, wanted);
         assert_eq!(pid(&contents), Some(2095));

@@ -5,8 +5,8 @@ mod file;
 #[cfg(test)]
 mod tests;
 
-use self::directory::{Directory, Entry, Sharing};
-use peal_model::{Identity, Nspace};
+use self::directory::{Entry, RendezvousDirectory, Sharing};
+use peal_model::{Nspace, UserIdentity};
 use peal_wire::{ServerUri, variable};
 use rustix::process::{getegid, geteuid};
 use std::{
@@ -36,7 +36,7 @@ pub enum Serves {
 
 /// Where the files lie, and which there are.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ToolSettings {
+pub struct RendezvousSettings {
     /// The directory of the session: of this user, and writable by nobody else. Made if need be. Tools look for it below the
     /// system's.
     pub session_dir: PathBuf,
@@ -48,16 +48,16 @@ pub struct ToolSettings {
     pub hostname: String,
 }
 
-impl Default for ToolSettings {
+impl Default for RendezvousSettings {
     /// Where tools of `libpmix` look that were started in the same environment.
     fn default() -> Self {
-        ToolSettings::of(env::var_os)
+        RendezvousSettings::of(env::var_os)
     }
 }
 
-impl ToolSettings {
+impl RendezvousSettings {
     /// Where tools look in an environment.
-    pub fn of(get: impl Fn(&'static str) -> Option<OsString>) -> ToolSettings {
+    pub fn of(get: impl Fn(&'static str) -> Option<OsString>) -> RendezvousSettings {
         let set = |name| {
             get(name)
                 .filter(|value| !value.is_empty())
@@ -66,7 +66,7 @@ impl ToolSettings {
         let system_dir = [variable::SYSTEM_TMPDIR, "TMPDIR", "TEMP", "TMP"]
             .into_iter()
             .find_map(set);
-        let settings = ToolSettings {
+        let settings = RendezvousSettings {
             session_dir: PathBuf::new(),
             system_dir: PathBuf::new(),
             serves: Serves::default(),
@@ -75,15 +75,15 @@ impl ToolSettings {
         let settings = settings.below(system_dir.unwrap_or_else(|| PathBuf::from("/tmp")));
         let session_dir =
             set(variable::SERVER_TMPDIR).unwrap_or_else(|| settings.session_dir.clone());
-        ToolSettings {
+        RendezvousSettings {
             session_dir,
             ..settings
         }
     }
 
     /// The same with another directory of the system, and this user's below it.
-    pub fn below(self, system_dir: PathBuf) -> ToolSettings {
-        ToolSettings {
+    pub fn below(self, system_dir: PathBuf) -> RendezvousSettings {
+        RendezvousSettings {
             session_dir: usual_session(&system_dir),
             system_dir,
             ..self
@@ -92,11 +92,14 @@ impl ToolSettings {
 
     /// Opens the directory of the session. Whoever made the usual one first does not keep root's server from starting, which
     /// has a place where nobody else can make anything.
-    fn open_session(&self, fallback: Option<&Path>) -> Result<Directory, RendezvousError> {
-        let opened = Directory::open(&self.session_dir, Sharing::Own);
+    fn open_session(
+        &self,
+        fallback: Option<&Path>,
+    ) -> Result<RendezvousDirectory, RendezvousError> {
+        let opened = RendezvousDirectory::open(&self.session_dir, Sharing::Own);
         match (opened, fallback) {
             (Err(error), Some(fallback)) if self.session_dir == usual_session(&self.system_dir) => {
-                let directory = Directory::open(fallback, Sharing::Own)?;
+                let directory = RendezvousDirectory::open(fallback, Sharing::Own)?;
                 tracing::warn!(%error, instead = %fallback.display(), "tools must be told where this server is");
                 Ok(directory)
             }
@@ -154,7 +157,7 @@ pub struct Rendezvous(Vec<Entry>);
 impl Rendezvous {
     /// Writes the files of the server at `uri`, to be found by process, by its own namespace and by these.
     pub fn publish(
-        settings: &ToolSettings,
+        settings: &RendezvousSettings,
         uri: &ServerUri,
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
@@ -163,13 +166,13 @@ impl Rendezvous {
     }
 
     fn publish_in(
-        session: &Directory,
-        settings: &ToolSettings,
+        session: &RendezvousDirectory,
+        settings: &RendezvousSettings,
         uri: &ServerUri,
         namespaces: &[Nspace],
     ) -> Result<Rendezvous, RendezvousError> {
         let pid = std::process::id();
-        let who = Identity {
+        let who = UserIdentity {
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
         };
@@ -191,7 +194,7 @@ impl Rendezvous {
         }
         drop(turn);
         if settings.serves == Serves::System {
-            let system = Directory::open(&settings.system_dir, Sharing::Sticky)?;
+            let system = RendezvousDirectory::open(&settings.system_dir, Sharing::Sticky)?;
             files
                 .0
                 .push(system.write(&format!("pmix.sys.{host}"), &contents)?);

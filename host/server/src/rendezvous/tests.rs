@@ -18,9 +18,9 @@ impl Node {
         }
     }
 
-    fn settings(&self, serves: Serves) -> ToolSettings {
+    fn settings(&self, serves: Serves) -> RendezvousSettings {
         let system_dir = self.root.path().to_owned();
-        ToolSettings {
+        RendezvousSettings {
             session_dir: system_dir.join("session"),
             system_dir,
             serves,
@@ -164,9 +164,9 @@ fn lock_held_by_another_user_delays_no_server() {
 #[test]
 fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_starting() {
     let node = Node::new();
-    let settings = ToolSettings {
+    let settings = RendezvousSettings {
         hostname: "node".to_owned(),
-        ..ToolSettings::of(|_| None)
+        ..RendezvousSettings::of(|_| None)
     };
     let settings = settings.below(node.root.path().to_owned());
     let uri = "server.0;tcp4://127.0.0.1:54661".parse().unwrap();
@@ -178,7 +178,7 @@ fn whoever_makes_the_usual_directory_first_does_not_keep_roots_server_from_start
     assert!(published.paths().all(|path| path.starts_with(&safe)));
     assert!(settings.open_session(None).is_err());
     // One that was asked for is taken or is not.
-    let named = ToolSettings {
+    let named = RendezvousSettings {
         session_dir: node.root.path().join("named"),
         ..settings
     };
@@ -301,7 +301,7 @@ fn a_namespace_is_no_path() {
 #[test]
 fn files_lie_where_tools_look() {
     let of = |pairs: &[(&str, &str)]| {
-        ToolSettings::of(|name| {
+        RendezvousSettings::of(|name| {
             pairs
                 .iter()
                 .find(|pair| pair.0 == name)

@@ -2,19 +2,19 @@
 //! changes nothing. They run behind, on a thread of their own that yields to all others; what that thread has no time for is missed
 //! and counted.
 
-mod book;
+mod reports;
 
 use crate::{
     admin::ShadowReport, chains::HostedHandler, decisions::HostedPolicy, metrics::Metrics,
 };
-use book::{Book, Seen};
 use peal_core::{
-    chain::{Finished, PendingCall},
+    chain::{ChainEnd, PendingHandler},
     owner::Owner,
-    policy::{NextPolicy, PendingPolicy, PolicyFailure, Said, Verdict},
+    policy::{NextPolicy, PendingPolicy, PolicyAnswer, PolicyFailure, Verdict},
 };
-use peal_model::{Event, Identity, Matter, PolicyOutcome, PolicyRequest, code, counted};
+use peal_model::{Event, PolicyOutcome, PolicyRequest, PolicySubject, UserIdentity, code, counted};
 use peal_sandbox::{EventCall, GuestPool, HandlerResult, Module, PolicyCall, PolicyResult};
+use reports::{ShadowCall, ShadowReports};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 /// The shadows of a server.
@@ -23,7 +23,7 @@ pub struct Shadows(Arc<Inner>);
 
 struct Inner {
     pool: Arc<GuestPool>,
-    book: Book,
+    book: ShadowReports,
     metrics: Arc<Metrics>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct PolicyFork {
     /// The number of the request.
     pub(crate) number: u64,
     pub(crate) pending: PendingPolicy<HostedPolicy>,
-    pub(crate) later: VecDeque<(Arc<str>, Said)>,
+    pub(crate) later: VecDeque<(Arc<str>, PolicyAnswer)>,
 }
 
 impl Shadows {
@@ -46,7 +46,7 @@ impl Shadows {
     pub(crate) fn new(pool: &Arc<GuestPool>, metrics: &Arc<Metrics>) -> Shadows {
         Shadows(Arc::new(Inner {
             pool: pool.clone(),
-            book: Book::default(),
+            book: ShadowReports::default(),
             metrics: metrics.clone(),
         }))
     }
@@ -73,9 +73,9 @@ impl Shadows {
     pub(crate) fn handle(
         &self,
         owner: &Owner,
-        pending: PendingCall<HostedHandler>,
-        source: Option<Identity>,
-        actual: Arc<Finished>,
+        pending: PendingHandler<HostedHandler>,
+        source: Option<UserIdentity>,
+        actual: Arc<ChainEnd>,
     ) {
         let module = pending.member().handler.module.clone();
         self.run(owner, module, move |module| {
@@ -87,7 +87,7 @@ impl Shadows {
         &self,
         owner: &Owner,
         module: Arc<Module>,
-        look: impl FnOnce(&Module) -> Seen + Send + 'static,
+        look: impl FnOnce(&Module) -> ShadowCall + Send + 'static,
     ) {
         let (inner, whose, shadow) = (self.0.clone(), owner.clone(), module.clone());
         let looked = self.0.pool.try_run(move || {
@@ -103,7 +103,7 @@ impl Shadows {
 }
 
 /// What would have been concluded, had it been asked. Those behind it are taken to say what they said.
-fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
+fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> ShadowCall {
     let PolicyFork {
         number,
         pending,
@@ -132,7 +132,7 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
         status: failure.kind.status(),
         reason: failure.reason,
     });
-    let mut run = pending.finish(Said {
+    let mut run = pending.finish(PolicyAnswer {
         outcome,
         infos,
         amendment,
@@ -148,7 +148,7 @@ fn policy(module: &Module, fork: PolicyFork, actual: &Verdict) -> Seen {
         };
     };
     let differs = !same(actual, &would);
-    Seen {
+    ShadowCall {
         about,
         answer,
         difference: differs.then(|| (verdict(actual), verdict(&would))),
@@ -212,25 +212,27 @@ fn request(request: &PolicyRequest) -> String {
         .map(|identity| format!(" (uid {})", identity.uid))
         .unwrap_or_default();
     let what = match &request.matter {
-        Matter::Event { code, range } => format!("event {code}, range {range}"),
-        Matter::Registration => {
+        PolicySubject::Event { code, range } => format!("event {code}, range {range}"),
+        PolicySubject::Registration => {
             format!("registration for {}", counted(request.codes.len(), "code"))
         }
-        Matter::Connection(_) => "connection".to_owned(),
-        Matter::JobControl => format!(
+        PolicySubject::Connection(_) => "connection".to_owned(),
+        PolicySubject::JobControl => format!(
             "job control of {}",
             counted(request.targets.len(), "target")
         ),
-        Matter::Monitor => format!("monitor of {}", counted(request.targets.len(), "target")),
-        Matter::Provision => counted(
+        PolicySubject::Monitor => {
+            format!("monitor of {}", counted(request.targets.len(), "target"))
+        }
+        PolicySubject::Provision => counted(
             request
                 .provision
                 .as_ref()
                 .map_or(0, |provision| provision.nodes.len()),
             "node",
         ),
-        Matter::Log => format!("log request of {}", counted(request.infos.len(), "info")),
-        Matter::Group(kind) => {
+        PolicySubject::Log => format!("log request of {}", counted(request.infos.len(), "info")),
+        PolicySubject::Group(kind) => {
             let name = request
                 .group_name
                 .as_deref()
@@ -240,7 +242,7 @@ fn request(request: &PolicyRequest) -> String {
                 counted(request.targets.len(), "proc")
             )
         }
-        Matter::Spawn => {
+        PolicySubject::Spawn => {
             let commands: Vec<&str> = request
                 .applications
                 .iter()
@@ -255,10 +257,10 @@ fn request(request: &PolicyRequest) -> String {
 /// What would have followed, had it been called.
 fn handler(
     module: &Module,
-    pending: &PendingCall<HostedHandler>,
-    identity: Option<Identity>,
-    actual: &Finished,
-) -> Seen {
+    pending: &PendingHandler<HostedHandler>,
+    identity: Option<UserIdentity>,
+    actual: &ChainEnd,
+) -> ShadowCall {
     let (member, event, steps) = (
         pending.member(),
         pending.event_with_object(),
@@ -317,7 +319,7 @@ fn handler(
             would.join(", "),
         )
     });
-    Seen {
+    ShadowCall {
         about,
         answer: status.to_string(),
         difference,

@@ -3,12 +3,12 @@ mod node;
 mod process;
 mod tree;
 
-use crate::host::{Host, ProcessOf};
+use crate::host_environment::{HostEnvironment, ProcessLookup};
 use peal_core::{
-    monitor::{Usage, UsageOf},
+    monitor::{UsageOf, UsageRequest},
     server::UsageFound,
 };
-use peal_model::{DataArray, Identity, Info, Key, KeyName, Proc, Value, code};
+use peal_model::{DataArray, Info, Key, KeyName, Proc, UserIdentity, Value, code};
 use rustix::fs::{Mode, OFlags, openat};
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,11 @@ pub(crate) use process::of_proc;
 const LONGEST: u64 = 1 << 20;
 
 /// Looks up what somebody wants to know, as far as it is theirs to know. Blocks.
-pub(crate) fn measure(asked: &Usage, identity: Identity, host: &dyn Host) -> UsageFound {
+pub(crate) fn measure(
+    asked: &UsageRequest,
+    identity: UserIdentity,
+    host: &dyn HostEnvironment,
+) -> UsageFound {
     let name = crate::hostname();
     if let Some(other) = asked.nodes.iter().find(|node| **node != name) {
         return Err((
@@ -44,13 +48,13 @@ pub(crate) fn measure(asked: &Usage, identity: Identity, host: &dyn Host) -> Usa
 fn processes(
     procs: &[Proc],
     pids: &BTreeSet<u32>,
-    identity: Identity,
-    host: &dyn Host,
+    identity: UserIdentity,
+    host: &dyn HostEnvironment,
     fields: Fields<'_>,
 ) -> UsageFound {
     let running = |proc: &Proc| match host.process_of(proc) {
-        ProcessOf::Running(pid) => of_proc(proc, pid, fields),
-        ProcessOf::Unknown | ProcessOf::Ended => None,
+        ProcessLookup::Running(pid) => of_proc(proc, pid, fields),
+        ProcessLookup::Unknown | ProcessLookup::Ended => None,
     };
     let mut found: Vec<Info> = procs.iter().filter_map(running).collect();
     for pid in pids {
@@ -188,17 +192,17 @@ mod tests {
     use peal_model::{Infos, key};
 
     struct Nobody;
-    impl Host for Nobody {}
+    impl HostEnvironment for Nobody {}
 
-    fn me() -> Identity {
-        Identity {
+    fn me() -> UserIdentity {
+        UserIdentity {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         }
     }
 
-    fn asked(of: UsageOf, fields: &[KeyName]) -> Usage {
-        Usage {
+    fn asked(of: UsageOf, fields: &[KeyName]) -> UsageRequest {
+        UsageRequest {
             of,
             fields: fields.iter().map(|key| (*key).into()).collect(),
             nodes: BTreeSet::new(),
@@ -272,7 +276,7 @@ mod tests {
             },
             &[],
         );
-        let somebody = Identity {
+        let somebody = UserIdentity {
             uid: 54_321,
             gid: 54_321,
         };
@@ -339,7 +343,7 @@ mod tests {
             me(),
             &Nobody
         )));
-        let elsewhere = Usage {
+        let elsewhere = UsageRequest {
             nodes: ["elsewhere".to_owned()].into(),
             ..asked(UsageOf::Node, &[])
         };

@@ -1,7 +1,7 @@
 //! What a process uses.
 use super::{Assembly, Fields, open_directory, read, tree};
 use crate::hostname;
-use peal_model::{Identity, Info, Proc, Value, key};
+use peal_model::{Info, Proc, UserIdentity, Value, key};
 use procfs_core::{
     FromBufRead, FromRead, Uptime,
     process::{SmapsRollup, Stat, Status},
@@ -14,12 +14,12 @@ const STOPPED: char = 'T';
 
 /// What the kernel says of a process, as text; what it does not show us is empty.
 #[derive(Clone, Debug, Default)]
-struct Texts {
+struct ProcTexts {
     stat: Vec<u8>,
     status: Vec<u8>,
     shares: Vec<u8>,
     uptime: Vec<u8>,
-    tree: Option<tree::Texts>,
+    tree: Option<tree::TreeTexts>,
 }
 
 /// The usage of a proc whose process is of this id; nothing, if it has ended.
@@ -44,7 +44,7 @@ pub(super) fn own(fields: Fields<'_>) -> Option<Info> {
 }
 
 /// The usage of any process of this user; root may ask for those of others.
-pub(super) fn of_pid(pid: u32, identity: Identity, fields: Fields<'_>) -> io::Result<Info> {
+pub(super) fn of_pid(pid: u32, identity: UserIdentity, fields: Fields<'_>) -> io::Result<Info> {
     let (owner, texts) = look(pid, fields)?;
     if identity.uid != 0 && identity.uid != owner {
         let why = format!(
@@ -58,10 +58,10 @@ pub(super) fn of_pid(pid: u32, identity: Identity, fields: Fields<'_>) -> io::Re
 }
 
 /// What the kernel says of one process, and whose it is: a number that is given anew while we look leads nowhere.
-fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, Texts)> {
+fn look(pid: u32, fields: Fields<'_>) -> io::Result<(u32, ProcTexts)> {
     let directory = open_directory(&format!("/proc/{pid}"))?;
     let owner = fstat(&directory)?.st_uid;
-    let texts = Texts {
+    let texts = ProcTexts {
         stat: read(&directory, "stat")?,
         status: read(&directory, "status")?,
         // It takes the kernel longer than all the rest, and it shows it to few.
@@ -97,7 +97,7 @@ fn stat(text: &[u8]) -> Option<Stat> {
     is_whole.then(|| Stat::from_read(text).ok()).flatten()
 }
 
-fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<Info> {
+fn assemble(texts: &ProcTexts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<Info> {
     let stat = stat(&texts.stat)?;
     let status = Status::from_buf_read(texts.status.as_slice()).ok();
     let uptime = Uptime::from_read(texts.uptime.as_slice()).ok();
@@ -105,7 +105,7 @@ fn assemble(texts: &Texts, mut head: Vec<Info>, fields: Fields<'_>) -> Option<In
     let mut of = Assembly::of(head, fields);
     let hertz = clock_ticks_per_second().max(1);
     let used = stat.utime.saturating_add(stat.stime);
-    let is_frozen = texts.tree.as_ref().is_some_and(tree::Texts::is_frozen);
+    let is_frozen = texts.tree.as_ref().is_some_and(tree::TreeTexts::is_frozen);
     of.put(key::PMIX_PROC_OS_STATE, || {
         Value::string(&if is_frozen { STOPPED } else { stat.state }.to_string())
     });
@@ -168,7 +168,7 @@ mod tests {
     use peal_model::Infos;
     use proptest::prelude::*;
 
-    fn own() -> Texts {
+    fn own() -> ProcTexts {
         look(std::process::id(), Fields::ALL).unwrap().1
     }
 
@@ -177,10 +177,10 @@ mod tests {
         let numbers = "1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 3 0 1000 1048576 99".to_owned();
         let rest = vec!["0"; 28].join(" ");
         let stat = format!("17 (a) b (c) R {numbers} {rest}").into_bytes();
-        let texts = Texts {
+        let texts = ProcTexts {
             stat,
             uptime: b"40.00 1.00\n".to_vec(),
-            ..Texts::default()
+            ..ProcTexts::default()
         };
         let Value::DataArray(array) = assemble(&texts, Vec::new(), Fields::ALL).unwrap().value
         else {

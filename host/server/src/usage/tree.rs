@@ -1,13 +1,13 @@
 //! What a proc uses with all that it has started: the control group that keeps them counts for all, those that have ended too.
 use super::{Assembly, read};
-use crate::embedded::cell;
+use crate::embedded::cgroup;
 use peal_core::monitor::{TREE_MEMORY, TREE_PEAK_MEMORY, TREE_PROCESSES, TREE_TIME};
 use peal_model::Value;
 use std::os::fd::OwnedFd;
 
 /// What the kernel says of a control group, as text; which of it there is depends on its controllers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct TreeTexts {
     events: Vec<u8>,
     cpu: Vec<u8>,
     memory: Vec<u8>,
@@ -16,10 +16,10 @@ pub(super) struct Texts {
 }
 
 /// What is said of the cell in which a process is, if it is in one.
-pub(super) fn look(pid: u32) -> Option<Texts> {
-    let directory: OwnedFd = cell::of(pid)?;
+pub(super) fn look(pid: u32) -> Option<TreeTexts> {
+    let directory: OwnedFd = cgroup::of(pid)?;
     let text = |name| read(&directory, name).unwrap_or_default();
-    Some(Texts {
+    Some(TreeTexts {
         events: text("cgroup.events"),
         cpu: text("cpu.stat"),
         memory: text("memory.current"),
@@ -28,7 +28,7 @@ pub(super) fn look(pid: u32) -> Option<Texts> {
     })
 }
 
-impl Texts {
+impl TreeTexts {
     /// Whether all that is in it is frozen; the processes' own states do not tell.
     pub(super) fn is_frozen(&self) -> bool {
         field(&self.events, "frozen") == Some(1)
@@ -71,7 +71,7 @@ mod tests {
     use crate::usage::Fields;
     use peal_model::{Info, key};
 
-    fn put(texts: &Texts) -> Vec<Info> {
+    fn put(texts: &TreeTexts) -> Vec<Info> {
         let mut of = Assembly::of(Vec::new(), Fields::ALL);
         texts.put(&mut of);
         let Value::DataArray(array) = of
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_counts_for_all_is_told_and_what_it_does_not_is_not() {
-        let all = Texts {
+        let all = TreeTexts {
             events: b"populated 1\nfrozen 1\n".to_vec(),
             cpu: b"usage_usec 2500001\nuser_usec 1\n".to_vec(),
             memory: b"3145728\n".to_vec(),
@@ -108,10 +108,10 @@ mod tests {
         ];
         assert!(all.is_frozen());
         assert_eq!(put(&all), told);
-        let strange = Texts {
+        let strange = TreeTexts {
             cpu: b"usage_usec max\n".to_vec(),
             memory: b"\xff".to_vec(),
-            ..Texts::default()
+            ..TreeTexts::default()
         };
         assert!(!strange.is_frozen());
         assert_eq!(put(&strange), []);

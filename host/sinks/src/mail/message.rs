@@ -1,10 +1,10 @@
 //! From the parts of a mail to the message that is sent, within what the sink's admin allows. All that can be wrong with a mail is
 //! found here, while its requester waits.
 use super::{
-    MailSettings, Server,
-    submit::{Head, Target},
+    MailSettings, SmtpServer,
+    submit::{MailEnvelope, SubmitTarget},
 };
-use crate::{Refused, SinkError, queue::Parcel};
+use crate::{SinkError, SinkWriteError, queue::QueuedMessage};
 use lettre::{
     Address, Message,
     message::{
@@ -46,7 +46,7 @@ impl MailRules {
     }
 
     /// The message, and what is to be known to send it.
-    pub(crate) fn letter(&self, mail: Mail) -> Result<Parcel, Refused> {
+    pub(crate) fn letter(&self, mail: Mail) -> Result<QueuedMessage, SinkWriteError> {
         let sender = self.sender(mail.sender.as_deref())?;
         let recipients = self.recipients(&mail.recipients)?;
         let target = self.target(mail.server, mail.port)?;
@@ -60,7 +60,7 @@ impl MailRules {
             .iter()
             .map(|recipient| recipient.email.clone())
             .collect();
-        let head = Head {
+        let head = MailEnvelope {
             target: target.clone(),
             sender: sender.email.clone(),
             recipients: addresses,
@@ -69,14 +69,14 @@ impl MailRules {
         self.check_size(message.len())?;
         let peer = target.map_or_else(String::new, |server| server.to_string());
         let failed = |_| self.malformed("envelope", "", "one that can be written as JSON");
-        Ok(Parcel {
+        Ok(QueuedMessage {
             peer,
             head: serde_json::to_string(&head).map_err(failed)?,
             body: message,
         })
     }
 
-    fn sender(&self, wanted: Option<&str>) -> Result<Mailbox, Refused> {
+    fn sender(&self, wanted: Option<&str>) -> Result<Mailbox, SinkWriteError> {
         let Some(text) = wanted else {
             return Ok(self.sender.clone());
         };
@@ -91,7 +91,7 @@ impl MailRules {
         Err(self.denied("sender", text))
     }
 
-    fn recipients(&self, wanted: &[String]) -> Result<Vec<Mailbox>, Refused> {
+    fn recipients(&self, wanted: &[String]) -> Result<Vec<Mailbox>, SinkWriteError> {
         if wanted.is_empty() || wanted.len() > self.settings.max_recipients {
             let right = "one recipient at least, and no more than the sink's setting allows";
             return Err(self.malformed("number of recipients", &wanted.len().to_string(), right));
@@ -115,9 +115,13 @@ impl MailRules {
     }
 
     /// Where it goes: to the sink's own server, whichever that is when it is sent, or to another one.
-    fn target(&self, host: Option<String>, port: Option<u16>) -> Result<Target, Refused> {
+    fn target(
+        &self,
+        host: Option<String>,
+        port: Option<u16>,
+    ) -> Result<SubmitTarget, SinkWriteError> {
         let own = &self.settings.server;
-        let wanted = Server {
+        let wanted = SmtpServer {
             host: host.unwrap_or_else(|| own.host.clone()),
             port: port.unwrap_or(own.port),
         };
@@ -137,7 +141,7 @@ impl MailRules {
         to: Vec<Mailbox>,
         subject: String,
         text: String,
-    ) -> Result<Vec<u8>, Refused> {
+    ) -> Result<Vec<u8>, SinkWriteError> {
         let domain = from.email.domain().to_owned();
         let mut builder = Message::builder()
             .from(from)
@@ -166,19 +170,21 @@ impl MailRules {
         Ok(message)
     }
 
-    fn unique(&self) -> Result<String, Refused> {
+    fn unique(&self) -> Result<String, SinkWriteError> {
         let mut random = [0; 16];
-        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| Refused::Random {
-            name: self.name.clone(),
-            source: error.into(),
+        getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| {
+            SinkWriteError::Random {
+                name: self.name.clone(),
+                source: error.into(),
+            }
         })?;
         Ok(format!("{:032x}", u128::from_ne_bytes(random)))
     }
 
-    fn check_size(&self, bytes: usize) -> Result<(), Refused> {
+    fn check_size(&self, bytes: usize) -> Result<(), SinkWriteError> {
         let most = self.settings.max_bytes;
         if bytes > most {
-            Err(Refused::TooLong {
+            Err(SinkWriteError::TooLong {
                 name: self.name.clone(),
                 bytes,
                 most,
@@ -188,8 +194,8 @@ impl MailRules {
         }
     }
 
-    fn malformed(&self, part: &'static str, value: &str, right: &'static str) -> Refused {
-        Refused::Mail {
+    fn malformed(&self, part: &'static str, value: &str, right: &'static str) -> SinkWriteError {
+        SinkWriteError::Mail {
             name: self.name.clone(),
             part,
             value: value.chars().take(SHOWN).collect(),
@@ -197,8 +203,8 @@ impl MailRules {
         }
     }
 
-    fn denied(&self, part: &'static str, value: &str) -> Refused {
-        Refused::Denied {
+    fn denied(&self, part: &'static str, value: &str) -> SinkWriteError {
+        SinkWriteError::Denied {
             name: self.name.clone(),
             part,
             value: value.chars().take(SHOWN).collect(),

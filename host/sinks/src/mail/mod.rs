@@ -5,10 +5,10 @@ mod secret;
 mod submit;
 
 pub(crate) use message::MailRules;
-pub use rules::{AddressPattern, Addresses, MalformedPattern, MalformedServer, Server};
+pub use rules::{AddressPattern, Addresses, MalformedPattern, MalformedServer, SmtpServer};
 pub use secret::Credentials;
 
-use crate::{SinkError, worker::Carrier};
+use crate::{SinkError, worker::SinkTransport};
 use std::{path::PathBuf, time::Duration};
 use submit::Submission;
 
@@ -16,7 +16,7 @@ use submit::Submission;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MailSettings {
     /// The server that mail is submitted to.
-    pub server: Server,
+    pub server: SmtpServer,
     /// Whether what is said to it can be read on the way.
     pub encryption: Encryption,
     /// Certificates of authorities, in PEM; those of the system where there is no file.
@@ -28,7 +28,7 @@ pub struct MailSettings {
     /// Whom a requester may say that mail is from, beside `sender`.
     pub allowed_senders: Addresses,
     /// The servers that a requester may choose, beside `server`.
-    pub allowed_servers: Vec<Server>,
+    pub allowed_servers: Vec<SmtpServer>,
     /// Who may be sent mail.
     pub allowed_recipients: Addresses,
     /// How many recipients a mail may have.
@@ -60,7 +60,7 @@ pub enum Encryption {
 
 impl MailSettings {
     /// A server and a sender, with the defaults: requesters may choose neither, and write to anybody.
-    pub fn new(server: Server, sender: impl Into<String>) -> MailSettings {
+    pub fn new(server: SmtpServer, sender: impl Into<String>) -> MailSettings {
         MailSettings {
             server,
             encryption: Encryption::default(),
@@ -79,7 +79,7 @@ impl MailSettings {
     }
 
     /// What delivers there.
-    pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn Carrier>, SinkError> {
+    pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn SinkTransport>, SinkError> {
         let setting = |what, value, right| SinkError::Setting {
             name: name.to_owned(),
             what,

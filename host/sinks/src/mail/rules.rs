@@ -1,5 +1,5 @@
 //! What requesters may choose: patterns of addresses, and servers.
-use crate::syslog::Peer;
+use crate::syslog::HostPort;
 use lettre::Address;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -32,7 +32,7 @@ pub struct MalformedPattern(String);
 
 /// A mail server.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Server {
+pub struct SmtpServer {
     /// A name, or a number; that of IPv6 without brackets.
     pub host: String,
     /// Not 0.
@@ -89,24 +89,24 @@ impl fmt::Display for AddressPattern {
     }
 }
 
-impl FromStr for Server {
+impl FromStr for SmtpServer {
     type Err = MalformedServer;
 
-    fn from_str(text: &str) -> Result<Server, MalformedServer> {
-        let peer: Peer = text.parse().map_err(|why| MalformedServer {
+    fn from_str(text: &str) -> Result<SmtpServer, MalformedServer> {
+        let peer: HostPort = text.parse().map_err(|why| MalformedServer {
             text: text.to_owned(),
             why,
         })?;
-        Ok(Server {
+        Ok(SmtpServer {
             host: peer.host,
             port: peer.port,
         })
     }
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for SmtpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Peer {
+        HostPort {
             host: self.host.clone(),
             port: self.port,
         }
@@ -153,10 +153,10 @@ mod tests {
     #[test]
     fn servers_are_read_and_written() {
         for text in ["mail.example.org:587", "[::1]:25"] {
-            assert_eq!(text.parse::<Server>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<SmtpServer>().unwrap().to_string(), text);
         }
         let error = "mail.example.org"
-            .parse::<Server>()
+            .parse::<SmtpServer>()
             .unwrap_err()
             .to_string();
         let wanted = "\"mail.example.org\" is no mail server, it has no port: it must be HOST:PORT, a host of IPv6 in brackets";

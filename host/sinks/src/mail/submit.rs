@@ -1,10 +1,10 @@
 //! The conversation with a mail server, recipient by recipient, and what its answers mean.
-use super::{Encryption, MailSettings, Server, secret};
+use super::{Encryption, MailSettings, SmtpServer, secret};
 use crate::{
     SinkError,
-    queue::Parcel,
+    queue::QueuedMessage,
     syslog::certificates,
-    worker::{Carrier, Outcome, Rest},
+    worker::{DeliveryResult, Rest, SinkTransport},
 };
 use lettre::{
     Address,
@@ -20,12 +20,12 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 /// Where a mail goes: to this server, or to the sink's own where none is said.
-pub(super) type Target = Option<Server>;
+pub(super) type SubmitTarget = Option<SmtpServer>;
 
 /// What is to be known to send a mail.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Head {
-    pub(super) target: Target,
+pub(super) struct MailEnvelope {
+    pub(super) target: SubmitTarget,
     #[serde(with = "as_text")]
     pub(super) sender: Address,
     /// Those who have not got it yet.
@@ -69,25 +69,25 @@ mod all_as_text {
 }
 
 /// How one server is spoken to.
-struct Line {
+struct SmtpSession {
     tls: TlsParameters,
     credentials: Option<Credentials>,
 }
 
 /// Submits mail.
 pub(super) struct Submission {
-    own: Server,
-    lines: BTreeMap<Server, Line>,
+    own: SmtpServer,
+    lines: BTreeMap<SmtpServer, SmtpSession>,
     encryption: Encryption,
     hello: ClientId,
     timeout: Duration,
     data_timeout: Duration,
     /// Kept for what is to be sent next.
-    open: Option<(Server, SmtpConnection)>,
+    open: Option<(SmtpServer, SmtpConnection)>,
 }
 
 /// Why a mail was not sent.
-enum Trouble {
+enum SubmitError {
     /// The server is not there, or does not let us in, or stopped in the middle.
     Server(String),
     /// Not now.
@@ -98,7 +98,7 @@ enum Trouble {
 
 /// What a server said to each recipient.
 #[derive(Default)]
-struct Said {
+struct RecipientReplies {
     accepted: Vec<Address>,
     later: Vec<Address>,
     /// Why later.
@@ -140,7 +140,7 @@ impl Submission {
             let credentials = credentials.transpose()?;
             lines.insert(
                 server.clone(),
-                Line {
+                SmtpSession {
                     tls: tls.build_rustls().map_err(wrong)?,
                     credentials,
                 },
@@ -163,7 +163,12 @@ impl Submission {
         })
     }
 
-    fn send(&mut self, server: &Server, head: &Head, message: &[u8]) -> Result<Said, Trouble> {
+    fn send(
+        &mut self,
+        server: &SmtpServer,
+        head: &MailEnvelope,
+        message: &[u8],
+    ) -> Result<RecipientReplies, SubmitError> {
         if let Some((open, mut connection)) = self.open.take() {
             if open == *server
                 && connection
@@ -185,20 +190,20 @@ impl Submission {
     /// Goes on behind the sender.
     fn converse(
         &mut self,
-        server: &Server,
+        server: &SmtpServer,
         mut connection: SmtpConnection,
-        head: &Head,
+        head: &MailEnvelope,
         message: &[u8],
-    ) -> Result<Said, Trouble> {
-        let mut said = Said::default();
+    ) -> Result<RecipientReplies, SubmitError> {
+        let mut said = RecipientReplies::default();
         for recipient in &head.recipients {
             match connection
                 .command(Rcpt::new(recipient.clone(), Vec::new()))
                 .map_err(trouble)
             {
                 Ok(_) => said.accepted.push(recipient.clone()),
-                Err(Trouble::Ever(why)) => said.refused.push(format!("{recipient}: {why}")),
-                Err(Trouble::Now(why)) => {
+                Err(SubmitError::Ever(why)) => said.refused.push(format!("{recipient}: {why}")),
+                Err(SubmitError::Now(why)) => {
                     said.later.push(recipient.clone());
                     said.why = format!("{recipient}: {why}");
                 }
@@ -210,7 +215,7 @@ impl Submission {
         }
         connection.command(Data).map_err(trouble)?;
         // The answer may take its time, and must be waited for: without it the mail is sent again.
-        let lost = |error: std::io::Error| Trouble::Server(error.to_string());
+        let lost = |error: std::io::Error| SubmitError::Server(error.to_string());
         connection
             .set_timeout(Some(self.data_timeout))
             .map_err(lost)?;
@@ -221,16 +226,16 @@ impl Submission {
         Ok(said)
     }
 
-    fn connect(&self, server: &Server) -> Result<SmtpConnection, Trouble> {
+    fn connect(&self, server: &SmtpServer) -> Result<SmtpConnection, SubmitError> {
         // Nothing that is said before there is a mail is about the mail, not even "never".
         let not_in = |what: &str, error: &dyn ToString| {
-            Trouble::Server(format!("{what}: {}", error.to_string()))
+            SubmitError::Server(format!("{what}: {}", error.to_string()))
         };
-        let no = |what: &str| Trouble::Server(what.to_owned());
+        let no = |what: &str| SubmitError::Server(what.to_owned());
         let line = self
             .lines
             .get(server)
-            .ok_or_else(|| Trouble::Ever(format!("{server} is not allowed any more")))?;
+            .ok_or_else(|| SubmitError::Ever(format!("{server} is not allowed any more")))?;
         let at_once = (self.encryption == Encryption::Tls).then_some(&line.tls);
         let to = (server.host.as_str(), server.port);
         let mut connection =
@@ -274,50 +279,50 @@ fn authorities(name: &str, ca: &Path) -> Result<Vec<Certificate>, SinkError> {
         .map_err(|error| wrong(error.to_string()))
 }
 
-fn trouble(error: Error) -> Trouble {
+fn trouble(error: Error) -> SubmitError {
     let why = error.to_string();
     if error.is_permanent() {
-        Trouble::Ever(why)
+        SubmitError::Ever(why)
     } else if error.is_transient() {
-        Trouble::Now(why)
+        SubmitError::Now(why)
     } else {
-        Trouble::Server(why)
+        SubmitError::Server(why)
     }
 }
 
-impl Carrier for Submission {
+impl SinkTransport for Submission {
     fn peer(&self, head: &str) -> String {
-        let head: Option<Head> = serde_json::from_str(head).ok();
+        let head: Option<MailEnvelope> = serde_json::from_str(head).ok();
         head.and_then(|head| head.target)
             .map_or_else(String::new, |server| server.to_string())
     }
 
-    fn carry(&mut self, parcel: &mut Parcel) -> Outcome {
-        let mut head: Head = match serde_json::from_str(&parcel.head) {
+    fn carry(&mut self, parcel: &mut QueuedMessage) -> DeliveryResult {
+        let mut head: MailEnvelope = match serde_json::from_str(&parcel.head) {
             Ok(head) => head,
             Err(error) => {
-                return Outcome::Never(format!(
+                return DeliveryResult::Never(format!(
                     "what the store says of it makes no sense: {error}"
                 ));
             }
         };
         let server = head.target.clone().unwrap_or_else(|| self.own.clone());
         match self.send(&server, &head, &parcel.body) {
-            Ok(Said {
+            Ok(RecipientReplies {
                 accepted,
                 later,
                 refused,
                 ..
             }) if later.is_empty() => {
                 if accepted.is_empty() {
-                    return Outcome::Never(format!(
+                    return DeliveryResult::Never(format!(
                         "{server} refuses all recipients: {}",
                         refused.join("; ")
                     ));
                 }
-                Outcome::Delivered { refused }
+                DeliveryResult::Delivered { refused }
             }
-            Ok(Said {
+            Ok(RecipientReplies {
                 later,
                 why,
                 refused,
@@ -327,22 +332,24 @@ impl Carrier for Submission {
                 match serde_json::to_string(&head) {
                     Ok(head) => parcel.head = head,
                     Err(error) => {
-                        return Outcome::Never(format!(
+                        return DeliveryResult::Never(format!(
                             "it cannot be noted who has got it: {error}"
                         ));
                     }
                 }
-                Outcome::Later {
+                DeliveryResult::Later {
                     why: format!("{server}: {why}"),
                     refused,
                 }
             }
-            Err(Trouble::Server(why)) => Outcome::Unreachable(format!("{server}: {why}")),
-            Err(Trouble::Now(why)) => Outcome::Later {
+            Err(SubmitError::Server(why)) => {
+                DeliveryResult::Unreachable(format!("{server}: {why}"))
+            }
+            Err(SubmitError::Now(why)) => DeliveryResult::Later {
                 why: format!("{server}: {why}"),
                 refused: Vec::new(),
             },
-            Err(Trouble::Ever(why)) => Outcome::Never(format!("{server}: {why}")),
+            Err(SubmitError::Ever(why)) => DeliveryResult::Never(format!("{server}: {why}")),
         }
     }
 

@@ -13,16 +13,16 @@ pub enum Address {
     /// A socket of datagrams in the file system.
     Unix(PathBuf),
     /// UDP: one datagram, one message, and nobody knows whether it arrives.
-    Udp(Peer),
+    Udp(HostPort),
     /// TCP, each message behind its length (RFC 6587).
-    Tcp(Peer),
+    Tcp(HostPort),
     /// The same in TLS (RFC 5425).
-    Tls(Peer),
+    Tls(HostPort),
 }
 
 /// A machine and a port of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Peer {
+pub struct HostPort {
     /// A name, or a number; that of IPv6 without brackets.
     pub host: String,
     /// Not 0.
@@ -40,9 +40,9 @@ pub struct MalformedAddress {
     why: &'static str,
 }
 
-impl fmt::Display for Peer {
+impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Peer { host, port } = self;
+        let HostPort { host, port } = self;
         if host.contains(':') {
             write!(f, "[{host}]:{port}")
         } else {
@@ -62,11 +62,11 @@ impl fmt::Display for Address {
     }
 }
 
-impl FromStr for Peer {
+impl FromStr for HostPort {
     type Err = &'static str;
 
     /// Of `HOST:PORT`.
-    fn from_str(text: &str) -> Result<Peer, &'static str> {
+    fn from_str(text: &str) -> Result<HostPort, &'static str> {
         let (host, port) = text.rsplit_once(':').ok_or("it has no port")?;
         let host = match host
             .strip_prefix('[')
@@ -84,7 +84,7 @@ impl FromStr for Peer {
         // `parse` would take a sign.
         let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         match port.parse() {
-            Ok(port) if is_number && port != 0 => Ok(Peer {
+            Ok(port) if is_number && port != 0 => Ok(HostPort {
                 host: host.to_owned(),
                 port,
             }),
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_written() {
-        let peer = |host: &str, port| Peer {
+        let peer = |host: &str, port| HostPort {
             host: host.to_owned(),
             port,
         };

@@ -1,18 +1,18 @@
 //! Syslog: complete messages are looked through, framed and handed over to a server.
 mod address;
-mod link;
+mod connection;
 mod tls;
 
-pub use address::{Address, MalformedAddress, Peer};
+pub use address::{Address, HostPort, MalformedAddress};
 pub(crate) use tls::certificates;
 pub use tls::{TlsIdentity, TlsSettings};
 
 use crate::{
-    Refused, SinkError,
-    queue::Parcel,
-    worker::{Carrier, Outcome, Rest},
+    SinkError, SinkWriteError,
+    queue::QueuedMessage,
+    worker::{DeliveryResult, Rest, SinkTransport},
 };
-use link::{Dial, Link};
+use connection::{Dial, SyslogConnection};
 use rustix::io::Errno;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl SyslogSettings {
     }
 
     /// What delivers there.
-    pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn Carrier>, SinkError> {
+    pub(crate) fn carrier(&self, name: &str) -> Result<Box<dyn SinkTransport>, SinkError> {
         let setting = |what, value, right| SinkError::Setting {
             name: name.to_owned(),
             what,
@@ -55,21 +55,21 @@ impl SyslogSettings {
             return Err(setting("max_message", "0".to_owned(), "one at least"));
         }
         let dial = Dial::new(name, self)?;
-        Ok(Box::new(Syslog { dial, link: None }))
+        Ok(Box::new(SyslogSink { dial, link: None }))
     }
 }
 
 /// What may become a message.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct SyslogFormat {
     name: String,
     peer: String,
     most: usize,
 }
 
-impl Lines {
-    pub(crate) fn new(name: &str, settings: &SyslogSettings) -> Lines {
-        Lines {
+impl SyslogFormat {
+    pub(crate) fn new(name: &str, settings: &SyslogSettings) -> SyslogFormat {
+        SyslogFormat {
             name: name.to_owned(),
             peer: settings.address.to_string(),
             most: settings.max_message,
@@ -77,21 +77,21 @@ impl Lines {
     }
 
     /// Refuses what could be taken for more than one message, by the server or by whoever reads its files.
-    pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), Refused> {
+    pub(crate) fn check(&self, bytes: &[u8]) -> Result<(), SinkWriteError> {
         if bytes.is_empty() {
-            return Err(Refused::Empty {
+            return Err(SinkWriteError::Empty {
                 name: self.name.clone(),
             });
         }
         if bytes.len() > self.most {
-            return Err(Refused::TooLong {
+            return Err(SinkWriteError::TooLong {
                 name: self.name.clone(),
                 bytes: bytes.len(),
                 most: self.most,
             });
         }
         let refuse = |what: String, at| {
-            Err(Refused::NoLine {
+            Err(SinkWriteError::NoLine {
                 name: self.name.clone(),
                 what,
                 at,
@@ -110,8 +110,8 @@ impl Lines {
         }
     }
 
-    pub(crate) fn parcel(&self, body: Vec<u8>) -> Parcel {
-        Parcel {
+    pub(crate) fn parcel(&self, body: Vec<u8>) -> QueuedMessage {
+        QueuedMessage {
             peer: self.peer.clone(),
             head: String::new(),
             body,
@@ -125,12 +125,12 @@ fn forges(character: char) -> bool {
 }
 
 /// Delivers to one server.
-struct Syslog {
+struct SyslogSink {
     dial: Dial,
-    link: Option<Link>,
+    link: Option<SyslogConnection>,
 }
 
-impl Syslog {
+impl SyslogSink {
     fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
         // Who has gone since the last message says so, to those who ask: what is written to him is lost without an error.
         if let Some(mut link) = self.link.take()
@@ -143,7 +143,7 @@ impl Syslog {
                 }
                 // Who does not read this connection does not read another one, in which the system would have room for more that
                 // nobody reads.
-                Err(error) if link::is_nothing_yet(&error) => return Err(error),
+                Err(error) if connection::is_nothing_yet(&error) => return Err(error),
                 Err(_) => {}
             }
         }
@@ -154,24 +154,24 @@ impl Syslog {
     }
 }
 
-impl Carrier for Syslog {
+impl SinkTransport for SyslogSink {
     fn peer(&self, _: &str) -> String {
         self.dial.address().to_string()
     }
 
-    fn carry(&mut self, parcel: &mut Parcel) -> Outcome {
+    fn carry(&mut self, parcel: &mut QueuedMessage) -> DeliveryResult {
         match self.send(&parcel.body) {
-            Ok(()) => Outcome::Delivered {
+            Ok(()) => DeliveryResult::Delivered {
                 refused: Vec::new(),
             },
             Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
-                Outcome::Never(format!(
+                DeliveryResult::Never(format!(
                     "{} takes no datagram of {} bytes",
                     self.dial.address(),
                     parcel.body.len()
                 ))
             }
-            Err(error) => Outcome::Unreachable(format!("{}: {error}", self.dial.address())),
+            Err(error) => DeliveryResult::Unreachable(format!("{}: {error}", self.dial.address())),
         }
     }
 
@@ -190,9 +190,9 @@ mod tests {
     use peal_model::code;
     use proptest::prelude::*;
 
-    fn lines(most: usize) -> Lines {
+    fn lines(most: usize) -> SyslogFormat {
         let settings = SyslogSettings::new("udp://localhost:514".parse().unwrap());
-        Lines::new(
+        SyslogFormat::new(
             "s",
             &SyslogSettings {
                 max_message: most,
@@ -227,7 +227,7 @@ mod tests {
         );
         assert!(matches!(
             lines(5).check(b"123456"),
-            Err(Refused::TooLong {
+            Err(SinkWriteError::TooLong {
                 bytes: 6,
                 most: 5,
                 ..

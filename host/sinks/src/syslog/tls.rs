@@ -1,5 +1,5 @@
 //! Whom to trust, and who we are, where syslog travels in TLS.
-use super::Peer;
+use super::HostPort;
 use crate::SinkError;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -38,7 +38,11 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    pub(super) fn new(name: &str, settings: &TlsSettings, peer: &Peer) -> Result<Tls, SinkError> {
+    pub(super) fn new(
+        name: &str,
+        settings: &TlsSettings,
+        peer: &HostPort,
+    ) -> Result<Tls, SinkError> {
         let wrong = |what: &dyn ToString, why: &dyn ToString| SinkError::Tls {
             name: name.to_owned(),
             what: what.to_string(),

@@ -328,7 +328,7 @@ pub fn event(d: Dialect) -> BoxedStrategy<Event> {
     .boxed()
 }
 
-pub fn output(d: Dialect) -> BoxedStrategy<Output> {
+pub fn output(d: Dialect) -> BoxedStrategy<IofOutput> {
     let all = (
         proc(),
         any::<u16>().prop_map(IofChannel),
@@ -336,7 +336,7 @@ pub fn output(d: Dialect) -> BoxedStrategy<Output> {
         some(info(d)),
         bytes(),
     );
-    all.prop_map(|(source, channels, local_id, infos, data)| Output {
+    all.prop_map(|(source, channels, local_id, infos, data)| IofOutput {
         source,
         channels,
         local_id,
@@ -346,9 +346,9 @@ pub fn output(d: Dialect) -> BoxedStrategy<Output> {
     .boxed()
 }
 
-fn user() -> BoxedStrategy<User> {
+fn user() -> BoxedStrategy<ClaimedUser> {
     any::<(u32, u32)>()
-        .prop_map(|(uid, gid)| User { uid, gid })
+        .prop_map(|(uid, gid)| ClaimedUser { uid, gid })
         .boxed()
 }
 
@@ -370,9 +370,9 @@ fn credential() -> BoxedStrategy<Credential> {
 fn peer() -> BoxedStrategy<PeerKind> {
     let identity = || {
         prop_oneof![
-            Just(peal_wire::Identity::Wanted),
-            proc().prop_map(peal_wire::Identity::Own),
-            proc().prop_map(peal_wire::Identity::Started)
+            Just(peal_wire::ToolIdentifier::Wanted),
+            proc().prop_map(peal_wire::ToolIdentifier::Own),
+            proc().prop_map(peal_wire::ToolIdentifier::Started)
         ]
     };
     prop_oneof![

@@ -6,7 +6,7 @@ pub use messages::{event, hello, output, reply, request};
 pub use values::{value, value_types};
 
 use peal_model::CommandCode;
-use peal_wire::{BufferType, Codec, Dialect, Limits, fuzz::DIALECTS};
+use peal_wire::{BufferType, Codec, DecodeLimits, Dialect, fuzz::DIALECTS};
 use proptest::{prelude::*, sample::select};
 
 /// Any way to speak.
@@ -18,7 +18,7 @@ pub fn codec() -> impl Strategy<Value = Codec> {
         .prop_map(|((version, encoding), buffer_type)| Codec {
             dialect: Dialect::new(version, encoding),
             buffer_type,
-            limits: Limits::default(),
+            limits: DecodeLimits::default(),
         })
 }
 

@@ -64,7 +64,7 @@ impl Recording {
     /// The handshake of the client, and its bytes.
     pub fn hello(&self) -> (Hello, &[u8]) {
         let mut rest = &*self.client;
-        let hello = HelloDecoder::new(Limits::default())
+        let hello = HelloDecoder::new(DecodeLimits::default())
             .feed(&mut rest)
             .unwrap()
             .unwrap();
@@ -84,7 +84,7 @@ impl Recording {
     /// The frames of both sides, first those of the client.
     pub fn messages(&self) -> Vec<Message> {
         let (hello, said) = self.hello();
-        let codec = Codec::of(&hello, Limits::default());
+        let codec = Codec::of(&hello, DecodeLimits::default());
         let requests = self.frames(&self.client[said.len()..]);
         // The answer to a command that nobody knows is a status alone, like that to a finalize.
         let command = |frame: &Frame| {
@@ -118,7 +118,7 @@ impl Recording {
     }
 
     fn frames(&self, stream: &[u8]) -> Vec<Frame> {
-        let mut decoder = FrameDecoder::new(&Limits::default());
+        let mut decoder = FrameDecoder::new(&DecodeLimits::default());
         let mut rest = stream;
         let mut frames = Vec::new();
         while let Some(frame) = decoder.feed(&mut rest).unwrap() {

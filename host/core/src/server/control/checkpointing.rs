@@ -1,14 +1,15 @@
 //! Checkpoints and preemptions: procs are told, and waited for.
-use super::Given;
+use super::ControlContext;
 use crate::{
-    Time,
-    job::Life,
+    MonotonicTime,
+    job::ProcPhase,
     job_control::{
-        self, Checkpoint, CheckpointOrder, ControlId, End, Entry, JobAction, JobControl,
-        JobControlError, Method, NotDone, Operation, STATUS, Stage, Trigger, Work,
+        self, Checkpoint, CheckpointMethod, CheckpointOrder, ControlId, JobAction, JobControl,
+        JobControlEnd, JobControlError, JobControlOperation, LedgerEntry, NotDone, PendingWork,
+        RequestStage, STATUS, Trigger,
     },
     policy::REASON,
-    server::{Action, Server, Upcall},
+    server::{Action, ServerState, Upcall},
 };
 use peal_model::{Info, Infos, Proc, Value, code, key};
 use std::{
@@ -16,10 +17,10 @@ use std::{
     time::Duration,
 };
 
-impl Server {
+impl ServerState {
     pub(super) fn checkpoint(
         &mut self,
-        given: Given,
+        given: ControlContext,
         order: CheckpointOrder,
         targets: Vec<Proc>,
     ) -> Result<Vec<Action>, JobControlError> {
@@ -27,7 +28,7 @@ impl Server {
             Some(method) => VecDeque::from([method]),
             None => self.declared.methods_of(proc),
         };
-        let methods: BTreeMap<Proc, VecDeque<Method>> = targets
+        let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> = targets
             .iter()
             .map(|proc| (proc.clone(), methods_of(proc)))
             .collect();
@@ -41,12 +42,15 @@ impl Server {
             |proc| self.has_ended(proc),
             deadline,
         );
-        let (to, operation) = (given.by.to, Operation::Checkpoint(order.checkpoint));
+        let (to, operation) = (
+            given.by.to,
+            JobControlOperation::Checkpoint(order.checkpoint),
+        );
         let id = self.entered(
             given,
             operation,
             targets,
-            Stage::Running(Work::Checkpoint(checkpoint)),
+            RequestStage::Running(PendingWork::Checkpoint(checkpoint)),
             Vec::new(),
         )?;
         let mut actions = self.accepted(id, to);
@@ -57,13 +61,13 @@ impl Server {
 
     fn has_ended(&self, proc: &Proc) -> bool {
         self.life(proc)
-            .is_none_or(|life| matches!(life, Life::Terminated | Life::Lost))
+            .is_none_or(|life| matches!(life, ProcPhase::Terminated | ProcPhase::Lost))
     }
 
     /// The alert first; whoever can makes a checkpoint; then, when all have made theirs or time is over, it is done to them.
     pub(super) fn preempt(
         &mut self,
-        given: Given,
+        given: ControlContext,
         action: JobAction,
         grace: Option<Duration>,
         targets: Vec<Proc>,
@@ -77,15 +81,15 @@ impl Server {
         let methods = targets
             .iter()
             .map(|proc| (proc.clone(), self.declared.methods_of(proc)));
-        let methods: BTreeMap<Proc, VecDeque<Method>> =
+        let methods: BTreeMap<Proc, VecDeque<CheckpointMethod>> =
             methods.filter(|(_, methods)| !methods.is_empty()).collect();
         let unprepared = methods.len() < targets.len();
         let grace = grace.unwrap_or(self.settings.preempt_grace);
         let (name, deadline) = (format!("preempt-{}", given.by.at.0), given.by.at + grace);
         let (checkpoint, triggers) =
             Checkpoint::begin(name, methods, |proc| self.has_ended(proc), deadline);
-        let (to, operation) = (given.by.to, Operation::Preempt(action));
-        let work = Work::Grace {
+        let (to, operation) = (given.by.to, JobControlOperation::Preempt(action));
+        let work = PendingWork::Grace {
             checkpoint,
             unprepared,
         };
@@ -93,7 +97,7 @@ impl Server {
             given,
             operation,
             targets.clone(),
-            Stage::Running(work),
+            RequestStage::Running(work),
             Vec::new(),
         )?;
         let mut actions = self.accepted(id, to);
@@ -117,21 +121,21 @@ impl Server {
         let mut actions = Vec::new();
         for Trigger { method, procs } in triggers {
             match method {
-                Method::Event(code) => {
+                CheckpointMethod::Event(code) => {
                     let more = vec![Info::new(
                         key::PMIX_JOB_CTRL_CHECKPOINT,
                         Value::string(&name),
                     )];
                     actions.extend(self.tell(id, code, &procs, more));
                 }
-                Method::Signal(number) => {
+                CheckpointMethod::Signal(number) => {
                     let (action, directives) = (JobAction::Signal(number), directives.clone());
                     let control = JobControl {
                         action,
                         targets: procs,
                         directives,
                     };
-                    actions.push(Action::Host(Upcall::JobControl {
+                    actions.push(Action::Upcall(Upcall::JobControl {
                         id,
                         source: source.clone(),
                         control,
@@ -180,7 +184,7 @@ impl Server {
     }
 
     /// Time has passed.
-    pub(in crate::server) fn expire_controls(&mut self, now: Time) -> Vec<Action> {
+    pub(in crate::server) fn expire_controls(&mut self, now: MonotonicTime) -> Vec<Action> {
         let late = self.ledger.late(now);
         self.each_checkpoint(late, |entry| entry.expire(now))
     }
@@ -188,7 +192,7 @@ impl Server {
     fn each_checkpoint(
         &mut self,
         of: Vec<ControlId>,
-        mut change: impl FnMut(&mut Entry),
+        mut change: impl FnMut(&mut LedgerEntry),
     ) -> Vec<Action> {
         let mut actions = Vec::new();
         for id in of {
@@ -201,19 +205,19 @@ impl Server {
     /// Takes a request further if nobody need be waited for any more.
     pub(super) fn go_on(&mut self, id: ControlId) -> Vec<Action> {
         let next = self.ledger.change(id, |entry| match &entry.stage {
-            Stage::Running(Work::Checkpoint(checkpoint)) if checkpoint.is_over() => {
+            RequestStage::Running(PendingWork::Checkpoint(checkpoint)) if checkpoint.is_over() => {
                 entry.not_done = checkpoint.failed().to_vec();
                 Some(Next::Ended(if entry.not_done.is_empty() {
-                    End::Done
+                    JobControlEnd::Done
                 } else {
-                    End::Failed
+                    JobControlEnd::Failed
                 }))
             }
-            Stage::Running(Work::Grace {
+            RequestStage::Running(PendingWork::Grace {
                 checkpoint,
                 unprepared: false,
             }) if checkpoint.is_over() => {
-                let Operation::Preempt(action) = &entry.operation else {
+                let JobControlOperation::Preempt(action) = &entry.operation else {
                     return None;
                 };
                 let control = JobControl {
@@ -226,7 +230,7 @@ impl Server {
                 entry
                     .infos
                     .extend(checkpoint.failed().iter().map(NotDone::info));
-                entry.stage = Stage::Running(Work::Host(None));
+                entry.stage = RequestStage::Running(PendingWork::Host(None));
                 Some(Next::Done(Upcall::JobControl {
                     id,
                     source,
@@ -237,7 +241,7 @@ impl Server {
         });
         match next.flatten() {
             Some(Next::Ended(end)) => self.end(id, end),
-            Some(Next::Done(upcall)) => vec![Action::Host(upcall)],
+            Some(Next::Done(upcall)) => vec![Action::Upcall(upcall)],
             None => Vec::new(),
         }
     }
@@ -245,6 +249,6 @@ impl Server {
 
 /// What comes after waiting.
 enum Next {
-    Ended(End),
+    Ended(JobControlEnd),
     Done(Upcall),
 }

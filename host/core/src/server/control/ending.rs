@@ -1,37 +1,39 @@
 //! How a request ends, and who is told of it.
 use super::answered;
 use crate::{
-    job_control::{self, ControlId, End, NotDone, STATUS, Stage, Work},
-    server::{Action, Server},
+    job_control::{self, ControlId, JobControlEnd, NotDone, PendingWork, RequestStage, STATUS},
+    server::{Action, ServerState},
 };
 use peal_model::{
-    DataArray, Identity, Info, Infos, LogRequest, Proc, Query, Status, Value, code, key,
+    DataArray, Info, Infos, LogRequest, Proc, Query, Status, UserIdentity, Value, code, key,
 };
 use std::sync::Arc;
 
-impl Server {
+impl ServerState {
     /// A request has ended: on record, told to whoever waits for it or asked to hear of it.
-    pub(super) fn end(&mut self, id: ControlId, end: End) -> Vec<Action> {
+    pub(super) fn end(&mut self, id: ControlId, end: JobControlEnd) -> Vec<Action> {
         let before = self.ledger.change(id, |entry| {
-            std::mem::replace(&mut entry.stage, Stage::Ended(end))
+            std::mem::replace(&mut entry.stage, RequestStage::Ended(end))
         });
         let (Some(before), Some(entry)) = (before, self.ledger.get(id)) else {
             return Vec::new();
         };
         let status = match end {
-            End::Cancelled => code::PMIX_ERR_JOB_CANCELED,
-            End::Denied => entry.refusal.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
-            End::Done | End::Failed => job_control::status_of(entry.targets.len(), &entry.not_done),
+            JobControlEnd::Cancelled => code::PMIX_ERR_JOB_CANCELED,
+            JobControlEnd::Denied => entry.refusal.unwrap_or(code::PMIX_ERR_NO_PERMISSIONS),
+            JobControlEnd::Done | JobControlEnd::Failed => {
+                job_control::status_of(entry.targets.len(), &entry.not_done)
+            }
         };
         let (operation, targets) = (entry.operation.clone(), entry.targets.clone());
         let (told, requester) = (entry.infos(), entry.requester.clone());
-        let mut actions = vec![Action::Controlled {
+        let mut actions = vec![Action::JobControlEnded {
             requester: requester.clone(),
             operation,
             targets,
             status,
         }];
-        if let Stage::Running(Work::Host(Some(to))) = before {
+        if let RequestStage::Running(PendingWork::Host(Some(to))) = before {
             let not_done = entry.not_done.iter().map(NotDone::info).collect();
             actions.push(answered(to, status, not_done));
         } else if let Some(requester) = requester {
@@ -108,7 +110,7 @@ impl Server {
     }
 
     /// Answers what is asked about requests (`PMIX_JOB_CTRL_ID`): of all that the asker may know, or of one.
-    pub fn told_of_controls(&self, identity: Identity, queries: &[Query]) -> Option<Info> {
+    pub fn told_of_controls(&self, identity: UserIdentity, queries: &[Query]) -> Option<Info> {
         let asks = |query: &&Query| {
             query
                 .keys

@@ -4,34 +4,37 @@ mod checkpointing;
 mod ending;
 mod provisioning;
 
-use super::{Action, RequestId, Server, Upcall};
+use super::{Action, RequestId, ServerState, Upcall};
 use crate::{
-    Time,
+    MonotonicTime,
     job_control::{
-        self, Asked, ControlId, Declaration, End, Entry, JobAction, JobControl, JobControlError,
-        NotDone, Operation, Requestor, Stage, Wanted, Work,
+        self, ControlId, Declaration, JobAction, JobControl, JobControlEnd, JobControlError,
+        JobControlOperation, LedgerEntry, NotDone, ParsedJobControl, PendingWork, RequestStage,
+        RequestedAction, Requestor,
     },
     policy,
 };
-use peal_model::{DataArray, Event, Identity, Info, Proc, Range, Reply, Status, Value, code, key};
+use peal_model::{
+    DataArray, Event, Info, Proc, Range, Reply, Status, UserIdentity, Value, code, key,
+};
 use std::collections::BTreeSet;
 
 /// Who has something done.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct By {
+pub(super) struct ControlRequester {
     /// The request that awaits an answer.
     pub(super) to: RequestId,
     pub(super) requester: Option<Proc>,
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<UserIdentity>,
     /// When they asked.
-    pub(super) at: Time,
+    pub(super) at: MonotonicTime,
 }
 
-impl Server {
+impl ServerState {
     /// A request that may be made: read whole, then begun.
     pub(super) fn control(
         &mut self,
-        by: By,
+        by: ControlRequester,
         targets: &[Proc],
         directives: Vec<Info>,
     ) -> Vec<Action> {
@@ -44,32 +47,34 @@ impl Server {
 
     fn begin_control(
         &mut self,
-        by: By,
+        by: ControlRequester,
         targets: &[Proc],
         directives: Vec<Info>,
     ) -> Result<Vec<Action>, JobControlError> {
-        let Asked {
+        let ParsedJobControl {
             name,
             wanted,
             mail,
             directives,
         } = self.read(&by, targets, directives)?;
-        let given = Given {
+        let given = ControlContext {
             by,
             name,
             mail,
             directives,
         };
         match wanted {
-            Wanted::Act { action, targets } => self.act(given, action, targets),
-            Wanted::Checkpoint { order, targets } => self.checkpoint(given, order, targets),
-            Wanted::Preempt {
+            RequestedAction::Act { action, targets } => self.act(given, action, targets),
+            RequestedAction::Checkpoint { order, targets } => {
+                self.checkpoint(given, order, targets)
+            }
+            RequestedAction::Preempt {
                 action,
                 grace,
                 targets,
             } => self.preempt(given, action, grace, targets),
-            Wanted::Provision { nodes, image } => self.provision(given, nodes, image),
-            Wanted::Cancel(which) => {
+            RequestedAction::Provision { nodes, image } => self.provision(given, nodes, image),
+            RequestedAction::Cancel(which) => {
                 let cancellation = self
                     .ledger
                     .cancellable(&self.requestor(&given.by), &which)?;
@@ -77,24 +82,24 @@ impl Server {
                 let mut actions: Vec<Action> = cancellation
                     .free
                     .into_iter()
-                    .flat_map(|id| self.end(id, End::Cancelled))
+                    .flat_map(|id| self.end(id, JobControlEnd::Cancelled))
                     .collect();
                 actions.push(answered(given.by.to, status, cancellation.committed));
                 Ok(actions)
             }
-            Wanted::Declare {
+            RequestedAction::Declare {
                 declaration,
                 cleanup,
             } => {
                 self.declare(&given.by, declaration)?;
-                let By {
+                let ControlRequester {
                     to,
                     requester,
                     identity,
                     ..
                 } = given.by;
                 Ok(vec![match cleanup.zip(requester).zip(identity) {
-                    Some(((cleanup, source), identity)) => Action::Host(Upcall::Cleanup {
+                    Some(((cleanup, source), identity)) => Action::Upcall(Upcall::Cleanup {
                         to,
                         source,
                         identity,
@@ -108,10 +113,10 @@ impl Server {
 
     fn read(
         &self,
-        by: &By,
+        by: &ControlRequester,
         targets: &[Proc],
         directives: Vec<Info>,
-    ) -> Result<Asked, JobControlError> {
+    ) -> Result<ParsedJobControl, JobControlError> {
         let ranks = |nspace: &_| {
             self.jobs
                 .get(nspace)
@@ -123,29 +128,33 @@ impl Server {
     /// What is to be done by a request, if it makes sense.
     pub(super) fn operation(
         &self,
-        by: &By,
+        by: &ControlRequester,
         targets: &[Proc],
         directives: &[Info],
-    ) -> Option<Operation> {
+    ) -> Option<JobControlOperation> {
         match self.read(by, targets, directives.to_vec()).ok()?.wanted {
-            Wanted::Act { action, .. } => Some(Operation::Act(action)),
-            Wanted::Checkpoint { order, .. } => Some(Operation::Checkpoint(order.checkpoint)),
-            Wanted::Preempt { action, .. } => Some(Operation::Preempt(action)),
-            Wanted::Provision { nodes, image } => Some(Operation::Provision { nodes, image }),
-            Wanted::Cancel(_) | Wanted::Declare { .. } => None,
+            RequestedAction::Act { action, .. } => Some(JobControlOperation::Act(action)),
+            RequestedAction::Checkpoint { order, .. } => {
+                Some(JobControlOperation::Checkpoint(order.checkpoint))
+            }
+            RequestedAction::Preempt { action, .. } => Some(JobControlOperation::Preempt(action)),
+            RequestedAction::Provision { nodes, image } => {
+                Some(JobControlOperation::Provision { nodes, image })
+            }
+            RequestedAction::Cancel(_) | RequestedAction::Declare { .. } => None,
         }
     }
 
     /// A request was denied.
     pub(super) fn control_denied(
         &mut self,
-        by: &By,
-        operation: Option<Operation>,
+        by: &ControlRequester,
+        operation: Option<JobControlOperation>,
         targets: &[Proc],
         why: &str,
     ) {
         let Some(operation) = operation else { return };
-        let given = Given {
+        let given = ControlContext {
             by: by.clone(),
             name: None,
             mail: None,
@@ -157,12 +166,16 @@ impl Server {
             given,
             operation,
             targets.to_vec(),
-            Stage::Ended(End::Denied),
+            RequestStage::Ended(JobControlEnd::Denied),
             infos,
         );
     }
 
-    fn declare(&mut self, by: &By, declaration: Declaration) -> Result<(), JobControlError> {
+    fn declare(
+        &mut self,
+        by: &ControlRequester,
+        declaration: Declaration,
+    ) -> Result<(), JobControlError> {
         if declaration.is_empty() {
             return Ok(());
         }
@@ -180,7 +193,7 @@ impl Server {
     /// end; else when it is done.
     fn act(
         &mut self,
-        given: Given,
+        given: ControlContext,
         action: JobAction,
         targets: Vec<Proc>,
     ) -> Result<Vec<Action>, JobControlError> {
@@ -191,12 +204,12 @@ impl Server {
         };
         let (source, to) = (given.by.requester.clone(), given.by.to);
         let is_long = matches!(action, JobAction::Restart { .. });
-        let work = Work::Host((!is_long).then_some(to));
+        let work = PendingWork::Host((!is_long).then_some(to));
         let id = self.entered(
             given,
-            Operation::Act(action),
+            JobControlOperation::Act(action),
             targets,
-            Stage::Running(work),
+            RequestStage::Running(work),
             Vec::new(),
         )?;
         let mut actions = if is_long {
@@ -204,7 +217,7 @@ impl Server {
         } else {
             self.mail(id)
         };
-        actions.push(Action::Host(Upcall::JobControl {
+        actions.push(Action::Upcall(Upcall::JobControl {
             id,
             source,
             control,
@@ -215,16 +228,16 @@ impl Server {
     /// Takes a request into the ledger.
     fn entered(
         &mut self,
-        given: Given,
-        operation: Operation,
+        given: ControlContext,
+        operation: JobControlOperation,
         targets: Vec<Proc>,
-        stage: Stage,
+        stage: RequestStage,
         infos: Vec<Info>,
     ) -> Result<ControlId, JobControlError> {
         let requestor = self.requestor(&given.by);
-        let Given {
+        let ControlContext {
             by:
-                By {
+                ControlRequester {
                     requester,
                     identity,
                     ..
@@ -233,7 +246,7 @@ impl Server {
             mail,
             directives,
         } = given;
-        self.ledger.enter(name, |name| Entry {
+        self.ledger.record(name, |name| LedgerEntry {
             name,
             requestor,
             requester,
@@ -249,7 +262,7 @@ impl Server {
         })
     }
 
-    fn requestor(&self, by: &By) -> Requestor {
+    fn requestor(&self, by: &ControlRequester) -> Requestor {
         match &by.requester {
             Some(proc) if self.life(proc).is_some() => Requestor::Proc(proc.clone()),
             _ => Requestor::User(by.identity.map(|identity| identity.uid)),
@@ -313,12 +326,12 @@ impl Server {
                 .collect()
         });
         let left = self.ledger.change(id, |entry| match &entry.stage {
-            Stage::Running(Work::Host(_)) => {
+            RequestStage::Running(PendingWork::Host(_)) => {
                 entry.not_done = not_done;
                 Err(if entry.not_done.is_empty() {
-                    End::Done
+                    JobControlEnd::Done
                 } else {
-                    End::Failed
+                    JobControlEnd::Failed
                 })
             }
             _ => Ok(entry
@@ -339,8 +352,8 @@ impl Server {
 }
 
 /// What a request comes with.
-struct Given {
-    by: By,
+struct ControlContext {
+    by: ControlRequester,
     name: Option<String>,
     mail: Option<Vec<Info>>,
     directives: Vec<Info>,

@@ -1,24 +1,26 @@
 //! Nodes that are to be made ready: the policies of that hook are asked, which provide them.
-use super::{By, Given, answered};
+use super::{ControlContext, ControlRequester, answered};
 use crate::{
-    job_control::{ControlId, End, JobControlError, Operation, Stage, nodes},
+    job_control::{
+        ControlId, JobControlEnd, JobControlError, JobControlOperation, RequestStage, nodes,
+    },
     policy::{self, Verdict},
     server::{
-        Action, Server,
-        denial::{Asker, Refusal},
-        gate::Waiting,
+        Action, ServerState,
+        denial::{DenialRecipient, DenialReply},
+        policy_gate::GatedOperation,
     },
 };
-use peal_model::{Hook, Info, Matter, PolicyRequest, Provision, Status};
+use peal_model::{Hook, Info, PolicyRequest, PolicySubject, Provision, Status};
 
 /// How many nodes one request may name.
 const MAX_NODES: usize = 10_000;
 
-impl Server {
+impl ServerState {
     /// Whoever provides nodes is asked, and answers in its own time.
     pub(super) fn provision(
         &mut self,
-        given: Given,
+        given: ControlContext,
         description: String,
         image: Option<String>,
     ) -> Result<Vec<Action>, JobControlError> {
@@ -27,11 +29,17 @@ impl Server {
         if let Some((status, reasons)) = self.no_provisioner(&by) {
             return Ok(vec![answered(by.to, status, reasons)]);
         }
-        let operation = Operation::Provision {
+        let operation = JobControlOperation::Provision {
             nodes: description,
             image: image.clone(),
         };
-        let id = self.entered(given, operation, Vec::new(), Stage::Accepted, Vec::new())?;
+        let id = self.entered(
+            given,
+            operation,
+            Vec::new(),
+            RequestStage::Accepted,
+            Vec::new(),
+        )?;
         let mut actions = self.accepted(id, by.to);
         actions.extend(self.ask_for_nodes(&by, Provision { nodes, image }, id, directives));
         Ok(actions)
@@ -40,7 +48,7 @@ impl Server {
     /// Nodes are provided; whoever does it has this to say.
     pub(in crate::server) fn provided(&mut self, id: ControlId, answer: Vec<Info>) -> Vec<Action> {
         self.ledger.change(id, |entry| entry.infos = answer);
-        self.end(id, End::Done)
+        self.end(id, JobControlEnd::Done)
     }
 
     /// They are not, for these reasons.
@@ -54,19 +62,24 @@ impl Server {
             entry.infos = reasons.to_vec();
             entry.refusal = Some(status);
         });
-        self.end(id, End::Denied)
+        self.end(id, JobControlEnd::Denied)
     }
 
     /// Asks those who provide nodes.
     fn ask_for_nodes(
         &mut self,
-        by: &By,
+        by: &ControlRequester,
         provision: Provision,
         id: ControlId,
         directives: Vec<Info>,
     ) -> Vec<Action> {
         let hook = Hook::Provision;
-        let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
+        let question = self.question(
+            PolicySubject::Provision,
+            by.requester.clone(),
+            by.identity,
+            &[],
+        );
         let groups = self.groups_of(by.to.peer);
         let request = PolicyRequest {
             provision: Some(provision),
@@ -76,16 +89,21 @@ impl Server {
         };
         // Whoever asked was told that it is accepted; what comes of it is told as the end of the request.
         let (requester, identity) = (by.requester.clone(), by.identity);
-        let asker = Asker::new(hook, requester, identity, Refusal::Silent);
-        self.ask(request, asker, Waiting::Provision(id))
+        let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Silent);
+        self.ask(request, asker, GatedOperation::Provision(id))
     }
 
     /// Why nobody provides nodes, if that is so.
-    fn no_provisioner(&self, by: &By) -> Option<(Status, Vec<Info>)> {
+    fn no_provisioner(&self, by: &ControlRequester) -> Option<(Status, Vec<Info>)> {
         if self.gate.policed.contains(&Hook::Provision) {
             return None;
         }
-        let question = self.question(Matter::Provision, by.requester.clone(), by.identity, &[]);
+        let question = self.question(
+            PolicySubject::Provision,
+            by.requester.clone(),
+            by.identity,
+            &[],
+        );
         match policy::by_default(self.settings.defaults.of(Hook::Provision), &question) {
             Verdict::Denied {
                 status, reasons, ..

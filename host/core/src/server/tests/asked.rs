@@ -152,7 +152,7 @@ fn started_and_restarted_ranks_say_as_which_process() {
             facts(&mut stage),
             (Some(Value::Uint32(again)), Some(Value::Pid(pid)))
         );
-        stage.server.proc_restarts(&proc(1), None, Time(0));
+        stage.server.proc_restarts(&proc(1), None, MonotonicTime(0));
         assert_eq!(facts(&mut stage).1, None, "until it has started");
     }
 }

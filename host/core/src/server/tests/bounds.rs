@@ -108,7 +108,7 @@ fn a_proc_waits_in_so_many_fences_and_those_that_everybody_deserted_are_gone() {
         status(&fence_of(&mut stage, 0, &[0, 1]).1),
         code::PMIX_ERR_OUT_OF_RESOURCE
     );
-    stage.server.disconnected(before, Time(0));
+    stage.server.disconnected(before, MonotonicTime(0));
     assert_eq!(fence_of(&mut stage, 0, &[0, 1]).1, []);
 }
 
@@ -120,7 +120,7 @@ fn fences_of_others_are_nobodys_business() {
         theirs.clone(),
         1,
         "node",
-        Identity {
+        UserIdentity {
             uid: 2000,
             gid: 100,
         },
@@ -152,7 +152,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
         nspace(),
         2,
         "node",
-        Identity {
+        UserIdentity {
             uid: 2000,
             gid: 100,
         },
@@ -163,7 +163,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
     );
     let old = stage.peers[1];
     assert_eq!(stage.server.identity_of(old), Some(WHO), "who they were");
-    let other = Identity {
+    let other = UserIdentity {
         uid: 2000,
         gid: 100,
     };
@@ -183,7 +183,7 @@ fn with_a_job_goes_all_that_waits_for_it_and_its_procs_are_heard_no_more() {
 
 #[test]
 fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
-    let mut server = Server::new(Settings::default());
+    let mut server = ServerState::new(StateSettings::default());
     server.guard(WHO, [Hook::Event]);
     let tool = Proc::new(Nspace::new("solver").unwrap(), Rank(0));
     let peer = server.admit_tool(&tool, WHO).unwrap();
@@ -193,7 +193,7 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
         range: Range::Global,
         infos: Vec::new(),
     };
-    let actions = server.request(to, event, Time(0));
+    let actions = server.request(to, event, MonotonicTime(0));
     let [Action::Decide { id, .. }] = actions[..] else {
         panic!("{actions:?}")
     };
@@ -201,7 +201,7 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
         tool.nspace,
         1,
         "node",
-        Identity {
+        UserIdentity {
             uid: 2000,
             gid: 100,
         },
@@ -234,9 +234,9 @@ fn what_a_tool_asked_for_is_denied_when_a_job_takes_its_name() {
 
 #[test]
 fn one_users_questions_leave_room_for_those_of_others() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(StateSettings {
         max_decisions: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     server.guard(WHO, [Hook::Event]);
     let mut asks = |uid: u32, tag: u32| {
@@ -244,7 +244,7 @@ fn one_users_questions_leave_room_for_those_of_others() {
         let peer = server
             .admit_tool(
                 &Proc::new(Nspace::new(&name).unwrap(), Rank(0)),
-                Identity { uid, gid: uid },
+                UserIdentity { uid, gid: uid },
             )
             .unwrap();
         let event = Request::Notify {
@@ -252,7 +252,7 @@ fn one_users_questions_leave_room_for_those_of_others() {
             range: Range::Global,
             infos: Vec::new(),
         };
-        let actions = server.request(RequestId { peer, tag }, event, Time(0));
+        let actions = server.request(RequestId { peer, tag }, event, MonotonicTime(0));
         matches!(actions[..], [Action::Decide { .. }])
     };
     let answers = [(7, 1), (7, 2), (7, 3), (8, 4), (8, 5), (9, 6)].map(|(uid, tag)| asks(uid, tag));

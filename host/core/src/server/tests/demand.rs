@@ -1,6 +1,6 @@
 //! What the host environment is asked for on behalf of clients, and when they are told that they are registered.
 use super::*;
-use crate::server::DemandId;
+use crate::server::HostRegistrationId;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const ENVIRONMENT: (KeyName, bool) = (key::PMIX_EVENT_ENVIRO_LEVEL, true);
 /// A server whose host environment answers when the test says so.
 struct Proxy {
     stage: Stage,
-    asked: Vec<(DemandId, Vec<Status>)>,
+    asked: Vec<(HostRegistrationId, Vec<Status>)>,
     given_back: Vec<Vec<Status>>,
     told: Vec<(RequestId, Status)>,
 }
@@ -28,8 +28,10 @@ impl Proxy {
     fn take(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Host(Upcall::RegisterEvents { id, codes }) => self.asked.push((id, codes)),
-                Action::Host(Upcall::DeregisterEvents(codes)) => self.given_back.push(codes),
+                Action::Upcall(Upcall::RegisterEvents { id, codes }) => {
+                    self.asked.push((id, codes))
+                }
+                Action::Upcall(Upcall::DeregisterEvents(codes)) => self.given_back.push(codes),
                 Action::Reply { to, reply } => self.told.push((to, reply.status())),
                 _ => {}
             }
@@ -42,7 +44,7 @@ impl Proxy {
             peer: self.stage.peers[rank],
             tag: self.stage.tag,
         };
-        let actions = self.stage.server.request(to, request, Time(0));
+        let actions = self.stage.server.request(to, request, MonotonicTime(0));
         self.take(actions);
         to
     }
@@ -70,7 +72,7 @@ impl Proxy {
         );
     }
 
-    fn answer(&mut self, id: DemandId, answer: Result<(), Status>) {
+    fn answer(&mut self, id: HostRegistrationId, answer: Result<(), Status>) {
         let actions = self.stage.server.host_registered(id, answer);
         self.take(actions);
     }
@@ -99,7 +101,7 @@ impl Proxy {
         let actions = self
             .stage
             .server
-            .disconnected(self.stage.peers[rank], Time(0));
+            .disconnected(self.stage.peers[rank], MonotonicTime(0));
         self.take(actions);
     }
 }
@@ -126,7 +128,7 @@ fn the_host_is_asked_once_for_each_code_and_told_when_nobody_wants_it() {
         [(job_only, code::PMIX_SUCCESS)],
         "the others wait for the host"
     );
-    let ids: Vec<DemandId> = proxy.asked.iter().map(|(id, _)| *id).collect();
+    let ids: Vec<HostRegistrationId> = proxy.asked.iter().map(|(id, _)| *id).collect();
     proxy.answer(ids[0], Ok(()));
     assert_eq!(
         proxy.told[1..],
@@ -268,7 +270,7 @@ fn the_host_hears_what_is_aimed_at_it_if_it_registered() {
     let told = |actions: &[Action]| {
         actions
             .iter()
-            .any(|action| matches!(action, Action::Host(Upcall::Notify { .. })))
+            .any(|action| matches!(action, Action::Upcall(Upcall::Notify { .. })))
     };
     let unheard = stage.notify(0, -1, Range::Rm, Vec::new());
     assert!(
@@ -286,7 +288,7 @@ fn the_host_hears_what_is_aimed_at_it_if_it_registered() {
     ));
     stage.server.host_registers(&[]);
     let actions = stage.server.violated(peer, code::PMIX_ERR_UNPACK_FAILURE);
-    let [Action::Host(Upcall::Notify { event, .. })] = &actions[..] else {
+    let [Action::Upcall(Upcall::Notify { event, .. })] = &actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(

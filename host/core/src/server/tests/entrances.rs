@@ -1,9 +1,9 @@
 //! Connections that wait for policies.
 use super::*;
-use crate::server::{Entrance, gate::DecisionId};
-use peal_model::{ConnectionKind, Peer as PeerInfo};
+use crate::server::{AdmissionCheck, policy_gate::DecisionId};
+use peal_model::{ConnectionKind, PeerInfo};
 
-fn knock(server: &mut Server, uid: u32) -> Entrance {
+fn knock(server: &mut ServerState, uid: u32) -> AdmissionCheck {
     let (peer, name) = (
         PeerInfo {
             pid: None,
@@ -11,8 +11,8 @@ fn knock(server: &mut Server, uid: u32) -> Entrance {
         },
         Proc::new(nspace(), Rank(0)),
     );
-    let identity = Identity { uid, gid: uid };
-    server.entrance(
+    let identity = UserIdentity { uid, gid: uid };
+    server.check_admission(
         ConnectionKind::Tool,
         &name,
         (identity, Arc::default()),
@@ -20,23 +20,23 @@ fn knock(server: &mut Server, uid: u32) -> Entrance {
     )
 }
 
-fn asked(entrance: Entrance) -> Option<DecisionId> {
+fn asked(entrance: AdmissionCheck) -> Option<DecisionId> {
     match entrance {
-        Entrance::Ask(id, _) => Some(id),
+        AdmissionCheck::Ask(id, _) => Some(id),
         _ => None,
     }
 }
 
 #[test]
 fn connections_of_one_user_leave_room_for_those_of_others() {
-    let mut server = Server::new(Settings {
+    let mut server = ServerState::new(StateSettings {
         max_decisions: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     server.guard(WHO, [Hook::Connection]);
     let first = asked(knock(&mut server, 7)).unwrap();
     assert!(asked(knock(&mut server, 7)).is_some());
-    let Entrance::Shut(denial) = knock(&mut server, 7) else {
+    let AdmissionCheck::Shut(denial) = knock(&mut server, 7) else {
         panic!("a third connection of four waits")
     };
     assert_eq!(denial.status, code::PMIX_ERR_OUT_OF_RESOURCE);

@@ -24,7 +24,10 @@ fn fence_waits_for_finalized_proc_until_its_process_ends() {
         if finalizes_first {
             waits(&mut stage);
         }
-        assert_eq!(stage.server.disconnected(stage.peers[1], Time(0)), []);
+        assert_eq!(
+            stage.server.disconnected(stage.peers[1], MonotonicTime(0)),
+            []
+        );
         stage.peers[1] = stage.server.admit(&proc(1), WHO).unwrap().0;
         let (_, actions) = stage.fence(1, Vec::new());
         let answers = stage
@@ -41,8 +44,8 @@ fn fence_waits_for_finalized_proc_until_its_process_ends() {
     // One whose process ends instead is missed, and by later fences, too.
     stage.ask(1, Request::Finalize);
     assert!(stage.fence(0, Vec::new()).1.is_empty());
-    let ended = stage.server.proc_ended(&proc(1), None, Time(0));
-    assert_eq!(stage.server.life(&proc(1)), Some(Life::Terminated));
+    let ended = stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
+    assert_eq!(stage.server.life(&proc(1)), Some(ProcPhase::Terminated));
     let later = stage.fence(0, Vec::new()).1;
     for actions in [ended, later] {
         let answers = stage

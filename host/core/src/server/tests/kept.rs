@@ -19,8 +19,8 @@ struct Heard {
 }
 
 impl Late {
-    fn with(settings: Settings) -> Late {
-        let mut server = Server::new(settings);
+    fn with(settings: StateSettings) -> Late {
+        let mut server = ServerState::new(settings);
         server.add_job(JobSpec::new(nspace(), 2, "node", WHO));
         let peers = vec![server.admit(&proc(0), WHO).unwrap().0];
         Late {
@@ -28,7 +28,7 @@ impl Late {
                 server,
                 peers,
                 tag: 100,
-                now: Time(0),
+                now: MonotonicTime(0),
             },
         }
     }
@@ -83,13 +83,13 @@ impl Late {
         }
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> ServerCounts {
         self.stage.server.counts()
     }
 }
 
 fn late() -> Late {
-    Late::with(Settings::default())
+    Late::with(StateSettings::default())
 }
 
 #[test]
@@ -163,16 +163,23 @@ fn of_the_environment_the_newest_are_told_and_how_many_were_missed() {
 
 #[test]
 fn who_reads_slowly_gets_everything_in_order() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_cache: 3,
         event_batch: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.connect();
     late.stage.register(1, &[]);
     let peer = late.stage.peers[1];
-    assert_eq!(late.stage.server.behind(peer), [Action::Pause { peer }]);
-    assert_eq!(late.stage.server.behind(peer), [], "one pause at a time");
+    assert_eq!(
+        late.stage.server.mark_lagging(peer),
+        [Action::Pause { peer }]
+    );
+    assert_eq!(
+        late.stage.server.mark_lagging(peer),
+        [],
+        "one pause at a time"
+    );
     for number in 0..12 {
         let range = if number % 2 == 0 {
             Range::Local
@@ -255,8 +262,8 @@ fn who_finalizes_is_owed_nothing_and_who_comes_back_what_follows() {
 
 #[test]
 fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
-    let ends: [fn(&mut Server) -> Vec<Action>; 3] = [
-        |server| server.proc_ended(&proc(1), None, Time(0)),
+    let ends: [fn(&mut ServerState) -> Vec<Action>; 3] = [
+        |server| server.proc_ended(&proc(1), None, MonotonicTime(0)),
         |server| server.remove_job(&nspace()),
         |server| {
             let spec = JobSpec::new(nspace(), 2, "node", WHO);
@@ -264,12 +271,12 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
         },
     ];
     for end in ends {
-        let mut late = Late::with(Settings {
+        let mut late = Late::with(StateSettings {
             event_memory: 5000,
-            ..Settings::default()
+            ..StateSettings::default()
         });
         late.job_events(0..100);
-        let Counts {
+        let ServerCounts {
             events_kept,
             events_spilled,
             ..
@@ -296,10 +303,10 @@ fn the_end_of_a_proc_or_job_frees_what_only_they_needed() {
 
 #[test]
 fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_batch: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
         .job_events(0..6)
@@ -352,10 +359,10 @@ fn spilled_events_are_recalled_and_what_is_lost_is_counted() {
 
 #[test]
 fn spilled_events_of_one_user_have_a_share() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_user_spill: 4000,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let spilled: BTreeMap<Seq, Arc<Event>> = late
         .job_events(0..100)
@@ -385,16 +392,16 @@ fn spilled_events_of_one_user_have_a_share() {
 
 #[test]
 fn a_connection_that_goes_takes_along_what_was_held_for_it() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_cache: 1,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
     let peer = late.stage.server.admit_tool(&tool, WHO).unwrap();
     late.stage.peers.push(peer);
     late.stage.register(1, &[NEWS]);
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     for number in 0..5 {
         late.raise(Range::Local, number, &[]);
     }
@@ -407,10 +414,10 @@ fn a_connection_that_goes_takes_along_what_was_held_for_it() {
         late.stage.server.resume(peer)[..],
         [Action::Recall { .. }]
     ));
-    let gone = late.stage.server.disconnected(peer, Time(0));
+    let gone = late.stage.server.disconnected(peer, MonotonicTime(0));
     let [
-        Action::Host(Upcall::DeregisterEvents(_)),
-        Action::Host(Upcall::ToolLeft(_)),
+        Action::Upcall(Upcall::DeregisterEvents(_)),
+        Action::Upcall(Upcall::ToolLeft(_)),
         Action::Forget { .. },
     ] = gone[..]
     else {
@@ -439,17 +446,17 @@ fn what_a_registration_does_not_want_costs_no_turn_of_others() {
 
 #[test]
 fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_index_bytes: 2 << 20,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.job_events(0..10_000);
     let bytes = late.counts().events_owed_bytes;
     assert!(bytes > 10_000 && bytes < 10_000 * 80, "{bytes}");
     assert_eq!(late.counts().events_lost, 0);
     late.job_events(10_000..30_000);
-    let Counts {
+    let ServerCounts {
         events_kept,
         events_lost,
         events_owed_bytes,
@@ -464,9 +471,9 @@ fn it_takes_little_to_know_what_is_owed_and_there_is_an_end_of_it() {
 
 #[test]
 fn lost_job_events_are_told_with_the_next_one() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_index_bytes: 20_000,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.job_events(0..1000);
     let lost = late.counts().events_lost;
@@ -491,22 +498,22 @@ fn lost_job_events_are_told_with_the_next_one() {
 
 #[test]
 fn job_events_lost_to_a_slow_reader_are_told_to_it() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_index_bytes: 20_000,
         event_batch: 4,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.connect();
     late.stage.register(1, &[NEWS]);
     let peer = late.stage.peers[1];
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     late.job_events(0..1000);
     let lost = late.counts().events_lost;
     let resumed = late.stage.server.resume(peer);
     let heard = late.heard(resumed);
     assert!(lost > 0 && heard.missed == [lost], "{:?}", heard.missed);
     assert_eq!(heard.numbers.len() as u64 + lost, 1000);
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     late.job_events(0..1000);
     late.stage.ask(1, Request::Finalize);
     assert!(
@@ -517,14 +524,14 @@ fn job_events_lost_to_a_slow_reader_are_told_to_it() {
 
 #[test]
 fn live_event_tells_of_job_events_lost_before() {
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.connect();
     late.stage.register(1, &[NEWS]);
     let peer = late.stage.peers[1];
-    late.stage.server.behind(peer);
+    late.stage.server.mark_lagging(peer);
     late.job_events(0..2);
     let Some(Action::Recall { events, .. }) = late.stage.server.resume(peer).pop() else {
         panic!("nothing is recalled")
@@ -550,10 +557,10 @@ fn live_event_tells_of_job_events_lost_before() {
 #[test]
 fn what_one_user_leaves_lying_takes_no_room_from_others() {
     let index = 100_000;
-    let mut late = Late::with(Settings {
+    let mut late = Late::with(StateSettings {
         event_memory: 0,
         event_index_bytes: index,
-        ..Settings::default()
+        ..StateSettings::default()
     });
     late.job_events(0..5000);
     let (mine, lost) = (late.counts().events_kept, late.counts().events_lost);
@@ -564,7 +571,7 @@ fn what_one_user_leaves_lying_takes_no_room_from_others() {
         other.clone(),
         2,
         "node",
-        Identity { uid, gid },
+        UserIdentity { uid, gid },
     ));
     // An event for both: those of one user have no room for it.
     let everybody = Value::procs([nspace(), other.clone()].map(Proc::all));

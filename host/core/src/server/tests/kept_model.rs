@@ -1,6 +1,6 @@
 //! Any life of jobs, connections and events, compared with a model that says who must hear what, and who must not.
 use super::*;
-use crate::class::{Class, Levels};
+use crate::class::{Class, ClassFilter};
 use peal_model::Infos;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ struct Told {
 struct Asked {
     all: bool,
     codes: BTreeSet<i32>,
-    levels: Levels,
+    levels: ClassFilter,
     affecting: Option<Proc>,
 }
 
@@ -61,7 +61,7 @@ struct Client {
 }
 
 struct World {
-    server: Server,
+    server: ServerState,
     told: Vec<Told>,
     clients: Vec<Client>,
     owed: BTreeMap<Proc, BTreeSet<usize>>,
@@ -71,13 +71,17 @@ struct World {
 
 const JOBS: [(&str, u32, u32); 3] = [("a", 3, 1000), ("b", 2, 1000), ("c", 1, 2000)];
 
-fn job(index: u8) -> (Nspace, u32, Identity) {
+fn job(index: u8) -> (Nspace, u32, UserIdentity) {
     let (name, size, uid) = JOBS[index as usize % JOBS.len()];
-    (Nspace::new(name).unwrap(), size, Identity { uid, gid: 100 })
+    (
+        Nspace::new(name).unwrap(),
+        size,
+        UserIdentity { uid, gid: 100 },
+    )
 }
 
-fn some_proc(index: u8) -> (Proc, Identity) {
-    let all: Vec<(Proc, Identity)> = (0..3)
+fn some_proc(index: u8) -> (Proc, UserIdentity) {
+    let all: Vec<(Proc, UserIdentity)> = (0..3)
         .map(job)
         .flat_map(|(nspace, size, who)| {
             (0..size).map(move |rank| (Proc::new(nspace.clone(), Rank(rank)), who))
@@ -110,15 +114,15 @@ fn is_for(event: &Event, proc: &Proc) -> bool {
 
 impl World {
     fn new() -> World {
-        let settings = Settings {
+        let settings = StateSettings {
             event_cache: RING,
             event_memory: MEMORY,
             event_batch: BATCH,
             event_batch_bytes: 2000,
             max_clones: 2,
-            ..Settings::default()
+            ..StateSettings::default()
         };
-        let server = Server::new(settings);
+        let server = ServerState::new(settings);
         let mut world = World {
             server,
             told: Vec::new(),
@@ -132,15 +136,18 @@ impl World {
     }
 
     fn add_job(&mut self, index: u8) {
-        let (nspace, size, Identity { uid, gid }) = job(index);
+        let (nspace, size, UserIdentity { uid, gid }) = job(index);
         if self
             .server
             .jobs()
             .all(|census| census.spec.nspace != nspace)
         {
-            let actions =
-                self.server
-                    .add_job(JobSpec::new(nspace, size, "node", Identity { uid, gid }));
+            let actions = self.server.add_job(JobSpec::new(
+                nspace,
+                size,
+                "node",
+                UserIdentity { uid, gid },
+            ));
             self.carry_out(actions);
         }
     }
@@ -164,7 +171,7 @@ impl World {
             tag: self.tag,
         };
         let registers = matches!(request, Request::RegisterEvents { .. });
-        let actions = self.server.request(to, request, Time(0));
+        let actions = self.server.request(to, request, MonotonicTime(0));
         let actions = with_willing_host(&mut self.server, actions);
         if registers {
             let acknowledged = matches!(actions.first(), Some(Action::Reply { to: answered, .. }) if *answered == to);
@@ -361,7 +368,7 @@ impl World {
             for proc in (0..6).map(|index| some_proc(index).0) {
                 let alive = matches!(
                     self.server.life(&proc),
-                    Some(Life::Expected | Life::Connected(_))
+                    Some(ProcPhase::Expected | ProcPhase::Connected(_))
                 );
                 if alive && reaches(&proc) {
                     self.owed.entry(proc).or_default().insert(number);
@@ -390,10 +397,10 @@ impl World {
             ]
         };
         let (levels, mut infos) = match c % 8 {
-            0 => (Levels::JobSpecific, yes_no(true, false)),
-            1 => (Levels::Environment, yes_no(false, true)),
-            2 => (Levels::Neither, yes_no(false, false)),
-            _ => (Levels::Both, Vec::new()),
+            0 => (ClassFilter::JobSpecific, yes_no(true, false)),
+            1 => (ClassFilter::Environment, yes_no(false, true)),
+            2 => (ClassFilter::Neither, yes_no(false, false)),
+            _ => (ClassFilter::Both, Vec::new()),
         };
         let affecting = (c > 160).then(|| some_proc(c).0);
         if let Some(proc) = &affecting {
@@ -481,7 +488,7 @@ impl World {
             (4..=6, client) => self.raise(client.filter(|_| kind > 4), a, b, c),
             (7 | 8, Some(client)) => self.go_on(client),
             (9, Some(client)) => {
-                let actions = self.server.behind(self.clients[client].id);
+                let actions = self.server.mark_lagging(self.clients[client].id);
                 self.carry_out(actions);
             }
             (10, Some(client)) if b < 128 => {
@@ -490,21 +497,21 @@ impl World {
                     peer: gone.id,
                     tag: 99,
                 };
-                let actions = self.server.request(to, Request::Finalize, Time(0));
+                let actions = self.server.request(to, Request::Finalize, MonotonicTime(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
-                let actions = self.server.disconnected(gone.id, Time(0));
+                let actions = self.server.disconnected(gone.id, MonotonicTime(0));
                 self.carry_out(actions);
             }
             (10, Some(client)) => {
                 let gone = self.clients.remove(client);
-                let actions = self.server.disconnected(gone.id, Time(0));
+                let actions = self.server.disconnected(gone.id, MonotonicTime(0));
                 self.forget_if_gone(&gone.proc);
                 self.carry_out(actions);
             }
             (11, _) if b < 30 => {
                 let (proc, _) = some_proc(a);
-                let actions = self.server.proc_ended(&proc, None, Time(0));
+                let actions = self.server.proc_ended(&proc, None, MonotonicTime(0));
                 self.forget_if_gone(&proc);
                 self.carry_out(actions);
             }
@@ -517,7 +524,7 @@ impl World {
     fn forget_if_gone(&mut self, proc: &Proc) {
         if !matches!(
             self.server.life(proc),
-            Some(Life::Connected(_) | Life::Expected)
+            Some(ProcPhase::Connected(_) | ProcPhase::Expected)
         ) {
             self.owed.remove(proc);
         }
@@ -572,13 +579,13 @@ impl World {
     /// Everybody goes: nothing is left.
     fn end(mut self) {
         for client in std::mem::take(&mut self.clients) {
-            let actions = self.server.disconnected(client.id, Time(0));
+            let actions = self.server.disconnected(client.id, MonotonicTime(0));
             self.forget_if_gone(&client.proc);
             self.carry_out(actions);
         }
         for index in 0..6 {
             let (proc, _) = some_proc(index);
-            let actions = self.server.proc_ended(&proc, None, Time(0));
+            let actions = self.server.proc_ended(&proc, None, MonotonicTime(0));
             self.carry_out(actions);
         }
         let counts = self.server.counts();

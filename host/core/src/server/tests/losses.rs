@@ -24,7 +24,9 @@ fn told(actions: &[Action]) -> Vec<Vec<u32>> {
 }
 
 fn lose(stage: &mut Stage, rank: usize, at: u64) -> Vec<Action> {
-    stage.server.disconnected(stage.peers[rank], Time(at))
+    stage
+        .server
+        .disconnected(stage.peers[rank], MonotonicTime(at))
 }
 
 #[test]
@@ -36,16 +38,16 @@ fn losses_within_a_window_are_told_of_together() {
         assert!(
             actions
                 .iter()
-                .any(|action| matches!(action, Action::Host(Upcall::ClientLost(_)))),
+                .any(|action| matches!(action, Action::Upcall(Upcall::ClientLost(_)))),
             "at once"
         );
     }
-    assert_eq!(stage.server.deadline(), Some(Time(1100)));
-    assert!(told(&stage.server.tick(Time(1099))).is_empty());
-    assert_eq!(told(&stage.server.tick(Time(1100))), [[0, 1, 2]]);
+    assert_eq!(stage.server.deadline(), Some(MonotonicTime(1100)));
+    assert!(told(&stage.server.tick(MonotonicTime(1099))).is_empty());
+    assert_eq!(told(&stage.server.tick(MonotonicTime(1100))), [[0, 1, 2]]);
     assert_eq!(stage.server.deadline(), None);
     lose(&mut stage, 3, 2000);
-    assert_eq!(told(&stage.server.tick(Time(2100))), [[3]]);
+    assert_eq!(told(&stage.server.tick(MonotonicTime(2100))), [[3]]);
 }
 
 #[test]
@@ -57,7 +59,7 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
         other.clone(),
         1,
         "node",
-        Identity { uid, gid },
+        UserIdentity { uid, gid },
     ));
     let (peer, _) = stage
         .server
@@ -65,7 +67,7 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
         .unwrap();
     lose(&mut stage, 0, 0);
     lose(&mut stage, 1, 0);
-    stage.server.disconnected(peer, Time(0));
+    stage.server.disconnected(peer, MonotonicTime(0));
     assert_eq!(told(&stage.server.tell_losses_of(&other)), [[0]]);
     assert!(told(&stage.server.remove_job(&other)).is_empty());
     assert_eq!(told(&stage.server.tell_losses()), [[0, 1]]);
@@ -76,7 +78,7 @@ fn each_job_is_told_of_its_own_and_before_it_goes() {
 fn a_crowd_is_told_of_in_events_of_bounded_size() {
     let mut stage = stage(1500);
     (0..1500).for_each(|rank| drop(lose(&mut stage, rank, 0)));
-    let sizes: Vec<usize> = told(&stage.server.tick(Time(100)))
+    let sizes: Vec<usize> = told(&stage.server.tick(MonotonicTime(100)))
         .iter()
         .map(Vec::len)
         .collect();

@@ -1,6 +1,6 @@
 //! Procs that are watched: who hears when they are silent, and that nothing is left of them when they go.
 use super::*;
-use crate::monitor::{Seen, WatchId};
+use crate::monitor::{FileStat, MonitorId};
 use peal_model::{Infos, Reply};
 
 const ALERT: i32 = -109;
@@ -55,7 +55,7 @@ impl Stage {
 
     /// What happens when this is the time.
     fn at(&mut self, now: u64) -> Vec<Action> {
-        self.now = Time(now);
+        self.now = MonotonicTime(now);
         self.server.tick(self.now)
     }
 }
@@ -71,9 +71,9 @@ fn chained(actions: &[Action]) -> Option<&peal_model::Event> {
     event
 }
 
-fn opened(actions: &[Action]) -> WatchId {
+fn opened(actions: &[Action]) -> MonitorId {
     let [
-        Action::File {
+        Action::CheckFile {
             watch,
             look: FileLook::Open { path, identity },
         },
@@ -85,7 +85,7 @@ fn opened(actions: &[Action]) -> WatchId {
     *watch
 }
 
-const SEEN: Seen = Seen {
+const SEEN: FileStat = FileStat {
     size: 1,
     accessed: 0,
     modified: 0,
@@ -97,10 +97,14 @@ fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
     stage.register(0, &[ALERT]);
     stage.register(2, &[ALERT]);
     assert_eq!(status(&stage.beats(0, "one")), code::PMIX_SUCCESS);
-    assert_eq!(stage.server.deadline(), Some(Time(0)), "it begins at once");
+    assert_eq!(
+        stage.server.deadline(),
+        Some(MonotonicTime(0)),
+        "it begins at once"
+    );
     assert_eq!(stage.at(1000), []);
-    assert_eq!(stage.server.deadline(), Some(Time(7000)));
-    stage.server.beat(stage.peers[0], Time(3000));
+    assert_eq!(stage.server.deadline(), Some(MonotonicTime(7000)));
+    stage.server.beat(stage.peers[0], MonotonicTime(3000));
     assert_eq!(stage.at(7000), [], "that was put off");
     let actions = stage.at(9000);
     assert_eq!(hearers(&stage, &actions), [0, 2]);
@@ -119,13 +123,13 @@ fn the_silent_proc_and_its_job_hear_once_that_it_is_silent_and_chains_see_it() {
         event.infos.value_of(key::PMIX_MONITOR_ID),
         Some(&Value::string("one"))
     );
-    assert_eq!(*reach, crate::reach::Reach::User(WHO.uid));
+    assert_eq!(*reach, crate::user_scope::UserScope::User(WHO.uid));
     assert_eq!(
         (stage.at(100_000), stage.server.deadline()),
         (vec![], None),
         "it is told once"
     );
-    stage.server.beat(stage.peers[0], Time(100_001));
+    stage.server.beat(stage.peers[0], MonotonicTime(100_001));
     let actions = stage.at(106_001);
     assert_eq!(
         hearers(&stage, &actions),
@@ -163,7 +167,7 @@ fn host_that_registered_for_the_code_hears_alerts() {
         let alert = stage.at(7000);
         alert
             .iter()
-            .filter(|action| matches!(action, Action::Host(Upcall::Notify { .. })))
+            .filter(|action| matches!(action, Action::Upcall(Upcall::Notify { .. })))
             .count()
     };
     let alert = Status(ALERT);
@@ -211,7 +215,7 @@ fn request_to_send_a_heartbeat_is_a_sign_of_life() {
     stage.at(6000);
     assert_eq!(
         (chained(&stage.at(7000)), stage.server.deadline()),
-        (None, Some(Time(12_000)))
+        (None, Some(MonotonicTime(12_000)))
     );
 }
 
@@ -221,7 +225,7 @@ fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
     let due = |stage: &Stage, now| {
         stage
             .server
-            .beats_due(Time(now))
+            .beats_due(MonotonicTime(now))
             .cloned()
             .collect::<Vec<_>>()
     };
@@ -235,26 +239,26 @@ fn heartbeats_may_be_told_late_but_before_they_are_looked_at() {
     );
     // What was before it began is no sign after that, and none undoes a later one.
     for at in [900, 4000, 3000] {
-        stage.server.beat(stage.peers[0], Time(at));
+        stage.server.beat(stage.peers[0], MonotonicTime(at));
     }
     assert_eq!(
         (stage.at(7000), stage.server.deadline()),
-        (vec![], Some(Time(10_000)))
+        (vec![], Some(MonotonicTime(10_000)))
     );
     assert!(!stage.server.is_silent(&proc(0)));
     assert!(chained(&stage.at(10_000)).is_some());
     assert!(stage.server.is_silent(&proc(0)) && !stage.server.is_silent(&proc(1)));
     assert_eq!(due(&stage, 100_000), [], "nobody looks at who is silent");
-    stage.server.beat(stage.peers[0], Time(10_500));
+    stage.server.beat(stage.peers[0], MonotonicTime(10_500));
     assert!(!stage.server.is_silent(&proc(0)));
-    assert_eq!(stage.server.deadline(), Some(Time(16_500)));
+    assert_eq!(stage.server.deadline(), Some(MonotonicTime(16_500)));
     // Files are looked at without anybody beating.
     let watch = opened(&stage.file(1));
     stage.server.file_opened(watch, Ok(SEEN));
     stage.at(11_000);
     assert_eq!(
         (due(&stage, 12_000), stage.server.deadline()),
-        (vec![], Some(Time(12_000)))
+        (vec![], Some(MonotonicTime(12_000)))
     );
 }
 
@@ -289,7 +293,7 @@ fn what_was_asked_for_is_cancelled_one_by_one_or_all_at_once_by_who_asked() {
     assert_eq!(stage.cancel(0, Value::Undef), code::PMIX_SUCCESS);
     assert_eq!(stage.server.counts().monitors, 1);
     stage.at(0);
-    let alert = stage.server.tick(Time(6000));
+    let alert = stage.server.tick(MonotonicTime(6000));
     assert_eq!(
         chained(&alert).map(|event| event.affected()),
         Some(vec![proc(1)])
@@ -305,7 +309,7 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     assert_eq!(stage.at(0), []);
     assert_eq!(
         stage.at(1000),
-        [Action::File {
+        [Action::CheckFile {
             watch,
             look: FileLook::Again
         }]
@@ -320,7 +324,7 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     let why = (code::PMIX_ERR_NO_PERMISSIONS, "it is not yours".to_owned());
     let actions = stage.server.file_opened(refused, Err(why));
     assert_eq!(status(&actions), code::PMIX_ERR_NO_PERMISSIONS);
-    assert!(actions.contains(&Action::File {
+    assert!(actions.contains(&Action::CheckFile {
         watch: refused,
         look: FileLook::Close
     }));
@@ -328,10 +332,10 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
 
     let waiting = opened(&stage.file(0));
     let actions = stage.ask(0, Request::Finalize).1;
-    let closed: Vec<WatchId> = actions
+    let closed: Vec<MonitorId> = actions
         .iter()
         .filter_map(|action| match action {
-            Action::File {
+            Action::CheckFile {
                 watch,
                 look: FileLook::Close,
             } => Some(*watch),
@@ -344,7 +348,7 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
     );
     assert_eq!(
         stage.server.file_opened(waiting, Ok(SEEN)),
-        [Action::File {
+        [Action::CheckFile {
             watch: waiting,
             look: FileLook::Close
         }]
@@ -355,8 +359,8 @@ fn a_file_is_opened_before_its_requester_is_answered_and_closed_when_it_leaves()
 fn nothing_is_left_of_procs_that_go_however_they_do() {
     for end in [
         (|stage: &mut Stage| stage.ask(0, Request::Finalize).1) as fn(&mut Stage) -> Vec<Action>,
-        |stage| stage.server.disconnected(stage.peers[0], Time(0)),
-        |stage| stage.server.proc_ended(&proc(0), None, Time(0)),
+        |stage| stage.server.disconnected(stage.peers[0], MonotonicTime(0)),
+        |stage| stage.server.proc_ended(&proc(0), None, MonotonicTime(0)),
         |stage| stage.server.remove_job(&nspace()),
     ] {
         let mut stage = Stage::of(1);
@@ -367,7 +371,7 @@ fn nothing_is_left_of_procs_that_go_however_they_do() {
             (stage.server.counts().monitors, stage.server.deadline()),
             (0, None)
         );
-        stage.server.beat(stage.peers[0], Time(1));
+        stage.server.beat(stage.peers[0], MonotonicTime(1));
     }
     // So it is with tools.
     let mut stage = Stage::of(1);
@@ -375,7 +379,7 @@ fn nothing_is_left_of_procs_that_go_however_they_do() {
     let peer = stage.server.admit_tool(&tool, WHO).unwrap();
     stage.peers[0] = peer;
     assert_eq!(status(&stage.beats(0, "one")), code::PMIX_SUCCESS);
-    stage.server.disconnected(peer, Time(0));
+    stage.server.disconnected(peer, MonotonicTime(0));
     assert_eq!(stage.server.counts().monitors, 0);
 }
 
@@ -423,7 +427,7 @@ fn where_the_server_is_not_to_watch_the_host_environment_is_asked() {
     let asked = stage.beats(0, "one");
     assert!(matches!(
         asked.as_slice(),
-        [Action::Host(Upcall::Request {
+        [Action::Upcall(Upcall::Request {
             request: Request::Monitor { .. },
             ..
         })]

@@ -8,7 +8,7 @@ fn other() -> Nspace {
 }
 
 /// A job of two procs, and another of as many ranks for its user or somebody else.
-fn two_jobs(owner: Identity) -> Stage {
+fn two_jobs(owner: UserIdentity) -> Stage {
     let mut stage = Stage::of(2);
     stage
         .server
@@ -64,7 +64,7 @@ fn namespace_event_without_a_namespace_is_refused() {
 
 #[test]
 fn event_whose_targets_all_are_unknown_is_not_found() {
-    let stranger = Identity {
+    let stranger = UserIdentity {
         uid: WHO.uid + 1,
         gid: WHO.gid,
     };
@@ -93,7 +93,7 @@ fn event_whose_targets_all_are_unknown_is_not_found() {
 #[test]
 fn event_for_ended_procs_or_other_servers_is_not_refused() {
     let mut stage = two_jobs(WHO);
-    stage.server.proc_ended(&proc(1), None, Time(0));
+    stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
     let ended = stage.notify(0, NEWS, Range::Custom, custom(&[proc(1)]));
     assert_eq!(
         status(&ended),
@@ -126,14 +126,14 @@ fn event_for_the_manager_raised_by_a_module_needs_a_host() {
     stage.server.host_registers(&[]);
     let actions = stage
         .server
-        .raise(event(), Raiser::Site, Allowance(3))
+        .raise(event(), RaisingOwner::Site, EventBudget(3))
         .unwrap();
-    let [Action::Host(Upcall::Notify { allowance, .. })] = actions[..] else {
+    let [Action::Upcall(Upcall::Notify { allowance, .. })] = actions[..] else {
         panic!("{actions:?}")
     };
     assert_eq!(
         allowance,
-        Allowance(3),
+        EventBudget(3),
         "what may follow from it is counted on"
     );
 }

@@ -29,15 +29,17 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
     let mut stage = Stage::of(2);
     stage.register(0, &[]);
     stage.commit(1, Scope::Global, A, 1);
-    let restarted = stage.server.proc_restarts(&proc(1), Some("first"), Time(0));
+    let restarted = stage
+        .server
+        .proc_restarts(&proc(1), Some("first"), MonotonicTime(0));
     assert_eq!(
         (stage.server.life(&proc(1)), restarted),
-        (Some(Life::Expected), Vec::new())
+        (Some(ProcPhase::Expected), Vec::new())
     );
     assert!(
         stage
             .server
-            .disconnected(stage.peers[1], Time(0))
+            .disconnected(stage.peers[1], MonotonicTime(0))
             .is_empty(),
         "its connection counts no more"
     );
@@ -51,7 +53,7 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
         "what the old one put is gone, and the new one may put it"
     );
     let (peer, actions) = stage.server.admit(&proc(1), WHO).unwrap();
-    assert_eq!(actions, [Action::Host(Upcall::ClientConnected(proc(1)))]);
+    assert_eq!(actions, [Action::Upcall(Upcall::ClientConnected(proc(1)))]);
     stage.peers[1] = peer;
     let answers = stage.commit(1, Scope::Global, A, 2);
     assert!(
@@ -59,7 +61,7 @@ fn a_proc_that_starts_again_connects_as_who_it_was_and_nobody_hears_that_the_old
             .iter()
             .any(|action| matches!(action, Action::Reply { to, .. } if *to == waits))
     );
-    stage.server.proc_restarts(&proc(1), None, Time(0));
+    stage.server.proc_restarts(&proc(1), None, MonotonicTime(0));
     assert_eq!(told(&mut stage, 1), [], "the last start counts");
 }
 
@@ -73,7 +75,7 @@ fn fences_that_it_has_a_part_in_fail_and_others_do_not() {
     let (left, _) = stage.ask(0, some([0, 1]));
     let (stays, _) = stage.ask(2, some([2, 3]));
     let (arrived, _) = stage.ask(1, some([1, 3]));
-    let failed = stage.server.proc_restarts(&proc(1), None, Time(0));
+    let failed = stage.server.proc_restarts(&proc(1), None, MonotonicTime(0));
     assert_eq!(
         statuses(&failed),
         [
@@ -92,17 +94,17 @@ fn fences_that_it_has_a_part_in_fail_and_others_do_not() {
 #[test]
 fn one_that_ended_before_can_start_again_and_one_that_nobody_knows_cannot() {
     let mut stage = Stage::of(2);
-    stage.server.proc_ended(&proc(1), None, Time(0));
+    stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
     assert!(matches!(
         stage.server.admit(&proc(1), WHO),
-        Err(Refusal::Ended(_))
+        Err(ConnectionRefusal::Ended(_))
     ));
-    stage.server.proc_restarts(&proc(1), None, Time(0));
+    stage.server.proc_restarts(&proc(1), None, MonotonicTime(0));
     assert!(stage.server.admit(&proc(1), WHO).is_ok());
     assert!(
         stage
             .server
-            .proc_restarts(&proc(2), None, Time(0))
+            .proc_restarts(&proc(2), None, MonotonicTime(0))
             .is_empty()
     );
 }

@@ -57,11 +57,11 @@ fn values_of_one_user_are_bounded_and_refusal_says_limit() {
 #[test]
 fn values_of_other_users_root_and_servers_user_have_room() {
     let mut stage = stage(2);
-    stage.server.guard(Identity { uid: 500, gid: 500 }, []);
+    stage.server.guard(UserIdentity { uid: 500, gid: 500 }, []);
     (0..2).for_each(|rank| drop(put(&mut stage, rank, 600)));
     for (uid, fits) in [(1000, false), (1001, true), (0, true), (500, true)] {
         let nspace = Nspace::new(&format!("job-of-{uid}")).unwrap();
-        let identity = Identity { uid, gid: 100 };
+        let identity = UserIdentity { uid, gid: 100 };
         stage
             .server
             .add_job(JobSpec::new(nspace.clone(), 4, "node", identity));
@@ -89,37 +89,40 @@ fn values_go_when_all_procs_of_job_have_ended() {
     (0..2).for_each(|rank| drop(put(&mut stage, rank, 600)));
     let before = stage.server.counts().put_bytes;
     // The first is lost. The second may still ask for what it has put, also when it finalizes and comes back.
-    stage.server.disconnected(stage.peers[0], Time(0));
+    stage.server.disconnected(stage.peers[0], MonotonicTime(0));
     stage.ask(1, Request::Finalize);
-    stage.server.disconnected(stage.peers[1], Time(0));
+    stage.server.disconnected(stage.peers[1], MonotonicTime(0));
     assert_eq!(stage.server.counts().put_bytes, before);
     stage.peers[1] = stage.server.admit(&proc(1), WHO).unwrap().0;
     assert!(value(&stage.get(1, proc(0), A, &[]).1, A).is_some());
     stage.ask(1, Request::Finalize);
-    stage.server.proc_ended(&proc(1), None, Time(0));
+    stage.server.proc_ended(&proc(1), None, MonotonicTime(0));
     assert_eq!(stage.server.counts().put_bytes, 0);
 }
 
 #[test]
 fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
-    const SERVER: Identity = Identity { uid: 500, gid: 500 };
-    let settings = Settings {
+    const SERVER: UserIdentity = UserIdentity { uid: 500, gid: 500 };
+    let settings = StateSettings {
         max_tools: 16,
         max_tools_per_user: 8,
-        ..Settings::default()
+        ..StateSettings::default()
     };
-    let mut server = Server::new(settings);
+    let mut server = ServerState::new(settings);
     server.guard(SERVER, []);
     let mut number = 0;
-    let mut attach = |server: &mut Server, uid| {
+    let mut attach = |server: &mut ServerState, uid| {
         number += 1;
         let nspace = Nspace::new(&format!("tool-{number}")).unwrap();
-        server.admit_tool(&Proc::new(nspace, Rank(0)), Identity { uid, gid: 100 })
+        server.admit_tool(&Proc::new(nspace, Rank(0)), UserIdentity { uid, gid: 100 })
     };
     let first = attach(&mut server, 1000).unwrap();
     (1..8).for_each(|_| assert!(attach(&mut server, 1000).is_ok()));
     let refused = attach(&mut server, 1000).unwrap_err();
-    assert_eq!(refused, Refusal::TooManyToolsOfUser { uid: 1000, max: 8 });
+    assert_eq!(
+        refused,
+        ConnectionRefusal::TooManyToolsOfUser { uid: 1000, max: 8 }
+    );
     assert_eq!(
         refused.to_string(),
         "user 1000 has 8 tools, more are not allowed (tools.max_per_user)"
@@ -127,13 +130,13 @@ fn tools_of_one_user_are_bounded_and_some_are_root_and_servers() {
     (0..6).for_each(|_| assert!(attach(&mut server, 1001).is_ok()));
     assert_eq!(
         attach(&mut server, 1001),
-        Err(Refusal::TooManyTools { max: 14 })
+        Err(ConnectionRefusal::TooManyTools { max: 14 })
     );
     assert!(attach(&mut server, 0).is_ok() && attach(&mut server, SERVER.uid).is_ok());
     assert_eq!(
         attach(&mut server, 0),
-        Err(Refusal::TooManyTools { max: 16 })
+        Err(ConnectionRefusal::TooManyTools { max: 16 })
     );
-    server.disconnected(first, Time(0));
+    server.disconnected(first, MonotonicTime(0));
     assert!(attach(&mut server, 0).is_ok());
 }

@@ -74,7 +74,7 @@ fn ignores(cleanup: &Cleanup, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_core::job_control::{Subdirectories, Top};
+    use peal_core::job_control::{Subdirectories, TopDirectory};
     use std::{collections::BTreeSet, ffi::OsString};
 
     fn cleanup(files: &[&str], directories: &[&str], ignored: &[&str]) -> Cleanup {
@@ -85,7 +85,7 @@ mod tests {
             directories: paths(directories),
             depth: Depth::Flat,
             subdirectories: Subdirectories::All,
-            top: Top::Remove,
+            top: TopDirectory::Remove,
             ignored: ignored.iter().map(OsString::from).collect::<BTreeSet<_>>(),
         }
     }
@@ -106,7 +106,7 @@ mod tests {
                 ..plain.clone()
             },
             Cleanup {
-                top: Top::Leave,
+                top: TopDirectory::Leave,
                 ..plain.clone()
             },
             cleanup(&[], &["/t/d"], &["x"]),

@@ -4,7 +4,7 @@ mod remove;
 
 use crate::as_user;
 use peal_core::job_control::Cleanup;
-use peal_model::{Identity, Nspace, Proc, Rank, Status, code};
+use peal_model::{Nspace, Proc, Rank, Status, UserIdentity, code};
 use remove::{Bounds, Left};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -41,7 +41,7 @@ impl Default for CleanupSettings {
 pub(crate) struct Registered {
     /// The job of whoever registered it.
     by: Nspace,
-    identity: Identity,
+    identity: UserIdentity,
     /// Those of its procs that have not ended.
     waits: BTreeSet<Proc>,
     cleanup: Cleanup,
@@ -51,11 +51,11 @@ pub(crate) struct Registered {
 #[derive(Debug, Default)]
 pub(crate) struct Cleanups {
     settings: CleanupSettings,
-    known: Mutex<Known>,
+    known: Mutex<CleanupDirectory>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CleanupDirectory {
     /// The jobs that there are, and which of their procs have ended.
     jobs: BTreeMap<Nspace, BTreeSet<Rank>>,
     registered: Vec<Registered>,
@@ -101,7 +101,7 @@ impl Cleanups {
     pub(crate) fn register(
         &self,
         by: &Proc,
-        identity: Identity,
+        identity: UserIdentity,
         cleanup: Cleanup,
     ) -> Result<Vec<Registered>, Status> {
         self.check(by, &cleanup)?;
@@ -203,13 +203,13 @@ impl Cleanups {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CleanupDirectory> {
         // Nothing in here panics half-way, so what a poisoned lock guards is whole.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl CleanupDirectory {
     /// What nobody is left for, once these have ended.
     fn due(&mut self, ended: impl Fn(&Proc) -> bool) -> Vec<Registered> {
         self.registered
@@ -244,7 +244,7 @@ fn is_plain(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_core::job_control::{Depth, Subdirectories, Top};
+    use peal_core::job_control::{Depth, Subdirectories, TopDirectory};
 
     fn proc(job: &str, rank: u32) -> Proc {
         Proc::new(Nspace::new(job).unwrap(), Rank(rank))
@@ -257,12 +257,12 @@ mod tests {
             directories: BTreeSet::new(),
             depth: Depth::Flat,
             subdirectories: Subdirectories::All,
-            top: Top::Remove,
+            top: TopDirectory::Remove,
             ignored: BTreeSet::new(),
         }
     }
 
-    const ME: Identity = Identity { uid: 7, gid: 8 };
+    const ME: UserIdentity = UserIdentity { uid: 7, gid: 8 };
 
     fn two_jobs(settings: CleanupSettings) -> Cleanups {
         let cleanups = Cleanups::new(settings);
@@ -362,7 +362,7 @@ mod tests {
             cleanups.register(&proc("a", 1), ME, file.clone()),
             conflicting
         );
-        let other = Identity { uid: 9, ..ME };
+        let other = UserIdentity { uid: 9, ..ME };
         assert_eq!(
             cleanups.register(&proc("a", 1), other, file),
             Ok(vec![]),

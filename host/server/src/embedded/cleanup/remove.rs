@@ -1,6 +1,6 @@
 //! Removes what was registered, by handles of directories alone: each is opened in the one before, no link is followed, and what is
 //! in one is looked at and removed in that very directory, whatever lies at its path by then.
-use peal_core::job_control::{Cleanup, Depth, Subdirectories, Top};
+use peal_core::job_control::{Cleanup, Depth, Subdirectories, TopDirectory};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, statat, unlinkat},
@@ -84,8 +84,8 @@ impl Removal<'_> {
         let device = fstat(&dir)?.st_dev;
         self.empty(dir.as_fd(), device, self.bounds.depth)?;
         match self.cleanup.top {
-            Top::Remove => remove_empty(parent.as_fd(), name),
-            Top::Leave => Ok(()),
+            TopDirectory::Remove => remove_empty(parent.as_fd(), name),
+            TopDirectory::Leave => Ok(()),
         }
     }
 

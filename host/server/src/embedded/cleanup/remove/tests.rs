@@ -1,7 +1,7 @@
 //! What is removed of real directories, beside a model; and what is not, whatever somebody does meanwhile.
 use super::*;
 use crate::as_user;
-use peal_model::Identity;
+use peal_model::UserIdentity;
 use peal_needs::needs;
 use proptest::prelude::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -26,7 +26,7 @@ fn cleanup(directories: &[&Path]) -> Cleanup {
         directories: directories.iter().map(|path| path.to_path_buf()).collect(),
         depth: Depth::Recursive,
         subdirectories: Subdirectories::All,
-        top: Top::Remove,
+        top: TopDirectory::Remove,
         ignored: BTreeSet::new(),
     }
 }
@@ -91,7 +91,7 @@ impl Node {
         };
         let nodes: BTreeMap<String, Node> = nodes.into_iter().filter_map(left).collect();
         let may_go = match below {
-            0 => cleanup.top == Top::Remove,
+            0 => cleanup.top == TopDirectory::Remove,
             _ => enters || cleanup.subdirectories == Subdirectories::OnlyEmpty,
         };
         (!may_go || !nodes.is_empty()).then_some(Node::Directory(nodes))
@@ -120,7 +120,7 @@ proptest! {
         let wanted = Cleanup {
             depth: if deep { Depth::Recursive } else { Depth::Flat },
             subdirectories: if empty { Subdirectories::OnlyEmpty } else { Subdirectories::All },
-            top: if leave { Top::Leave } else { Top::Remove },
+            top: if leave { TopDirectory::Leave } else { TopDirectory::Remove },
             ignored: ignored.into_iter().map(OsString::from).collect(),
             ..cleanup(&[&top])
         };
@@ -258,7 +258,7 @@ fn a_link_that_is_swapped_in_leads_nowhere() {
 #[needs(root)]
 #[test]
 fn nothing_goes_that_the_requester_could_not_remove() {
-    const SOMEBODY: Identity = Identity {
+    const SOMEBODY: UserIdentity = UserIdentity {
         uid: 54_321,
         gid: 54_322,
     };

@@ -1,0 +1,126 @@
+//! What a server that did not end in good order left in the journal.
+use super::{
+    MOST_BYTES,
+    frame::{self, FrameError, JournalFrame},
+};
+use crate::{AuditEntry, AuditError, Keys, entry::kind, hash_chain::ChainHead};
+use peal_store::{Filter, JournalFile, StoreError, Trail, TrailRow};
+use std::io::{ErrorKind, Read as _};
+
+/// Records that are in the journal and not in the database yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecoveredRecords {
+    /// How many there are.
+    pub records: u64,
+    /// How large the journal is, in bytes.
+    pub bytes: u64,
+}
+
+/// What waits behind the last record of a trail, if anything does. Whether it is by the owner of the key only he can say.
+pub(crate) fn waiting(trail: &Trail, last: u64) -> Result<Option<RecoveredRecords>, StoreError> {
+    let bytes = match JournalFile::read(trail.path(), MOST_BYTES) {
+        // Whoever was let read the database alone can verify that all the same.
+        Err(StoreError::Tail { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            return Ok(None);
+        }
+        read => read?,
+    };
+    let (mut rest, mut records) = (bytes.as_slice(), 0);
+    while let Ok(Some(whole)) = frame::first(&mut rest) {
+        let rows = whole.frame().map(|frame| frame.rows).unwrap_or_default();
+        records += rows.iter().filter(|row| row.seq > last).count() as u64;
+    }
+    Ok((!bytes.is_empty()).then_some(RecoveredRecords {
+        records,
+        bytes: bytes.len() as u64,
+    }))
+}
+
+/// What was found.
+pub(crate) struct RecoveredJournal {
+    /// The records that the database does not have, in their order.
+    pub(crate) rows: Vec<TrailRow>,
+    /// The frame that should not be there, counted from 1, and what is wrong with it.
+    pub(crate) fault: Option<(u64, FrameError)>,
+}
+
+impl RecoveredJournal {
+    /// Reads the journal of a trail that ends so.
+    pub(crate) fn read(
+        trail: &Trail,
+        head: ChainHead,
+        keys: &Keys,
+    ) -> Result<RecoveredJournal, AuditError> {
+        let bytes = JournalFile::read(trail.path(), MOST_BYTES + 1)?;
+        let mut left = RecoveredJournal {
+            rows: Vec::new(),
+            fault: None,
+        };
+        let (mut rest, mut last) = (bytes.as_slice(), head);
+        for number in 1.. {
+            let next = frame::first(&mut rest)
+                .and_then(|whole| whole.map(|whole| whole.checked(keys)).transpose());
+            let fault = match next {
+                Ok(None) => break,
+                Ok(Some(frame)) if frame.after().0 <= head.0 => known(trail, &frame)?,
+                Ok(Some(JournalFrame { before, .. })) if before != last => {
+                    Some(FrameError::Elsewhere {
+                        wanted: last.0,
+                        found: before.0,
+                    })
+                }
+                Ok(Some(frame)) => {
+                    last = frame.after();
+                    left.rows.extend(frame.rows);
+                    None
+                }
+                Err(fault) => Some(fault),
+            };
+            left.fault = fault.map(|fault| (number, fault));
+            if left.fault.is_some() {
+                return Ok(left);
+            }
+        }
+        if bytes.len() as u64 > MOST_BYTES {
+            left.fault = Some((1, FrameError::Long { most: MOST_BYTES }));
+        }
+        Ok(left)
+    }
+}
+
+/// The database has these records already: the journal was not emptied. Those that were dropped since cannot be compared.
+fn known(trail: &Trail, frame: &JournalFrame) -> Result<Option<FrameError>, StoreError> {
+    let (seq, hash) = frame.after();
+    let filter = Filter {
+        from: Some(seq),
+        to: Some(seq),
+        ..Filter::default()
+    };
+    let found = trail.last_rows(&filter, 1)?.pop();
+    Ok(found
+        .filter(|row| row.hash != hash)
+        .map(|_| FrameError::Other { seq }))
+}
+
+/// What the kernel calls the time since the machine was started, if it says so.
+pub(crate) fn boot() -> Option<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open("/proc/sys/kernel/random/boot_id").ok()?;
+    file.take(64).read_to_string(&mut text).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Whether the machine was started anew since the last run that a trail has.
+pub(crate) fn has_restarted(trail: &Trail, boot: Option<&str>) -> Result<bool, AuditError> {
+    let filter = Filter {
+        kinds: vec![kind::BEGAN.to_owned()],
+        ..Filter::default()
+    };
+    let Some(row) = trail.last_rows(&filter, 1)?.pop() else {
+        return Ok(false);
+    };
+    let AuditEntry::Began { boot: then, .. } = AuditEntry::read(&row.body)? else {
+        return Ok(false);
+    };
+    Ok(then.is_some_and(|then| boot.is_some_and(|now| now != then)))
+}

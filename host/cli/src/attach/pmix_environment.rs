@@ -1,0 +1,194 @@
+//! What the environment says of the server that started us, and what the program is told instead.
+use anyhow::{Context, Result, bail};
+use peal_model::{Nspace, Range};
+use peal_wire::{ServerUri, variable};
+use std::{ffi::OsString, net::SocketAddr};
+
+/// How the variables begin that hold a server's address: one for each encoding that it speaks.
+const URIS: &str = "PMIX_SERVER_URI";
+
+/// Where Open MPI's runtime before 5.0 says where its daemon on this node is; that is the PMIx server, too, by the same name.
+const DAEMON: &str = "OMPI_MCA_orte_local_daemon_uri";
+
+/// Whose the server is, where that matters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForeignRuntime {
+    /// `mpirun` of Open MPI 4 or before.
+    OpenMpi4,
+    /// Another, or nobody knows.
+    Other,
+}
+
+impl ForeignRuntime {
+    /// Whether the server goes on after an event of this range. That of Open MPI 4.1 answers nothing more, to nobody, once it has been
+    /// asked to pass one on.
+    pub fn bears(self, range: Range) -> bool {
+        self == ForeignRuntime::Other
+            || matches!(range, Range::Local | Range::Custom | Range::ProcLocal)
+    }
+}
+
+/// The PMIx environment of this process.
+pub struct PmixEnvironment {
+    /// The job that we belong to.
+    pub nspace: Nspace,
+    /// The server.
+    pub server: ServerUri,
+    /// Whose it is.
+    pub runtime: ForeignRuntime,
+    /// The variables that hold its address.
+    uris: Vec<(String, ServerUri)>,
+}
+
+impl PmixEnvironment {
+    /// Reads an environment.
+    pub fn read(variables: impl Iterator<Item = (OsString, OsString)>) -> Result<PmixEnvironment> {
+        let variables: Vec<(String, String)> = variables
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        let value = |wanted| {
+            variables
+                .iter()
+                .find(|(name, _)| name == wanted)
+                .map(|(_, value)| value.as_str())
+        };
+        let mut uris = Vec::new();
+        for (name, value) in variables.iter().filter(|(name, _)| name.starts_with(URIS)) {
+            let wrong =
+                || format!("{name} is {value:?}, it should be NSPACE.RANK;tcp4://ADDRESS:PORT");
+            uris.push((
+                name.clone(),
+                value.parse::<ServerUri>().with_context(wrong)?,
+            ));
+        }
+        let first = uris
+            .iter()
+            .find(|(name, _)| name == variable::SERVER_URI)
+            .or(uris.first());
+        let Some((_, server)) = first.cloned() else {
+            bail!(
+                "{} is not set: no PMIx server has started this process; have one start it, as in `mpirun -n 2 peal attach ...`, \
+                 `prterun -n 2 peal attach ...` or `peal run -n 2 -- peal attach ...`",
+                variable::SERVER_URI
+            );
+        };
+        let nspace = value(variable::NAMESPACE).with_context(|| {
+            format!(
+                "{} is not set, though there is a PMIx server",
+                variable::NAMESPACE
+            )
+        })?;
+        let nspace = Nspace::new(nspace)
+            .with_context(|| format!("{} is {nspace:?}", variable::NAMESPACE))?;
+        let is_the_server =
+            |daemon: &str| daemon.split(';').next() == server.to_string().split(';').next();
+        let runtime = if value(DAEMON).is_some_and(is_the_server) {
+            ForeignRuntime::OpenMpi4
+        } else {
+            ForeignRuntime::Other
+        };
+        Ok(PmixEnvironment {
+            nspace,
+            server,
+            runtime,
+            uris,
+        })
+    }
+
+    /// The variables that lead to the server, with our address in the place of its own; none for those that lead elsewhere, which
+    /// would lead past us.
+    pub fn instead(&self, us: SocketAddr) -> impl Iterator<Item = (&str, Option<String>)> {
+        self.uris.iter().map(move |(name, uri)| {
+            let ours = ServerUri {
+                proc: uri.proc.clone(),
+                addr: us,
+            };
+            (
+                name.as_str(),
+                (uri.addr == self.server.addr).then(|| ours.to_string()),
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<PmixEnvironment> {
+        PmixEnvironment::read(
+            variables
+                .iter()
+                .map(|(name, value)| (name.into(), value.into())),
+        )
+    }
+
+    #[test]
+    fn every_variable_of_the_server_leads_to_us_and_none_past_us() {
+        let ours = "127.0.0.1:7".parse().unwrap();
+        let found = read(&[
+            ("PMIX_NAMESPACE", "job"),
+            ("PMIX_SERVER_URI4", "s.0;tcp4://127.0.0.1:99"),
+            ("PMIX_SERVER_URI41", "s.0;tcp4://127.0.0.1:99"),
+            ("PMIX_SERVER_URI61", "s.0;tcp4://127.0.0.1:98"),
+        ]);
+        let found = found.unwrap();
+        assert_eq!(found.server.addr.port(), 99);
+        let us = Some("s.0;tcp4://127.0.0.1:7".to_owned());
+        let all: Vec<_> = found.instead(ours).collect();
+        assert_eq!(
+            all,
+            [
+                ("PMIX_SERVER_URI4", us.clone()),
+                ("PMIX_SERVER_URI41", us),
+                ("PMIX_SERVER_URI61", None)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_runtime_is_known_by_its_daemon_that_is_the_server() {
+        let runtime = |daemon| {
+            let found = read(&[
+                ("PMIX_NAMESPACE", "77"),
+                ("PMIX_SERVER_URI41", "76.0;tcp4://127.0.0.1:99"),
+                ("OMPI_MCA_orte_local_daemon_uri", daemon),
+            ]);
+            found.unwrap().runtime
+        };
+        assert_eq!(
+            runtime("76.0;tcp://192.0.2.2:48565"),
+            ForeignRuntime::OpenMpi4
+        );
+        assert_eq!(
+            runtime("1.0;tcp://127.0.0.1:1"),
+            ForeignRuntime::Other,
+            "Peal's own has such a variable for ranks"
+        );
+        assert!(
+            ForeignRuntime::OpenMpi4.bears(Range::Local)
+                && ForeignRuntime::Other.bears(Range::Session)
+        );
+        assert!(
+            !ForeignRuntime::OpenMpi4.bears(Range::Session)
+                && !ForeignRuntime::OpenMpi4.bears(Range::Rm)
+        );
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let error = |variables: &[_]| format!("{:#}", read(variables).err().unwrap());
+        assert!(
+            error(&[]).starts_with(
+                "PMIX_SERVER_URI41 is not set: no PMIx server has started this process"
+            )
+        );
+        let uri = ("PMIX_SERVER_URI41", "s.0;tcp4://127.0.0.1:99");
+        assert!(error(&[uri]).contains("PMIX_NAMESPACE is not set"));
+        let error = error(&[("PMIX_SERVER_URI3", "somewhere")]);
+        assert!(
+            error.starts_with("PMIX_SERVER_URI3 is \"somewhere\""),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! The audit trail of a server, as its configuration wants it.
+use crate::config;
+use anyhow::Result;
+use peal_audit::{AuditSettings, AuditTrail, CheckpointSyslog, Destinations};
+use peal_config::{Config, Durability, Problems, Resolved};
+use std::path::PathBuf;
+
+/// Opens the trail, if there is to be one.
+pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
+    let (config, audit) = (&resolved.config, &resolved.config.audit);
+    let on_failure = config::audit_failure(resolved).map_err(|problem| Problems(vec![problem]))?;
+    let (Some(path), Some(on_failure)) = (audit.path.clone(), on_failure) else {
+        return Ok(None);
+    };
+    let retention = config::audit_retention(resolved).map_err(|problem| Problems(vec![problem]))?;
+    let settings = AuditSettings {
+        key: key_path(config).unwrap_or_default(),
+        path,
+        max_bytes: audit.max_bytes,
+        durability: match audit.durability {
+            Durability::Process => peal_store::DatabaseDurability::Process,
+            Durability::Machine => peal_store::DatabaseDurability::Machine,
+        },
+        on_failure,
+        retention,
+        refusal_interval: audit.refusal_interval,
+        queue: audit.queue,
+        secrets: audit.secrets.iter().cloned().collect(),
+        handlers: audit.sample_handlers,
+        checkpoint_records: audit.checkpoint_records,
+        checkpoint_time: audit.checkpoint_time,
+        checkpoints: Destinations {
+            file: audit.checkpoint_file.clone(),
+            syslog: if audit.checkpoint_syslog == peal_config::CheckpointSyslog::Yes {
+                CheckpointSyslog::Yes
+            } else {
+                CheckpointSyslog::No
+            },
+        },
+        server: format!(
+            "{} {} peal {}",
+            peal_server::hostname(),
+            std::process::id(),
+            env!("CARGO_PKG_VERSION")
+        ),
+    };
+    Ok(Some(AuditTrail::open(settings)?))
+}
+
+/// Where the key of the trail is.
+pub fn key_path(config: &Config) -> Option<PathBuf> {
+    let audit = &config.audit;
+    audit.key.clone().or_else(|| {
+        audit
+            .path
+            .as_ref()
+            .map(|path| path.with_added_extension("key"))
+    })
+}

@@ -1,0 +1,228 @@
+//! The wall of `peal serve`: what a server has to reach by its configuration, which the kernel then confines it to.
+use crate::{
+    audit_trail,
+    config::{self, Readable},
+    observer,
+};
+use anyhow::{Context, Result, bail};
+use peal_config::{Config, FilesMode, Module, ModuleEntry, Problem, ProblemOrigin, WallMode};
+use peal_confinement::{ActiveConfinement, Confinement, EnforcementLevel};
+use peal_server::{ProcessObserver, Serves};
+use peal_sinks::ExternalAccess;
+use std::{
+    collections::BTreeSet,
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+/// What the C library reads below `/etc`, which is shut unless an admin says otherwise: who users and groups are, what time it is,
+/// where hosts are.
+const SYSTEM: [&str; 8] = [
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/resolv.conf",
+];
+
+/// Raises the wall, if there is to be one, and says who looks into processes then. `files` are those by which the server runs,
+/// `socket` where it is administrated.
+pub fn raise(
+    readable: &Readable,
+    files: &[PathBuf],
+    socket: &Path,
+) -> Result<(Option<ActiveConfinement>, ProcessObserver)> {
+    let config = &readable.resolved.config;
+    if config.wall.mode == WallMode::Off {
+        return Ok((None, ProcessObserver::default()));
+    }
+    let observer = observer::start()?;
+    let raised = wall(readable, files, socket)
+        .raise()
+        .context("cannot raise the wall")?;
+    let (files, calls) = (raised.files, raised.calls);
+    match (config.wall.mode, files, calls) {
+        (_, EnforcementLevel::Whole, EnforcementLevel::Whole) => {}
+        (WallMode::Require, ..) => {
+            bail!(
+                "this kernel cannot keep the wall that `wall.mode = \"require\"` asks for: files are confined {}, system calls \
+                 {}; \"try\" takes what there is",
+                extent(files),
+                extent(calls)
+            )
+        }
+        _ => tracing::warn!(
+            files = extent(files),
+            calls = extent(calls),
+            "this kernel does not keep the whole wall"
+        ),
+    }
+    Ok((Some(raised), observer))
+}
+
+fn extent(standing: EnforcementLevel) -> &'static str {
+    match standing {
+        EnforcementLevel::Whole => "wholly",
+        EnforcementLevel::Partly => "in part",
+        EnforcementLevel::Missing => "not at all",
+    }
+}
+
+/// What a server needs that has this configuration.
+fn wall(readable: &Readable, files: &[PathBuf], socket: &Path) -> Confinement {
+    let config = &readable.resolved.config;
+    let mut read: BTreeSet<PathBuf> = SYSTEM.map(PathBuf::from).into();
+    let shut: Vec<PathBuf> = config
+        .wall
+        .shut
+        .iter()
+        .filter_map(|path| path.canonicalize().ok())
+        .collect();
+    leave_open(Path::new("/"), &shut, &mut read);
+    let mut write = BTreeSet::from(["/dev/null".into(), directory(socket)]);
+    // A file that is replaced by another, as editors do, is another file: its directory is what stays.
+    read.extend(files.iter().map(|path| {
+        if path.is_dir() {
+            path.clone()
+        } else {
+            directory(path)
+        }
+    }));
+    read.extend(config.deploy.user_dir.clone());
+    for module in &readable.resolved.modules {
+        for (path, mode) in reached(&module.settings) {
+            let into = if mode == FilesMode::ReadWrite {
+                &mut write
+            } else {
+                &mut read
+            };
+            into.insert(path);
+        }
+        // Its signature, and what takes its place.
+        read.extend(Some(directory(&module.settings.path)).filter(|dir| dir != Path::new("/")));
+    }
+    write.extend(writable(config));
+    let sinks: Vec<_> = readable
+        .resolved
+        .sinks
+        .iter()
+        .filter_map(|sink| sink.to_open().ok())
+        .collect();
+    let ExternalAccess {
+        read: of_sinks,
+        write: by_sinks,
+        connect,
+    } = ExternalAccess::of(&sinks);
+    read.extend(of_sinks);
+    write.extend(by_sinks);
+    read.extend(config.wall.read.iter().cloned());
+    write.extend(config.wall.write.iter().cloned());
+    Confinement {
+        read,
+        write,
+        remove: config.wall.clean.iter().cloned().collect(),
+        connect,
+    }
+}
+
+/// All below a directory but what is shut. What comes later beside something shut stays shut, too.
+fn leave_open(path: &Path, shut: &[PathBuf], open: &mut BTreeSet<PathBuf>) {
+    if shut.iter().all(|shut| !shut.starts_with(path)) {
+        open.insert(path.to_owned());
+    } else if !shut.iter().any(|shut| shut == path) {
+        let entries = path.read_dir().into_iter().flatten().flatten();
+        // A link leads to what is open elsewhere, or is shut.
+        let real = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+        real.for_each(|entry| leave_open(&entry.path(), shut, open));
+    }
+}
+
+/// A module's component, and the directories that it is lent.
+fn reached(module: &Module) -> impl Iterator<Item = (PathBuf, FilesMode)> {
+    let lent = module
+        .files
+        .iter()
+        .map(|files| (files.path.clone(), files.mode));
+    lent.chain([(module.path.clone(), FilesMode::Read)])
+}
+
+/// What the server itself writes. Its directories are made here where it would make them later.
+fn writable(config: &Config) -> Vec<PathBuf> {
+    let (store, audit) = (&config.store.path, &config.audit.path);
+    let records = [
+        store,
+        audit,
+        &audit_trail::key_path(config),
+        &config.audit.checkpoint_file,
+    ];
+    let mut write: Vec<PathBuf> = records
+        .into_iter()
+        .flatten()
+        .map(|path| directory(path))
+        .collect();
+    write.push(
+        config
+            .events
+            .spill_dir
+            .clone()
+            .unwrap_or_else(std::env::temp_dir),
+    );
+    if let Some(code) = peal_modules::code_dir(&config.sandbox) {
+        // Whoever opens it looks at it closely, and says what is wrong with it.
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(&code);
+        write.push(code);
+    }
+    if let Some(tools) = config::tool_settings(config, Serves::Session) {
+        let _ = DirBuilder::new().mode(0o755).create(&tools.session_dir);
+        write.push(tools.session_dir);
+        write.extend((tools.serves == Serves::System).then_some(tools.system_dir));
+    }
+    write
+}
+
+fn directory(path: &Path) -> PathBuf {
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
+        .to_owned()
+}
+
+/// What is wrong with modules that a running server cannot reach behind its wall.
+pub fn shut_out(raised: &ActiveConfinement, modules: &[ModuleEntry]) -> Vec<Problem> {
+    modules
+        .iter()
+        .flat_map(|module| of_module(raised, module))
+        .collect()
+}
+
+fn of_module(raised: &ActiveConfinement, module: &ModuleEntry) -> Vec<Problem> {
+    let at = |key| module.given(key).cloned().unwrap_or(ProblemOrigin::BuiltIn);
+    let shut = |(path, mode): (PathBuf, FilesMode)| {
+        let (lets, key) = match mode {
+            FilesMode::Read => (raised.lets_read(&path), "read"),
+            FilesMode::ReadWrite => (raised.lets_write(&path), "write"),
+        };
+        let origin = if path == module.settings.path {
+            "module.path"
+        } else {
+            "module.files"
+        };
+        // What is not there is missed by whoever looks for it.
+        (!lets && path.exists()).then(|| {
+            let path = path.display();
+            let name = &module.settings.name;
+            Problem::new(
+                at(origin),
+                format!(
+                    "the wall of this server keeps module {name} from {path}, which its configuration did not name at its \
+                     start: start it anew, with {path} in wall.{key} if more will come there"
+                ),
+            )
+        })
+    };
+    reached(&module.settings).filter_map(shut).collect()
+}

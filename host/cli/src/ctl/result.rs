@@ -1,0 +1,307 @@
+//! How a request went: as lines for people, as JSON, as an exit status.
+use anyhow::Result;
+use peal_client::{
+    ClientError, ControlState, ControlStatus, JobControlResult, ProcOutcome, reasons,
+};
+use peal_model::{Status, code};
+use peal_server::admin::WatchedStatus;
+use serde::Serialize;
+use std::{io::Write, process::ExitCode};
+
+/// It was refused, or not done to all, or did not end well.
+const NOT_DONE: u8 = 1;
+/// The time was over (as `timeout` does it).
+const LATE: u8 = 124;
+
+/// How it went, in one word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CtlStatusWord {
+    /// To all.
+    Done,
+    /// It will be done.
+    Accepted,
+    /// To some.
+    Partly,
+    /// To nobody.
+    Refused,
+    /// Nobody knows.
+    Late,
+    /// It was accepted and has ended like this.
+    Ended(ControlState),
+}
+
+impl CtlStatusWord {
+    fn name(self) -> &'static str {
+        match self {
+            CtlStatusWord::Done => "done",
+            CtlStatusWord::Accepted => "accepted",
+            CtlStatusWord::Partly => "partly",
+            CtlStatusWord::Refused => "refused",
+            CtlStatusWord::Late => "late",
+            CtlStatusWord::Ended(state) => state.name(),
+        }
+    }
+
+    fn exit_code(self) -> ExitCode {
+        match self {
+            CtlStatusWord::Done
+            | CtlStatusWord::Accepted
+            | CtlStatusWord::Ended(ControlState::Done) => ExitCode::SUCCESS,
+            CtlStatusWord::Late => ExitCode::from(LATE),
+            CtlStatusWord::Partly | CtlStatusWord::Refused | CtlStatusWord::Ended(_) => {
+                ExitCode::from(NOT_DONE)
+            }
+        }
+    }
+}
+
+/// How a request went.
+#[derive(Debug)]
+pub struct CtlResult {
+    pub end: CtlStatusWord,
+    status: Option<Status>,
+    reasons: Vec<String>,
+    /// Those to whom it was not done.
+    not_done: Vec<ProcOutcome>,
+    /// The requests that it did not cancel.
+    not_cancelled: Vec<ControlStatus>,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct CtlJson<'a> {
+    request: &'a str,
+    id: Option<&'a str>,
+    end: &'static str,
+    status: Option<WatchedStatus>,
+    reasons: &'a [String],
+    not_done: Vec<PrintedProc<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_cancelled: Vec<PrintedRequest<'a>>,
+}
+
+/// One of the requests that were not cancelled.
+#[derive(Serialize)]
+struct PrintedRequest<'a> {
+    id: &'a str,
+    action: &'a str,
+    reasons: &'a [String],
+}
+
+impl<'a> From<&'a ControlStatus> for PrintedRequest<'a> {
+    fn from(request: &'a ControlStatus) -> PrintedRequest<'a> {
+        PrintedRequest {
+            id: &request.id,
+            action: &request.action,
+            reasons: &request.reasons,
+        }
+    }
+}
+
+/// One of those to whom it was not done.
+#[derive(Serialize)]
+pub struct PrintedProc<'a> {
+    proc: String,
+    status: WatchedStatus,
+    reasons: &'a [String],
+}
+
+impl<'a> From<&'a ProcOutcome> for PrintedProc<'a> {
+    fn from(outcome: &'a ProcOutcome) -> PrintedProc<'a> {
+        let ProcOutcome {
+            proc,
+            status,
+            reasons,
+        } = outcome;
+        PrintedProc {
+            proc: proc.to_string(),
+            status: WatchedStatus::from(*status),
+            reasons,
+        }
+    }
+}
+
+impl CtlResult {
+    /// It was answered when it was done.
+    pub fn done(told: JobControlResult) -> CtlResult {
+        let JobControlResult {
+            not_done,
+            not_cancelled,
+            infos,
+        } = told;
+        let end = if not_done.is_empty() && not_cancelled.is_empty() {
+            CtlStatusWord::Done
+        } else {
+            CtlStatusWord::Partly
+        };
+        CtlResult {
+            end,
+            status: None,
+            reasons: reasons(&infos),
+            not_done,
+            not_cancelled,
+        }
+    }
+
+    /// It was answered when it was accepted.
+    pub fn accepted(told: JobControlResult) -> CtlResult {
+        CtlResult {
+            end: CtlStatusWord::Accepted,
+            ..CtlResult::done(told)
+        }
+    }
+
+    /// It was answered by no; any other error is one.
+    pub fn refused(error: ClientError) -> Result<CtlResult> {
+        match error {
+            ClientError::Refused { status, infos, .. } => Ok(CtlResult {
+                end: CtlStatusWord::Refused,
+                status: Some(status),
+                reasons: reasons(&infos),
+                not_done: ProcOutcome::all(&infos),
+                not_cancelled: ControlStatus::not_cancelled(&infos),
+            }),
+            error => Err(error.into()),
+        }
+    }
+
+    /// It has ended since it was accepted.
+    pub fn ended(status: ControlStatus) -> CtlResult {
+        let ControlStatus {
+            state,
+            reasons,
+            outcomes,
+            ..
+        } = status;
+        let not_done = outcomes
+            .into_iter()
+            .filter(|outcome| !outcome.status.is_success())
+            .collect();
+        CtlResult {
+            end: CtlStatusWord::Ended(state),
+            status: None,
+            reasons,
+            not_done,
+            not_cancelled: Vec::new(),
+        }
+    }
+
+    /// The time is over.
+    pub fn late() -> CtlResult {
+        let (reasons, not_done, not_cancelled) = (Vec::new(), Vec::new(), Vec::new());
+        CtlResult {
+            end: CtlStatusWord::Late,
+            status: None,
+            reasons,
+            not_done,
+            not_cancelled,
+        }
+    }
+
+    /// Says it: what was done on standard output, what was not on standard error.
+    pub fn print(&self, request: &str, id: Option<&str>, json: bool) -> Result<ExitCode> {
+        let mut out = crate::output::stdout();
+        if json {
+            let not_done = self.not_done.iter().map(PrintedProc::from).collect();
+            let (end, status) = (self.end.name(), self.status.map(WatchedStatus::from));
+            let not_cancelled = self
+                .not_cancelled
+                .iter()
+                .map(PrintedRequest::from)
+                .collect();
+            let printed = CtlJson {
+                request,
+                id,
+                end,
+                status,
+                reasons: &self.reasons,
+                not_done,
+                not_cancelled,
+            };
+            writeln!(out, "{}", serde_json::to_string(&printed)?)?;
+        } else if let (Some(id), CtlStatusWord::Accepted | CtlStatusWord::Ended(_)) = (id, self.end)
+        {
+            writeln!(out, "{} {}", crate::plain(id), self.end.name())?;
+        }
+        self.complain(request);
+        Ok(self.end.exit_code())
+    }
+
+    fn complain(&self, request: &str) {
+        for ProcOutcome {
+            proc,
+            status,
+            reasons,
+        } in &self.not_done
+        {
+            crate::print_line(&format!(
+                "{request} of {proc} failed: {}",
+                because(reasons, *status)
+            ));
+        }
+        for ControlStatus {
+            id,
+            action,
+            reasons,
+            ..
+        } in &self.not_cancelled
+        {
+            let (id, action) = (crate::plain(id), crate::plain(action));
+            crate::print_line(&format!(
+                "{request} of {id} ({action}) failed: {}",
+                joined(reasons)
+            ));
+        }
+        let said = match self.end {
+            CtlStatusWord::Done
+            | CtlStatusWord::Accepted
+            | CtlStatusWord::Partly
+            | CtlStatusWord::Ended(ControlState::Done) => return,
+            // It was done to nobody, and of each it is said why.
+            CtlStatusWord::Refused if self.reasons.is_empty() && !self.not_done.is_empty() => {
+                return;
+            }
+            CtlStatusWord::Refused if !self.not_cancelled.is_empty() => return,
+            CtlStatusWord::Late => {
+                format!("{request} was not answered in time; it may still happen")
+            }
+            CtlStatusWord::Refused => {
+                format!(
+                    "{request} is refused: {}",
+                    because(&self.reasons, self.status.unwrap_or(code::PMIX_ERROR))
+                )
+            }
+            CtlStatusWord::Ended(state) if self.reasons.is_empty() => {
+                format!("{request} ended as {state}")
+            }
+            CtlStatusWord::Ended(state) => {
+                format!("{request} ended as {state}: {}", joined(&self.reasons))
+            }
+        };
+        crate::print_line(&said);
+    }
+}
+
+fn because(reasons: &[String], status: Status) -> String {
+    let words = if reasons.is_empty() {
+        meaning(status).to_owned()
+    } else {
+        joined(reasons)
+    };
+    format!("{words} ({status})")
+}
+
+/// Reasons are others' words.
+fn joined(reasons: &[String]) -> String {
+    crate::plain(&reasons.join("; "))
+}
+
+fn meaning(status: Status) -> &'static str {
+    match status {
+        code::PMIX_ERR_NO_PERMISSIONS => "it is not allowed",
+        code::PMIX_ERR_NOT_FOUND => "the server knows none of these",
+        code::PMIX_ERR_NOT_SUPPORTED => "this server cannot do that",
+        code::PMIX_ERR_BAD_PARAM => "the request makes no sense to the server",
+        _ => crate::REASON_IN_TRACE,
+    }
+}

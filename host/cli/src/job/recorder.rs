@@ -1,0 +1,343 @@
+//! Keeps the records of jobs while they run: how they and their procs start and end, which events affect them, what is done to them.
+use anyhow::{Context, Result};
+use peal_model::{Nspace, rank};
+use peal_server::{Listener, ListenerItem, Notice, Notices, ReachedJobs, admin::WatchedEvent};
+use peal_store::{
+    AddedEntries, JobEntryKind, JobRecordEntry, JobStart, Store, StoreError, TraceRateLimit,
+};
+use serde_json::json;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Display,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use tokio::{
+    runtime,
+    sync::{mpsc, oneshot},
+};
+
+/// The entries that are written at once. Whoever logs to a record meanwhile waits for that.
+const AT_ONCE: usize = 32;
+/// Of how many jobs it is remembered that something of them may be missing.
+const MOST_JOBS: usize = 1024;
+/// The least time between two lines on entries that cannot be written.
+const BETWEEN_LINES: Duration = Duration::from_secs(60);
+
+/// A thread that keeps records.
+pub struct JobRecorder {
+    stop: oneshot::Sender<()>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// What jobs are started by, as their records have it.
+pub type RecorderCommand = Box<dyn Fn(&Nspace) -> String + Send>;
+
+impl JobRecorder {
+    /// Keeps the records of jobs that these notices are about, in this store. Of what starts and ends nothing is lost; of events
+    /// some may be, where there are more than can be written, and then the record says so. Notices go on by what comes back.
+    pub fn start(
+        notices: Notices,
+        store: Arc<Store>,
+        command: RecorderCommand,
+    ) -> Result<(JobRecorder, Notices)> {
+        let heard = notices.listen(is_of_job);
+        let (notices, told) = notices.recorded();
+        let (stop, stopped) = oneshot::channel();
+        let waiting = runtime::Builder::new_current_thread()
+            .build()
+            .context("cannot start the keeper of job records")?;
+        let failures = TraceRateLimit::new(BETWEEN_LINES);
+        let mut keeping = OpenRecords {
+            store,
+            command,
+            running: BTreeSet::new(),
+            failures,
+        };
+        let work = move || waiting.block_on(keeping.keep(told, heard, stopped));
+        let thread = thread::Builder::new()
+            .name("job records".to_owned())
+            .spawn(work);
+        Ok((
+            JobRecorder {
+                stop,
+                thread: thread.context("cannot start the keeper of job records")?,
+            },
+            notices,
+        ))
+    }
+
+    /// Writes what was told until now, and ends. Blocks.
+    pub fn finish(self) {
+        // One that has ended has nothing to write.
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+/// What entries are made of.
+fn is_of_job(notice: &Notice) -> bool {
+    match notice {
+        // What may not enter a record does not keep others waiting either.
+        Notice::Passed { event, reached, .. } => reached.include_any(&event.affected()),
+        Notice::Wished { .. } | Notice::JobEnding { .. } | Notice::Controlled { .. } => true,
+        _ => false,
+    }
+}
+
+struct OpenRecords {
+    store: Arc<Store>,
+    command: RecorderCommand,
+    /// Jobs of which something was told, and no end.
+    running: BTreeSet<Nspace>,
+    failures: TraceRateLimit,
+}
+
+type Entries = BTreeMap<Nspace, Vec<JobRecordEntry>>;
+
+impl OpenRecords {
+    async fn keep(
+        &mut self,
+        mut told: mpsc::UnboundedReceiver<Notice>,
+        mut heard: Listener,
+        mut stopped: oneshot::Receiver<()>,
+    ) {
+        loop {
+            // A job must have begun before anything is said of it.
+            let next = tokio::select! {
+                biased;
+                Some(notice) = told.recv() => {
+                    self.record(&notice);
+                    continue;
+                }
+                Some(next) = heard.recv() => next,
+                _ = &mut stopped => break,
+            };
+            let mut entries = Entries::new();
+            self.add(next, &mut entries);
+            for _ in 1..AT_ONCE {
+                let Some(next) = heard.try_recv() else { break };
+                self.add(next, &mut entries);
+            }
+            self.write(entries);
+        }
+        while let Ok(notice) = told.try_recv() {
+            self.record(&notice);
+        }
+        let mut entries = Entries::new();
+        while let Some(next) = heard.try_recv() {
+            self.add(next, &mut entries);
+        }
+        self.write(entries);
+    }
+
+    /// What cannot be written the store counts and traces itself.
+    fn record(&mut self, notice: &Notice) {
+        let at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        let _: Result<(), StoreError> = match notice {
+            Notice::JobStarted { nspace, uid, size } => {
+                self.remember(nspace);
+                let command = (self.command)(nspace);
+                self.store.job_started(JobStart {
+                    nspace,
+                    uid: *uid,
+                    size: *size,
+                    command: &command,
+                    at,
+                })
+            }
+            Notice::ProcEnded { proc, end } => {
+                self.store
+                    .proc_ended(&proc.nspace, proc.rank, &end.to_string())
+            }
+            Notice::JobEnded {
+                nspace,
+                exit_status,
+            } => {
+                self.running.remove(nspace);
+                self.store.job_ended(nspace, *exit_status, at)
+            }
+            _ => Ok(()),
+        };
+    }
+
+    fn remember(&mut self, nspace: &Nspace) {
+        if self.running.len() < MOST_JOBS {
+            self.running.insert(nspace.clone());
+        }
+    }
+
+    fn add(&mut self, heard: ListenerItem, entries: &mut Entries) {
+        let entry = |kind, rank, body: &serde_json::Value| {
+            JobRecordEntry::now(kind, rank, body.to_string())
+        };
+        match heard {
+            ListenerItem::Missed(notices) => {
+                for nspace in &self.running {
+                    // What cannot be written the store counts and traces itself.
+                    let _ = self.store.add_missed_notices(nspace, notices);
+                }
+            }
+            ListenerItem::Notice(Notice::Passed { event, reached, .. }) => {
+                let body: Arc<str> = json!(WatchedEvent::of(&event)).to_string().into();
+                for (nspace, ranks) in reached.ranks_of(event.affected()) {
+                    let rank = ranks
+                        .first()
+                        .copied()
+                        .filter(|only| ranks.len() == 1 && *only != rank::PMIX_RANK_WILDCARD);
+                    entries.entry(nspace).or_default().push(JobRecordEntry::now(
+                        JobEntryKind::Event,
+                        rank,
+                        body.clone(),
+                    ));
+                }
+            }
+            ListenerItem::Notice(Notice::Wished { nspace, wished }) => {
+                let (handler, owner) = (&*wished.handler, wished.owner.to_string());
+                let body =
+                    json!({ "wish": wished.wish.name(), "handler": handler, "owner": owner });
+                entries
+                    .entry(nspace)
+                    .or_default()
+                    .push(entry(JobEntryKind::Control, None, &body));
+            }
+            ListenerItem::Notice(Notice::JobEnding { nspace, because }) => {
+                let body = json!({ "action": "end", "because": because.to_string() });
+                entries
+                    .entry(nspace)
+                    .or_default()
+                    .push(entry(JobEntryKind::Control, None, &body));
+            }
+            ListenerItem::Notice(Notice::Controlled {
+                requester,
+                operation,
+                targets,
+                status,
+            }) => {
+                for (nspace, ranks) in ReachedJobs::all().ranks_of(targets) {
+                    let body = json!({
+                        "action": operation.to_string(), "requester": requester.as_ref().map(ToString::to_string),
+                        "ranks": ranks.iter().map(|rank| rank.0).collect::<Vec<_>>(), "status": status.to_string(),
+                    });
+                    entries.entry(nspace).or_default().push(entry(
+                        JobEntryKind::Control,
+                        None,
+                        &body,
+                    ));
+                }
+            }
+            ListenerItem::Notice(_) => {}
+        }
+    }
+
+    fn write(&mut self, entries: Entries) {
+        for (nspace, entries) in entries {
+            match self.store.add_job_entries(&nspace, &entries) {
+                // Events may affect jobs of other servers, and such as were never recorded.
+                Err(StoreError::UnknownJob { .. }) => {}
+                Ok(AddedEntries { left_out: None, .. }) => self.remember(&nspace),
+                // The record says how many they are.
+                Ok(AddedEntries {
+                    left_out: Some(left_out),
+                    ..
+                }) => {
+                    self.remember(&nspace);
+                    self.warn(&nspace, &left_out.limit, left_out.count);
+                }
+                Err(error) => self.warn(&nspace, &error, entries.len()),
+            }
+        }
+    }
+
+    fn warn(&self, nspace: &Nspace, why: &dyn Display, entries: usize) {
+        if let Some(left_out) = self.failures.allow(Instant::now()) {
+            tracing::warn!(%nspace, %why, entries, left_out, "a job's record is not complete");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_core::user_scope::UserScope;
+    use peal_model::{Event, Info, Proc, Range, Rank, Status, UserIdentity, Value, key};
+    use peal_store::StoreSettings;
+
+    #[test]
+    fn event_enters_records_of_jobs_that_its_raiser_may_reach() {
+        let dir = tempfile::tempdir().unwrap();
+        let store =
+            Arc::new(Store::open(&dir.path().join("peal.db"), StoreSettings::default()).unwrap());
+        let jobs = [("own", 7), ("other", 8)].map(|(name, uid)| (Nspace::new(name).unwrap(), uid));
+        for (nspace, uid) in &jobs {
+            let start = JobStart {
+                nspace,
+                uid: *uid,
+                size: 1,
+                command: "./app",
+                at: 1,
+            };
+            store.job_started(start).unwrap();
+        }
+        let procs = jobs
+            .each_ref()
+            .map(|(nspace, _)| Proc::new(nspace.clone(), Rank(0)));
+        let affected = Value::procs(procs);
+        let infos = vec![Info::new(key::PMIX_EVENT_AFFECTED_PROCS, affected)];
+        let event = Arc::new(Event {
+            code: Status(-3101),
+            source: None,
+            range: Range::Global,
+            infos,
+        });
+        let of = |reach| {
+            let jobs = jobs
+                .iter()
+                .map(|(nspace, uid)| {
+                    (
+                        nspace.clone(),
+                        UserIdentity {
+                            uid: *uid,
+                            gid: *uid,
+                        },
+                    )
+                })
+                .collect();
+            let reached = ReachedJobs::new(reach, Arc::new(jobs));
+            Notice::Passed {
+                event: event.clone(),
+                results: Arc::default(),
+                reached,
+            }
+        };
+        let failures = TraceRateLimit::new(BETWEEN_LINES);
+        let (command, running): (RecorderCommand, _) =
+            (Box::new(|_| String::new()), BTreeSet::new());
+        let mut keeping = OpenRecords {
+            store: store.clone(),
+            command,
+            running,
+            failures,
+        };
+        let mut tell = |reach| {
+            assert!(is_of_job(&of(reach)));
+            let mut entries = Entries::new();
+            keeping.add(ListenerItem::Notice(of(reach)), &mut entries);
+            keeping.write(entries);
+            jobs.each_ref()
+                .map(|(nspace, _)| store.job_entries(nspace).unwrap().len())
+        };
+        assert_eq!(tell(UserScope::User(7)), [1, 0]);
+        assert_eq!(tell(UserScope::User(8)), [1, 1]);
+        assert_eq!(
+            tell(UserScope::Everybody),
+            [2, 2],
+            "of the resource manager, or granted by a policy"
+        );
+        assert!(!is_of_job(&of(UserScope::User(9))), "it is not even heard");
+    }
+}

@@ -1,0 +1,125 @@
+//! The component that is tried or measured, and where its cases lie.
+use anyhow::{Context, Result, bail};
+use peal_build::{MANIFEST, Project};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Where a directory may have a component if it is no project of `peal module new`.
+const PLACES: [&str; 2] = ["", "target"];
+
+/// A component.
+pub struct Tried {
+    /// Its file.
+    pub file: PathBuf,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Where its cases lie if none are named.
+    tests: PathBuf,
+}
+
+impl Tried {
+    /// That of this file, or of the project in this directory.
+    pub fn find(at: &Path) -> Result<Tried> {
+        let file = if at.is_dir() {
+            of_project(at)?
+        } else {
+            at.to_owned()
+        };
+        let project = if at.is_dir() {
+            at
+        } else {
+            at.parent().unwrap_or(Path::new(""))
+        };
+        let bytes = peal_modules::read(&file)?;
+        Ok(Tried {
+            file,
+            bytes,
+            tests: project.join("tests"),
+        })
+    }
+
+    /// What it is called unless somebody says otherwise.
+    pub fn name(&self) -> String {
+        self.file
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default()
+    }
+
+    /// What is done with it first, for people who wait for that.
+    pub fn compiling(&self) -> String {
+        let size = self.bytes.len().div_ceil(1_000_000);
+        format!(
+            "{}: its {size} MB are compiled once (an interpreter of Python takes some 15 s), then it is called",
+            self.file.display()
+        )
+    }
+
+    /// The files of cases beside it.
+    pub fn cases(&self) -> Result<Vec<PathBuf>> {
+        let found = with_extension(&self.tests, "toml")?;
+        if found.is_empty() {
+            bail!(
+                "there are no cases: name a file, or put some into {}/*.toml",
+                self.tests.display()
+            );
+        }
+        Ok(found)
+    }
+}
+
+fn of_project(dir: &Path) -> Result<PathBuf> {
+    if dir.join(MANIFEST).exists() {
+        // Others lie about in `target`: tools leave them there on the way.
+        let file = dir.join(format!("{}.wasm", Project::open(dir)?.manifest.name));
+        if !file.exists() {
+            bail!(
+                "{} is not there: say `peal module build {}`",
+                file.display(),
+                dir.display()
+            );
+        }
+        return Ok(file);
+    }
+    let mut found = Vec::new();
+    for place in PLACES {
+        found.append(&mut with_extension(&dir.join(place), "wasm")?);
+    }
+    match found.as_slice() {
+        [file] => Ok(file.clone()),
+        [] => bail!(
+            "{} holds no component (*.wasm): build it first, or name its file",
+            dir.display()
+        ),
+        [first, second, ..] => {
+            bail!(
+                "{} holds {} and {}: name the one that is meant",
+                dir.display(),
+                first.display(),
+                second.display()
+            )
+        }
+    }
+}
+
+/// The files of a directory with this extension, in the order of their names; none where there is no such directory.
+fn with_extension(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
+    let dir = if dir.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        dir
+    };
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
+    let paths: std::io::Result<Vec<PathBuf>> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect();
+    let mut found = paths.with_context(|| dir.display().to_string())?;
+    found.retain(|path| path.extension().is_some_and(|of| of == extension));
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,121 @@
+//! Which events this client wants of its servers: counted by code and class, so that servers hear only of what is new or gone.
+use peal_core::class::{Class, ClassFilter};
+use peal_model::Status;
+use std::collections::BTreeMap;
+
+/// What a change of the registrations means for servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ServerUpdate {
+    /// They know already.
+    Nothing,
+    /// They are to be asked for these codes, none meaning all, of these classes.
+    Register(Vec<Status>, ClassFilter),
+    /// Nobody wants these codes any more.
+    Deregister(Vec<Status>),
+}
+
+/// How many want events of a code, by class.
+#[derive(Clone, Copy, Default)]
+struct ClassCounts {
+    job_specific: usize,
+    environment: usize,
+}
+
+impl ClassCounts {
+    /// The classes that somebody wants.
+    fn levels(self) -> ClassFilter {
+        match (self.job_specific > 0, self.environment > 0) {
+            (true, true) => ClassFilter::Both,
+            (true, false) => ClassFilter::JobSpecific,
+            (false, true) => ClassFilter::Environment,
+            (false, false) => ClassFilter::Neither,
+        }
+    }
+
+    fn add(&mut self, levels: ClassFilter) {
+        self.job_specific += usize::from(levels.include(Class::JobSpecific));
+        self.environment += usize::from(levels.include(Class::Environment));
+    }
+
+    fn subtract(&mut self, levels: ClassFilter) {
+        let one = |class| usize::from(levels.include(class));
+        self.job_specific = self.job_specific.saturating_sub(one(Class::JobSpecific));
+        self.environment = self.environment.saturating_sub(one(Class::Environment));
+    }
+}
+
+/// All that somebody wants.
+#[derive(Default)]
+pub(crate) struct EventRegistrations(BTreeMap<Status, ClassCounts>);
+
+impl EventRegistrations {
+    /// Somebody wants these codes, none meaning all.
+    pub(crate) fn add(&mut self, codes: &[Status], levels: ClassFilter) -> ServerUpdate {
+        let mut is_new = false;
+        for code in counted(codes) {
+            let wanted = self.0.entry(*code).or_default();
+            let known = wanted.levels();
+            wanted.add(levels);
+            is_new |= wanted.levels() != known;
+        }
+        if is_new {
+            ServerUpdate::Register(codes.to_vec(), levels)
+        } else {
+            ServerUpdate::Nothing
+        }
+    }
+
+    /// Somebody who wanted these does not any more. A server that still has to send one class of a code may send the other as well.
+    pub(crate) fn remove(&mut self, codes: &[Status], levels: ClassFilter) -> ServerUpdate {
+        let mut unwanted = Vec::new();
+        for code in counted(codes) {
+            let Some(wanted) = self.0.get_mut(code) else {
+                continue;
+            };
+            let known = wanted.levels();
+            wanted.subtract(levels);
+            if wanted.levels() == ClassFilter::Neither {
+                self.0.remove(code);
+                if known != ClassFilter::Neither {
+                    unwanted.push(*code);
+                }
+            }
+        }
+        if unwanted.is_empty() {
+            ServerUpdate::Nothing
+        } else {
+            ServerUpdate::Deregister(unwanted)
+        }
+    }
+
+    /// What a server must be asked for that knows of nothing.
+    pub(crate) fn all(&self) -> Vec<ServerUpdate> {
+        let mut asks = Vec::new();
+        for levels in [
+            ClassFilter::JobSpecific,
+            ClassFilter::Environment,
+            ClassFilter::Both,
+        ] {
+            let of_these = self
+                .0
+                .iter()
+                .filter(|(_, wanted)| wanted.levels() == levels)
+                .map(|(code, _)| *code);
+            let (default, codes): (Vec<Status>, Vec<Status>) =
+                of_these.partition(|code| *code == Status::DEFAULT_HANDLER);
+            let some = (!codes.is_empty()).then_some(ServerUpdate::Register(codes, levels));
+            let all = (!default.is_empty()).then(|| ServerUpdate::Register(Vec::new(), levels));
+            asks.extend(some.into_iter().chain(all));
+        }
+        asks
+    }
+}
+
+/// What codes are counted as.
+fn counted(codes: &[Status]) -> &[Status] {
+    if codes.is_empty() {
+        &[Status::DEFAULT_HANDLER]
+    } else {
+        codes
+    }
+}

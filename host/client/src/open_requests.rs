@@ -1,0 +1,218 @@
+//! The requests that await their answer, by the tag that the answer will carry.
+use crate::lock;
+use peal_model::{CommandCode, Reply};
+use peal_wire::{Tag, WireError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// What a request led to.
+pub(crate) type Answer = Result<Reply, WireError>;
+
+/// Who is told of an answer.
+#[derive(Debug)]
+pub(crate) enum ReplyRecipient {
+    /// A caller, who may have given up. The place is free again only when the answer is there: until then a server that
+    /// keeps count holds the request for open, and its tag must not be used again.
+    Caller {
+        tell: oneshot::Sender<Answer>,
+        _place: OwnedSemaphorePermit,
+    },
+    /// Nobody waits: a handler raised an event.
+    Nobody,
+}
+
+/// Why a request cannot be opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// The connection is closed.
+    Closed,
+    /// As many events as may be await their answer.
+    Full,
+}
+
+/// The open requests of one connection.
+pub(crate) struct OpenReplies {
+    table: Mutex<ReplyTable>,
+    places: Arc<Semaphore>,
+    max_events: usize,
+}
+
+struct ReplyTable {
+    next: Tag,
+    requests: HashMap<Tag, (CommandCode, ReplyRecipient)>,
+    events: usize,
+    closed: bool,
+}
+
+impl OpenReplies {
+    pub(crate) fn new(max_calls: usize, max_events: usize) -> OpenReplies {
+        OpenReplies::from_tag(Tag::FIRST_REQUEST, max_calls, max_events)
+    }
+
+    fn from_tag(next: Tag, max_calls: usize, max_events: usize) -> OpenReplies {
+        let table = ReplyTable {
+            next,
+            requests: HashMap::new(),
+            events: 0,
+            closed: false,
+        };
+        let places = Arc::new(Semaphore::new(max_calls.clamp(1, Semaphore::MAX_PERMITS)));
+        OpenReplies {
+            table: Mutex::new(table),
+            places,
+            max_events,
+        }
+    }
+
+    /// Waits for a place for one more caller.
+    pub(crate) async fn place(&self) -> Result<OwnedSemaphorePermit, NoRoom> {
+        self.places
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|_| NoRoom::Closed)
+    }
+
+    /// Opens a request of a caller.
+    pub(crate) fn ask(
+        &self,
+        command: CommandCode,
+        place: OwnedSemaphorePermit,
+    ) -> Result<(Tag, oneshot::Receiver<Answer>), NoRoom> {
+        let (tell, told) = oneshot::channel();
+        let mut table = lock(&self.table);
+        let tag = table.free_tag()?;
+        table.requests.insert(
+            tag,
+            (
+                command,
+                ReplyRecipient::Caller {
+                    tell,
+                    _place: place,
+                },
+            ),
+        );
+        Ok((tag, told))
+    }
+
+    /// Opens a request whose answer nobody waits for.
+    pub(crate) fn raise(&self, command: CommandCode) -> Result<Tag, NoRoom> {
+        let mut table = lock(&self.table);
+        if table.events >= self.max_events {
+            return Err(NoRoom::Full);
+        }
+        let tag = table.free_tag()?;
+        table.events += 1;
+        table
+            .requests
+            .insert(tag, (command, ReplyRecipient::Nobody));
+        Ok(tag)
+    }
+
+    /// A tag for the one request that has no answer.
+    pub(crate) fn tag(&self) -> Result<Tag, NoRoom> {
+        lock(&self.table).free_tag()
+    }
+
+    /// Closes the request that an answer with this tag belongs to; nothing if nobody asked.
+    pub(crate) fn answered(&self, tag: Tag) -> Option<(CommandCode, ReplyRecipient)> {
+        let mut table = lock(&self.table);
+        let closed = table.requests.remove(&tag)?;
+        if let ReplyRecipient::Nobody = closed.1 {
+            table.events = table.events.saturating_sub(1);
+        }
+        Some(closed)
+    }
+
+    /// The connection has ended: whoever waits is told that there will be no answer.
+    pub(crate) fn close(&self) {
+        let mut table = lock(&self.table);
+        table.closed = true;
+        table.requests.clear();
+        self.places.close();
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.table).closed
+    }
+}
+
+impl ReplyTable {
+    fn free_tag(&mut self) -> Result<Tag, NoRoom> {
+        if self.closed {
+            return Err(NoRoom::Closed);
+        }
+        // There are far more tags than requests may be open.
+        while self.requests.contains_key(&self.next) {
+            self.next = self.next.next_request();
+        }
+        let tag = self.next;
+        self.next = tag.next_request();
+        Ok(tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::code;
+
+    const LAST: Tag = Tag(u32::MAX - 1);
+
+    async fn asked(open: &OpenReplies) -> (Tag, oneshot::Receiver<Answer>) {
+        open.ask(CommandCode::Fence, open.place().await.unwrap())
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_tag_is_used_again_only_when_its_answer_is_there() {
+        let open = OpenReplies::from_tag(LAST, 8, 8);
+        let (given_up, _) = asked(&open).await;
+        let (first, waiting) = asked(&open).await;
+        assert_eq!((given_up, first), (LAST, Tag::FIRST_REQUEST));
+        // The counter comes round once more.
+        lock(&open.table).next = LAST;
+        assert_eq!(asked(&open).await.0, Tag(102));
+        let (_, ReplyRecipient::Caller { tell, .. }) = open.answered(first).unwrap() else {
+            panic!("a caller asked")
+        };
+        tell.send(Ok(Reply::Status(code::PMIX_SUCCESS))).unwrap();
+        assert!(waiting.await.unwrap().is_ok());
+        assert!(
+            open.answered(first).is_none(),
+            "a second answer belongs to nobody"
+        );
+        lock(&open.table).next = LAST;
+        assert_eq!(asked(&open).await.0, first);
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_again_only_when_its_answer_is_there() {
+        let open = OpenReplies::new(1, 1);
+        let (tag, waiting) = asked(&open).await;
+        drop(waiting);
+        assert!(open.places.try_acquire().is_err());
+        drop(open.answered(tag));
+        assert!(open.places.try_acquire().is_ok());
+        let event = open.raise(CommandCode::Notify).unwrap();
+        assert_eq!(open.raise(CommandCode::Notify), Err(NoRoom::Full));
+        drop(open.answered(event));
+        open.raise(CommandCode::Notify).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_end_of_the_connection_is_the_end_of_every_request() {
+        let open = OpenReplies::new(1, 1);
+        let (_, waiting) = asked(&open).await;
+        let queued = open.place();
+        open.close();
+        assert!(waiting.await.is_err());
+        assert_eq!(queued.await.unwrap_err(), NoRoom::Closed);
+        assert_eq!(open.raise(CommandCode::Notify), Err(NoRoom::Closed));
+        assert!(open.is_closed());
+    }
+}

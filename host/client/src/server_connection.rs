@@ -1,0 +1,495 @@
+//! A connection to a server: requests out, answers back to whoever asked, events to the handlers.
+use crate::{
+    Call, ClientError, ClientSettings, ServerInfo,
+    open_requests::{Answer, NoRoom, OpenReplies, ReplyRecipient},
+    queue::{EventQueue, QueuedItem},
+};
+use peal_model::{CommandCode, Info, Proc, Reply, Request};
+use peal_wire::{
+    BufferType, ClaimedUser, Codec, Credential, DecodeLimits, Dialect, Encoding, Frame,
+    FrameDecoder, GDS_HASH, Hello, PeerKind, Release, ServerUri, Tag, Welcome, WelcomeDecoder,
+    WireError,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, Interest},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+};
+
+/// The release that this client says it is: the first that is told what the others in a group say of themselves. Every server takes
+/// it.
+const RELEASE: &str = "6.0.0";
+
+/// How many requests may wait to be written; who has more waits.
+const REQUESTS: usize = 256;
+
+/// Whether a connection is held: its end is a loss then, and not before it was taken in nor after it was left on purpose.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LossDetection(Arc<AtomicBool>);
+
+impl LossDetection {
+    /// Says so.
+    pub(crate) fn set(&self, held: bool) {
+        self.0.store(held, Ordering::SeqCst);
+    }
+
+    /// Whether it is.
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Whom to call, and as whom.
+pub(crate) struct ConnectTarget {
+    pub(crate) server: ServerUri,
+    /// The server's release, if it is known.
+    pub(crate) release: Option<Release>,
+    pub(crate) peer: PeerKind,
+    /// What a tool says of itself.
+    pub(crate) infos: Vec<Info>,
+}
+
+/// An answer that is on its way.
+pub(crate) struct PendingReply {
+    answer: oneshot::Receiver<Answer>,
+    call: Call,
+    link: Arc<ServerConnection>,
+}
+
+impl PendingReply {
+    /// Waits for it. An error status is an error.
+    pub(crate) async fn answer(self) -> Result<Reply, ClientError> {
+        let PendingReply { answer, call, link } = self;
+        let server = || link.server.clone();
+        let answer = answer.await.map_err(|_| ClientError::Lost {
+            call,
+            server: server(),
+        })?;
+        let reply = answer.map_err(|source| ClientError::Unpack {
+            call,
+            server: server(),
+            source: Box::new(source),
+        })?;
+        match (reply.status().ok(), reply) {
+            (Ok(()), reply) => Ok(reply),
+            (Err(status), reply) => {
+                let infos = match reply {
+                    Reply::Infos { infos, .. } => infos,
+                    Reply::Group(result) => Arc::unwrap_or_clone(result).infos,
+                    _ => Vec::new(),
+                };
+                Err(ClientError::Refused {
+                    call,
+                    server: server(),
+                    status,
+                    infos,
+                })
+            }
+        }
+    }
+}
+
+/// A connection that has been welcomed.
+pub(crate) struct ServerConnection {
+    /// Whether its end is a loss.
+    pub(crate) held: LossDetection,
+    /// Its server, by the name that it gives itself.
+    pub(crate) server: ServerUri,
+    /// Its release, if it says so.
+    release: Option<Release>,
+    codec: Codec,
+    index: i32,
+    /// To the task that writes: a caller may give up at any time without leaving half a frame behind. When the last holder
+    /// of the link has gone, the connection is closed.
+    frames: mpsc::Sender<Frame>,
+    open: Arc<OpenReplies>,
+    /// To the handlers, for what cannot be packed.
+    queue: EventQueue,
+}
+
+/// A new connection, and the name that the server gave us if it was asked for one.
+pub(crate) struct Connected {
+    pub(crate) link: Arc<ServerConnection>,
+    pub(crate) name: Option<Proc>,
+}
+
+impl ServerConnection {
+    /// Connects and says hello. What the server sends unasked arrives in the queue.
+    pub(crate) async fn connect(
+        to: ConnectTarget,
+        settings: &ClientSettings,
+        queue: EventQueue,
+    ) -> Result<Connected, ClientError> {
+        let (limit, server) = (settings.connect_timeout, to.server.clone());
+        let connect = ServerConnection::connect_in_own_time(to, settings, queue);
+        tokio::time::timeout(limit, connect)
+            .await
+            .unwrap_or(Err(ClientError::NoWelcome { server, limit }))
+    }
+
+    async fn connect_in_own_time(
+        to: ConnectTarget,
+        settings: &ClientSettings,
+        queue: EventQueue,
+    ) -> Result<Connected, ClientError> {
+        let mut server = to.server;
+        let unreachable = |source| ClientError::Unreachable {
+            server: server.clone(),
+            source,
+        };
+        let failed = |source| ClientError::Handshake {
+            server: server.clone(),
+            source: Box::new(source),
+        };
+        let mut stream = TcpStream::connect(server.addr).await.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let own: Release = RELEASE.parse().map_err(failed)?;
+        let version = to
+            .release
+            .as_ref()
+            .filter(|release| !release.adapts())
+            .unwrap_or(&own)
+            .version();
+        let hello = hello(to.peer, to.infos, own);
+        stream
+            .write_all(&hello.encode(settings.wire).map_err(failed)?)
+            .await
+            .map_err(unreachable)?;
+        let (welcome, rest) = welcome(&mut stream, &hello).await.map_err(failed)?;
+        let (index, name) = match welcome {
+            Some(Welcome::Client { index }) => (i32::try_from(index).unwrap_or(i32::MAX), None),
+            Some(Welcome::Tool {
+                name,
+                server: proc,
+                security,
+            }) if security.is_success() => {
+                server.proc = proc;
+                (0, name)
+            }
+            Some(
+                Welcome::Tool {
+                    security: status, ..
+                }
+                | Welcome::Refused(status),
+            ) => {
+                return Err(ClientError::Unwelcome {
+                    server,
+                    status: Some(status),
+                });
+            }
+            None => {
+                return Err(ClientError::Unwelcome {
+                    server,
+                    status: None,
+                });
+            }
+        };
+        let dialect = Dialect::new(version, Encoding::V41);
+        let codec = Codec {
+            dialect,
+            buffer_type: BufferType::NonDescribed,
+            limits: settings.wire,
+        };
+        let (frames, outgoing) = mpsc::channel(REQUESTS);
+        let open = Arc::new(OpenReplies::new(
+            settings.max_open_calls,
+            settings.max_open_events,
+        ));
+        let (reader, writer) = stream.into_split();
+        let held = LossDetection::default();
+        let inbound = Inbound {
+            codec,
+            open: open.clone(),
+            queue: queue.clone(),
+            held: held.clone(),
+            server: server.clone(),
+        };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = inbound.read(reader, rest) => {}
+                () = write(writer, outgoing) => {}
+            }
+        });
+        let release = to.release;
+        Ok(Connected {
+            link: Arc::new(ServerConnection {
+                held,
+                server,
+                release,
+                codec,
+                index,
+                frames,
+                open,
+                queue,
+            }),
+            name,
+        })
+    }
+
+    /// Asks, and waits for the answer. An error status is an error.
+    pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Result<Reply, ClientError> {
+        self.post(request).await?.answer().await
+    }
+
+    /// Asks. The answer may be waited for, or not.
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        request: Request,
+    ) -> Result<PendingReply, ClientError> {
+        let (call, payload) = self.pack_call(&request)?;
+        let place = self.open.place().await.map_err(|_| self.lost(call))?;
+        let room = self.room(call).await?;
+        let (tag, answer) = self
+            .open
+            .ask(request.command(), place)
+            .map_err(|_| self.lost(call))?;
+        room.send(self.frame(tag, payload));
+        Ok(PendingReply {
+            answer,
+            call,
+            link: self.clone(),
+        })
+    }
+
+    /// Sends the one request that has no answer.
+    pub(crate) async fn tell(&self, request: Request) -> Result<(), ClientError> {
+        let (call, payload) = self.pack_call(&request)?;
+        let room = self.room(call).await?;
+        let tag = self.open.tag().map_err(|_| self.lost(call))?;
+        room.send(self.frame(tag, payload));
+        Ok(())
+    }
+
+    /// Sends a heartbeat: a tag that says it all, and that nobody answers.
+    pub(crate) async fn beat(&self) -> Result<(), ClientError> {
+        let room = self.room(Call(CommandCode::Monitor)).await?;
+        room.send(self.frame(Tag::HEARTBEAT, Vec::new()));
+        Ok(())
+    }
+
+    /// Sends a request whose answer is looked at by nobody but the trace; false if too many of these await theirs.
+    pub(crate) async fn raise(&self, request: Request) -> Result<bool, ClientError> {
+        let (call, payload) = self.pack(&request)?;
+        let room = self.room(call).await?;
+        match self.open.raise(request.command()) {
+            Ok(tag) => {
+                room.send(self.frame(tag, payload));
+                Ok(true)
+            }
+            Err(NoRoom::Full) => Ok(false),
+            Err(NoRoom::Closed) => Err(self.lost(call)),
+        }
+    }
+
+    /// Whose answers come by it.
+    pub(crate) fn whose(&self) -> Box<ServerInfo> {
+        Box::new(ServerInfo {
+            uri: self.server.clone(),
+            release: self.release.clone(),
+        })
+    }
+
+    /// Whether the connection has ended.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.open.is_closed()
+    }
+
+    /// Packs the request of a call. If that cannot be, the handlers hear of it, too.
+    fn pack_call(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {
+        self.pack(request).inspect_err(|error| {
+            if let ClientError::Pack { server, source, .. } = error {
+                self.queue
+                    .try_put(QueuedItem::Garbled(server.clone(), source.clone()));
+            }
+        })
+    }
+
+    fn pack(&self, request: &Request) -> Result<(Call, Vec<u8>), ClientError> {
+        let call = Call(request.command());
+        let packed = self.codec.encode_request(request);
+        let server = || self.server.clone();
+        let payload = packed.map_err(|source| ClientError::Pack {
+            call,
+            server: server(),
+            source: Box::new(source),
+        })?;
+        Ok((call, payload))
+    }
+
+    async fn room(&self, call: Call) -> Result<mpsc::Permit<'_, Frame>, ClientError> {
+        self.frames.reserve().await.map_err(|_| self.lost(call))
+    }
+
+    fn frame(&self, tag: Tag, payload: Vec<u8>) -> Frame {
+        Frame {
+            pindex: self.index,
+            tag,
+            payload,
+        }
+    }
+
+    fn lost(&self, call: Call) -> ClientError {
+        ClientError::Lost {
+            call,
+            server: self.server.clone(),
+        }
+    }
+}
+
+/// Writes requests in their order; ends when nobody can ask any more.
+async fn write(mut writer: OwnedWriteHalf, mut frames: mpsc::Receiver<Frame>) {
+    while let Some(frame) = frames.recv().await {
+        let Ok(bytes) = frame.encode() else {
+            // A payload that no header can hold was refused when it was packed.
+            continue;
+        };
+        if let Err(error) = writer.write_all(&bytes).await {
+            tracing::debug!(%error, "a request cannot be sent");
+            // There may be answers to be read before the end, which the reader notices too.
+            return std::future::pending().await;
+        }
+    }
+}
+
+fn hello(peer: PeerKind, infos: Vec<Info>, release: Release) -> Hello {
+    let (encoding, buffer_type) = (Encoding::V41, BufferType::NonDescribed);
+    Hello {
+        credential: Credential::Native(user()),
+        peer,
+        release,
+        encoding,
+        buffer_type,
+        gds: GDS_HASH.into(),
+        infos,
+    }
+}
+
+/// As whom this process runs.
+pub(crate) fn user() -> ClaimedUser {
+    ClaimedUser {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    }
+}
+
+/// Waits for the server's half of the handshake, or for the close of one that refuses. What came behind it belongs to the
+/// first frame.
+async fn welcome(
+    stream: &mut TcpStream,
+    hello: &Hello,
+) -> Result<(Option<Welcome>, Vec<u8>), WireError> {
+    let mut decoder = WelcomeDecoder::new(hello.peer.welcome_form(&hello.dialect()));
+    let mut buffer = vec![0; 4096];
+    loop {
+        let count = stream.read(&mut buffer).await.unwrap_or_default();
+        let mut received = buffer.get(..count).unwrap_or_default();
+        if received.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        if let Some(welcome) = decoder.feed(&mut received)? {
+            return Ok((Some(welcome), received.to_vec()));
+        }
+    }
+}
+
+/// What reads a connection.
+struct Inbound {
+    codec: Codec,
+    open: Arc<OpenReplies>,
+    queue: EventQueue,
+    held: LossDetection,
+    server: ServerUri,
+}
+
+impl Inbound {
+    /// Reads until the connection ends; then whoever waits for an answer is told that there will be none.
+    async fn read(self, mut reader: OwnedReadHalf, rest: Vec<u8>) {
+        let limits: DecodeLimits = self.codec.limits;
+        let mut frames = FrameDecoder::new(&limits);
+        let mut buffer = vec![0; 64 * 1024];
+        let mut received = rest.as_slice();
+        'connection: loop {
+            loop {
+                match frames.feed(&mut received) {
+                    Ok(Some(frame)) => {
+                        if let Some(arrival) = self.sort(frame) {
+                            let room = self.room(&arrival, &reader).await;
+                            self.queue.put(arrival, room);
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        self.queue.put(self.garbled(error), None);
+                        break 'connection;
+                    }
+                }
+            }
+            match reader.read(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(count) => received = buffer.get(..count).unwrap_or_default(),
+            }
+        }
+        self.open.close();
+        self.queue
+            .put(QueuedItem::Lost(self.held, self.server), None);
+    }
+
+    /// Waits until the handlers have come so far that there is room. A connection that the server has closed is read to
+    /// its end all the same: what the system still holds of it is little, and those who wait for answers must hear.
+    async fn room(
+        &self,
+        arrival: &QueuedItem,
+        reader: &OwnedReadHalf,
+    ) -> Option<OwnedSemaphorePermit> {
+        let room = self.queue.room(arrival);
+        tokio::select! {
+            biased;
+            room = room => room,
+            () = closed(reader) => None,
+        }
+    }
+
+    fn garbled(&self, error: WireError) -> QueuedItem {
+        QueuedItem::Garbled(self.server.clone(), Box::new(error))
+    }
+
+    fn sort(&self, frame: Frame) -> Option<QueuedItem> {
+        if frame.tag == Tag::NOTIFY {
+            let event = self.codec.decode_event(&frame.payload);
+            return Some(event.map_or_else(|error| self.garbled(error), QueuedItem::Event));
+        }
+        // An answer that nobody asked for, or asked twice for, is passed over.
+        let (command, asker) = self.open.answered(frame.tag)?;
+        let reply = self.codec.decode_reply(command, &frame.payload);
+        let garbled = reply
+            .as_ref()
+            .err()
+            .map(|error| self.garbled(error.clone()));
+        match asker {
+            // A late answer finds nobody.
+            ReplyRecipient::Caller { tell, .. } => drop(tell.send(reply)),
+            ReplyRecipient::Nobody => {
+                if let Ok(Err(status)) = reply.map(|reply| reply.status().ok()) {
+                    tracing::warn!(%status, "the server refuses an event that a handler raised");
+                }
+            }
+        }
+        garbled
+    }
+}
+
+/// Waits until the other end has closed the connection, whatever there is still to be read.
+async fn closed(reader: &OwnedReadHalf) {
+    // Interest in urgent data, which nobody sends, and in the close.
+    match reader.ready(Interest::PRIORITY).await {
+        Ok(ready) if !ready.is_read_closed() => std::future::pending().await,
+        Ok(_) | Err(_) => {}
+    }
+}

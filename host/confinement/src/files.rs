@@ -1,0 +1,64 @@
+//! Files and connections: what Landlock confines.
+use crate::{EnforcementLevel, WallError};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus,
+};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+/// The rights that there are names for here; an older kernel knows fewer of them.
+const KNOWN: ABI = ABI::V5;
+
+/// Confines the calling thread, and all that it starts.
+pub(crate) fn confine(
+    (read, write, remove): (&BTreeSet<PathBuf>, &BTreeSet<PathBuf>, &BTreeSet<PathBuf>),
+    connect: &BTreeSet<u16>,
+) -> Result<EnforcementLevel, WallError> {
+    let reading = AccessFs::ReadFile | AccessFs::ReadDir;
+    // Nothing is run, and nobody needs devices made.
+    let never = AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock;
+    let writing = AccessFs::from_all(KNOWN) & !never;
+    let removing = AccessFs::ReadDir | AccessFs::RemoveFile | AccessFs::RemoveDir;
+    let rules = Ruleset::default()
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .handle_access(AccessNet::ConnectTcp)?
+        .create()?;
+    let rules = read
+        .iter()
+        .try_fold(rules, |rules, path| allow(rules, path, reading))?;
+    let rules = write
+        .iter()
+        .try_fold(rules, |rules, path| allow(rules, path, writing))?;
+    let rules = remove
+        .iter()
+        .try_fold(rules, |rules, path| allow(rules, path, removing))?;
+    let port = |rules: RulesetCreated, port: &u16| {
+        rules.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))
+    };
+    let rules = connect.iter().try_fold(rules, port)?;
+    Ok(match rules.restrict_self()?.ruleset {
+        RulesetStatus::FullyEnforced => EnforcementLevel::Whole,
+        RulesetStatus::PartiallyEnforced => EnforcementLevel::Partly,
+        RulesetStatus::NotEnforced => EnforcementLevel::Missing,
+    })
+}
+
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, WallError> {
+    // It was there a moment ago; what has gone since can be reached by nobody.
+    let Ok(place) = PathFd::new(path) else {
+        return Ok(rules);
+    };
+    let access = if path.is_dir() {
+        access
+    } else {
+        access & AccessFs::from_file(KNOWN)
+    };
+    Ok(rules.add_rule(PathBeneath::new(place, access))?)
+}

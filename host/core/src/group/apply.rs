@@ -1,0 +1,241 @@
+//! What becomes here of what is decided: whoever waits for it is answered, and groups are known.
+use super::{
+    DecisionSeq, DepartureReason, Formed, GroupAction, GroupCallResult, GroupDecision,
+    GroupFailure, GroupKey, GroupName, GroupOperation, GroupRefusal, GroupTransition, Groups,
+    Participation,
+    established::LocalGroup,
+    local_collectives::{LateCallers, Whom},
+    message::about,
+};
+use crate::{MonotonicTime, server::RequestId};
+use peal_model::{Info, Proc, Value, code, key};
+use std::{collections::BTreeSet, sync::Arc};
+
+impl GroupCallResult {
+    /// A group is there.
+    fn formed(key: &GroupKey, formed: Arc<Formed>) -> GroupCallResult {
+        match key.name {
+            GroupName::Called(_) => GroupCallResult::Formed(formed),
+            GroupName::Connected(_) => GroupCallResult::Connected(formed),
+        }
+    }
+
+    /// Something came to nothing.
+    fn failed(key: &GroupKey, failure: GroupFailure) -> GroupCallResult {
+        match (&key.name, failure.status) {
+            (GroupName::Called(_), _) => GroupCallResult::Failed(failure),
+            // Somebody has ended.
+            (GroupName::Connected(_), code::PMIX_GROUP_CONSTRUCT_ABORT) => {
+                GroupCallResult::NotConnected(code::PMIX_ERR_LOST_CONNECTION)
+            }
+            (GroupName::Connected(_), status) => GroupCallResult::NotConnected(status),
+        }
+    }
+}
+
+impl Groups {
+    /// Something is decided: those who wait for it here are answered.
+    pub(super) fn apply(&mut self, outcome: GroupDecision, now: MonotonicTime) {
+        let GroupDecision {
+            key,
+            instance,
+            what,
+        } = &outcome;
+        // A coordinator that begins tells some of it again.
+        let is_known = self
+            .known
+            .get(key)
+            .is_some_and(|known| known.instance >= *instance);
+        if is_known || self.past.contains_key(instance) {
+            return;
+        }
+        self.seen = self.seen.max(*instance);
+        // Nobody comes after who coordinates and wants to know of it.
+        if !self.coordinates() {
+            self.past.insert(*instance, (now, outcome.clone()));
+        }
+        let before = |part: &Participation| part.after < *instance;
+        let until = now + self.settings.memory;
+        match what {
+            GroupTransition::Formed(formed) => {
+                self.lobby.nobody_is_late(key, GroupOperation::Construct);
+                let known = LocalGroup {
+                    instance: *instance,
+                    formed: formed.clone(),
+                    gone: BTreeSet::new(),
+                };
+                self.forget(key);
+                let is_here = known.members_at(self.me, &self.directory).next().is_some();
+                if is_here {
+                    self.steps.push(GroupAction::Learn(formed.clone()));
+                    self.known.insert(key.clone(), known);
+                }
+                for (to, part) in self.lobby.answered(key, GroupOperation::Construct, before) {
+                    if part.refusal.is_none() && formed.members.contains(&part.proc) {
+                        self.answer(to, GroupCallResult::formed(key, formed.clone()));
+                    } else {
+                        let failure = part
+                            .refusal
+                            .as_ref()
+                            .map_or_else(|| GroupFailure::exists(key), GroupRefusal::failure);
+                        self.fail(key, GroupOperation::Construct, vec![(to, part)], &failure);
+                    }
+                }
+            }
+            GroupTransition::NotFormed {
+                failure,
+                late,
+                called,
+            } => {
+                let answered = self.lobby.answered(key, GroupOperation::Construct, |part| {
+                    before(part) && what.answers(part)
+                });
+                let had: BTreeSet<Proc> = answered
+                    .iter()
+                    .map(|(_, part)| &part.proc)
+                    .chain(called)
+                    .cloned()
+                    .collect();
+                let awaited = late
+                    .as_ref()
+                    .map(|late| late.difference(&had).cloned().collect());
+                let whom = match failure.refusal {
+                    Some(_) => Whom::Concerned(what.clone()),
+                    None => Whom::Awaited(awaited),
+                };
+                let whom = LateCallers {
+                    whom,
+                    answered: had,
+                };
+                self.lobby
+                    .remember(key, GroupOperation::Construct, failure.clone(), whom, until);
+                self.lobby.disband(key, GroupOperation::Construct);
+                self.fail(key, GroupOperation::Construct, answered, failure);
+                self.pass_all_on(now);
+            }
+            GroupTransition::Dissolved => {
+                self.forget(key);
+                for (to, _) in self.lobby.answered(key, GroupOperation::Destruct, before) {
+                    self.answer(to, GroupCallResult::Done);
+                }
+            }
+            GroupTransition::NotDissolved(failure) => {
+                let answered = self.lobby.answered(key, GroupOperation::Destruct, before);
+                if let Some(known) = self.known.get_mut(key) {
+                    known.instance = *instance;
+                    let had: BTreeSet<Proc> =
+                        answered.iter().map(|(_, part)| part.proc.clone()).collect();
+                    let members = known.members_at(self.me, &self.directory);
+                    let awaited = Some(
+                        members
+                            .filter(|member| !had.contains(member))
+                            .cloned()
+                            .collect(),
+                    );
+                    let whom = LateCallers {
+                        whom: Whom::Awaited(awaited),
+                        answered: had,
+                    };
+                    self.lobby.remember(
+                        key,
+                        GroupOperation::Destruct,
+                        failure.clone(),
+                        whom,
+                        until,
+                    );
+                }
+                self.fail(key, GroupOperation::Destruct, answered, failure);
+            }
+            GroupTransition::Changed(proc, change) => {
+                self.changed(key, *instance, proc, change, now)
+            }
+        }
+    }
+
+    fn changed(
+        &mut self,
+        key: &GroupKey,
+        instance: DecisionSeq,
+        proc: &Proc,
+        change: &DepartureReason,
+        now: MonotonicTime,
+    ) {
+        let Some(known) = self.known.get_mut(key) else {
+            return;
+        };
+        known.instance = instance;
+        known.gone.insert(proc.clone());
+        self.lobby.left(key, proc);
+        let here: Vec<Proc> = known
+            .members_at(self.me, &self.directory)
+            .cloned()
+            .collect();
+        let telling = match (&key.name, change) {
+            (GroupName::Called(_), DepartureReason::Left(_)) => Some(code::PMIX_GROUP_LEFT),
+            (GroupName::Called(_), DepartureReason::Failed) => known
+                .formed
+                .notifies
+                .then_some(code::PMIX_GROUP_MEMBER_FAILED),
+            (GroupName::Connected(_), _) => None,
+        };
+        let infos = about(key, proc, known.members());
+        if here.is_empty() {
+            self.forget(key);
+        } else if let Some(code) = telling {
+            let hears_otherwise = |member: &Proc| matches!(change, DepartureReason::Left(notified) if notified.holds(member));
+            let untold: Vec<Proc> = here
+                .into_iter()
+                .filter(|member| !hears_otherwise(member))
+                .collect();
+            if !untold.is_empty() {
+                self.tell(untold, code, infos);
+            }
+        } else if let (GroupName::Connected(_), DepartureReason::Failed) = (&key.name, change) {
+            // Those of its own job the host tells.
+            let others: Vec<Proc> = here
+                .into_iter()
+                .filter(|other| other.nspace != proc.nspace)
+                .collect();
+            let infos = vec![Info::new(
+                key::PMIX_EVENT_AFFECTED_PROC,
+                Value::Proc(proc.clone()),
+            )];
+            if !others.is_empty() {
+                self.tell(others, code::PMIX_ERR_PROC_TERM_WO_SYNC, infos);
+            }
+        }
+        // Who waited for them to call for its end does not any more.
+        self.pass_all_on(now);
+    }
+
+    /// A group is not here any more, or another one instead.
+    fn forget(&mut self, key: &GroupKey) {
+        let estranged = self
+            .known
+            .remove(key)
+            .map(|known| self.estranged(&known))
+            .unwrap_or_default();
+        if !estranged.is_empty() {
+            self.steps.push(GroupAction::Forget(estranged));
+        }
+    }
+
+    /// Tells those who waited why it came to nothing; of a refusal they hear before they are answered.
+    pub(super) fn fail(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        waited: Vec<(RequestId, Participation)>,
+        failure: &GroupFailure,
+    ) {
+        if let (Some(refusal), GroupOperation::Construct, false) =
+            (&failure.refusal, operation, waited.is_empty())
+        {
+            let procs = waited.iter().map(|(_, part)| part.proc.clone()).collect();
+            self.tell(procs, code::PMIX_GROUP_CONSTRUCT_ABORT, refusal.told(key));
+        }
+        for (to, _) in waited {
+            self.answer(to, GroupCallResult::failed(key, failure.clone()));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What comes from servers, and what is decided about it and told to those concerned.
+use super::{
+    CoordinatorContext, CoordinatorRequest, GroupAction, GroupMessage, Groups, Participation,
+    ServerId,
+    coordinator_state::{CoordinatorAction, CoordinatorState},
+};
+use crate::MonotonicTime;
+use peal_model::{Info, Nspace, Proc, Status};
+use std::collections::BTreeMap;
+
+impl Groups {
+    /// Something came from a server, or from ourselves.
+    pub(super) fn take(&mut self, from: ServerId, message: GroupMessage, now: MonotonicTime) {
+        match message {
+            GroupMessage::Job { nspace, facts } => {
+                self.directory.add(nspace.clone(), from, facts);
+                self.knows_job(&nspace, now);
+            }
+            GroupMessage::JobGone(nspace) => {
+                let procs = self.directory.remove(&nspace);
+                self.watches.forget_job(&nspace);
+                self.remove_terminated(&procs, now);
+            }
+            GroupMessage::Watch(nspace) if self.directory.is_at(&nspace, self.me) => {
+                self.watches.add(nspace, from)
+            }
+            GroupMessage::Watch(_) => {}
+            GroupMessage::Lost(proc) => self.tell_lost(&[proc]),
+            GroupMessage::Upward(upward) => self.coordinate(from, upward, now),
+            GroupMessage::Report(report) => self.reported(from, report, now),
+            GroupMessage::Down(outcome) => self.apply(outcome, now),
+            GroupMessage::Refuse {
+                key,
+                operation,
+                calls,
+                failure,
+            } => {
+                let meant = |part: &Participation| {
+                    calls
+                        .iter()
+                        .any(|(proc, after)| part.proc == *proc && part.after == *after)
+                };
+                let refused = self.lobby.answered(&key, operation, meant);
+                self.fail(&key, operation, refused, &failure);
+            }
+            GroupMessage::Tell { procs, code, infos } => self.tell(procs, code, infos),
+        }
+    }
+
+    /// What is for the coordinator. Whoever sends it knows already that we are that.
+    pub(super) fn coordinate(
+        &mut self,
+        from: ServerId,
+        upward: CoordinatorRequest,
+        now: MonotonicTime,
+    ) {
+        if !self.coordinates() {
+            self.early.push((from, upward));
+            return;
+        }
+        match &upward {
+            CoordinatorRequest::Ended(proc) => drop(self.directory.end(proc)),
+            CoordinatorRequest::Back(proc) => drop(self.directory.mark_running(proc)),
+            _ => {}
+        }
+        self.decide(now, |board, at| match upward {
+            CoordinatorRequest::Ended(proc) => board.remove_terminated(&[proc], at),
+            CoordinatorRequest::Back(_) => Vec::new(),
+            CoordinatorRequest::Brings(contribution) => board.contribute(from, contribution, at),
+            CoordinatorRequest::Announce { key, announced } => board.announce(&key, announced, at),
+            CoordinatorRequest::Leave {
+                key,
+                proc,
+                notified,
+            } => board.leave(&key, &proc, notified, at),
+            CoordinatorRequest::Say { key, by, saying } => {
+                board.resolve_failure(&key, &by, saying, at)
+            }
+        });
+    }
+
+    /// A job has become known.
+    pub(super) fn knows_job(&mut self, nspace: &Nspace, now: MonotonicTime) {
+        if self.coordinates() {
+            self.decide(now, |board, at| board.knows_job(nspace, at));
+        }
+    }
+
+    /// Procs are gone with their job or server.
+    pub(super) fn remove_terminated(&mut self, procs: &[Proc], now: MonotonicTime) {
+        if self.coordinates() {
+            self.decide(now, |board, at| board.remove_terminated(procs, at));
+        }
+    }
+
+    /// Whether we decide, and know what there is to know.
+    pub(super) fn coordinates(&self) -> bool {
+        self.coordinator() == self.me && self.takeover.is_none()
+    }
+
+    /// Does something at the board, and tells those concerned what is decided by that.
+    pub(super) fn decide(
+        &mut self,
+        now: MonotonicTime,
+        what: impl FnOnce(&mut CoordinatorState, &CoordinatorContext<'_>) -> Vec<CoordinatorAction>,
+    ) {
+        let Groups {
+            board,
+            directory,
+            settings,
+            ..
+        } = self;
+        for decided in what(
+            board,
+            &CoordinatorContext {
+                directory,
+                settings,
+                now,
+            },
+        ) {
+            self.carry_out(decided, now);
+        }
+    }
+
+    fn carry_out(&mut self, decided: CoordinatorAction, now: MonotonicTime) {
+        match decided {
+            CoordinatorAction::Outcome(servers, outcome) => {
+                let to = servers.unwrap_or_else(|| self.servers.clone());
+                for server in to {
+                    self.hand(server, GroupMessage::Down(outcome.clone()), now);
+                }
+            }
+            CoordinatorAction::Refuse(to, key, operation, calls, failure) => {
+                self.hand(
+                    to,
+                    GroupMessage::Refuse {
+                        key,
+                        operation,
+                        calls,
+                        failure,
+                    },
+                    now,
+                );
+            }
+            CoordinatorAction::Tell(procs, code, infos) => {
+                let mut at: BTreeMap<ServerId, Vec<Proc>> = BTreeMap::new();
+                for proc in procs {
+                    if let Some(server) = self.directory.home(&proc.nspace) {
+                        at.entry(server).or_default().push(proc);
+                    }
+                }
+                for (server, procs) in at {
+                    self.hand(
+                        server,
+                        GroupMessage::Tell {
+                            procs,
+                            code,
+                            infos: infos.clone(),
+                        },
+                        now,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Gives a server a message. Ours comes when all that is decided now is on its way: what follows from it is decided later, and
+    /// every server hears of both in that order.
+    pub(super) fn hand(&mut self, to: ServerId, message: GroupMessage, now: MonotonicTime) {
+        if to == self.me {
+            self.own.push_back((message, now));
+        } else if self.servers.contains(&to) {
+            self.send(to, message);
+        }
+    }
+
+    pub(super) fn tell(&mut self, procs: Vec<Proc>, code: Status, infos: Vec<Info>) {
+        self.steps.push(GroupAction::Tell { procs, code, infos });
+    }
+}

@@ -1,0 +1,677 @@
+//! The coordinator's board: every group that is there or being formed, and what is decided of them.
+use super::{
+    AnnouncedGroup, ConstructRole, Contribution, CoordinatorContext, DecisionSeq, DepartureReason,
+    Earliest, FailureResponse, Formed, GroupDecision, GroupFailure, GroupKey, GroupOperation,
+    GroupTransition, Members, Participation, ServerId,
+    directory::ProcLocation,
+    established::{Dissolving, EstablishedGroup},
+    forming::{GroupNotification, PendingConstruct},
+    message::about,
+    refusal::RecentRefusals,
+    sent::SentDecisions,
+};
+use crate::MonotonicTime;
+use peal_model::{Info, NamedProcs, Nspace, Proc, Status, code};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
+    sync::Arc,
+};
+
+/// How far a group is.
+#[derive(Debug)]
+enum GroupState {
+    Forming(Box<PendingConstruct>),
+    Standing(EstablishedGroup),
+}
+
+/// Something that the coordinator has to say.
+#[derive(Debug)]
+pub(super) enum CoordinatorAction {
+    /// To these servers, or to all.
+    Outcome(Option<BTreeSet<ServerId>>, GroupDecision),
+    /// To this one: these calls have no part in anything.
+    Refuse(
+        ServerId,
+        GroupKey,
+        GroupOperation,
+        Vec<(Proc, DecisionSeq)>,
+        GroupFailure,
+    ),
+    /// An event for these procs, wherever they are.
+    Tell(Vec<Proc>, Status, Vec<Info>),
+}
+
+impl CoordinatorAction {
+    /// An event about a group, which has these members.
+    fn news<'a>(
+        key: &GroupKey,
+        news: GroupNotification,
+        members: impl Iterator<Item = &'a Proc>,
+    ) -> CoordinatorAction {
+        CoordinatorAction::Tell(news.whom, news.code, about(key, &news.about, members))
+    }
+}
+
+/// Groups and what is being formed.
+#[derive(Debug)]
+pub(super) struct CoordinatorState {
+    me: ServerId,
+    seats: BTreeMap<GroupKey, GroupState>,
+    told: BTreeMap<GroupKey, SentDecisions>,
+    /// Of which groups what was told is forgotten next, unless more has been told since.
+    fading: VecDeque<(MonotonicTime, GroupKey)>,
+    /// When time is over for somebody at the earliest.
+    due: Earliest,
+    refused: RecentRefusals,
+    next: u64,
+    next_context: u64,
+    decided: Vec<CoordinatorAction>,
+}
+
+impl CoordinatorState {
+    pub(super) fn new(me: ServerId) -> CoordinatorState {
+        let (seats, told, fading, due) = (
+            BTreeMap::new(),
+            BTreeMap::new(),
+            VecDeque::new(),
+            Earliest::default(),
+        );
+        let (refused, decided) = (RecentRefusals::default(), Vec::new());
+        CoordinatorState {
+            me,
+            seats,
+            told,
+            fading,
+            due,
+            refused,
+            next: 0,
+            next_context: 0,
+            decided,
+        }
+    }
+
+    fn taken(&mut self) -> Vec<CoordinatorAction> {
+        std::mem::take(&mut self.decided)
+    }
+
+    /// Procs of a server bring something.
+    pub(super) fn contribute(
+        &mut self,
+        from: ServerId,
+        contribution: Contribution,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        let Contribution {
+            key,
+            mut parts,
+            left,
+            ..
+        } = contribution;
+        let deadline = at.now + left.unwrap_or(at.settings.timeout);
+        let refused: Vec<Participation> = parts
+            .extract_if(.., |part| part.refusal.is_some())
+            .collect();
+        for part in refused {
+            if self.is_open(from, &key, &part) {
+                self.refused(from, &key, part, deadline, at);
+            }
+        }
+        parts.retain(|part| self.is_open(from, &key, part));
+        let destructs: Vec<Participation> = parts
+            .extract_if(.., |part| part.construct.is_none())
+            .collect();
+        let constructs = parts;
+        if !constructs.is_empty() {
+            self.construct(from, &key, constructs, deadline, at);
+        }
+        if !destructs.is_empty() {
+            self.destruct(from, &key, destructs, deadline);
+        }
+        self.settle(&key, at);
+        self.taken()
+    }
+
+    /// Whether nothing that the call's server was told answers it.
+    fn is_open(&self, from: ServerId, key: &GroupKey, part: &Participation) -> bool {
+        self.told
+            .get(key)
+            .is_none_or(|told| !told.answers(from, part))
+    }
+
+    /// A call that may not be made: whoever counts on its caller is told the same, as long as there are not too many.
+    fn refused(
+        &mut self,
+        from: ServerId,
+        key: &GroupKey,
+        part: Participation,
+        deadline: MonotonicTime,
+        at: &CoordinatorContext<'_>,
+    ) {
+        let Some(refusal) = part.refusal.clone() else {
+            return;
+        };
+        let failure = refusal.failure();
+        let is_member = part
+            .construct
+            .as_ref()
+            .is_some_and(|construct| construct.role == ConstructRole::Member);
+        let is_full = self.is_full(key, at);
+        match (&part.construct, self.seats.get_mut(key)) {
+            // Who was added learns how it ends with those who add it.
+            (Some(_), None) if is_member && !is_full => {
+                let mut forming = PendingConstruct::new(deadline);
+                forming.refuse(refusal);
+                self.seats
+                    .insert(key.clone(), GroupState::Forming(Box::new(forming)));
+            }
+            (Some(construct), Some(GroupState::Forming(forming)))
+                if is_member || forming.concerns(&part.proc, construct) =>
+            {
+                forming.refuse(refusal);
+                self.settle(key, at);
+            }
+            // Others form it without. As long as nobody leads, those who were added go by its name alone.
+            (Some(_), Some(GroupState::Forming(forming))) if forming.is_led() => {
+                self.refuse(from, key, vec![part], failure)
+            }
+            (Some(_), None | Some(GroupState::Forming(_)))
+                if !is_member && self.refused.one_more(key.uid, at.now) =>
+            {
+                let mut called: BTreeSet<Proc> = [part.proc].into();
+                if let Some(GroupState::Forming(forming)) = self.seats.remove(key) {
+                    called.extend(forming.called().cloned());
+                }
+                self.decide(
+                    at,
+                    key,
+                    None,
+                    GroupTransition::NotFormed {
+                        failure,
+                        late: Some(BTreeSet::new()),
+                        called,
+                    },
+                );
+            }
+            (None, Some(GroupState::Standing(standing)))
+                if standing.members.has(&part.proc) && self.refused.one_more(key.uid, at.now) =>
+            {
+                standing.dissolving = None;
+                let servers = standing.servers(at.directory);
+                self.decide(
+                    at,
+                    key,
+                    Some(servers),
+                    GroupTransition::NotDissolved(failure),
+                );
+            }
+            _ => self.refuse(from, key, vec![part], failure),
+        }
+    }
+
+    fn construct(
+        &mut self,
+        from: ServerId,
+        key: &GroupKey,
+        parts: Vec<Participation>,
+        deadline: MonotonicTime,
+        at: &CoordinatorContext<'_>,
+    ) {
+        if self.is_full(key, at) {
+            let reason = format_args!("there are {} groups, more are not allowed", at.settings.max);
+            let failure = GroupFailure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
+            return self.refuse(from, key, parts, failure);
+        }
+        match self
+            .seats
+            .entry(key.clone())
+            .or_insert_with(|| GroupState::forming(deadline))
+        {
+            GroupState::Forming(forming) => {
+                forming.deadline = forming.deadline.min(deadline);
+                forming.note_wishes(&parts);
+                for part in parts {
+                    forming.join(part, at);
+                }
+            }
+            GroupState::Standing(_) => self.refuse(from, key, parts, GroupFailure::exists(key)),
+        }
+    }
+
+    /// Whether a user has as many groups as he may, and none of this name.
+    fn is_full(&self, key: &GroupKey, at: &CoordinatorContext<'_>) -> bool {
+        let own = || {
+            self.seats
+                .keys()
+                .filter(|other| other.uid == key.uid)
+                .count()
+        };
+        !self.seats.contains_key(key) && own() >= at.settings.max
+    }
+
+    fn destruct(
+        &mut self,
+        from: ServerId,
+        key: &GroupKey,
+        parts: Vec<Participation>,
+        deadline: MonotonicTime,
+    ) {
+        match self.seats.get_mut(key) {
+            Some(GroupState::Standing(standing)) => {
+                let EstablishedGroup {
+                    members,
+                    dissolving,
+                    ..
+                } = standing;
+                let dissolving = dissolving.get_or_insert_with(|| Dissolving {
+                    missing: members.clone(),
+                    deadline,
+                });
+                dissolving.deadline = dissolving.deadline.min(deadline);
+                for part in parts {
+                    dissolving.missing.tick(&part.proc);
+                }
+            }
+            _ => self.refuse(from, key, parts, GroupFailure::unknown(key)),
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        from: ServerId,
+        key: &GroupKey,
+        parts: Vec<Participation>,
+        failure: GroupFailure,
+    ) {
+        let operation =
+            GroupOperation::of(parts.first().and_then(|part| part.construct.as_deref()));
+        let calls = parts
+            .into_iter()
+            .map(|part| (part.proc, part.after))
+            .collect();
+        self.decided.push(CoordinatorAction::Refuse(
+            from,
+            key.clone(),
+            operation,
+            calls,
+            failure,
+        ));
+    }
+
+    /// Procs have formed a group by themselves, if there is none of that name.
+    pub(super) fn announce(
+        &mut self,
+        key: &GroupKey,
+        announced: AnnouncedGroup,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        let AnnouncedGroup {
+            members,
+            context_id,
+        } = announced;
+        let living = members
+            .into_iter()
+            .filter(|member| at.directory.whereabouts(member) == ProcLocation::Lives);
+        let members: Vec<Proc> = living.collect();
+        if members.is_empty() || self.seats.contains_key(key) || self.is_full(key, at) {
+            return Vec::new();
+        }
+        let servers = at.directory.homes(members.iter());
+        let formed = Formed {
+            members: Members::new(members),
+            context_id,
+            ..Formed::default()
+        };
+        self.stand(key, formed, servers, at);
+        self.taken()
+    }
+
+    /// A group is there, as these servers learn.
+    fn stand(
+        &mut self,
+        key: &GroupKey,
+        formed: Formed,
+        servers: BTreeSet<ServerId>,
+        at: &CoordinatorContext<'_>,
+    ) {
+        let formed = Arc::new(formed);
+        let instance = self.decide(
+            at,
+            key,
+            Some(servers),
+            GroupTransition::Formed(formed.clone()),
+        );
+        let standing = EstablishedGroup::new(instance, formed.members.named().clone());
+        self.seats
+            .insert(key.clone(), GroupState::Standing(standing));
+    }
+
+    /// A job has become known.
+    pub(super) fn knows_job(
+        &mut self,
+        nspace: &Nspace,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        for key in self.keys() {
+            if let Some(GroupState::Forming(forming)) = self.seats.get_mut(&key) {
+                forming.knows_job(nspace, at);
+                self.settle(&key, at);
+            }
+        }
+        self.taken()
+    }
+
+    /// Procs have ended.
+    pub(super) fn remove_terminated(
+        &mut self,
+        procs: &[Proc],
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        for key in self.keys() {
+            for proc in procs {
+                match self.seats.get_mut(&key) {
+                    Some(GroupState::Forming(forming)) => forming.remove_terminated(proc, at),
+                    Some(GroupState::Standing(_)) => {
+                        self.lose(&key, proc, DepartureReason::Failed, at)
+                    }
+                    None => {}
+                }
+            }
+            self.settle(&key, at);
+        }
+        self.taken()
+    }
+
+    /// A proc leaves a group.
+    pub(super) fn leave(
+        &mut self,
+        key: &GroupKey,
+        proc: &Proc,
+        notified: NamedProcs,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        self.lose(key, proc, DepartureReason::Left(notified), at);
+        self.settle(key, at);
+        self.taken()
+    }
+
+    fn lose(
+        &mut self,
+        key: &GroupKey,
+        proc: &Proc,
+        change: DepartureReason,
+        at: &CoordinatorContext<'_>,
+    ) {
+        let Some(GroupState::Standing(standing)) = self.seats.get_mut(key) else {
+            return;
+        };
+        // Whoever leaves hears of it too.
+        let mut servers = standing.servers(at.directory);
+        if !standing.members.tick(proc) {
+            return;
+        }
+        if let Some(dissolving) = &mut standing.dissolving {
+            dissolving.missing.tick(proc);
+        }
+        servers.extend(at.directory.home(&proc.nspace));
+        let is_empty = standing.members.is_empty();
+        let instance = self.decide(
+            at,
+            key,
+            Some(servers),
+            GroupTransition::Changed(proc.clone(), change),
+        );
+        match self.seats.get_mut(key) {
+            _ if is_empty => drop(self.seats.remove(key)),
+            Some(GroupState::Standing(standing)) => standing.instance = instance,
+            _ => {}
+        }
+    }
+
+    /// Somebody says what is to become of a construct.
+    pub(super) fn resolve_failure(
+        &mut self,
+        key: &GroupKey,
+        by: &Proc,
+        saying: FailureResponse,
+        at: &CoordinatorContext<'_>,
+    ) -> Vec<CoordinatorAction> {
+        if let Some(GroupState::Forming(forming)) = self.seats.get_mut(key) {
+            forming.resolve_failure(by, saying);
+        }
+        self.settle(key, at);
+        self.taken()
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
+        while let Some((_, key)) = self.fading.pop_front_if(|(until, _)| *until <= at.now) {
+            self.fade(key, at.now);
+        }
+        self.refused.forget(at.settings.told_for(), at.now);
+        for key in self.keys() {
+            self.settle(&key, at);
+        }
+        self.due = self.seats.values().filter_map(GroupState::due).collect();
+        self.taken()
+    }
+
+    /// What was told of a group is forgotten, or later.
+    fn fade(&mut self, key: GroupKey, now: MonotonicTime) {
+        let Entry::Occupied(mut told) = self.told.entry(key) else {
+            return;
+        };
+        told.get_mut().refusals.retain(|(until, ..)| *until > now);
+        let until = told.get().until;
+        if until > now {
+            self.fading.push_back((until, told.key().clone()));
+        } else {
+            told.remove();
+        }
+    }
+
+    /// When the next thing is over.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        self.due
+            .at()
+            .into_iter()
+            .chain(self.fading.front().map(|(until, _)| *until))
+            .min()
+    }
+
+    /// Ends what has come to its end.
+    fn settle(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
+        self.end_if_settled(key, at);
+        if let Some(due) = self.seats.get(key).and_then(GroupState::due) {
+            self.due.lower(due);
+        }
+    }
+
+    fn end_if_settled(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
+        match self.seats.get_mut(key) {
+            Some(GroupState::Forming(forming)) => {
+                let prospects = if forming.news.is_empty() {
+                    BTreeSet::new()
+                } else {
+                    forming.prospects()
+                };
+                let news = std::mem::take(&mut forming.news).into_iter();
+                self.decided
+                    .extend(news.map(|news| CoordinatorAction::news(key, news, prospects.iter())));
+                self.settle_forming(key, at);
+            }
+            Some(GroupState::Standing(standing)) => {
+                let is_late = standing
+                    .dissolving
+                    .as_ref()
+                    .is_some_and(|dissolving| dissolving.deadline <= at.now);
+                if standing.is_dissolved() {
+                    let servers = Some(standing.servers(at.directory));
+                    self.seats.remove(key);
+                    self.decide(at, key, servers, GroupTransition::Dissolved);
+                } else if is_late {
+                    let servers = Some(standing.servers(at.directory));
+                    let dissolving = standing.dissolving.take();
+                    let missing = dissolving
+                        .iter()
+                        .flat_map(|dissolving| dissolving.missing.iter());
+                    let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
+                    let reason = format_args!("these have not called: {}", missing.join(", "));
+                    let failure = GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason);
+                    self.decide(at, key, servers, GroupTransition::NotDissolved(failure));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn settle_forming(&mut self, key: &GroupKey, at: &CoordinatorContext<'_>) {
+        let Some(GroupState::Forming(forming)) = self.seats.get(key) else {
+            return;
+        };
+        if forming.is_deserted() {
+            self.seats.remove(key);
+            return;
+        }
+        let Some(settled) = forming.settled(at.now) else {
+            return;
+        };
+        match settled {
+            Ok(mut formed) => {
+                // Those who called without being in it are told as well.
+                let servers = at.directory.homes(forming.called());
+                let losses = forming.losses(&formed.members).into_iter();
+                let losses: Vec<CoordinatorAction> = losses
+                    .map(|news| CoordinatorAction::news(key, news, formed.members.iter()))
+                    .collect();
+                if forming.wants_context_id() {
+                    formed.context_id = Some(self.context_id());
+                }
+                self.stand(key, formed, servers, at);
+                self.decided.extend(losses);
+            }
+            Err(failure) => {
+                let (called, late) = (forming.called().cloned().collect(), forming.late_ones());
+                self.seats.remove(key);
+                self.decide(
+                    at,
+                    key,
+                    None,
+                    GroupTransition::NotFormed {
+                        failure,
+                        late,
+                        called,
+                    },
+                );
+            }
+        }
+    }
+
+    /// A number that no group has had, of any server: each counts in a range of its own.
+    pub(super) fn context_id(&mut self) -> u64 {
+        self.next_context += 1;
+        u64::from(self.me.0.saturating_sub(1)) << 32 | self.next_context
+    }
+
+    fn decide(
+        &mut self,
+        at: &CoordinatorContext<'_>,
+        key: &GroupKey,
+        servers: Option<BTreeSet<ServerId>>,
+        what: GroupTransition,
+    ) -> DecisionSeq {
+        self.next += 1;
+        let instance = DecisionSeq {
+            by: self.me,
+            number: self.next,
+        };
+        let outcome = GroupDecision {
+            key: key.clone(),
+            instance,
+            what,
+        };
+        self.tells(&outcome, servers.as_ref(), at.now + at.settings.told_for());
+        self.decided
+            .push(CoordinatorAction::Outcome(servers, outcome));
+        instance
+    }
+
+    /// These servers, or all, are told this: calls that it answers there need no other answer, until that is forgotten.
+    pub(super) fn tells(
+        &mut self,
+        outcome: &GroupDecision,
+        servers: Option<&BTreeSet<ServerId>>,
+        until: MonotonicTime,
+    ) {
+        let GroupDecision {
+            key,
+            instance,
+            what,
+        } = outcome;
+        if matches!(what, GroupTransition::Changed(..)) {
+            return;
+        }
+        let told = match self.told.get_mut(key) {
+            Some(told) => told,
+            None => {
+                self.fading.push_back((until, key.clone()));
+                self.told.entry(key.clone()).or_default()
+            }
+        };
+        told.until = until;
+        match servers {
+            _ if what.is_refusal() => {
+                told.refusals
+                    .push((until, servers.cloned(), outcome.clone()))
+            }
+            Some(servers) => told
+                .each
+                .extend(servers.iter().map(|server| (*server, *instance))),
+            None => told.all = *instance,
+        }
+    }
+
+    /// A group that was there before we were.
+    pub(super) fn inherit(&mut self, key: GroupKey, standing: EstablishedGroup) {
+        self.seats.insert(key, GroupState::Standing(standing));
+    }
+
+    /// Buries who has ended among those who are in groups that were there before.
+    pub(super) fn bury_ended(&mut self, at: &CoordinatorContext<'_>) -> Vec<CoordinatorAction> {
+        for key in self.keys() {
+            let Some(GroupState::Standing(standing)) = self.seats.get(&key) else {
+                continue;
+            };
+            let gone = |member: &&Proc| at.directory.whereabouts(member) != ProcLocation::Lives;
+            let gone: Vec<Proc> = standing.members.iter().filter(gone).cloned().collect();
+            gone.iter()
+                .for_each(|proc| self.lose(&key, proc, DepartureReason::Failed, at));
+        }
+        self.taken()
+    }
+
+    fn keys(&self) -> Vec<GroupKey> {
+        self.seats.keys().cloned().collect()
+    }
+
+    /// Whether nothing is there and nothing is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.seats.is_empty() && self.told.is_empty() && self.refused.is_empty()
+    }
+}
+
+impl GroupState {
+    fn forming(deadline: MonotonicTime) -> GroupState {
+        GroupState::Forming(Box::new(PendingConstruct::new(deadline)))
+    }
+
+    /// When its time is over.
+    fn due(&self) -> Option<MonotonicTime> {
+        match self {
+            GroupState::Forming(forming) => Some(forming.due()),
+            GroupState::Standing(standing) => standing
+                .dissolving
+                .as_ref()
+                .map(|dissolving| dissolving.deadline),
+        }
+    }
+}

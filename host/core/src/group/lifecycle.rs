@@ -1,0 +1,89 @@
+//! Servers, jobs and procs come and go.
+use super::{CoordinatorRequest, GroupAction, GroupMessage, Groups, JobSummary, ServerId};
+use crate::MonotonicTime;
+use peal_model::{Nspace, Proc};
+
+impl Groups {
+    /// Another server is there from now on. It learns of our jobs.
+    pub fn server_joined(&mut self, server: ServerId) -> Vec<GroupAction> {
+        self.servers.insert(server);
+        for (nspace, facts) in self.directory.of(self.me) {
+            self.send(server, GroupMessage::Job { nspace, facts });
+        }
+        self.taken()
+    }
+
+    /// Another server is gone, and its procs with it. Nothing of it comes any more.
+    pub fn server_left(&mut self, server: ServerId, now: MonotonicTime) -> Vec<GroupAction> {
+        let before = self.coordinator();
+        if server == self.me || !self.servers.remove(&server) {
+            return Vec::new();
+        }
+        self.early.retain(|(from, _)| *from != server);
+        self.watches.forget_server(server);
+        for (nspace, _) in self.directory.of(server) {
+            let all: Vec<Proc> = self
+                .directory
+                .procs(&Proc::all(nspace.clone()))
+                .into_iter()
+                .flatten()
+                .collect();
+            self.tell_lost(&all);
+            self.watches.forget_job(&nspace);
+        }
+        let procs = self.directory.server_left(server);
+        if before == self.me {
+            self.remove_terminated(&procs, now);
+            if self.takeover.is_some() {
+                self.take_over(now);
+            }
+        } else if before == server {
+            self.report(now);
+        }
+        self.taken()
+    }
+
+    /// A job is here from now on.
+    pub fn job_added(&mut self, nspace: &Nspace, facts: JobSummary) -> Vec<GroupAction> {
+        self.directory.add(nspace.clone(), self.me, facts);
+        self.broadcast(&GroupMessage::Job {
+            nspace: nspace.clone(),
+            facts,
+        });
+        self.knows_job(nspace, self.clock);
+        self.taken()
+    }
+
+    /// A job is gone, and its procs with it; whoever waits of them is answered by nobody.
+    pub fn job_removed(&mut self, nspace: &Nspace) -> Vec<GroupAction> {
+        let now = self.clock;
+        let procs = self.directory.remove(nspace);
+        self.watches.forget_job(nspace);
+        for proc in &procs {
+            self.lobby.leave(proc);
+        }
+        self.broadcast(&GroupMessage::JobGone(nspace.clone()));
+        self.remove_terminated(&procs, now);
+        self.pass_all_on(now);
+        self.taken()
+    }
+
+    /// A proc of this server has ended or left, so that it takes part in nothing any more.
+    pub fn ended(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<GroupAction> {
+        self.clock = now;
+        if self.directory.end(proc) {
+            self.lobby.leave(proc);
+            self.up(CoordinatorRequest::Ended(proc.clone()), now);
+            self.pass_all_on(now);
+        }
+        self.taken()
+    }
+
+    /// A proc that had ended is there again.
+    pub fn back(&mut self, proc: &Proc) -> Vec<GroupAction> {
+        if self.directory.mark_running(proc) {
+            self.up(CoordinatorRequest::Back(proc.clone()), self.clock);
+        }
+        self.taken()
+    }
+}

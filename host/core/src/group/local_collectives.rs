@@ -1,0 +1,485 @@
+//! Where calls of a server's own procs wait: first for each other, then for what is decided.
+use super::{
+    ConstructRole, Contribution, Earliest, GroupFailure, GroupKey, GroupOperation, GroupTransition,
+    Participation, remaining::RemainingProcs,
+};
+use crate::{MonotonicTime, server::RequestId};
+use peal_model::{NamedProcs, Proc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// A call.
+#[derive(Debug)]
+struct WaitingCaller {
+    to: RequestId,
+    part: Participation,
+}
+
+/// Calls that belong together.
+#[derive(Debug, Default)]
+struct LocalCollective {
+    /// Those that wait for others here, as they came.
+    waiting: Vec<WaitingCaller>,
+    /// Those that the coordinator has, as it had them.
+    passed: Vec<WaitingCaller>,
+    /// Who of this server is named and has not called, once somebody has named anybody.
+    awaited: Option<RemainingProcs>,
+    /// Whom the first who names anybody names.
+    named: Option<NamedProcs>,
+    /// Somebody has called who may not; if they are awaited, they still are.
+    refused: bool,
+    /// They do not agree: they are told so, however many are missing.
+    disagrees: bool,
+    /// One of them leads (`PMIX_GROUP_LEADER`): the coordinator has to know them all, whoever dies next.
+    led: bool,
+    deadline: Option<MonotonicTime>,
+    /// Time is over: the coordinator gets what there is, and says so to all.
+    expired: bool,
+}
+
+/// How something ended, for those who come late.
+#[derive(Debug)]
+struct RecentFailure {
+    until: MonotonicTime,
+    failure: GroupFailure,
+    whom: LateCallers,
+}
+
+/// Who comes late, each of them once.
+#[derive(Debug)]
+pub(super) struct LateCallers {
+    /// Who is meant.
+    pub(super) whom: Whom,
+    /// Who has had an answer.
+    pub(super) answered: BTreeSet<Proc>,
+}
+
+/// Who is meant by something that has come to nothing.
+#[derive(Debug)]
+pub(super) enum Whom {
+    /// Of those who name who leads: whoever was awaited, or anybody where nobody could know. Of the others: everybody.
+    Awaited(Option<BTreeSet<Proc>>),
+    /// Those whom it concerns that somebody may not take part.
+    Concerned(GroupTransition),
+}
+
+impl LateCallers {
+    fn takes(&mut self, operation: GroupOperation, part: &Participation) -> bool {
+        let names = operation == GroupOperation::Destruct || part.names().is_some();
+        match &mut self.whom {
+            Whom::Awaited(Some(awaited)) if names => awaited.remove(&part.proc),
+            Whom::Concerned(what) if !what.answers(part) => false,
+            _ => self.answered.insert(part.proc.clone()),
+        }
+    }
+}
+
+impl LocalCollective {
+    fn holds(&self, proc: &Proc) -> bool {
+        // Who is awaited has not called, and need not be looked for among all who have.
+        let has_not = !self.refused
+            && self
+                .awaited
+                .as_ref()
+                .is_some_and(|awaited| awaited.has(proc));
+        !has_not && self.held().any(|held| held.part.proc == *proc)
+    }
+
+    fn held(&self) -> impl Iterator<Item = &WaitingCaller> {
+        self.passed.iter().chain(&self.waiting)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.passed.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Nobody waits for this one any more.
+    fn tick(&mut self, proc: &Proc) {
+        self.awaited.as_mut().map(|awaited| awaited.tick(proc));
+    }
+
+    /// What is to go to the coordinator: that of procs who wait for nobody here, or have waited long enough.
+    fn pass(&mut self) -> Vec<Participation> {
+        let is_awaited = self
+            .awaited
+            .as_ref()
+            .is_some_and(|awaited| !awaited.is_empty());
+        let whole = self.expired || self.disagrees || self.led || !is_awaited;
+        let known = self.passed.len();
+        if whole {
+            self.passed.append(&mut self.waiting);
+        } else {
+            self.passed.extend(
+                self.waiting
+                    .extract_if(.., |held| !held.part.waits_for_others()),
+            );
+        }
+        self.passed
+            .iter()
+            .skip(known)
+            .map(|held| held.part.clone())
+            .collect()
+    }
+
+    fn brings(&self, key: &GroupKey, parts: Vec<Participation>) -> Option<Contribution> {
+        let bring = |parts| Contribution {
+            key: key.clone(),
+            parts,
+            deadline: self.deadline,
+            left: None,
+        };
+        (!parts.is_empty()).then(|| bring(parts))
+    }
+}
+
+/// One for those who construct, and one for those who destruct.
+#[derive(Debug, Default)]
+struct ByOperation<T>([T; 2]);
+
+impl<T> ByOperation<T> {
+    fn of(&self, operation: GroupOperation) -> &T {
+        let ByOperation([construct, destruct]) = self;
+        match operation {
+            GroupOperation::Construct => construct,
+            GroupOperation::Destruct => destruct,
+        }
+    }
+
+    fn of_mut(&mut self, operation: GroupOperation) -> &mut T {
+        let ByOperation([construct, destruct]) = self;
+        match operation {
+            GroupOperation::Construct => construct,
+            GroupOperation::Destruct => destruct,
+        }
+    }
+}
+
+/// All calls that are not answered, and how the last ended.
+#[derive(Debug, Default)]
+pub(super) struct LocalCollectives {
+    parties: ByOperation<BTreeMap<GroupKey, LocalCollective>>,
+    late: ByOperation<BTreeMap<GroupKey, Vec<RecentFailure>>>,
+    /// When time is over for somebody at the earliest.
+    due: Earliest,
+}
+
+impl LocalCollectives {
+    /// A call is made. The first that waits for others says for whom of this server.
+    pub(super) fn add_call(
+        &mut self,
+        key: &GroupKey,
+        to: RequestId,
+        mut part: Participation,
+        deadline: MonotonicTime,
+        awaited: impl FnOnce(&Participation) -> NamedProcs,
+    ) {
+        let parties = self
+            .parties
+            .of_mut(GroupOperation::of(part.construct.as_deref()));
+        let party = match parties.get_mut(key) {
+            Some(party) => party,
+            None => parties.entry(key.clone()).or_default(),
+        };
+        if part.refusal.is_some() {
+            // What it wants is nothing to the others.
+            party.refused = true;
+            party.waiting.push(WaitingCaller { to, part });
+            return;
+        }
+        party.deadline = party.deadline.into_iter().chain([deadline]).min();
+        self.due.lower(deadline);
+        if part.waits_for_others() {
+            party.awaited.get_or_insert_with(|| awaited(&part).into());
+        }
+        if let Some(construct) = &mut part.construct
+            && let ConstructRole::Leader(named) = &construct.role
+        {
+            match &party.named {
+                // Kept once, so that whoever compares them sees at a glance that they are the same.
+                Some(first) if first == named => {
+                    Arc::make_mut(construct).role = ConstructRole::Leader(first.clone())
+                }
+                Some(_) => party.disagrees = true,
+                None => party.named = Some(named.clone()),
+            }
+        }
+        party.led |= part
+            .construct
+            .as_ref()
+            .is_some_and(|construct| construct.wishes.leads);
+        party.tick(&part.proc);
+        party.waiting.push(WaitingCaller { to, part });
+    }
+
+    /// Whether a proc waits for this.
+    pub(super) fn holds(&self, key: &GroupKey, operation: GroupOperation, proc: &Proc) -> bool {
+        self.parties
+            .of(operation)
+            .get(key)
+            .is_some_and(|party| party.holds(proc))
+    }
+
+    /// Whether somebody who waits for the same names the same.
+    pub(super) fn is_named(&self, key: &GroupKey, named: &NamedProcs) -> bool {
+        let party = self.parties.of(GroupOperation::Construct).get(key);
+        party
+            .and_then(|party| party.named.as_ref())
+            .is_some_and(|first| first == named)
+    }
+
+    /// A proc has ended and waits for nothing.
+    pub(super) fn leave(&mut self, proc: &Proc) {
+        let is_other = |held: &mut WaitingCaller| held.part.proc != *proc;
+        for parties in &mut self.parties.0 {
+            parties.retain(|_, party| {
+                party.waiting.retain_mut(is_other);
+                party.passed.retain_mut(is_other);
+                party.tick(proc);
+                !party.is_empty()
+            });
+        }
+    }
+
+    /// A proc is in a group no more: nobody waits for it to call for its end.
+    pub(super) fn left(&mut self, key: &GroupKey, proc: &Proc) {
+        if let Some(party) = self.parties.of_mut(GroupOperation::Destruct).get_mut(key) {
+            party.tick(proc);
+        }
+    }
+
+    /// What is to go to the coordinator of those who do this to a group.
+    pub(super) fn ready(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+    ) -> Option<Contribution> {
+        let party = self.parties.of_mut(operation).get_mut(key)?;
+        let parts = party.pass();
+        party.brings(key, parts)
+    }
+
+    /// The same of all.
+    pub(super) fn all_ready(&mut self) -> Vec<Contribution> {
+        let pass = |(key, party): (&GroupKey, &mut LocalCollective)| {
+            let parts = party.pass();
+            party.brings(key, parts)
+        };
+        self.parties
+            .0
+            .iter_mut()
+            .flatten()
+            .filter_map(pass)
+            .collect()
+    }
+
+    /// What the coordinator had, for the next one.
+    pub(super) fn open(&self) -> Vec<Contribution> {
+        let had =
+            |party: &LocalCollective| party.passed.iter().map(|held| held.part.clone()).collect();
+        let open = self
+            .parties
+            .0
+            .iter()
+            .flatten()
+            .filter_map(|(key, party)| party.brings(key, had(party)));
+        open.collect()
+    }
+
+    /// Calls that something answers which was decided after they were made. The last that came, for which all others
+    /// waited, is let go first, and so has a start of them where they meet again.
+    pub(super) fn answered(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        is_meant: impl Fn(&Participation) -> bool,
+    ) -> Vec<(RequestId, Participation)> {
+        let parties = self.parties.of_mut(operation);
+        let Some(party) = parties.get_mut(key) else {
+            return Vec::new();
+        };
+        let meant = |held: &mut WaitingCaller| is_meant(&held.part);
+        let passed = party.passed.extract_if(.., meant);
+        let answered = passed.chain(party.waiting.extract_if(.., meant));
+        let mut answered: Vec<(RequestId, Participation)> =
+            answered.map(|held| (held.to, held.part)).collect();
+        if party.is_empty() {
+            parties.remove(key);
+        }
+        answered.reverse();
+        answered
+    }
+
+    /// Whoever is left of those who waited for something wants something else, and waits for nobody here.
+    pub(super) fn disband(&mut self, key: &GroupKey, operation: GroupOperation) {
+        if let Some(party) = self.parties.of_mut(operation).get_mut(key) {
+            party.disagrees = true;
+        }
+    }
+
+    /// Time has passed. Those whose time is over here wait no longer for each other.
+    pub(super) fn expire(&mut self, now: MonotonicTime) {
+        let is_over = |party: &&mut LocalCollective| party.deadline.is_some_and(|at| at <= now);
+        let parties = self.parties.0.iter_mut().flat_map(BTreeMap::values_mut);
+        parties
+            .filter(is_over)
+            .for_each(|party| party.expired = true);
+    }
+
+    /// When the next one's is, at the earliest.
+    pub(super) fn deadline(&self) -> Option<MonotonicTime> {
+        self.due.at()
+    }
+
+    /// Something came to nothing: those who come late learn that.
+    pub(super) fn remember(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        failure: GroupFailure,
+        whom: LateCallers,
+        until: MonotonicTime,
+    ) {
+        let late = self.late.of_mut(operation).entry(key.clone()).or_default();
+        if matches!(whom.whom, Whom::Awaited(_)) {
+            late.retain(|late| matches!(late.whom.whom, Whom::Concerned(_)));
+        }
+        late.push(RecentFailure {
+            until,
+            failure,
+            whom,
+        });
+        self.due.lower(until);
+    }
+
+    /// It is there or gone after all.
+    pub(super) fn nobody_is_late(&mut self, key: &GroupKey, operation: GroupOperation) {
+        self.late.of_mut(operation).remove(key);
+    }
+
+    /// Tells whoever comes late, once.
+    pub(super) fn reject_late(
+        &mut self,
+        key: &GroupKey,
+        operation: GroupOperation,
+        part: &Participation,
+        now: MonotonicTime,
+    ) -> Result<(), GroupFailure> {
+        let Some(late) = self.late.of_mut(operation).get_mut(key) else {
+            return Ok(());
+        };
+        match late
+            .iter_mut()
+            .find_map(|late| (late.until > now && late.whom.takes(operation, part)).then_some(late))
+        {
+            Some(late) => Err(late.failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whoever comes now does not come late, but anew.
+    pub(super) fn forget(&mut self, now: MonotonicTime) {
+        for late in &mut self.late.0 {
+            late.retain(|_, late| {
+                late.retain(|late| late.until > now);
+                !late.is_empty()
+            });
+        }
+        let parties = self
+            .parties
+            .0
+            .iter()
+            .flat_map(BTreeMap::values)
+            .filter(|party| !party.expired);
+        let late = self.late.0.iter().flat_map(BTreeMap::values).flatten();
+        self.due = parties
+            .filter_map(|party| party.deadline)
+            .chain(late.map(|late| late.until))
+            .collect();
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parties.0.iter().all(BTreeMap::is_empty) && self.late.0.iter().all(BTreeMap::is_empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        group::{ConstructRequest, DecisionSeq, GroupName, GroupRefusal},
+        server::PeerId,
+    };
+    use peal_model::{Nspace, Rank, code};
+
+    const BEGINNING: MonotonicTime = MonotonicTime(0);
+
+    fn key() -> GroupKey {
+        GroupKey {
+            uid: 1,
+            name: GroupName::Called("group".into()),
+        }
+    }
+
+    fn named(number: u32) -> NamedProcs {
+        (0..number).map(proc).collect()
+    }
+
+    fn proc(rank: u32) -> Proc {
+        Proc::new(Nspace::new("job").unwrap(), Rank(rank))
+    }
+
+    fn part(rank: u32, named: NamedProcs) -> Participation {
+        let construct = Some(Arc::new(ConstructRequest::of(ConstructRole::Leader(named))));
+        Participation {
+            proc: proc(rank),
+            after: DecisionSeq::default(),
+            construct,
+            refusal: None,
+        }
+    }
+
+    fn add_call(lobby: &mut LocalCollectives, part: Participation, awaited: NamedProcs) {
+        let to = RequestId {
+            peer: PeerId(u64::from(part.proc.rank.0)),
+            tag: 101,
+        };
+        lobby.add_call(&key(), to, part, BEGINNING, |_| awaited);
+    }
+
+    #[test]
+    fn the_last_that_came_is_let_go_first() {
+        let mut lobby = LocalCollectives::default();
+        for rank in [1, 0, 2] {
+            add_call(&mut lobby, part(rank, named(3)), named(3));
+        }
+        let answered = lobby.answered(&key(), GroupOperation::Construct, |_| true);
+        let order: Vec<u64> = answered.iter().map(|(to, _)| to.peer.0).collect();
+        assert_eq!(order, [2, 0, 1]);
+        assert!(lobby.is_empty());
+    }
+
+    #[test]
+    fn whoever_has_called_is_known_awaited_or_not() {
+        let mut lobby = LocalCollectives::default();
+        add_call(&mut lobby, part(0, named(3)), named(3));
+        let refusal = GroupRefusal {
+            proc: proc(1),
+            status: code::PMIX_ERR_NO_PERMISSIONS,
+            reasons: Vec::new(),
+        };
+        add_call(
+            &mut lobby,
+            Participation {
+                refusal: Some(Arc::new(refusal)),
+                ..part(1, named(3))
+            },
+            named(3),
+        );
+        let holds =
+            [0, 1, 2].map(|rank| lobby.holds(&key(), GroupOperation::Construct, &proc(rank)));
+        assert_eq!(holds, [true, true, false]);
+    }
+}

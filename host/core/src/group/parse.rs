@@ -1,0 +1,219 @@
+//! Reading what a proc asks for when it has a group constructed, whole, before anything happens.
+use super::{ConstructDirectives, ConstructRequest, ConstructRole};
+use peal_model::{Info, InfoFlags, Kval, Proc, RankData, Status, Value, code, key};
+use std::time::Duration;
+use thiserror::Error;
+
+/// How long the name of a group may be, in bytes.
+const LONGEST_NAME: usize = 256;
+
+/// Why a request is refused, before anything has happened.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum GroupError {
+    /// A value of the wrong type or out of its bounds.
+    #[error("{key} should be {wanted}")]
+    BadDirective {
+        /// Its key string.
+        key: &'static str,
+        /// What would be right.
+        wanted: &'static str,
+    },
+    /// No name, or one that cannot be.
+    #[error("a group needs a name of 1 to {LONGEST_NAME} bytes")]
+    BadName,
+    /// A leader that knows of others does not count them.
+    #[error("with pmix.grp.btstrp the caller names nobody but itself")]
+    BootstrapNames,
+    /// Who leads is among those who do.
+    #[error("{0} names procs that lead, and is none of them")]
+    NotNamed(Proc),
+    /// It has put more than it may.
+    #[error("what the caller has put is more than it may put")]
+    TooMuch,
+    /// Something that must be heeded and is not known.
+    #[error("{0} is not supported, and must be")]
+    Unsupported(String),
+}
+
+impl GroupError {
+    /// The status that tells a program of it.
+    pub fn status(&self) -> Status {
+        match self {
+            GroupError::BadDirective { .. } | GroupError::BadName | GroupError::BootstrapNames => {
+                code::PMIX_ERR_BAD_PARAM
+            }
+            GroupError::NotNamed(_) => code::PMIX_ERR_NOT_A_MEMBER,
+            GroupError::Unsupported(_) => code::PMIX_ERR_NOT_SUPPORTED,
+            GroupError::TooMuch => code::PMIX_ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+/// What is asked of a group that is to be constructed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ParsedConstruct {
+    /// What the caller brings.
+    pub construct: ConstructRequest,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// Reads a request of `PMIx_Group_construct`.
+pub fn read(
+    source: &Proc,
+    procs: Vec<Proc>,
+    directives: Vec<Info>,
+) -> Result<ParsedConstruct, GroupError> {
+    let mut asked = ParsedConstruct {
+        construct: ConstructRequest::of(ConstructRole::Member),
+        timeout: None,
+    };
+    let mut bootstrap = None;
+    let ConstructRequest {
+        wishes,
+        additions,
+        order,
+        infos,
+        data,
+        ..
+    } = &mut asked.construct;
+    for info in directives {
+        match &info.key {
+            name if *name == key::PMIX_GROUP_BOOTSTRAP => bootstrap = Some(count(&info)?),
+            name if *name == key::PMIX_GROUP_ADD_MEMBERS => {
+                additions.extend(named(&info, key::PMIX_GROUP_ADD_MEMBERS.0)?)
+            }
+            name if *name == key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER => {
+                *order = Some(named(&info, key::PMIX_GROUP_FINAL_MEMBERSHIP_ORDER.0)?);
+            }
+            name if *name == key::PMIX_GROUP_INFO => infos.extend(own(source, &info)?),
+            name if *name == key::PMIX_PROC_INFO_ARRAY => *data = put(source, &info),
+            name if *name == key::PMIX_TIMEOUT => asked.timeout = seconds(&info)?,
+            name => match flag_of(wishes, name) {
+                Some((flag, key)) => *flag = yes(&info, key)?,
+                None if info.flags.contains(InfoFlags::REQUIRED) => {
+                    return Err(GroupError::Unsupported(name.to_string()));
+                }
+                None => {}
+            },
+        }
+    }
+    asked.construct.role = match (bootstrap, procs) {
+        (Some(count), procs) if procs.is_empty() || procs == [source.clone()] => {
+            ConstructRole::Bootstrap(count)
+        }
+        (Some(_), _) => return Err(GroupError::BootstrapNames),
+        (None, procs) if procs.is_empty() => ConstructRole::Member,
+        (None, procs) if procs.iter().any(|named| named.covers(source)) => {
+            ConstructRole::Leader(procs.into())
+        }
+        (None, _) => return Err(GroupError::NotNamed(source.clone())),
+    };
+    Ok(asked)
+}
+
+/// A group's name.
+pub fn name(group: Option<peal_model::Text>) -> Result<peal_model::Text, GroupError> {
+    group
+        .filter(|name| (1..=LONGEST_NAME).contains(&name.as_bytes().len()))
+        .ok_or(GroupError::BadName)
+}
+
+/// How long a call may take (`PMIX_TIMEOUT`); zero is no time of its own.
+pub fn timeout(directives: &[Info]) -> Result<Option<Duration>, GroupError> {
+    let given = directives
+        .iter()
+        .rev()
+        .find(|info| info.key == key::PMIX_TIMEOUT);
+    given.map_or(Ok(None), seconds)
+}
+
+fn flag_of<'a>(
+    wishes: &'a mut ConstructDirectives,
+    name: &peal_model::Key,
+) -> Option<(&'a mut bool, &'static str)> {
+    let flags = [
+        (&mut wishes.context_id, key::PMIX_GROUP_ASSIGN_CONTEXT_ID),
+        (&mut wishes.local_only, key::PMIX_GROUP_LOCAL_ONLY),
+        (&mut wishes.optional, key::PMIX_GROUP_OPTIONAL),
+        (&mut wishes.fault_tolerant, key::PMIX_GROUP_FT_COLLECTIVE),
+        (&mut wishes.notify, key::PMIX_GROUP_NOTIFY_TERMINATION),
+        (&mut wishes.leads, key::PMIX_GROUP_LEADER),
+    ];
+    flags
+        .into_iter()
+        .find(|(_, key)| name == key)
+        .map(|(flag, key)| (flag, key.0))
+}
+
+fn yes(info: &Info, key: &'static str) -> Result<bool, GroupError> {
+    info.value.as_bool().ok_or(GroupError::BadDirective {
+        key,
+        wanted: "a PMIX_BOOL",
+    })
+}
+
+fn count(info: &Info) -> Result<usize, GroupError> {
+    let number = info
+        .value
+        .as_u64()
+        .filter(|number| *number > 0)
+        .and_then(|number| usize::try_from(number).ok());
+    let wanted = "how many procs lead, a PMIX_SIZE of at least 1";
+    number.ok_or(GroupError::BadDirective {
+        key: key::PMIX_GROUP_BOOTSTRAP.0,
+        wanted,
+    })
+}
+
+fn named(info: &Info, key: &'static str) -> Result<Vec<Proc>, GroupError> {
+    info.value.as_procs().ok_or(GroupError::BadDirective {
+        key,
+        wanted: "an array of procs",
+    })
+}
+
+fn seconds(info: &Info) -> Result<Option<Duration>, GroupError> {
+    let wanted = "a number of seconds, a PMIX_INT of at least 0";
+    let seconds = info.value.as_u64().ok_or(GroupError::BadDirective {
+        key: key::PMIX_TIMEOUT.0,
+        wanted,
+    })?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
+}
+
+/// What a proc says of itself; later releases put before it whose it is.
+fn own(source: &Proc, info: &Info) -> Result<Vec<Info>, GroupError> {
+    let wanted = "an array of infos";
+    let bad = || GroupError::BadDirective {
+        key: key::PMIX_GROUP_INFO.0,
+        wanted,
+    };
+    let Value::DataArray(array) = &info.value else {
+        return Err(bad());
+    };
+    let infos = array.as_infos().ok_or_else(bad)?;
+    let whose =
+        |info: &&&Info| info.key == key::PMIX_PROCID && info.value == Value::Proc(source.clone());
+    let skipped = usize::from(infos.first().filter(whose).is_some());
+    Ok(infos.into_iter().skip(skipped).cloned().collect())
+}
+
+/// What a proc of a later release has put and not committed: its name, the scope, values.
+fn put(source: &Proc, info: &Info) -> Option<RankData> {
+    let Value::DataArray(array) = &info.value else {
+        return None;
+    };
+    let of_proc = |info: &&Info| info.key != key::PMIX_PROCID && info.key != key::PMIX_DATA_SCOPE;
+    let kvals = array.as_infos()?.into_iter().filter(of_proc);
+    let kvals: Vec<Kval> = kvals
+        .map(|info| Kval {
+            key: info.key.clone(),
+            value: info.value.clone(),
+        })
+        .collect();
+    (!kvals.is_empty()).then(|| RankData {
+        proc: source.clone(),
+        kvals,
+    })
+}

@@ -1,0 +1,99 @@
+//! A roll call: procs that are named, of whom one after the other is ticked off.
+use peal_model::{NamedProcs, Proc};
+
+/// How many procs one word of ticks is for.
+const WORD: usize = 64;
+
+/// Procs of whom some are ticked off. To name them costs nothing, however many they are.
+#[derive(Clone, Debug)]
+pub(super) struct RemainingProcs {
+    named: NamedProcs,
+    /// A bit for each who is ticked off; as many words as that takes.
+    ticked: Vec<u64>,
+    left: usize,
+}
+
+impl From<NamedProcs> for RemainingProcs {
+    /// All of these.
+    fn from(named: NamedProcs) -> RemainingProcs {
+        RemainingProcs {
+            left: named.len(),
+            ticked: Vec::new(),
+            named,
+        }
+    }
+}
+
+impl RemainingProcs {
+    /// Whether somebody is named and not ticked off.
+    pub(super) fn has(&self, proc: &Proc) -> bool {
+        self.named
+            .place_of(proc)
+            .is_some_and(|place| !self.is_ticked(place))
+    }
+
+    /// Ticks somebody off; whether they were on it.
+    pub(super) fn tick(&mut self, proc: &Proc) -> bool {
+        let Some(place) = self
+            .named
+            .place_of(proc)
+            .filter(|place| !self.is_ticked(*place))
+        else {
+            return false;
+        };
+        let (word, bit) = (place / WORD, place % WORD);
+        if word >= self.ticked.len() {
+            self.ticked.resize(word + 1, 0);
+        }
+        if let Some(word) = self.ticked.get_mut(word) {
+            *word |= 1 << bit;
+        }
+        self.left -= 1;
+        true
+    }
+
+    /// Who is left, in the order of procs.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Proc> {
+        self.named
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| !self.is_ticked(*place))
+            .map(|(_, proc)| proc)
+    }
+
+    /// Whether nobody is left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    fn is_ticked(&self, place: usize) -> bool {
+        self.ticked
+            .get(place / WORD)
+            .is_some_and(|word| word >> (place % WORD) & 1 == 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::{Nspace, Rank};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn who_is_ticked_off_is_as_if_removed_from_a_set(named in prop::collection::vec(0u32..200, 0..150), ticked in prop::collection::vec(0u32..200, 0..150)) {
+            let nspace = Nspace::new("job").unwrap();
+            let proc = |rank: &u32| Proc::new(nspace.clone(), Rank(*rank));
+            let mut set: BTreeSet<Proc> = named.iter().map(proc).collect();
+            let mut roll = RemainingProcs::from(named.iter().map(proc).collect::<NamedProcs>());
+            // Some by chance, and then whoever is left.
+            for rank in ticked.iter().chain(&named) {
+                prop_assert_eq!(roll.has(&proc(rank)), set.contains(&proc(rank)));
+                prop_assert_eq!(roll.tick(&proc(rank)), set.remove(&proc(rank)));
+                prop_assert_eq!(roll.is_empty(), set.is_empty());
+                prop_assert!(roll.iter().eq(&set));
+            }
+        }
+    }
+}

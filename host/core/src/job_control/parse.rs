@@ -1,0 +1,457 @@
+//! Reads a job-control request whole, before anything happens to any proc.
+use super::{
+    CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError,
+    Subdirectories, TopDirectory, checkpoint_request,
+    cleanup::{add_names, add_paths},
+    directive::{flag, last_act, mail, maybe_text, seconds, text},
+    method,
+};
+use crate::targets;
+use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, Rank, key};
+use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
+
+/// Asks for procs to be preempted, and says what becomes of them in the end: `pause`, `terminate` or `kill`. Peal's own, since in
+/// the Standard only a resource manager preempts.
+pub const PREEMPT: KeyName = KeyName("peal.jctrl.preempt");
+/// With it: how many seconds lie between the alert and that.
+pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
+
+/// How long the description of nodes may be, in bytes.
+const MAX_NODES: usize = 4096;
+
+/// A request that makes sense. RFC "Job control and monitoring".
+#[derive(Clone, PartialEq, Debug)]
+pub struct ParsedJobControl {
+    /// What the requester calls it (`PMIX_JOB_CTRL_ID`).
+    pub name: Option<String>,
+    /// What it wants.
+    pub wanted: RequestedAction,
+    /// Whom to mail that it was made, and what became of it (`PMIX_LOG_EMAIL`).
+    pub mail: Option<Vec<Info>>,
+    /// All directives.
+    pub directives: Vec<Info>,
+}
+
+/// What a request wants. Targets are single procs, each once and known, in their order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum RequestedAction {
+    /// Something is to be done to procs by the host environment.
+    Act {
+        /// What.
+        action: JobAction,
+        /// To whom.
+        targets: Vec<Proc>,
+    },
+    /// Procs are to make a checkpoint.
+    Checkpoint {
+        /// Which, and how.
+        order: CheckpointOrder,
+        /// Who.
+        targets: Vec<Proc>,
+    },
+    /// Procs are to make room for others.
+    Preempt {
+        /// What becomes of them.
+        action: JobAction,
+        /// How long they have to prepare for it; none: what the site says.
+        grace: Option<Duration>,
+        /// Who.
+        targets: Vec<Proc>,
+    },
+    /// Nodes are to be made ready.
+    Provision {
+        /// Which, by a description such as `node[01-16]`.
+        nodes: String,
+        /// With which image.
+        image: Option<String>,
+    },
+    /// Another request is to be cancelled.
+    Cancel(RequestSelector),
+    /// The requester says something of itself, or wants to leave nothing behind.
+    Declare {
+        /// What it says of itself.
+        declaration: Declaration,
+        /// What is to be removed.
+        cleanup: Option<Cleanup>,
+    },
+}
+
+/// Which requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RequestSelector {
+    /// The requester's of this name.
+    Named(String),
+    /// All of the requester's.
+    All,
+}
+
+/// Reads a request of `caller`, if that has a name; `ranks` are those of a job, if it is known.
+pub fn read(
+    caller: Option<&Proc>,
+    targets: &[Proc],
+    directives: Vec<Info>,
+    ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
+) -> Result<ParsedJobControl, JobControlError> {
+    let mut words = DirectiveSet::default();
+    for info in &directives {
+        words.take(info)?;
+    }
+    let targets = || meant(caller, targets, &ranks);
+    let (name, mail) = (words.name.take(), words.mail.take());
+    Ok(ParsedJobControl {
+        name,
+        wanted: words.wanted(targets)?,
+        mail,
+        directives,
+    })
+}
+
+/// What the directives say, one by one.
+#[derive(Default)]
+struct DirectiveSet {
+    name: Option<String>,
+    mail: Option<Vec<Info>>,
+    verb: Option<(&'static str, Verb)>,
+    declaration: Declaration,
+    cleanup: CleanupDirectives,
+    image: Option<String>,
+    event: Option<CheckpointMethod>,
+    numbers: Vec<u64>,
+    timeout: Option<Duration>,
+    grace: Option<Duration>,
+}
+
+#[derive(PartialEq)]
+enum Verb {
+    Act(JobAction),
+    Checkpoint(String),
+    Preempt(JobAction),
+    Provision(String),
+    Cancel(RequestSelector),
+}
+
+#[derive(Default)]
+struct CleanupDirectives {
+    files: BTreeSet<PathBuf>,
+    directories: BTreeSet<PathBuf>,
+    /// The key of a directive that says how directories are removed.
+    how: Option<&'static str>,
+    depth: Depth,
+    subdirectories: Subdirectories,
+    top: TopDirectory,
+    ignored: BTreeSet<OsString>,
+}
+
+impl DirectiveSet {
+    fn take(&mut self, info: &Info) -> Result<(), JobControlError> {
+        let is = |key: KeyName| info.key == key;
+        if is(key::PMIX_JOB_CTRL_ID) {
+            self.name = Some(text(info, key::PMIX_JOB_CTRL_ID)?);
+        } else if is(key::PMIX_JOB_CTRL_PREEMPTIBLE) {
+            self.declaration.preemptible = Some(flag(info, key::PMIX_JOB_CTRL_PREEMPTIBLE)?);
+        } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_METHOD) {
+            self.declaration.methods = Some(method::methods(&info.value)?);
+        } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_EVENT) {
+            self.event = Some(method::event(&info.value)?);
+        } else if is(key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL) {
+            self.numbers
+                .push(seconds(info, key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0)?);
+        } else if is(key::PMIX_TIMEOUT) {
+            self.timeout = Some(Duration::from_secs(seconds(info, key::PMIX_TIMEOUT.0)?))
+                .filter(|time| !time.is_zero());
+        } else if is(key::PMIX_JOB_CTRL_PROVISION_IMAGE) {
+            self.image = Some(text(info, key::PMIX_JOB_CTRL_PROVISION_IMAGE)?);
+        } else if is(GRACE) {
+            self.grace = Some(Duration::from_secs(seconds(info, GRACE.0)?));
+        } else if is(key::PMIX_LOG_EMAIL) {
+            self.mail = Some(mail(&info.value)?);
+        } else if let Some(verb) = verb(info)? {
+            return self.asks(verb);
+        } else if !self.cleanup.take(info)?
+            && !is_known(info)
+            && info.flags.contains(InfoFlags::REQUIRED)
+        {
+            return Err(JobControlError::Unsupported(info.key.clone()));
+        }
+        Ok(())
+    }
+
+    fn asks(&mut self, (key, verb): (KeyName, Option<Verb>)) -> Result<(), JobControlError> {
+        let Some(verb) = verb else { return Ok(()) };
+        match &self.verb {
+            Some((first, other)) if *other != verb => Err(JobControlError::Several {
+                first,
+                second: key.0,
+            }),
+            _ => {
+                self.verb = Some((key.0, verb));
+                Ok(())
+            }
+        }
+    }
+
+    /// What all of them come to.
+    fn wanted(
+        self,
+        targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
+    ) -> Result<RequestedAction, JobControlError> {
+        self.each_where_it_belongs()?;
+        let DirectiveSet {
+            verb,
+            declaration,
+            cleanup,
+            image,
+            event,
+            numbers,
+            timeout,
+            grace,
+            ..
+        } = self;
+        Ok(match verb {
+            Some((_, Verb::Act(action))) => RequestedAction::Act {
+                action,
+                targets: targets()?,
+            },
+            Some((_, Verb::Checkpoint(checkpoint))) => {
+                let order = checkpoint_request::of(checkpoint, event, &numbers, timeout)?;
+                RequestedAction::Checkpoint {
+                    order,
+                    targets: targets()?,
+                }
+            }
+            Some((_, Verb::Preempt(action))) => RequestedAction::Preempt {
+                action,
+                grace,
+                targets: targets()?,
+            },
+            Some((_, Verb::Provision(nodes))) => RequestedAction::Provision { nodes, image },
+            Some((_, Verb::Cancel(which))) => RequestedAction::Cancel(which),
+            None if cleanup.is_asked_for() => RequestedAction::Declare {
+                declaration,
+                cleanup: Some(cleanup.of(targets()?)?),
+            },
+            None if declaration.is_empty() => return Err(JobControlError::Nothing),
+            None => RequestedAction::Declare {
+                declaration,
+                cleanup: None,
+            },
+        })
+    }
+
+    /// Nothing is said that belongs to something else, and would be passed over.
+    fn each_where_it_belongs(&self) -> Result<(), JobControlError> {
+        let declared = [
+            (
+                self.declaration.preemptible.is_some(),
+                key::PMIX_JOB_CTRL_PREEMPTIBLE,
+            ),
+            (
+                self.declaration.methods.is_some(),
+                key::PMIX_JOB_CTRL_CHECKPOINT_METHOD,
+            ),
+            (!self.cleanup.files.is_empty(), key::PMIX_REGISTER_CLEANUP),
+            (
+                !self.cleanup.directories.is_empty(),
+                key::PMIX_REGISTER_CLEANUP_DIR,
+            ),
+        ];
+        if let (Some((first, _)), Some((_, second))) =
+            (&self.verb, declared.iter().find(|(is_said, _)| *is_said))
+        {
+            return Err(JobControlError::Several {
+                first,
+                second: second.0,
+            });
+        }
+        let verb = self.verb.as_ref().map(|(_, verb)| verb);
+        let checkpoints = matches!(verb, Some(Verb::Checkpoint(_)));
+        for (is_said, key, belongs, wanted) in [
+            (
+                self.event.is_some(),
+                key::PMIX_JOB_CTRL_CHECKPOINT_EVENT.0,
+                checkpoints,
+                "pmix.jctrl.ckpt",
+            ),
+            (
+                !self.numbers.is_empty(),
+                key::PMIX_JOB_CTRL_CHECKPOINT_SIGNAL.0,
+                checkpoints,
+                "pmix.jctrl.ckpt",
+            ),
+            (
+                self.image.is_some(),
+                key::PMIX_JOB_CTRL_PROVISION_IMAGE.0,
+                matches!(verb, Some(Verb::Provision(_))),
+                "pmix.jctrl.pvn",
+            ),
+            (
+                self.grace.is_some(),
+                GRACE.0,
+                matches!(verb, Some(Verb::Preempt(_))),
+                PREEMPT.0,
+            ),
+        ] {
+            if is_said && !belongs {
+                return Err(JobControlError::Misplaced { key, wanted });
+            }
+        }
+        match self.cleanup.how {
+            Some(key) if self.cleanup.directories.is_empty() => Err(JobControlError::Misplaced {
+                key,
+                wanted: "pmix.reg.cleanupdir",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl CleanupDirectives {
+    fn is_asked_for(&self) -> bool {
+        !self.files.is_empty() || !self.directories.is_empty()
+    }
+
+    /// Takes a directive, if it is about that. Several directives of paths or names add to each other.
+    fn take(&mut self, info: &Info) -> Result<bool, JobControlError> {
+        let is = |key: KeyName| info.key == key;
+        if is(key::PMIX_REGISTER_CLEANUP) {
+            add_paths(&mut self.files, &info.value, key::PMIX_REGISTER_CLEANUP.0)?;
+        } else if is(key::PMIX_REGISTER_CLEANUP_DIR) {
+            add_paths(
+                &mut self.directories,
+                &info.value,
+                key::PMIX_REGISTER_CLEANUP_DIR.0,
+            )?;
+        } else if is(key::PMIX_CLEANUP_IGNORE) {
+            add_names(&mut self.ignored, &info.value)?;
+            self.how = Some(key::PMIX_CLEANUP_IGNORE.0);
+        } else if is(key::PMIX_CLEANUP_RECURSIVE) {
+            if self.says(info, key::PMIX_CLEANUP_RECURSIVE)? {
+                self.depth = Depth::Recursive;
+            }
+        } else if is(key::PMIX_CLEANUP_EMPTY) {
+            if self.says(info, key::PMIX_CLEANUP_EMPTY)? {
+                self.subdirectories = Subdirectories::OnlyEmpty;
+            }
+        } else if is(key::PMIX_CLEANUP_LEAVE_TOPDIR) {
+            if self.says(info, key::PMIX_CLEANUP_LEAVE_TOPDIR)? {
+                self.top = TopDirectory::Leave;
+            }
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn says(&mut self, info: &Info, key: KeyName) -> Result<bool, JobControlError> {
+        self.how = Some(key.0);
+        flag(info, key)
+    }
+
+    fn of(self, procs: Vec<Proc>) -> Result<Cleanup, JobControlError> {
+        let CleanupDirectives {
+            files,
+            directories,
+            depth,
+            subdirectories,
+            top,
+            ignored,
+            ..
+        } = self;
+        let cleanup = Cleanup {
+            procs,
+            files,
+            directories,
+            depth,
+            subdirectories,
+            top,
+            ignored,
+        };
+        cleanup.contradicts_nothing()?;
+        Ok(cleanup)
+    }
+}
+
+/// The action that a directive asks for; none if it says no to it.
+fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError> {
+    let act = |key: KeyName, action: JobAction| {
+        Ok(Some((key, flag(info, key)?.then_some(Verb::Act(action)))))
+    };
+    let is = |key: KeyName| info.key == key;
+    let (key, verb) = if is(key::PMIX_JOB_CTRL_PAUSE) {
+        return act(key::PMIX_JOB_CTRL_PAUSE, JobAction::Pause);
+    } else if is(key::PMIX_JOB_CTRL_RESUME) {
+        return act(key::PMIX_JOB_CTRL_RESUME, JobAction::Resume);
+    } else if is(key::PMIX_JOB_CTRL_TERMINATE) {
+        return act(key::PMIX_JOB_CTRL_TERMINATE, JobAction::Terminate);
+    } else if is(key::PMIX_JOB_CTRL_KILL) {
+        return act(key::PMIX_JOB_CTRL_KILL, JobAction::Kill);
+    } else if is(key::PMIX_JOB_CTRL_SIGNAL) {
+        let key = key::PMIX_JOB_CTRL_SIGNAL;
+        (
+            key,
+            Verb::Act(JobAction::Signal(method::signal(&info.value, key.0)?)),
+        )
+    } else if is(key::PMIX_JOB_CTRL_RESTART) {
+        let key = key::PMIX_JOB_CTRL_RESTART;
+        (
+            key,
+            Verb::Act(JobAction::Restart {
+                checkpoint: maybe_text(info, key)?,
+            }),
+        )
+    } else if is(key::PMIX_JOB_CTRL_CHECKPOINT) {
+        let key = key::PMIX_JOB_CTRL_CHECKPOINT;
+        (key, Verb::Checkpoint(text(info, key)?))
+    } else if is(PREEMPT) {
+        (PREEMPT, Verb::Preempt(last_act(info)?))
+    } else if is(key::PMIX_JOB_CTRL_PROVISION) {
+        let key = key::PMIX_JOB_CTRL_PROVISION;
+        let wanted =
+            "a description of nodes such as node[01-16], a PMIX_STRING of at most 4096 bytes";
+        let nodes = info
+            .value
+            .as_str()
+            .filter(|nodes| !nodes.is_empty() && nodes.len() <= MAX_NODES);
+        (
+            key,
+            Verb::Provision(
+                nodes
+                    .ok_or(JobControlError::BadDirective { key: key.0, wanted })?
+                    .to_owned(),
+            ),
+        )
+    } else if is(key::PMIX_JOB_CTRL_CANCEL) {
+        let key = key::PMIX_JOB_CTRL_CANCEL;
+        (
+            key,
+            Verb::Cancel(
+                maybe_text(info, key)?.map_or(RequestSelector::All, RequestSelector::Named),
+            ),
+        )
+    } else {
+        return Ok(None);
+    };
+    Ok(Some((key, Some(verb))))
+}
+
+/// Known, and taken note of elsewhere or not at all: passing it by leaves nothing undone.
+fn is_known(info: &Info) -> bool {
+    info.key == key::PMIX_JOB_CTRL_SEP && info.value.as_bool() == Some(false)
+}
+
+/// Who is meant: nobody named is the caller's namespace.
+fn meant(
+    caller: Option<&Proc>,
+    named: &[Proc],
+    ranks: &impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,
+) -> Result<Vec<Proc>, JobControlError> {
+    let own: Vec<Proc> = caller
+        .map(|caller| Proc::all(caller.nspace.clone()))
+        .into_iter()
+        .collect();
+    let named = if named.is_empty() { &own } else { named };
+    if named.is_empty() {
+        return Err(JobControlError::Nobody);
+    }
+    Ok(targets::single(named, ranks)?.into_iter().collect())
+}

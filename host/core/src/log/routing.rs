@@ -1,0 +1,268 @@
+//! Who writes to a channel: a module, a gateway for what no module here writes, or the host environment; and who must not, so that no
+//! request goes round in circles (RFC "Logging extension").
+use peal_model::{Key, KeyName, key};
+use std::{collections::VecDeque, sync::Arc};
+
+/// Who writes to a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogDestination {
+    /// A module of the site.
+    Module,
+    /// Another server, which writes for those that cannot (`PMIX_SERVER_GATEWAY`).
+    Gateway,
+    /// The host environment, which may know what is not known here.
+    Host,
+}
+
+/// Where a request came from, and so where it cannot go.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum LogOrigin {
+    /// A client or tool of this server.
+    #[default]
+    Client,
+    /// A client or tool of another server, for which this one is the gateway: it goes to no third one.
+    OtherServer,
+    /// The host environment: it never goes back up there.
+    Host,
+    /// The host environment of another server, for which this one is the gateway.
+    OtherHost,
+}
+
+/// Whether there is another server that writes for those that cannot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GatewayAvailability {
+    /// There is none, or it is this one.
+    #[default]
+    NotElsewhere,
+    /// There is one.
+    Elsewhere,
+}
+
+/// How a request came.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LogArrival {
+    /// When, in seconds since the epoch: its time, if it wants one and has none.
+    pub at: u64,
+    /// From where.
+    pub origin: LogOrigin,
+    /// Whether there was a gateway then.
+    pub gateway: GatewayAvailability,
+    /// The one channel to write to, where another server has chosen it already.
+    pub chosen: Option<Key>,
+}
+
+/// The channels that are there for a request.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AvailableChannels {
+    /// Those of modules, in their order.
+    pub of_modules: Arc<[Key]>,
+    /// Those that the host environment is for the requester.
+    pub of_host: Vec<Key>,
+}
+
+/// One way to write to a channel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Attempt {
+    pub(super) writer: LogDestination,
+    /// The channel as this writer is asked for it.
+    pub(super) channel: Key,
+}
+
+/// What appears on a gateway, also where it could be written without.
+const OF_GATEWAYS: [KeyName; 2] = [key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR];
+
+impl LogOrigin {
+    /// What it is to a gateway that is handed such a request.
+    pub fn at_gateway(self) -> LogOrigin {
+        match self {
+            LogOrigin::Client | LogOrigin::OtherServer => LogOrigin::OtherServer,
+            LogOrigin::Host | LogOrigin::OtherHost => LogOrigin::OtherHost,
+        }
+    }
+}
+
+impl LogArrival {
+    /// The channels that a request means which names none, the modules' first.
+    pub fn all<'a>(&self, available: &'a AvailableChannels) -> impl Iterator<Item = &'a Key> {
+        let AvailableChannels {
+            of_modules,
+            of_host,
+        } = available;
+        let of_host = if self.may_ask_host() {
+            of_host.as_slice()
+        } else {
+            &[]
+        };
+        of_modules.iter().chain(
+            of_host
+                .iter()
+                .filter(|channel| !of_modules.contains(channel)),
+        )
+    }
+
+    /// The ways to write to a channel. Each is tried where those before it do not know the channel.
+    ///
+    /// `PMIX_LOG_SYSLOG` is the global syslog where there is one, here, at a gateway or in the host environment, and else the local one.
+    pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
+        let (global, local) = (
+            Key::from(key::PMIX_LOG_GLOBAL_SYSLOG),
+            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
+        );
+        let of = |channel: &Key| self.direct_attempts(channel, modules);
+        let attempts = if *channel != key::PMIX_LOG_SYSLOG {
+            of(channel)
+        } else {
+            match (modules.contains(channel), modules.contains(&global)) {
+                // A module that is both finds the global one itself.
+                (true, true) => of(channel),
+                (false, _) if modules.contains(&local) => {
+                    [of(&global), of(channel), of(&local)].concat()
+                }
+                _ => [of(&global), of(channel)].concat(),
+            }
+        };
+        attempts.into()
+    }
+
+    /// Those for a channel under its own name.
+    fn direct_attempts(&self, channel: &Key, modules: &[Key]) -> Vec<Attempt> {
+        let is_served = modules.contains(channel);
+        let appears_there = !is_served || OF_GATEWAYS.iter().any(|key| channel == key);
+        let gateway = (self.has_gateway() && appears_there).then_some(LogDestination::Gateway);
+        let last = if is_served {
+            Some(LogDestination::Module)
+        } else {
+            self.may_ask_host().then_some(LogDestination::Host)
+        };
+        let attempt = |writer| Attempt {
+            writer,
+            channel: channel.clone(),
+        };
+        gateway.into_iter().chain(last).map(attempt).collect()
+    }
+
+    fn may_ask_host(&self) -> bool {
+        matches!(self.origin, LogOrigin::Client | LogOrigin::OtherServer)
+    }
+
+    fn has_gateway(&self) -> bool {
+        self.gateway == GatewayAvailability::Elsewhere
+            && matches!(self.origin, LogOrigin::Client | LogOrigin::Host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use GatewayAvailability::{Elsewhere, NotElsewhere};
+    use LogOrigin::{Client, Host, OtherHost, OtherServer};
+
+    #[test]
+    fn what_came_from_above_never_goes_there_and_what_came_from_beside_goes_to_no_third() {
+        let offered = [
+            Key::from(key::PMIX_LOG_STDOUT),
+            Key::from(key::PMIX_LOG_LOCAL_SYSLOG),
+        ];
+        let (module, gateway, host) = (
+            LogDestination::Module,
+            LogDestination::Gateway,
+            LogDestination::Host,
+        );
+        for (origin, elsewhere, stdout, syslog, email) in [
+            (Client, NotElsewhere, vec![module], vec![module], vec![host]),
+            (
+                Client,
+                Elsewhere,
+                vec![gateway, module],
+                vec![module],
+                vec![gateway, host],
+            ),
+            (
+                OtherServer,
+                NotElsewhere,
+                vec![module],
+                vec![module],
+                vec![host],
+            ),
+            (
+                OtherServer,
+                Elsewhere,
+                vec![module],
+                vec![module],
+                vec![host],
+            ),
+            (Host, NotElsewhere, vec![module], vec![module], vec![]),
+            (
+                Host,
+                Elsewhere,
+                vec![gateway, module],
+                vec![module],
+                vec![gateway],
+            ),
+            (OtherHost, NotElsewhere, vec![module], vec![module], vec![]),
+            (OtherHost, Elsewhere, vec![module], vec![module], vec![]),
+        ] {
+            let arrival = LogArrival {
+                origin,
+                gateway: elsewhere,
+                ..LogArrival::default()
+            };
+            for (channel, wanted) in [
+                (key::PMIX_LOG_STDOUT, stdout),
+                (key::PMIX_LOG_LOCAL_SYSLOG, syslog),
+                (key::PMIX_LOG_EMAIL, email),
+            ] {
+                let asked = arrival
+                    .attempts(&channel.into(), &offered)
+                    .into_iter()
+                    .map(|attempt| attempt.writer);
+                assert_eq!(asked.collect::<Vec<_>>(), wanted, "{arrival:?} {channel:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn syslog_is_global_wherever_there_is_one_and_else_local() {
+        let [syslog, global, local] = [
+            key::PMIX_LOG_SYSLOG,
+            key::PMIX_LOG_GLOBAL_SYSLOG,
+            key::PMIX_LOG_LOCAL_SYSLOG,
+        ]
+        .map(Key::from);
+        let attempts = |gateway, modules: &[&Key]| -> Vec<(LogDestination, Key)> {
+            let modules: Vec<Key> = modules.iter().map(|key| (*key).clone()).collect();
+            let arrival = LogArrival {
+                gateway,
+                ..LogArrival::default()
+            };
+            arrival
+                .attempts(&syslog, &modules)
+                .into_iter()
+                .map(|attempt| (attempt.writer, attempt.channel))
+                .collect()
+        };
+        let of = |writer, channel: &Key| (writer, channel.clone());
+        assert_eq!(
+            attempts(Elsewhere, &[&syslog, &global, &local]),
+            [of(LogDestination::Module, &syslog)]
+        );
+        let beyond = [
+            of(LogDestination::Gateway, &global),
+            of(LogDestination::Host, &global),
+        ];
+        let one_module = [&beyond[..], &[of(LogDestination::Module, &syslog)]].concat();
+        assert_eq!(attempts(Elsewhere, &[&syslog, &local]), one_module);
+        assert_eq!(attempts(NotElsewhere, &[&syslog, &local]), one_module[1..]);
+        let local_alone = [
+            of(LogDestination::Host, &global),
+            of(LogDestination::Host, &syslog),
+            of(LogDestination::Module, &local),
+        ];
+        assert_eq!(attempts(NotElsewhere, &[&local]), local_alone);
+        let global_alone = [
+            of(LogDestination::Module, &global),
+            of(LogDestination::Host, &syslog),
+        ];
+        assert_eq!(attempts(NotElsewhere, &[&global]), global_alone);
+    }
+}

@@ -1,0 +1,555 @@
+//! The book of all that is watched, and its timers.
+use super::{
+    FileStat, LivenessSource, MonitorError, MonitorSelector, MonitorSpec, Sampling, UsageRequest,
+    entry::{
+        Beats, FileCheck, FileMonitor, Going, MonitorEntry, MonitorKind, Rate, SampleState, next,
+    },
+};
+use crate::{MonotonicTime, server::RequestId};
+use peal_model::{Event, Nspace, Proc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    sync::Arc,
+};
+
+/// The number of a watch; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MonitorId(pub u64);
+
+/// How many watches there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MonitorLimits {
+    /// Of one proc.
+    pub(crate) each: usize,
+    /// In all; half of them for one user.
+    pub(crate) all: usize,
+    /// Of files, in all; half of them for one user.
+    pub(crate) files: usize,
+}
+
+/// What is to be begun; who is not answered at once is later, by the request that is given.
+#[derive(Debug)]
+pub(crate) enum NewMonitor {
+    Watch(MonitorSpec, RequestId),
+    Usage(Sampling, RequestId),
+}
+
+/// What follows from the time.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum MonitorAction {
+    /// Somebody shows no sign of life.
+    Alert { requester: Proc, alert: Arc<Event> },
+    /// Look at a file again.
+    Look(MonitorId),
+    /// Take a sample.
+    Measure {
+        watch: MonitorId,
+        usage: Arc<UsageRequest>,
+        requester: Proc,
+    },
+}
+
+/// What becomes of a sample.
+#[derive(Debug)]
+pub(crate) enum SampleUse {
+    /// It is the answer to this.
+    Answer(RequestId),
+    /// It goes into this event, for its requester.
+    Update { requester: Proc, update: Arc<Event> },
+}
+
+/// A watch that is gone.
+#[derive(Debug)]
+pub(crate) struct EndedMonitor {
+    /// Which.
+    pub(crate) watch: MonitorId,
+    /// Whether it was of a file, which is to be closed.
+    pub(crate) of_file: bool,
+    /// Who still waits to be answered.
+    pub(crate) waiting: Option<RequestId>,
+}
+
+/// What a proc has.
+#[derive(Debug, Default)]
+struct Own {
+    /// Its last sign of life.
+    last: Option<MonotonicTime>,
+    watches: BTreeSet<MonitorId>,
+    /// Those that were told that it is silent.
+    silent: Vec<MonitorId>,
+}
+
+/// What a user's procs have.
+#[derive(Debug, Default)]
+struct UserMonitors {
+    watches: usize,
+    files: usize,
+}
+
+/// All that is watched.
+#[derive(Debug)]
+pub(crate) struct MonitorTable {
+    limits: MonitorLimits,
+    entries: BTreeMap<MonitorId, MonitorEntry>,
+    procs: BTreeMap<Proc, Own>,
+    users: BTreeMap<u32, UserMonitors>,
+    files: usize,
+    queue: BTreeSet<(MonotonicTime, MonitorId)>,
+    /// What begins with the next look at the clock.
+    fresh: Vec<MonitorId>,
+    /// Who beats with the next look at the clock.
+    beating: Vec<Proc>,
+    ended: Vec<EndedMonitor>,
+    next: u64,
+}
+
+impl MonitorTable {
+    pub(crate) fn new(limits: MonitorLimits) -> MonitorTable {
+        MonitorTable {
+            limits,
+            entries: BTreeMap::new(),
+            procs: BTreeMap::new(),
+            users: BTreeMap::new(),
+            files: 0,
+            queue: BTreeSet::new(),
+            fresh: Vec::new(),
+            beating: Vec::new(),
+            ended: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// How many watches there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Enters a watch of somebody who runs as that user. Heartbeats are counted from the next [`Book::tick`], which is due at once.
+    pub(crate) fn begin(
+        &mut self,
+        requester: &Proc,
+        uid: u32,
+        beginning: NewMonitor,
+    ) -> Result<MonitorId, MonitorError> {
+        let (id, of_file) = match &beginning {
+            NewMonitor::Watch(watch, _) => (
+                watch.id.clone(),
+                matches!(watch.signs, LivenessSource::File { .. }),
+            ),
+            NewMonitor::Usage(sampling, _) => (sampling.id.clone(), false),
+        };
+        self.admit(requester, uid, id.as_ref(), of_file)?;
+        self.next += 1;
+        let number = MonitorId(self.next);
+        let kind = match beginning {
+            NewMonitor::Watch(
+                MonitorSpec {
+                    signs: LivenessSource::Heartbeats { time, drops },
+                    alert,
+                    ..
+                },
+                _,
+            ) => {
+                self.fresh.push(number);
+                MonitorKind::Beats(Beats {
+                    time,
+                    drops,
+                    alert,
+                    since: MonotonicTime::default(),
+                })
+            }
+            NewMonitor::Watch(
+                MonitorSpec {
+                    signs:
+                        LivenessSource::File {
+                            traces,
+                            check,
+                            drops,
+                            ..
+                        },
+                    alert,
+                    ..
+                },
+                to,
+            ) => MonitorKind::File(FileMonitor::new(traces, (check, drops), alert, to)),
+            NewMonitor::Usage(
+                Sampling {
+                    usage,
+                    rate,
+                    update,
+                    ..
+                },
+                to,
+            ) => MonitorKind::Usage(Rate {
+                usage,
+                rate,
+                update,
+                first: Some(to),
+                sampling: SampleState::UnderWay,
+            }),
+        };
+        let entry = MonitorEntry {
+            requester: requester.clone(),
+            uid,
+            id,
+            kind,
+            due: None,
+        };
+        self.entries.insert(number, entry);
+        self.procs
+            .entry(requester.clone())
+            .or_default()
+            .watches
+            .insert(number);
+        let held = self.users.entry(uid).or_default();
+        held.watches += 1;
+        held.files += usize::from(of_file);
+        self.files += usize::from(of_file);
+        Ok(number)
+    }
+
+    fn admit(
+        &self,
+        requester: &Proc,
+        uid: u32,
+        id: Option<&String>,
+        of_file: bool,
+    ) -> Result<(), MonitorError> {
+        let own = self.procs.get(requester).map_or(0, |own| own.watches.len());
+        let user = self.users.get(&uid);
+        let (of_user, files_of_user) = user.map_or((0, 0), |held| (held.watches, held.files));
+        let name = format!("user {uid}");
+        let MonitorLimits { each, all, files } = self.limits;
+        let bounds = [
+            (requester.to_string(), own, each),
+            (name.clone(), of_user, all.div_ceil(2)),
+            ("the server".to_owned(), self.entries.len(), all),
+        ];
+        let of_files = [
+            (
+                format!("{name}, with files,"),
+                files_of_user,
+                files.div_ceil(2),
+            ),
+            ("the server, with files,".to_owned(), self.files, files),
+        ];
+        let of_files = of_files.into_iter().filter(|_| of_file);
+        for (whose, has, max) in bounds.into_iter().chain(of_files) {
+            if has >= max {
+                return Err(MonitorError::TooMany { whose, max });
+            }
+        }
+        match id.filter(|id| self.named(requester, id).is_some()) {
+            Some(id) => Err(MonitorError::IdTaken {
+                requester: requester.clone(),
+                id: id.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn named(&self, requester: &Proc, id: &str) -> Option<MonitorId> {
+        let own = self.procs.get(requester)?;
+        let is = |watch: &&MonitorId| {
+            self.entries
+                .get(watch)
+                .is_some_and(|entry| entry.id.as_deref() == Some(id))
+        };
+        own.watches.iter().find(is).copied()
+    }
+
+    /// A proc showed at a time that it lives; of a clone that may be told late. What was told of its silence waits for the next.
+    pub(crate) fn beat(&mut self, proc: &Proc, at: MonotonicTime) {
+        let Some(own) = self.procs.get_mut(proc) else {
+            return;
+        };
+        own.last = own.last.max(Some(at));
+        for watch in mem::take(&mut own.silent) {
+            if let Some(MonitorEntry {
+                kind: MonitorKind::Beats(beats),
+                due,
+                ..
+            }) = self.entries.get_mut(&watch)
+            {
+                let at = beats.deadline(own.last);
+                *due = Some(at);
+                self.queue.insert((at, watch));
+            }
+        }
+    }
+
+    /// The same, at a time that the next [`Book::tick`] tells.
+    pub(crate) fn beat_soon(&mut self, proc: &Proc) {
+        if self.procs.contains_key(proc) {
+            self.beating.push(proc.clone());
+        }
+    }
+
+    /// Whose heartbeats [`Book::tick`] looks at if this is the time; some perhaps twice.
+    pub(crate) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
+        let due = self.queue.range(..=(now, MonitorId(u64::MAX)));
+        let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
+        entries
+            .filter(|entry| matches!(entry.kind, MonitorKind::Beats(_)))
+            .map(|entry| &entry.requester)
+    }
+
+    /// Whether somebody was told that a proc is silent, and it has not shown since that it lives.
+    pub(crate) fn is_silent(&self, proc: &Proc) -> bool {
+        self.procs
+            .get(proc)
+            .is_some_and(|own| !own.silent.is_empty())
+    }
+
+    /// When [`Book::tick`] has something to do next; at once, if something has begun.
+    pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
+        let first = self.queue.first().map(|(at, _)| *at);
+        if self.fresh.is_empty() && self.beating.is_empty() {
+            first
+        } else {
+            Some(MonotonicTime::default())
+        }
+    }
+
+    /// What time it is, and what follows.
+    pub(crate) fn tick(&mut self, now: MonotonicTime) -> Vec<MonitorAction> {
+        for watch in mem::take(&mut self.fresh) {
+            self.start(watch, now);
+        }
+        for proc in mem::take(&mut self.beating) {
+            self.beat(&proc, now);
+        }
+        let mut due = Vec::new();
+        while let Some((at, watch)) = self.queue.first().copied().filter(|(at, _)| *at <= now) {
+            self.queue.pop_first();
+            due.extend(self.look_at(watch, at, now));
+        }
+        due
+    }
+
+    fn start(&mut self, watch: MonitorId, now: MonotonicTime) {
+        let Some(entry) = self.entries.get_mut(&watch) else {
+            return;
+        };
+        let at = match &mut entry.kind {
+            MonitorKind::Beats(beats) => {
+                beats.since = now;
+                Some(beats.deadline(None))
+            }
+            MonitorKind::File(file) => Some(now + file.check),
+            MonitorKind::Usage(usage) => usage.rate.map(|rate| now + rate),
+        };
+        entry.due = at;
+        self.queue.extend(at.map(|at| (at, watch)));
+    }
+
+    fn look_at(
+        &mut self,
+        watch: MonitorId,
+        at: MonotonicTime,
+        now: MonotonicTime,
+    ) -> Option<MonitorAction> {
+        let entry = self.entries.get_mut(&watch)?;
+        let requester = || entry.requester.clone();
+        let (again, due) = match &mut entry.kind {
+            MonitorKind::Beats(beats) => {
+                let own = self.procs.get_mut(&entry.requester)?;
+                let deadline = beats.deadline(own.last);
+                if deadline > now {
+                    (Some(deadline), None)
+                } else if let Some(later) = beats.put_off(deadline.max(at), now) {
+                    (Some(later), None)
+                } else {
+                    own.silent.push(watch);
+                    (
+                        None,
+                        Some(MonitorAction::Alert {
+                            requester: requester(),
+                            alert: beats.alert.clone(),
+                        }),
+                    )
+                }
+            }
+            MonitorKind::File(file) => {
+                let due = match file.go() {
+                    Going::Now => Some(MonitorAction::Look(watch)),
+                    Going::Nobody => None,
+                    Going::Alert(alert) => Some(MonitorAction::Alert {
+                        requester: requester(),
+                        alert,
+                    }),
+                };
+                (Some(next(at, file.check, now)), due)
+            }
+            MonitorKind::Usage(usage) => {
+                let free =
+                    mem::replace(&mut usage.sampling, SampleState::UnderWay) == SampleState::Taken;
+                let measure = || MonitorAction::Measure {
+                    watch,
+                    usage: usage.usage.clone(),
+                    requester: requester(),
+                };
+                (
+                    usage.rate.map(|rate| next(at, rate, now)),
+                    free.then(measure),
+                )
+            }
+        };
+        entry.due = again;
+        self.queue.extend(again.map(|at| (at, watch)));
+        due
+    }
+
+    /// A file was opened, or not: whom to tell. It is looked at from now on.
+    pub(crate) fn opened(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Option<RequestId> {
+        let Some(MonitorEntry {
+            kind: MonitorKind::File(file),
+            ..
+        }) = self.entries.get_mut(&watch)
+        else {
+            return None;
+        };
+        let FileCheck::First(to) = file.look else {
+            return None;
+        };
+        (file.look, file.seen) = (FileCheck::None, seen);
+        match seen {
+            Some(_) => self.fresh.push(watch),
+            None => self.end(watch),
+        }
+        Some(to)
+    }
+
+    /// A file was looked at: the alert, if there is to be one.
+    pub(crate) fn looked(
+        &mut self,
+        watch: MonitorId,
+        seen: Option<FileStat>,
+    ) -> Option<(Proc, Arc<Event>)> {
+        let entry = self.entries.get_mut(&watch)?;
+        let MonitorKind::File(file) = &mut entry.kind else {
+            return None;
+        };
+        let alert = file.looked(seen)?;
+        Some((entry.requester.clone(), alert))
+    }
+
+    /// A sample was taken, or none could be: who is told. One that is taken once, or could not be the first time, ends.
+    pub(crate) fn measured(
+        &mut self,
+        watch: MonitorId,
+        outcome: Result<(), ()>,
+    ) -> Option<SampleUse> {
+        let entry = self.entries.get_mut(&watch)?;
+        let MonitorKind::Usage(usage) = &mut entry.kind else {
+            return None;
+        };
+        usage.sampling = SampleState::Taken;
+        let Some(to) = usage.first.take() else {
+            let update = usage.update.clone();
+            return Some(SampleUse::Update {
+                requester: entry.requester.clone(),
+                update,
+            });
+        };
+        if usage.rate.is_some() && outcome.is_ok() {
+            self.fresh.push(watch);
+        } else {
+            self.end(watch);
+        }
+        Some(SampleUse::Answer(to))
+    }
+
+    /// Ends what a proc wants ended.
+    pub(crate) fn cancel(
+        &mut self,
+        requester: &Proc,
+        which: &MonitorSelector,
+    ) -> Result<(), MonitorError> {
+        match which {
+            MonitorSelector::All => self.end_proc(requester),
+            MonitorSelector::One(id) => {
+                let unknown = || MonitorError::UnknownId {
+                    requester: requester.clone(),
+                    id: id.clone(),
+                };
+                let watch = self.named(requester, id).ok_or_else(unknown)?;
+                self.end(watch);
+            }
+        }
+        Ok(())
+    }
+
+    /// A proc has ended, and with it all that it wanted watched.
+    pub(crate) fn end_proc(&mut self, proc: &Proc) {
+        let watches = self
+            .procs
+            .get(proc)
+            .map(|own| own.watches.clone())
+            .unwrap_or_default();
+        watches.into_iter().for_each(|watch| self.end(watch));
+    }
+
+    /// The same of all procs of a namespace.
+    pub(crate) fn end_job(&mut self, nspace: &Nspace) {
+        let first = Proc::new(nspace.clone(), peal_model::Rank(0));
+        let procs = self
+            .procs
+            .range(first..)
+            .map(|(proc, _)| proc)
+            .take_while(|proc| proc.nspace == *nspace);
+        let procs: Vec<Proc> = procs.cloned().collect();
+        procs.iter().for_each(|proc| self.end_proc(proc));
+    }
+
+    /// What has ended since this was asked last, from files to be closed to requesters to be answered.
+    pub(crate) fn take_ended(&mut self) -> Vec<EndedMonitor> {
+        mem::take(&mut self.ended)
+    }
+
+    fn end(&mut self, watch: MonitorId) {
+        let Some(MonitorEntry {
+            requester,
+            uid,
+            kind,
+            due,
+            ..
+        }) = self.entries.remove(&watch)
+        else {
+            return;
+        };
+        if let Some(at) = due {
+            self.queue.remove(&(at, watch));
+        }
+        if let Some(own) = self.procs.get_mut(&requester) {
+            own.watches.remove(&watch);
+            own.silent.retain(|silent| *silent != watch);
+            if own.watches.is_empty() {
+                self.procs.remove(&requester);
+            }
+        }
+        let of_file = matches!(kind, MonitorKind::File(_));
+        if let Some(held) = self.users.get_mut(&uid) {
+            held.watches -= 1;
+            held.files -= usize::from(of_file);
+            if held.watches == 0 {
+                self.users.remove(&uid);
+            }
+        }
+        self.files -= usize::from(of_file);
+        let waiting = match kind {
+            MonitorKind::File(FileMonitor {
+                look: FileCheck::First(to),
+                ..
+            }) => Some(to),
+            MonitorKind::Usage(Rate { first, .. }) => first,
+            MonitorKind::File(_) | MonitorKind::Beats(_) => None,
+        };
+        self.ended.push(EndedMonitor {
+            watch,
+            of_file,
+            waiting,
+        });
+    }
+}

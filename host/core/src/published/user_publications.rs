@@ -1,0 +1,184 @@
+//! What the procs of one user have published, and which of them wait for more.
+use super::{
+    FinishedLookup, PublishLimits, WaitId,
+    request::{Lookup, Publication},
+    scope::PublicationScope,
+};
+use peal_model::{Info, Key, Pdata, Persistence, Proc, Size, Status, Value, code};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One published value.
+#[derive(Debug)]
+pub(super) struct PublishedItem {
+    pub(super) by: Proc,
+    extent: PublicationScope,
+    persistence: Persistence,
+    value: Value,
+    bytes: usize,
+}
+
+impl PublishedItem {
+    pub(super) fn ends_with_its_proc(&self) -> bool {
+        self.persistence == Persistence::Proc
+    }
+
+    /// What is to be read once waits no longer than its job for that.
+    pub(super) fn ends_with_its_job(&self) -> bool {
+        matches!(
+            self.persistence,
+            Persistence::Proc | Persistence::App | Persistence::FirstRead
+        )
+    }
+
+    pub(super) fn ends_with_its_session(&self) -> bool {
+        self.persistence == Persistence::Session
+    }
+}
+
+/// What one user has here.
+#[derive(Debug, Default)]
+pub(super) struct UserPublications {
+    /// Under each key the one that came first is the first.
+    items: BTreeMap<Key, Vec<PublishedItem>>,
+    /// In the order in which they came.
+    waiting: BTreeMap<WaitId, (Proc, Lookup)>,
+}
+
+impl UserPublications {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.waiting.is_empty()
+    }
+
+    pub(super) fn publish(
+        &mut self,
+        by: &Proc,
+        publication: Publication,
+        limits: &PublishLimits,
+    ) -> Result<Vec<FinishedLookup>, Status> {
+        let Publication {
+            extent,
+            persistence,
+            data,
+        } = publication;
+        let mut new = BTreeSet::new();
+        if data
+            .iter()
+            .any(|info| self.has(&info.key, &extent) || !new.insert(&info.key))
+        {
+            return Err(code::PMIX_ERR_DUPLICATE_KEY);
+        }
+        let count = self.all().count().saturating_add(data.len());
+        let there: usize = self.all().map(|item| item.bytes).sum();
+        let bytes = data.iter().fold(there, |bytes, info| {
+            bytes.saturating_add(Size::of_info(info).bytes)
+        });
+        if count > limits.items || bytes > limits.bytes {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        for info in data {
+            let bytes = Size::of_info(&info).bytes;
+            let Info { key, value, .. } = info;
+            let item = PublishedItem {
+                by: by.clone(),
+                extent: extent.clone(),
+                persistence,
+                value,
+                bytes,
+            };
+            self.items.entry(key).or_default().push(item);
+        }
+        Ok(self.ready())
+    }
+
+    /// What is there for a lookup, which takes what is to be read once; nothing if it has to wait.
+    pub(super) fn find(&mut self, by: &Proc, lookup: &Lookup) -> Option<Vec<Pdata>> {
+        let place = |key: &Key| {
+            let items = self.items.get(key)?;
+            items
+                .iter()
+                .position(|item| item.extent.admits(by) && lookup.extent.admits(&item.by))
+        };
+        let places: Vec<(&Key, usize)> = lookup
+            .keys
+            .iter()
+            .filter_map(|key| Some((key, place(key)?)))
+            .collect();
+        if places.len() < lookup.wanted {
+            return None;
+        }
+        Some(
+            places
+                .into_iter()
+                .filter_map(|(key, at)| self.read(key, at))
+                .collect(),
+        )
+    }
+
+    /// How many keys are waited for.
+    pub(super) fn awaited(&self) -> usize {
+        self.waiting
+            .values()
+            .map(|(_, lookup)| lookup.keys.len())
+            .sum()
+    }
+
+    pub(super) fn wait(&mut self, id: WaitId, by: Proc, lookup: Lookup) {
+        self.waiting.insert(id, (by, lookup));
+    }
+
+    pub(super) fn awaits(&self, wait: WaitId) -> bool {
+        self.waiting.contains_key(&wait)
+    }
+
+    /// Drops lookups that wait.
+    pub(super) fn give_up(&mut self, is_meant: impl Fn(WaitId, &Proc) -> bool) {
+        self.waiting.retain(|id, (by, _)| !is_meant(*id, by));
+    }
+
+    /// Drops items.
+    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Key, &PublishedItem) -> bool) {
+        self.items.retain(|key, items| {
+            items.retain(|item| !is_meant(key, item));
+            !items.is_empty()
+        });
+    }
+
+    /// The lookups that need not wait any longer; the one that came first has the first choice.
+    fn ready(&mut self) -> Vec<FinishedLookup> {
+        let mut ready = Vec::new();
+        for (wait, (by, lookup)) in std::mem::take(&mut self.waiting) {
+            match self.find(&by, &lookup) {
+                Some(found) => ready.push(FinishedLookup { wait, found }),
+                None => drop(self.waiting.insert(wait, (by, lookup))),
+            }
+        }
+        ready
+    }
+
+    fn read(&mut self, key: &Key, at: usize) -> Option<Pdata> {
+        let items = self.items.get_mut(key)?;
+        let item = items.get(at)?;
+        let read = Pdata {
+            proc: item.by.clone(),
+            key: key.clone(),
+            value: item.value.clone(),
+        };
+        if item.persistence == Persistence::FirstRead {
+            items.remove(at);
+            if items.is_empty() {
+                self.items.remove(key);
+            }
+        }
+        Some(read)
+    }
+
+    fn has(&self, key: &Key, extent: &PublicationScope) -> bool {
+        self.items
+            .get(key)
+            .is_some_and(|items| items.iter().any(|item| item.extent == *extent))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PublishedItem> {
+        self.items.values().flatten()
+    }
+}

@@ -1,0 +1,106 @@
+//! How many still need each event, kept as rows of equal numbers: neighbours are mostly needed by the same.
+use super::Seq;
+use std::collections::BTreeMap;
+
+/// A count for every number, zero at first. It takes memory, and time, by the rows of equal counts.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RefCounts(
+    /// From here on the count is this, up to the next. Neighbours differ.
+    BTreeMap<Seq, u32>,
+);
+
+impl RefCounts {
+    /// Adds so much to the count of one number.
+    pub(crate) fn add(&mut self, at: Seq, count: u32) {
+        self.shift(at, at, |known| known.saturating_add(count));
+    }
+
+    /// Takes one from the counts of these. The rows whose count became zero by it.
+    pub(crate) fn subtract(&mut self, first: Seq, last: Seq) -> Vec<(Seq, Seq)> {
+        self.shift(first, last, |known| known.saturating_sub(1))
+    }
+
+    /// How many rows it takes.
+    pub(crate) fn pieces(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The count of this number.
+    pub(crate) fn at(&self, at: Seq) -> u32 {
+        self.0
+            .range(..=at)
+            .next_back()
+            .map_or(0, |(_, count)| *count)
+    }
+
+    fn shift(&mut self, first: Seq, last: Seq, to: impl Fn(u32) -> u32) -> Vec<(Seq, Seq)> {
+        let after = last.next();
+        self.split(first);
+        self.split(after);
+        let mut emptied: Vec<(Seq, Seq)> = Vec::new();
+        // Where a row that became zero began, until its end is seen.
+        let mut open = None;
+        for (at, count) in self.0.range_mut(first..after) {
+            if let Some(began) = open.take() {
+                emptied.push((began, Seq(at.0.saturating_sub(1))));
+            }
+            let before = *count;
+            *count = to(before);
+            open = (before > 0 && *count == 0).then_some(*at);
+        }
+        emptied.extend(open.map(|began| (began, last)));
+        self.merge(after);
+        self.merge(first);
+        emptied
+    }
+
+    /// Lets a row begin here.
+    fn split(&mut self, at: Seq) {
+        let count = self.at(at);
+        self.0.entry(at).or_insert(count);
+    }
+
+    /// Lets no row begin here that is like the one before it.
+    fn merge(&mut self, at: Seq) {
+        let before = self
+            .0
+            .range(..at)
+            .next_back()
+            .map_or(0, |(_, count)| *count);
+        if self.0.get(&at) == Some(&before) {
+            self.0.remove(&at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_counts(ops in prop::collection::vec((0..30u64, 0..10u64, 0..4u32), 0..100)) {
+            let (mut ours, mut model) = (RefCounts::default(), [0u32; 40]);
+            for (first, length, count) in ops {
+                let last = first + length;
+                if count > 0 {
+                    ours.add(Seq(first), count);
+                    model[first as usize] += count;
+                } else if (first..=last).all(|at| model[at as usize] > 0) {
+                    let emptied: Vec<u64> = ours
+                        .subtract(Seq(first), Seq(last))
+                        .into_iter()
+                        .flat_map(|(first, last)| first.0..=last.0)
+                        .collect();
+                    let wanted: Vec<u64> = (first..=last).filter(|at| model[*at as usize] == 1).collect();
+                    prop_assert_eq!(emptied, wanted);
+                    (first..=last).for_each(|at| model[at as usize] -= 1);
+                }
+                prop_assert!((0..40).all(|at| ours.at(Seq(at)) == model[at as usize]));
+                let rows = 1 + model.windows(2).filter(|two| two[0] != two[1]).count();
+                prop_assert!(ours.pieces() <= rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Requests and events about groups before their policies. Whoever is refused a part in a group is not the only one who is told.
+use super::{
+    Action, RequestId, ServerState,
+    denial::{DenialRecipient, DenialReply, deny},
+    events::RaiseRequest,
+    groups::each_job,
+    policy_gate::GatedOperation,
+};
+use crate::{
+    MonotonicTime,
+    defaults::{self, RuleRequest, RuleSubject},
+    group::{self, GroupKey, GroupName},
+    policy::Verdict,
+    user_scope::UserScope,
+};
+use peal_model::{
+    Event, GroupOperationKind, Hook, Info, Infos, PolicyRequest, PolicySubject, Proc, Request,
+    Status, Text, UserIdentity, Value, code, key,
+};
+use std::sync::Arc;
+
+/// A construct or destruct about which policies decide.
+#[derive(Debug)]
+pub(super) struct GatedGroupCall {
+    to: RequestId,
+    source: Proc,
+    request: Request,
+    at: MonotonicTime,
+}
+
+impl ServerState {
+    /// A construct or destruct: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn enter_group(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        request: Request,
+        at: MonotonicTime,
+    ) -> Vec<Action> {
+        let identity = self.identity_of(to.peer);
+        let requester = Some(source.clone());
+        let asker = DenialRecipient::new(Hook::Group, requester, identity, DenialReply::Status(to));
+        if self.gate.policed.contains(&Hook::Group) {
+            let Some((kind, name, procs)) = self.about_group(&source, &request) else {
+                return Vec::new();
+            };
+            let asked = GatedGroupCall {
+                to,
+                source,
+                request,
+                at,
+            };
+            let question = self.question(
+                PolicySubject::Group(kind),
+                asker.requester.clone(),
+                identity,
+                &procs,
+            );
+            let (group_name, directives) = (
+                name.as_ref().map(Text::to_string),
+                directives(&asked.request).to_vec(),
+            );
+            let groups = self.groups_of(to.peer);
+            let question = PolicyRequest {
+                groups,
+                group_name,
+                directives,
+                ..question
+            };
+            return self.ask(question, asker, GatedOperation::Group(asked));
+        }
+        // Whose a job is holds for all of its procs, and whoever is in a group of the user's is the user's.
+        match self.group_by_default(&asker, &jobs_named(&request)) {
+            Ok(()) => self.group(to, source, request, at),
+            Err(verdict) => self.denied(
+                asker.about(&self.targets(&jobs_named(&request))),
+                GatedOperation::Group(GatedGroupCall {
+                    to,
+                    source,
+                    request,
+                    at,
+                }),
+                verdict,
+            ),
+        }
+    }
+
+    /// An event that may be raised: goes on, or, where procs form a group by it, is held or refused as a request about that is.
+    pub(super) fn enter_invitation(
+        &mut self,
+        raising: RaiseRequest,
+        event: Event,
+        reach: UserScope,
+        identity: Option<UserIdentity>,
+    ) -> Vec<Action> {
+        let Some(kind) = kind_of(&event) else {
+            return self.permitted(raising, event, reach);
+        };
+        let procs = named_in(&event);
+        let (refusal, groups) = match raising {
+            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
+        };
+        let asker = DenialRecipient::new(Hook::Group, event.source.clone(), identity, refusal);
+        if self.gate.policed.contains(&Hook::Group) {
+            let question = self.question(
+                PolicySubject::Group(kind),
+                event.source.clone(),
+                identity,
+                &procs,
+            );
+            let group_name = match event.infos.value_of(key::PMIX_GROUP_ID) {
+                Some(Value::String(Some(name))) => Some(name.to_string()),
+                _ => None,
+            };
+            let question = PolicyRequest {
+                groups,
+                group_name,
+                directives: event.infos.clone(),
+                ..question
+            };
+            return self.ask(
+                question,
+                asker,
+                GatedOperation::Invitation {
+                    raising,
+                    event,
+                    reach,
+                },
+            );
+        }
+        match self.group_by_default(&asker, &procs) {
+            Ok(()) => self.permitted(raising, event, reach),
+            Err(verdict) => self.denied(
+                asker.about(&self.targets(&procs)),
+                GatedOperation::Invitation {
+                    raising,
+                    event,
+                    reach,
+                },
+                verdict,
+            ),
+        }
+    }
+
+    /// A construct or destruct was granted, with these directives.
+    pub(super) fn grouped(&mut self, asked: GatedGroupCall, amended: Vec<Info>) -> Vec<Action> {
+        let GatedGroupCall {
+            to,
+            source,
+            mut request,
+            at,
+        } = asked;
+        if let Request::GroupConstruct { directives, .. }
+        | Request::GroupDestruct { directives, .. } = &mut request
+        {
+            *directives = amended;
+        }
+        self.group(to, source, request, at)
+    }
+
+    /// Something is denied: whoever asked is told, and those who wait for it in a group.
+    pub(super) fn denied(
+        &mut self,
+        asker: DenialRecipient,
+        what: GatedOperation,
+        verdict: Verdict,
+    ) -> Vec<Action> {
+        let Verdict::Denied {
+            status, reasons, ..
+        } = &verdict
+        else {
+            return Vec::new();
+        };
+        match what {
+            GatedOperation::Group(GatedGroupCall {
+                to,
+                source,
+                request,
+                at,
+            }) => {
+                let refusal = group::GroupRefusal {
+                    proc: source,
+                    status: *status,
+                    reasons: reasons.clone(),
+                };
+                // It is on record before anybody is told.
+                let mut actions = deny(
+                    DenialRecipient {
+                        refusal: DenialReply::Silent,
+                        ..asker
+                    },
+                    verdict,
+                );
+                actions.extend(self.refuse_group(to, request, refusal, at));
+                actions
+            }
+            GatedOperation::Invitation {
+                raising,
+                mut event,
+                reach,
+            } => {
+                event.infos.extend(reasons.iter().cloned());
+                let mut actions = deny(asker, verdict);
+                if let Some(code) = instead_of(event.code) {
+                    let allowance = match raising {
+                        RaiseRequest::Client(..) => self.settings.allowance,
+                        RaiseRequest::Handler(allowance) => allowance,
+                    };
+                    actions.extend(self.distribute(
+                        Arc::new(Event { code, ..event }),
+                        reach,
+                        allowance,
+                    ));
+                }
+                actions
+            }
+            _ => deny(asker, verdict),
+        }
+    }
+
+    /// What holds for groups where no policy decides.
+    fn group_by_default(&self, asker: &DenialRecipient, procs: &[Proc]) -> Result<(), Verdict> {
+        let targets = self.targets(procs);
+        let (requester, identity, server) =
+            (asker.requester.as_ref(), asker.identity, self.server());
+        let case = RuleRequest {
+            requester,
+            identity,
+            server,
+            targets: &targets,
+            what: RuleSubject::Group,
+        };
+        Ok(defaults::decide(
+            self.settings.defaults.of(Hook::Group),
+            &case,
+        )?)
+    }
+
+    /// What a construct or destruct is about: which group, and whom it names or has as members.
+    fn about_group(
+        &self,
+        source: &Proc,
+        request: &Request,
+    ) -> Option<(GroupOperationKind, Option<Text>, Vec<Proc>)> {
+        match request {
+            Request::GroupConstruct {
+                group,
+                procs,
+                directives,
+            } => {
+                let added = directives
+                    .iter()
+                    .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+                let added = added.filter_map(|info| info.value.as_procs()).flatten();
+                let procs = self.named_by(source, procs.iter().cloned().chain(added).collect());
+                Some((GroupOperationKind::Construct, group.clone(), procs))
+            }
+            // Not every release says whom its group has.
+            Request::GroupDestruct { group, members, .. } => {
+                let key = |name: &Text| GroupKey {
+                    uid: self.uid_of(source),
+                    name: GroupName::Called(name.clone()),
+                };
+                let known = group
+                    .as_ref()
+                    .and_then(|name| self.groups.members(&key(name)));
+                Some((
+                    GroupOperationKind::Destruct,
+                    group.clone(),
+                    known.unwrap_or_else(|| members.clone()),
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A proc of each job that a construct or destruct names.
+fn jobs_named(request: &Request) -> Vec<Proc> {
+    match request {
+        Request::GroupConstruct {
+            procs, directives, ..
+        } => {
+            let added = directives
+                .iter()
+                .filter(|info| info.key == key::PMIX_GROUP_ADD_MEMBERS);
+            let added: Vec<Proc> = added
+                .filter_map(|info| info.value.as_procs())
+                .flatten()
+                .collect();
+            each_job(procs).chain(each_job(&added)).cloned().collect()
+        }
+        Request::GroupDestruct { members, .. } => each_job(members).cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn directives(request: &Request) -> &[Info] {
+    match request {
+        Request::GroupConstruct { directives, .. } | Request::GroupDestruct { directives, .. } => {
+            directives
+        }
+        _ => &[],
+    }
+}
+
+/// Whom an event about a group names: who is in it by its own word, or whom it is for.
+pub(super) fn named_in(event: &Event) -> Vec<Proc> {
+    let members = event
+        .infos
+        .value_of(key::PMIX_GROUP_MEMBERSHIP)
+        .and_then(Value::as_procs);
+    members
+        .or_else(|| event.custom_targets())
+        .unwrap_or_default()
+}
+
+/// Returns true where the end of a construct, which an event announces, is a success. Only some releases give the status.
+pub(super) fn is_formed(event: &Event) -> bool {
+    let status = event.infos.value_of(key::PMIX_LOCAL_COLLECTIVE_STATUS);
+    status.is_none_or(|status| *status == Value::Status(code::PMIX_SUCCESS))
+}
+
+/// What procs do by an event who form a group by themselves.
+fn kind_of(event: &Event) -> Option<GroupOperationKind> {
+    match event.code {
+        code::PMIX_GROUP_INVITED => Some(GroupOperationKind::Invite),
+        code::PMIX_GROUP_INVITE_ACCEPTED => Some(GroupOperationKind::Join),
+        // Who says that a group is there has it formed.
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE if is_formed(event) => {
+            Some(GroupOperationKind::Construct)
+        }
+        _ => None,
+    }
+}
+
+/// What others hear in the place of a refused event that they wait for. For an invitation nobody waits.
+fn instead_of(code: Status) -> Option<Status> {
+    match code {
+        code::PMIX_GROUP_INVITE_ACCEPTED => Some(code::PMIX_GROUP_INVITE_DECLINED),
+        code::PMIX_GROUP_CONSTRUCT_COMPLETE => Some(code::PMIX_GROUP_CONSTRUCT_ABORT),
+        _ => None,
+    }
+}

@@ -1,0 +1,166 @@
+//! What hosted modules ask for once their call has returned, as whoever they belong to.
+use super::{
+    Action, PeerId, RequestId, ServerState, control::ControlRequester,
+    request_targets::RequestTargets,
+};
+use crate::{MonotonicTime, owner::Owner};
+use peal_model::{Hook, Info, LogRequest, Nspace, Proc, Request, UserIdentity, key, rank};
+
+/// The site's modules, where somebody must have a name. No job can have this one.
+const SITE: &str = "site@peal";
+
+/// As whom an owner's modules act.
+struct ModulePrincipal {
+    /// What policies are told; none for the site.
+    requester: Option<Proc>,
+    /// What the host environment is told.
+    source: Proc,
+    /// Nobody may do nothing.
+    identity: UserIdentity,
+}
+
+impl Owner {
+    /// As whom its modules speak: those of a job as the job, of a user as a namespace that no job can have, of the site as the
+    /// resource manager.
+    pub fn speaks_as(&self) -> Option<Proc> {
+        let nspace = match self {
+            Owner::Site => return None,
+            Owner::User(uid) => Nspace::new(&format!("user-{uid}@peal")).ok()?,
+            Owner::Namespace(nspace) => nspace.clone(),
+        };
+        Some(Proc::new(nspace, rank::PMIX_RANK_UNDEF))
+    }
+}
+
+impl ServerState {
+    /// A module of this owner wants procs controlled. The number is the one that it was told. Where that becomes something to be told,
+    /// it is an answer to [`PeerId::MODULES`] under that number.
+    pub fn control_for(
+        &mut self,
+        owner: &Owner,
+        number: u64,
+        targets: Vec<Proc>,
+        directives: Vec<Info>,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let Some(ModulePrincipal {
+            requester,
+            source,
+            identity,
+        }) = self.actor(owner)
+        else {
+            return Vec::new();
+        };
+        let to = answer_to(number);
+        let by = ControlRequester {
+            to,
+            requester,
+            identity: Some(identity),
+            at: now,
+        };
+        let procs = if targets.is_empty() {
+            vec![Proc::all(source.nspace.clone())]
+        } else {
+            targets.clone()
+        };
+        let named = RequestTargets {
+            hook: Hook::JobControl,
+            procs,
+            users: Vec::new(),
+        };
+        let request = Request::JobControl {
+            targets,
+            directives,
+        };
+        self.enter_as(source, by, named, request)
+    }
+
+    /// A module of this owner wants something logged; answered as [`Server::control_for`].
+    pub fn log_for(
+        &mut self,
+        owner: &Owner,
+        number: u64,
+        mut data: Vec<Info>,
+        mut directives: Vec<Info>,
+    ) -> Vec<Action> {
+        let Some(ModulePrincipal {
+            requester,
+            identity,
+            ..
+        }) = self.actor(owner)
+        else {
+            return Vec::new();
+        };
+        let mut about = None;
+        for infos in [&mut data, &mut directives] {
+            for info in infos.extract_if(.., |info| info.key == key::PMIX_LOG_SOURCE) {
+                about = info
+                    .value
+                    .as_procs()
+                    .and_then(|procs| procs.into_iter().next())
+                    .or(about);
+            }
+        }
+        let about = about.filter(|proc| self.is_of(owner, proc));
+        let (source, identity) = (about.or(requester), Some(identity));
+        self.permit_log(
+            answer_to(number),
+            LogRequest {
+                source,
+                identity,
+                timestamp: None,
+                data,
+                directives,
+            },
+        )
+    }
+
+    /// As whom this owner's modules act; nobody for a tenant without a job.
+    fn actor(&self, owner: &Owner) -> Option<ModulePrincipal> {
+        let identity = match owner {
+            Owner::Site => self.server(),
+            Owner::User(uid) => {
+                let gid = self
+                    .jobs
+                    .values()
+                    .find(|job| job.spec.identity.uid == *uid)?
+                    .spec
+                    .identity
+                    .gid;
+                UserIdentity { uid: *uid, gid }
+            }
+            Owner::Namespace(nspace) => {
+                let spec = &self.jobs.get(nspace)?.spec;
+                spec.identity
+            }
+        };
+        let requester = owner.speaks_as();
+        let site = || Some(Proc::new(Nspace::new(SITE).ok()?, rank::PMIX_RANK_UNDEF));
+        Some(ModulePrincipal {
+            source: requester.clone().or_else(site)?,
+            requester,
+            identity,
+        })
+    }
+
+    /// Whether a proc is of an owner's; all are the site's.
+    fn is_of(&self, owner: &Owner, proc: &Proc) -> bool {
+        match owner {
+            Owner::Site => true,
+            Owner::User(uid) => self
+                .jobs
+                .get(&proc.nspace)
+                .is_some_and(|job| job.spec.identity.uid == *uid),
+            Owner::Namespace(nspace) => proc.nspace == *nspace,
+        }
+    }
+}
+
+/// Where answers to modules go. Numbers beyond what a tag holds are told apart as well as the trace needs.
+fn answer_to(number: u64) -> RequestId {
+    let tag = u32::try_from(number & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    RequestId {
+        peer: PeerId::MODULES,
+        tag,
+    }
+}

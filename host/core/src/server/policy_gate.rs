@@ -1,0 +1,677 @@
+//! The gate: before a request that names others, an event or a connection has any effect, the policies of its hook are asked;
+//! where there are none, the hook's default decides at once.
+mod held;
+
+pub(super) use self::held::{Gate, GatedOperation};
+use self::held::{GateLoad, GatedRequest};
+use super::{
+    Action, PeerId, Purpose, RequestId, ServerState, StateSettings, Upcall,
+    control::ControlRequester,
+    denial::{Denial, DenialRecipient, DenialReply, deny},
+    events::RaiseRequest,
+    host_registrations::remove_codes,
+    request_targets::RequestTargets,
+    weight::bytes_of,
+};
+use crate::{
+    MonotonicTime,
+    defaults::{self, HookDefault, RuleRequest, RuleSubject},
+    policy::{self, DecidedBy, Verdict},
+    user_scope::UserScope,
+};
+use peal_model::{
+    ConnectionKind, Event, Hook, Info, LogRequest, Nspace, PeerInfo, PolicyRequest, PolicySubject,
+    Proc, Request, Status, TargetProc, UnixGroup, UserIdentity, Value, key,
+};
+use std::{collections::BTreeSet, mem, sync::Arc};
+
+/// The number of a decision that is awaited; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DecisionId(u64);
+
+impl DecisionId {
+    /// As records have it.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// Whether somebody may connect.
+#[derive(Clone, PartialEq, Debug)]
+pub enum AdmissionCheck {
+    /// They may.
+    Open,
+    /// They may not.
+    Shut(Denial),
+    /// The policies are to be asked. Whoever asked keeps the decision's number, for [`Server::entrance_decided`].
+    Ask(DecisionId, Arc<PolicyRequest>),
+}
+
+impl ServerState {
+    /// Says as whom the server runs, and which hooks have policies.
+    pub fn guard(&mut self, server: UserIdentity, policed: impl IntoIterator<Item = Hook>) {
+        self.gate.server = Some(server);
+        self.gate.policed = policed.into_iter().collect();
+    }
+
+    /// Says of which of these hooks the policies only look on. What is asked there is decided at once, so nobody is denied because
+    /// others wait.
+    pub fn watch(&mut self, watched: impl IntoIterator<Item = Hook>) {
+        self.gate.watched = watched.into_iter().collect();
+    }
+
+    /// Whether somebody of this name may connect who runs as `identity` and in these groups, and says this of itself. A tool asks about
+    /// the jobs of its user, if any.
+    pub fn check_admission(
+        &mut self,
+        kind: ConnectionKind,
+        proc: &Proc,
+        (identity, groups): (UserIdentity, Arc<[UnixGroup]>),
+        (peer, infos): (PeerInfo, Vec<Info>),
+    ) -> AdmissionCheck {
+        let about: Vec<Proc> = match kind {
+            ConnectionKind::Client => vec![proc.clone()],
+            ConnectionKind::Tool => {
+                let own = self
+                    .jobs
+                    .values()
+                    .filter(|job| job.spec.identity.uid == identity.uid);
+                own.map(|job| Proc::all(job.spec.nspace.clone())).collect()
+            }
+        };
+        let (hook, matter) = (Hook::Connection, PolicySubject::Connection(kind));
+        let question = self.question(matter, Some(proc.clone()), Some(identity), &about);
+        let request = PolicyRequest {
+            groups,
+            peer: Some(peer),
+            infos,
+            ..question
+        };
+        if self.gate.policed.contains(&hook) {
+            let load = GateLoad {
+                uid: Some(identity.uid),
+                bytes: bytes_of(&request),
+            };
+            if self.is_full(hook, load)
+                && let Verdict::Denied {
+                    by,
+                    status,
+                    reasons,
+                } = Verdict::overload()
+            {
+                let (requester, identity, targets) = (request.requester, request.identity, about);
+                let decision = None;
+                return AdmissionCheck::Shut(Denial {
+                    hook,
+                    requester,
+                    identity,
+                    targets,
+                    decision,
+                    by,
+                    status,
+                    reasons,
+                });
+            }
+            let id = self.gate.number();
+            self.gate.add(load);
+            self.gate.entering.insert(id, load);
+            return AdmissionCheck::Ask(id, Arc::new(request));
+        }
+        let default = self.settings.defaults.of(hook);
+        if kind == ConnectionKind::Client && default == HookDefault::BuiltIn {
+            // Admission holds to the same rule whatever is granted, and has better words for it.
+            return AdmissionCheck::Open;
+        }
+        match policy::by_default(default, &request) {
+            Verdict::Granted { .. } => AdmissionCheck::Open,
+            Verdict::Denied {
+                by,
+                status,
+                reasons,
+            } => {
+                let (requester, identity, targets) = (request.requester, request.identity, about);
+                AdmissionCheck::Shut(Denial {
+                    hook,
+                    requester,
+                    identity,
+                    targets,
+                    decision: None,
+                    by,
+                    status,
+                    reasons,
+                })
+            }
+        }
+    }
+
+    /// The policies have decided on an [`Entrance::Ask`], so that another connection may wait in its place.
+    pub fn entrance_decided(&mut self, id: DecisionId) {
+        if let Some(load) = self.gate.entering.remove(&id) {
+            self.gate.subtract(load);
+        }
+    }
+
+    /// True if one more decision would be too many, or too many for its user. Policies that only look on keep nobody waiting.
+    fn is_full(&self, hook: Hook, GateLoad { uid, bytes }: GateLoad) -> bool {
+        let StateSettings {
+            max_decisions,
+            max_decision_bytes,
+            ..
+        } = &self.settings;
+        // One user's flood leaves room for the others.
+        let own = self.gate.by_user.get(&uid).copied().unwrap_or_default();
+        let full = self.gate.awaited() >= *max_decisions
+            || own >= max_decisions.div_ceil(2)
+            || self.gate.bytes.saturating_add(bytes) > *max_decision_bytes;
+        full && !self.gate.watched.contains(&hook)
+    }
+
+    /// A request that names others: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn submit(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        named: RequestTargets,
+        request: Request,
+        now: MonotonicTime,
+    ) -> Vec<Action> {
+        let by = ControlRequester {
+            to,
+            requester: Some(source.clone()),
+            identity: self.identity_of(to.peer),
+            at: now,
+        };
+        self.enter_as(source, by, named, request)
+    }
+
+    /// The same for what is asked by somebody to policies and as `source` to the host environment.
+    pub(super) fn enter_as(
+        &mut self,
+        source: Proc,
+        by: ControlRequester,
+        named: RequestTargets,
+        request: Request,
+    ) -> Vec<Action> {
+        let to = by.to;
+        let RequestTargets { hook, procs, users } = named;
+        let refusal = match request {
+            Request::JobControl { .. } | Request::Monitor { .. } | Request::Query { .. } => {
+                DenialReply::Infos(to)
+            }
+            _ => DenialReply::Status(to),
+        };
+        let (requester, identity) = (by.requester.clone(), by.identity);
+        let asker = DenialRecipient::new(hook, Some(source.clone()), identity, refusal);
+        if matches!(hook, Hook::JobControl | Hook::Monitor) && self.gate.policed.contains(&hook) {
+            let matter = if hook == Hook::Monitor {
+                PolicySubject::Monitor
+            } else {
+                PolicySubject::JobControl
+            };
+            let question = self.question(matter, requester, identity, &procs);
+            let (infos, directives, what) = match request {
+                Request::JobControl {
+                    targets,
+                    directives,
+                } => {
+                    let operation = self.operation(&by, &targets, &directives);
+                    (
+                        Vec::new(),
+                        directives,
+                        GatedOperation::Control {
+                            by,
+                            targets,
+                            operation,
+                        },
+                    )
+                }
+                Request::Monitor {
+                    monitor,
+                    error,
+                    directives,
+                } => (
+                    vec![monitor.clone()],
+                    directives,
+                    GatedOperation::Monitor {
+                        to,
+                        source,
+                        monitor,
+                        error,
+                    },
+                ),
+                // What an abort of others comes to.
+                request => (
+                    Vec::new(),
+                    vec![terminate()],
+                    GatedOperation::Abort {
+                        to,
+                        source,
+                        request,
+                    },
+                ),
+            };
+            let groups = self.groups_of(to.peer);
+            return self.ask(
+                PolicyRequest {
+                    groups,
+                    infos,
+                    directives,
+                    ..question
+                },
+                asker,
+                what,
+            );
+        }
+        let targets = if hook == Hook::Group {
+            self.connectable(&procs)
+        } else {
+            self.targets(&procs)
+        };
+        let what = RuleSubject::Others {
+            hook,
+            users: &users,
+        };
+        let case = RuleRequest {
+            requester: requester.as_ref(),
+            identity,
+            server: self.server(),
+            targets: &targets,
+            what,
+        };
+        match defaults::decide(self.settings.defaults.of(hook), &case) {
+            Err(refused) => {
+                if let Request::JobControl {
+                    targets,
+                    directives,
+                } = &request
+                {
+                    self.control_denied(
+                        &by,
+                        self.operation(&by, targets, directives),
+                        targets,
+                        &refused.to_string(),
+                    );
+                }
+                deny(asker.about(&targets), refused.into())
+            }
+            Ok(()) => match request {
+                Request::JobControl {
+                    targets,
+                    directives,
+                } => self.control(by, &targets, directives),
+                Request::Monitor {
+                    monitor,
+                    error,
+                    directives,
+                } => self.monitor(to, source, monitor, error, directives),
+                Request::Connect { procs, infos } => {
+                    self.connect(Purpose::Connect, by, source, procs, &infos)
+                }
+                Request::Disconnect { procs, infos } => {
+                    self.connect(Purpose::Disconnect, by, source, procs, &infos)
+                }
+                request => vec![Action::Upcall(Upcall::Request {
+                    to,
+                    source,
+                    request,
+                })],
+            },
+        }
+    }
+
+    /// A log request: goes on, is held until its policies have decided, or is refused.
+    pub(super) fn permit_log(&mut self, to: RequestId, mut request: LogRequest) -> Vec<Action> {
+        let (hook, requester, identity) = (Hook::Log, request.source.clone(), request.identity);
+        let question = self.question(PolicySubject::Log, requester.clone(), identity, &[]);
+        let (infos, directives) = (
+            mem::take(&mut request.data),
+            mem::take(&mut request.directives),
+        );
+        let asked = PolicyRequest {
+            groups: self.groups_of(to.peer),
+            infos,
+            directives,
+            ..question
+        };
+        let asker = DenialRecipient::new(hook, requester, identity, DenialReply::Status(to));
+        self.judge(asked, asker, GatedOperation::Log { to, request })
+    }
+
+    /// An event of a client or of a tenant's handler: is spread, held until its policies have decided, or refused.
+    pub(super) fn enter_event(
+        &mut self,
+        raising: RaiseRequest,
+        mut event: Event,
+        identity: Option<UserIdentity>,
+    ) -> Vec<Action> {
+        let matter = PolicySubject::Event {
+            code: event.code,
+            range: event.range,
+        };
+        let targets = event.custom_targets().unwrap_or_default();
+        let question = self.question(matter, event.source.clone(), identity, &targets);
+        let (refusal, groups) = match raising {
+            RaiseRequest::Client(to, _) => (DenialReply::Status(to), self.groups_of(to.peer)),
+            RaiseRequest::Handler(_) => (DenialReply::Silent, Arc::default()),
+        };
+        let request = PolicyRequest {
+            groups,
+            infos: mem::take(&mut event.infos),
+            ..question
+        };
+        let asker = DenialRecipient::new(Hook::Event, event.source.clone(), identity, refusal);
+        self.judge(request, asker, GatedOperation::Event { raising, event })
+    }
+
+    /// A registration for events: goes on, or is held until the policies for events have decided.
+    pub(super) fn enter_registration(
+        &mut self,
+        to: RequestId,
+        source: Proc,
+        codes: Vec<Status>,
+        directives: Vec<Info>,
+    ) -> Vec<Action> {
+        let hook = Hook::Event;
+        if !self.gate.policed.contains(&hook) {
+            return self.register(to, codes, &directives);
+        }
+        let identity = self.identity_of(to.peer);
+        let question = self.question(
+            PolicySubject::Registration,
+            Some(source.clone()),
+            identity,
+            &[],
+        );
+        let request = PolicyRequest {
+            groups: self.groups_of(to.peer),
+            codes: codes.clone(),
+            directives,
+            ..question
+        };
+        let asker = DenialRecipient::new(hook, Some(source), identity, DenialReply::Status(to));
+        self.ask(request, asker, GatedOperation::Registration { to, codes })
+    }
+
+    /// Has this decided by the policies of its hook or, where there are none, by the default.
+    pub(super) fn judge(
+        &mut self,
+        request: PolicyRequest,
+        asker: DenialRecipient,
+        what: GatedOperation,
+    ) -> Vec<Action> {
+        if self.gate.policed.contains(&asker.hook) {
+            return self.ask(request, asker, what);
+        }
+        let verdict = policy::by_default(self.settings.defaults.of(asker.hook), &request);
+        let asker = asker.about(&request.targets);
+        self.conclude(
+            GatedRequest {
+                asker,
+                bytes: 0,
+                what,
+            },
+            verdict,
+        )
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        request: PolicyRequest,
+        asker: DenialRecipient,
+        what: GatedOperation,
+    ) -> Vec<Action> {
+        let (bytes, asker) = (bytes_of(&request), asker.about(&request.targets));
+        if self.is_full(
+            asker.hook,
+            GateLoad {
+                uid: asker.uid(),
+                bytes,
+            },
+        ) {
+            return self.denied(asker, what, Verdict::overload());
+        }
+        let id = self.gate.number();
+        self.gate.hold(
+            id,
+            GatedRequest {
+                asker: DenialRecipient {
+                    decision: Some(id),
+                    ..asker
+                },
+                bytes,
+                what,
+            },
+        );
+        vec![Action::Decide {
+            id,
+            request: Arc::new(request),
+        }]
+    }
+
+    /// The policies have decided on an [`Action::Decide`]: what was held goes on, or its requester is told why not. It makes
+    /// no difference whether the requester is still there, as for anything else that was asked before it left.
+    pub fn decided(&mut self, id: DecisionId, verdict: Verdict) -> Vec<Action> {
+        let Some(held) = self.gate.release(id) else {
+            return Vec::new();
+        };
+        self.conclude(held, verdict)
+    }
+
+    /// A job takes this name from whoever had it: what they wait for is denied, lest it be done in the job's name.
+    pub(super) fn deny_held(&mut self, nspace: &Nspace) -> Vec<Action> {
+        let of_them = |held: &GatedRequest| {
+            held.asker
+                .requester
+                .as_ref()
+                .is_some_and(|proc| proc.nspace == *nspace)
+        };
+        let theirs: Vec<DecisionId> = self
+            .gate
+            .held
+            .iter()
+            .filter(|(_, held)| of_them(held))
+            .map(|(id, _)| *id)
+            .collect();
+        let denied = theirs.into_iter().filter_map(|id| self.gate.release(id));
+        denied
+            .flat_map(|held| deny(held.asker, Verdict::evicted()))
+            .collect()
+    }
+
+    /// A connection takes back codes whose registration is not decided yet. Which of these have nothing left to be decided.
+    pub(super) fn strike_held(&mut self, peer: PeerId, codes: &BTreeSet<Status>) -> Vec<RequestId> {
+        let mut idle = Vec::new();
+        for (id, held) in &mut self.gate.held {
+            if let GatedOperation::Registration { to, codes: asked } = &mut held.what
+                && to.peer == peer
+                && remove_codes(asked, codes)
+            {
+                idle.push((*id, *to));
+            }
+        }
+        idle.iter().for_each(|(id, _)| drop(self.gate.release(*id)));
+        idle.into_iter().map(|(_, to)| to).collect()
+    }
+
+    /// A connection is heard no more: it is registered for nothing, whatever is decided.
+    pub(super) fn drop_held_registrations(&mut self, peer: PeerId) {
+        let theirs = |held: &GatedRequest| matches!(&held.what, GatedOperation::Registration { to, .. } if to.peer == peer);
+        let theirs: Vec<DecisionId> = self
+            .gate
+            .held
+            .iter()
+            .filter(|(_, held)| theirs(held))
+            .map(|(id, _)| *id)
+            .collect();
+        theirs
+            .into_iter()
+            .for_each(|id| drop(self.gate.release(id)));
+    }
+
+    fn conclude(&mut self, held: GatedRequest, verdict: Verdict) -> Vec<Action> {
+        let GatedRequest { asker, what, .. } = held;
+        let (by, amended, range, data, answer) = match verdict {
+            Verdict::Granted {
+                by,
+                amended,
+                range,
+                data,
+                answer,
+            } => (by, amended, range, data, answer),
+            verdict @ Verdict::Denied { .. } => {
+                let mut ended = self.control_is_denied(&what, &verdict);
+                ended.extend(self.denied(asker, what, verdict));
+                return ended;
+            }
+        };
+        match what {
+            GatedOperation::Control { by, targets, .. } => self.control(by, &targets, amended),
+            GatedOperation::Provision(id) => self.provided(id, answer),
+            GatedOperation::Abort {
+                to,
+                source,
+                request,
+            } => vec![Action::Upcall(Upcall::Request {
+                to,
+                source,
+                request,
+            })],
+            GatedOperation::Monitor {
+                to,
+                source,
+                monitor,
+                error,
+            } => self.monitor(to, source, monitor, error, amended),
+            GatedOperation::Registration { to, codes } => self.register(to, codes, &amended),
+            GatedOperation::Log { to, mut request } => {
+                (request.data, request.directives) = (data.unwrap_or_default(), amended);
+                vec![Action::Log {
+                    to: Some(to),
+                    request: Arc::new(request),
+                }]
+            }
+            GatedOperation::Event { raising, mut event } => {
+                event.infos = amended;
+                event.range = range.unwrap_or(event.range);
+                // What a policy made of it must be an event still.
+                if let Err(status) = self.check(&mut event) {
+                    let reasons = vec![policy::reason(
+                        "as amended, it is no event that could be raised",
+                    )];
+                    return deny(
+                        DenialRecipient {
+                            decision: None,
+                            ..asker
+                        },
+                        Verdict::Denied {
+                            by,
+                            status,
+                            reasons,
+                        },
+                    );
+                }
+                let reach = match (by, self.settings.defaults.of(Hook::Event)) {
+                    (DecidedBy::Default, HookDefault::BuiltIn) => UserScope::of(asker.identity),
+                    _ => UserScope::Everybody,
+                };
+                self.enter_invitation(raising, event, reach, asker.identity)
+            }
+            GatedOperation::Group(asked) => self.grouped(asked, amended),
+            GatedOperation::Spawn(spawning) => vec![spawning.granted(amended)],
+            // Its infos were decided about before.
+            GatedOperation::Invitation {
+                raising,
+                event,
+                reach,
+            } => self.permitted(raising, event, reach),
+        }
+    }
+
+    /// What was to be done to procs or nodes is denied, and on record as that.
+    fn control_is_denied(&mut self, what: &GatedOperation, verdict: &Verdict) -> Vec<Action> {
+        let Verdict::Denied {
+            reasons, status, ..
+        } = verdict
+        else {
+            return Vec::new();
+        };
+        match what {
+            GatedOperation::Control {
+                by,
+                targets,
+                operation,
+            } => {
+                let words: Vec<&str> = reasons
+                    .iter()
+                    .filter_map(|info| info.value.as_str())
+                    .collect();
+                self.control_denied(by, operation.clone(), targets, &words.join("; "));
+                Vec::new()
+            }
+            GatedOperation::Provision(id) => self.not_provided(*id, *status, reasons),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn question(
+        &self,
+        matter: PolicySubject,
+        requester: Option<Proc>,
+        identity: Option<UserIdentity>,
+        procs: &[Proc],
+    ) -> PolicyRequest {
+        let (server, targets) = (self.server(), self.targets(procs));
+        PolicyRequest {
+            matter,
+            requester,
+            identity,
+            groups: Arc::default(),
+            server,
+            peer: None,
+            targets,
+            codes: Vec::new(),
+            provision: None,
+            group_name: None,
+            applications: Vec::new(),
+            infos: Vec::new(),
+            directives: Vec::new(),
+        }
+    }
+
+    pub(super) fn targets(&self, procs: &[Proc]) -> Vec<TargetProc> {
+        procs
+            .iter()
+            .map(|proc| TargetProc {
+                proc: proc.clone(),
+                owner: self.identity(proc),
+            })
+            .collect()
+    }
+
+    pub(super) fn server(&self) -> UserIdentity {
+        self.gate.server.unwrap_or(NOBODY)
+    }
+
+    /// In which groups a client's process was when it was let in.
+    pub(super) fn groups_of(&self, peer: PeerId) -> Arc<[UnixGroup]> {
+        self.peers
+            .get(&peer)
+            .map(|peer| peer.groups.clone())
+            .unwrap_or_default()
+    }
+
+    /// As whom a client runs.
+    pub(super) fn identity_of(&self, peer: PeerId) -> Option<UserIdentity> {
+        self.peers.get(&peer).map(|peer| peer.identity)
+    }
+}
+
+/// A user that the kernel gives to nobody.
+const NOBODY: UserIdentity = UserIdentity {
+    uid: u32::MAX,
+    gid: u32::MAX,
+};
+
+fn terminate() -> Info {
+    Info::new(key::PMIX_JOB_CTRL_TERMINATE, Value::Bool(true))
+}

@@ -1,0 +1,381 @@
+//! Words of the case format, each read by the one function that the command line has for it too, so that what is wrong is said
+//! where it stands.
+use peal_config::words;
+use peal_core::log::CHANNELS;
+use peal_model::{DataArray, Info, InfoFlags, Key, Proc, Range, Status, UserIdentity, Value};
+use serde::de::{
+    self, Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer,
+};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
+
+/// What is read of a text, a number or a truth value.
+trait ScalarForm: Sized {
+    const WANTED: &'static str;
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+struct ReadWord<W>(PhantomData<W>);
+
+impl<W: ScalarForm> Visitor<'_> for ReadWord<W> {
+    type Value = W;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(W::WANTED)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<W, E> {
+        W::read(text).map_err(E::custom)
+    }
+
+    fn visit_bool<E: de::Error>(self, truth: bool) -> Result<W, E> {
+        self.visit_str(&truth.to_string())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<W, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<W, E> {
+        self.visit_str(&number.to_string())
+    }
+}
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident($of:ty), $read:expr, $wanted:literal;)+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug)]
+            pub(super) struct $name(pub(super) $of);
+
+            impl ScalarForm for $name {
+                const WANTED: &'static str = $wanted;
+
+                fn read(text: &str) -> Result<$name, String> {
+                    $read(text).map($name)
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $name {
+                fn deserialize<D: Deserializer<'de>>(from: D) -> Result<$name, D::Error> {
+                    from.deserialize_any(ReadWord(PhantomData))
+                }
+            }
+        )+
+    };
+}
+
+words! {
+    /// A text, or what TOML has for it.
+    Scalar(String), |text: &str| Ok(text.to_owned()), "a text, a number, true or false";
+    /// A status.
+    Code(Status), words::status, "a code by its name or number";
+    /// A range.
+    RangeWord(Range), words::range, "a range, as in \"session\"";
+    /// A proc.
+    ProcWord(Proc), words::proc, "a proc, as in \"solver:0\"";
+    /// Somebody by the kernel's word.
+    User(UserIdentity), identity, "a user, as in 1000, or \"1000:100\" with the group";
+    /// A key.
+    KeyWord(Key), words::key, "a key, by its name in the Standard or as it travels";
+    /// A log channel.
+    Channel(Key), channel, "a log channel, as in \"stdout\"";
+    /// A flag of an info.
+    Flag(InfoFlags), flag, "a flag";
+    /// What a text in hexadecimal digits says.
+    Hex(Vec<u8>), words::bytes, "bytes in hexadecimal digits";
+}
+
+fn identity(text: &str) -> Result<UserIdentity, String> {
+    let (uid, gid) = text.split_once(':').unwrap_or((text, text));
+    let number = |text: &str| {
+        let wanted = || {
+            format!(
+                "{text:?} is no user: a number is wanted, as in 1000, or two as in \"1000:100\""
+            )
+        };
+        text.parse().map_err(|_| wanted())
+    };
+    Ok(UserIdentity {
+        uid: number(uid)?,
+        gid: number(gid)?,
+    })
+}
+
+fn channel(text: &str) -> Result<Key, String> {
+    match CHANNELS.iter().find(|channel| channel.0 == text) {
+        Some((_, key, _)) => Ok(Key::from(*key)),
+        None => words::key(text),
+    }
+}
+
+fn flag(text: &str) -> Result<InfoFlags, String> {
+    match text {
+        "required" => Ok(InfoFlags::REQUIRED),
+        "array-end" => Ok(InfoFlags::ARRAY_END),
+        _ => Err(format!(
+            "{text:?} is no flag; there are required and array-end"
+        )),
+    }
+}
+
+/// Reads a text, or a table where that is not enough.
+struct TextOr<T, R> {
+    wanted: &'static str,
+    text: fn(&str) -> Result<T, String>,
+    table: fn(R) -> Result<T, String>,
+}
+
+impl<'de, T, R: Deserialize<'de>> Visitor<'de> for TextOr<T, R> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.wanted)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.text)(text).map_err(E::custom)
+    }
+
+    fn visit_bool<E: de::Error>(self, truth: bool) -> Result<T, E> {
+        self.visit_str(&truth.to_string())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        let table = R::deserialize(MapAccessDeserializer::new(map))?;
+        (self.table)(table).map_err(de::Error::custom)
+    }
+}
+
+/// An info: as on the command line, or as a table where it holds an array or has flags.
+#[derive(Clone, Debug)]
+pub(super) struct InfoWord(pub(super) Info);
+
+impl<'de> Deserialize<'de> for InfoWord {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<InfoWord, D::Error> {
+        let wanted = "an info, as in \"site.load=5\" or { key = \"site.list\", type = \"int\", values = [1, 2] }";
+        let info = TextOr {
+            wanted,
+            text: words::info,
+            table: InfoTable::info,
+        };
+        from.deserialize_any(info).map(InfoWord)
+    }
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InfoTable {
+    key: KeyWord,
+    #[serde(rename = "type")]
+    of: Option<String>,
+    value: Option<Scalar>,
+    values: Option<Vec<CaseItem>>,
+    infos: Option<Vec<InfoWord>>,
+    #[serde(default)]
+    flags: Vec<Flag>,
+}
+
+impl InfoTable {
+    fn info(self) -> Result<Info, String> {
+        let key = self.key.0;
+        let value = match self.value {
+            None => array(self.of.as_deref(), self.values, self.infos)?,
+            Some(_) if self.values.is_some() || self.infos.is_some() => {
+                return Err("an info has one of value, values and infos".to_owned());
+            }
+            Some(Scalar(text)) => match self.of {
+                Some(of) => words::value(&of, &text)?,
+                None => words::usual_value(key.as_str(), &text)?,
+            },
+        };
+        let flags = self
+            .flags
+            .iter()
+            .fold(InfoFlags::NONE, |flags, flag| InfoFlags(flags.0 | flag.0.0));
+        Ok(Info { key, flags, value })
+    }
+}
+
+fn array(
+    of: Option<&str>,
+    values: Option<Vec<CaseItem>>,
+    infos: Option<Vec<InfoWord>>,
+) -> Result<Value, String> {
+    match (of, values, infos) {
+        (None, None, Some(infos)) => Ok(Value::DataArray(DataArray::infos(
+            infos.into_iter().map(|info| info.0),
+        ))),
+        (Some(of), Some(items), None) => {
+            let items: Result<Vec<Value>, String> =
+                items.into_iter().map(|item| item.value(of)).collect();
+            let array = DataArray::new(words::data_type(of)?, items?);
+            array
+                .map(Value::DataArray)
+                .map_err(|error| error.to_string())
+        }
+        (None, Some(_), None) => {
+            Err("values need a type, as in { type = \"int\", values = [1, 2] }".to_owned())
+        }
+        _ => Err("an info has one of value, values (with a type) and infos".to_owned()),
+    }
+}
+
+/// An element of an array.
+#[derive(Clone, Debug)]
+enum CaseItem {
+    Text(String),
+    Array(Value),
+}
+
+impl CaseItem {
+    fn value(self, of: &str) -> Result<Value, String> {
+        match self {
+            CaseItem::Text(text) => words::value(of, &text),
+            CaseItem::Array(value) => Ok(value),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for CaseItem {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseItem, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct CaseTable {
+            #[serde(rename = "type")]
+            of: Option<String>,
+            values: Option<Vec<CaseItem>>,
+            infos: Option<Vec<InfoWord>>,
+        }
+        from.deserialize_any(TextOr {
+            wanted: "a value, or an array as in { type = \"int\", values = [1, 2] }",
+            text: |text| Ok(CaseItem::Text(text.to_owned())),
+            table: |table: CaseTable| {
+                array(table.of.as_deref(), table.values, table.infos).map(CaseItem::Array)
+            },
+        })
+    }
+}
+
+/// Bytes: a text, or `{ bytes = "00ff" }`.
+#[derive(Clone, Debug)]
+pub(super) struct CaseBytes(pub(super) Vec<u8>);
+
+impl<'de> Deserialize<'de> for CaseBytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseBytes, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            bytes: Hex,
+        }
+        from.deserialize_any(TextOr {
+            wanted: "a text, or { bytes = \"00ff\" }",
+            text: |text| Ok(CaseBytes(text.as_bytes().to_owned())),
+            table: |table: Table| Ok(CaseBytes(table.bytes.0)),
+        })
+    }
+}
+
+/// Bytes by name.
+pub(super) fn named(bytes: &BTreeMap<String, CaseBytes>) -> BTreeMap<String, Vec<u8>> {
+    bytes
+        .iter()
+        .map(|(name, bytes)| (name.clone(), bytes.0.clone()))
+        .collect()
+}
+
+/// The settings of a module, as its `config` in a `[[module]]`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub(super) struct CaseSettings(pub(super) Vec<Info>);
+
+impl<'de> Deserialize<'de> for CaseSettings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseSettings, D::Error> {
+        let setting = |(name, value): (String, toml::Value)| {
+            let value = match value {
+                toml::Value::Boolean(truth) => Value::Bool(truth),
+                toml::Value::Integer(number) => Value::Int64(number),
+                toml::Value::Float(number) => Value::Double(number),
+                toml::Value::String(text) => Value::string(&text),
+                other => {
+                    let found = other.type_str();
+                    return Err(format!(
+                        "{name} is of type {found}; true, false, a number or a text is wanted"
+                    ));
+                }
+            };
+            Key::new(&name)
+                .map(|key| Info::new(key, value))
+                .map_err(|error| error.to_string())
+        };
+        let settings: Result<Vec<Info>, String> = toml::Table::deserialize(from)?
+            .into_iter()
+            .map(setting)
+            .collect();
+        settings.map(CaseSettings).map_err(de::Error::custom)
+    }
+}
+
+/// A time, in milliseconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CaseTime(pub(super) u64);
+
+impl<'de> Deserialize<'de> for CaseTime {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<CaseTime, D::Error> {
+        let wanted =
+            || de::Error::custom("a time with its offset is wanted, as in 2026-01-05T09:00:00Z");
+        moment(toml::value::Datetime::deserialize(from)?).ok_or_else(wanted)
+    }
+}
+
+fn moment(of: toml::value::Datetime) -> Option<CaseTime> {
+    let (date, time) = (of.date?, of.time?);
+    let offset = match of.offset? {
+        toml::value::Offset::Z => 0,
+        toml::value::Offset::Custom { minutes } => i64::from(minutes),
+    };
+    let days = days(
+        i64::from(date.year),
+        i64::from(date.month),
+        i64::from(date.day),
+    );
+    let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - offset;
+    let milliseconds = (minutes * 60 + i64::from(time.second.unwrap_or(0))) * 1000;
+    let milliseconds = milliseconds + i64::from(time.nanosecond.unwrap_or(0) / 1_000_000);
+    u64::try_from(milliseconds).ok().map(CaseTime)
+}
+
+/// Days since the epoch of a date. The year begins in March here, so that a leap day is its last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month <= 2 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    year * 365 + year.div_euclid(4) - year.div_euclid(100)
+        + year.div_euclid(400)
+        + (153 * month + 2) / 5
+        + day
+        - 719_469
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        assert_eq!(
+            (days(1970, 1, 1), days(1970, 3, 1), days(2000, 2, 29)),
+            (0, 59, 11_016)
+        );
+        assert_eq!(days(2026, 11, 21), 20_778);
+        assert_eq!(days(2024, 3, 1) - days(2024, 2, 28), 2);
+    }
+}

@@ -1,0 +1,137 @@
+//! The scene of a trial: a clock that stands still, state in memory, what procs use, and sinks and a trace that are read afterwards.
+use peal_model::{Info, LogRequest, Proc, Status, code};
+use peal_sandbox::{CallUsage, ProcUsage, Sink, StateStore, TestHooks};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How much a module may keep, as `module.state_quota` has it by default, in bytes.
+const QUOTA: usize = 1024 * 1024;
+
+/// What is on it now.
+#[derive(Clone, Default)]
+pub(super) struct FixtureState {
+    /// Milliseconds since the epoch.
+    pub(super) now: u64,
+    pub(super) state: BTreeMap<String, Vec<u8>>,
+    /// What procs use, by their names.
+    pub(super) usage: BTreeMap<String, Vec<Info>>,
+    /// What the module said, as `level: text`.
+    pub(super) said: Vec<String>,
+    /// What it wrote, by the names of the sinks.
+    pub(super) written: BTreeMap<String, Vec<u8>>,
+    /// What its last call took.
+    pub(super) taken: Taken,
+}
+
+/// What a call took.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Taken {
+    /// How many instructions it ran, roughly; none where the engine does not count them.
+    pub(crate) fuel: Option<u64>,
+    /// Bytes of the instance's memories and tables.
+    pub(crate) memory: usize,
+}
+
+/// A scene, shared by a module's instances and whoever tries it.
+#[derive(Clone, Default)]
+pub(super) struct TestFixture(Arc<Mutex<FixtureState>>);
+
+impl TestFixture {
+    pub(super) fn props(&self) -> MutexGuard<'_, FixtureState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A sink of this name.
+    pub(super) fn sink(&self, name: &str) -> Arc<dyn Sink> {
+        Arc::new(Tray {
+            scene: self.clone(),
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl TestHooks for TestFixture {
+    fn now(&self) -> u64 {
+        self.props().now
+    }
+
+    fn trace(&self, level: tracing::Level, message: &str) {
+        let line = format!("{}: {message}", level.as_str().to_lowercase());
+        self.props().said.push(line);
+    }
+
+    fn used(&self, usage: &CallUsage, memory: usize) {
+        self.props().taken = Taken {
+            fuel: usage.fuel,
+            memory,
+        };
+    }
+}
+
+impl StateStore for TestFixture {
+    fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Status> {
+        Ok(self.props().state.get(key).cloned())
+    }
+
+    fn set(&self, key: &str, value: &[u8]) -> Result<(), Status> {
+        let mut props = self.props();
+        let others = props.state.iter().filter(|(other, _)| *other != key);
+        let kept: usize = others.map(|(key, value)| key.len() + value.len()).sum();
+        if kept + key.len() + value.len() > QUOTA {
+            return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
+        }
+        props.state.insert(key.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), Status> {
+        self.props().state.remove(key);
+        Ok(())
+    }
+
+    fn keys(&self, prefix: &str) -> Result<Vec<String>, Status> {
+        Ok(self
+            .props()
+            .state
+            .keys()
+            .filter(|key| key.starts_with(prefix))
+            .cloned()
+            .collect())
+    }
+}
+
+impl ProcUsage for TestFixture {
+    fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status> {
+        let props = self.props();
+        let of = |proc: &Proc| {
+            props
+                .usage
+                .get(&proc.to_string())
+                .ok_or(code::PMIX_ERR_NOT_FOUND)
+        };
+        procs
+            .iter()
+            .map(of)
+            .try_fold(Vec::new(), |all, used| Ok([all, used?.clone()].concat()))
+    }
+}
+
+/// A sink that keeps what is written.
+struct Tray {
+    scene: TestFixture,
+    name: String,
+}
+
+impl Sink for Tray {
+    fn write(&self, _: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        self.scene
+            .props()
+            .written
+            .entry(self.name.clone())
+            .or_default()
+            .extend_from_slice(bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! What modules may use, and may have: the limits and grants that a configuration gives them, each for itself and all of one
+//! owner together.
+use peal_config::{Config, FilesMode, Mode, Module, ModuleEntry, Problem};
+use peal_core::owner::Owner;
+use peal_sandbox::{
+    Capability, Directories, FileAccess, FuelCount, GrantedDirectory, Grants, Isolation,
+    ModuleLimits, Tenant, TenantLimits,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+use thiserror::Error;
+
+/// The limits of a module of the configuration.
+pub(crate) fn of_module(settings: &Module, owner: &Owner) -> ModuleLimits {
+    let limits = &settings.limits;
+    ModuleLimits {
+        memory: limits.memory,
+        memory_total: limits.memory_total,
+        call_time: limits.call_time,
+        host_time: limits.host_time,
+        fuel: limits.fuel,
+        output: limits.output,
+        notifications: limits.notifications,
+        host_calls: limits.host_calls,
+        log_lines: limits.log_lines,
+        max_calls: limits.max_calls,
+        instances: limits.instances,
+        isolation: isolation(settings.isolation, owner),
+        failures: limits.failures,
+        failure_window: limits.failure_window,
+    }
+}
+
+/// The limits of a module that a job brings.
+pub(crate) fn of_brought(config: &Config) -> ModuleLimits {
+    let limits = &config.brought;
+    ModuleLimits {
+        memory: limits.memory,
+        call_time: limits.call_time,
+        host_time: limits.host_time,
+        fuel: limits.fuel,
+        output: limits.output,
+        notifications: limits.notifications,
+        host_calls: limits.host_calls,
+        log_lines: limits.log_lines,
+        isolation: Isolation::Namespace,
+        ..ModuleLimits::default()
+    }
+}
+
+/// The same, where a user who said nothing has no more than a job may bring.
+pub(crate) fn capped(limits: ModuleLimits, config: &Config) -> ModuleLimits {
+    let most = of_brought(config);
+    ModuleLimits {
+        memory: limits.memory.min(most.memory),
+        call_time: limits.call_time.min(most.call_time),
+        host_time: limits.host_time.min(most.host_time),
+        fuel: [limits.fuel, most.fuel].into_iter().flatten().min(),
+        output: limits.output.min(most.output),
+        notifications: limits.notifications.min(most.notifications),
+        host_calls: limits.host_calls.min(most.host_calls),
+        log_lines: limits.log_lines.min(most.log_lines),
+        ..limits
+    }
+}
+
+/// What one job leaves in memory no other finds there, unless the admin has it so.
+fn isolation(set: Option<peal_config::Isolation>, owner: &Owner) -> Isolation {
+    match set {
+        Some(peal_config::Isolation::Module) => Isolation::Module,
+        Some(peal_config::Isolation::Namespace) => Isolation::Namespace,
+        Some(peal_config::Isolation::Call) => Isolation::Call,
+        None if *owner == Owner::Site => Isolation::Module,
+        None => Isolation::Namespace,
+    }
+}
+
+/// For which modules the engine counts fuel.
+pub(crate) fn fuel(set: peal_config::FuelCount) -> FuelCount {
+    match set {
+        peal_config::FuelCount::WhereLimited => FuelCount::WhereLimited,
+        peal_config::FuelCount::Always => FuelCount::Always,
+    }
+}
+
+/// What a module that a job brings is granted. State, sinks and files are granted by name, to modules that have one.
+pub(crate) fn brought_grants(config: &Config) -> Grants {
+    let may_have =
+        |grant: &Capability| !is_for_configured(*grant) && tenants_may_have(config, *grant);
+    Capability::ALL.into_iter().filter(may_have).collect()
+}
+
+/// Whether only modules of the configuration have this: it takes more of an admin than a grant.
+pub(crate) fn is_for_configured(capability: Capability) -> bool {
+    matches!(
+        capability,
+        Capability::State | Capability::Sink | Capability::Files
+    )
+}
+
+/// Whether modules of users and jobs may have this.
+pub(crate) fn tenants_may_have(config: &Config, capability: Capability) -> bool {
+    config
+        .tenant
+        .grants
+        .iter()
+        .any(|grant| grant == capability.name())
+}
+
+/// The directories that a module may use, opened.
+pub(crate) fn files(
+    entry: &ModuleEntry,
+    mode: Mode,
+    directories: &Directories,
+) -> Result<BTreeMap<String, Arc<GrantedDirectory>>, Problem> {
+    let open = |files: &peal_config::DirectoryGrant| {
+        let access = match (files.mode, mode) {
+            // What a shadow writes could not be taken back.
+            (FilesMode::Read, _) | (_, Mode::Shadow) => FileAccess::Read,
+            (FilesMode::ReadWrite, Mode::Active) => FileAccess::ReadWrite {
+                quota: files.max_bytes,
+            },
+        };
+        match directories.open(&files.path, access) {
+            Ok(directory) => Ok((files.name.clone(), Arc::new(directory))),
+            Err(error) => {
+                let message = format!("cannot use the directory {}: {error}", files.path.display());
+                Err(entry.problem("module.files", message))
+            }
+        }
+    };
+    entry.settings.files.iter().map(open).collect()
+}
+
+/// An owner has as many modules as there may be.
+#[derive(Debug, Error)]
+#[error("{owner} has {most} modules, as many as there may be (tenant.modules)")]
+pub(crate) struct TooMany {
+    owner: Owner,
+    most: usize,
+}
+
+/// How many modules each owner has in a set. The site may have as many as it wants.
+pub(crate) struct HeadCount {
+    most: usize,
+    heads: BTreeMap<Owner, usize>,
+}
+
+impl HeadCount {
+    /// Nobody has any yet.
+    pub(crate) fn new(config: &Config) -> HeadCount {
+        HeadCount {
+            most: config.tenant.modules,
+            heads: BTreeMap::new(),
+        }
+    }
+
+    /// One more for this owner.
+    pub(crate) fn add(&mut self, owner: &Owner) -> Result<(), TooMany> {
+        let heads = self.heads.entry(owner.clone()).or_default();
+        if *owner != Owner::Site && *heads >= self.most {
+            return Err(TooMany {
+                owner: owner.clone(),
+                most: self.most,
+            });
+        }
+        *heads += 1;
+        Ok(())
+    }
+}
+
+/// What the modules of each owner have together, whichever set they are of: while one takes the place of another, both count.
+pub(crate) struct Tenants {
+    limits: TenantLimits,
+    known: Mutex<BTreeMap<Owner, Tenant>>,
+}
+
+impl Tenants {
+    /// Nobody has anything yet.
+    pub(crate) fn new(config: &Config) -> Tenants {
+        let limits = TenantLimits {
+            memory: config.tenant.memory,
+            instances: config.tenant.instances,
+        };
+        Tenants {
+            limits,
+            known: Mutex::default(),
+        }
+    }
+
+    /// What this owner has. The site has no limits together.
+    pub(crate) fn of(&self, owner: &Owner) -> Option<Tenant> {
+        if *owner == Owner::Site {
+            return None;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|other, tenant| other == owner || tenant.is_used());
+        Some(
+            known
+                .entry(owner.clone())
+                .or_insert_with(|| Tenant::new(self.limits))
+                .clone(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_model::Nspace;
+
+    #[test]
+    fn the_table_of_settings_has_the_defaults_of_the_sandbox() {
+        assert_eq!(
+            of_module(&Module::default(), &Owner::Site),
+            ModuleLimits::default()
+        );
+        let shared = ModuleLimits {
+            isolation: Isolation::Namespace,
+            ..ModuleLimits::default()
+        };
+        assert_eq!(of_module(&Module::default(), &Owner::User(1)), shared);
+        assert_eq!(of_brought(&Config::default()), shared);
+        assert_eq!(brought_grants(&Config::default()), Grants::tenant());
+        let tenant = TenantLimits {
+            memory: Config::default().tenant.memory,
+            instances: Config::default().tenant.instances,
+        };
+        assert_eq!(tenant, TenantLimits::default());
+        assert_eq!(fuel(Config::default().sandbox.fuel), FuelCount::default());
+    }
+
+    #[test]
+    fn an_owner_has_so_many_modules_and_no_more() {
+        let mut config = Config::default();
+        config.tenant.modules = 2;
+        let mut heads = HeadCount::new(&config);
+        let job = Owner::Namespace(Nspace::new("job").unwrap());
+        assert!(heads.add(&job).is_ok() && heads.add(&job).is_ok());
+        let error = heads.add(&job).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "namespace job has 2 modules, as many as there may be (tenant.modules)"
+        );
+        assert!(heads.add(&Owner::User(1)).is_ok());
+        assert!((0..50).all(|_| heads.add(&Owner::Site).is_ok()));
+        let tenants = Tenants::new(&config);
+        assert!(tenants.of(&Owner::Site).is_none() && tenants.of(&job).is_some());
+    }
+}

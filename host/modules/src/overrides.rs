@@ -1,0 +1,155 @@
+//! What administrators said of modules beside the configuration, and what leads from one set of modules to another.
+use crate::version::DesiredModule;
+use peal_config::{Mode, Module};
+use peal_server::admin::{ChangeKind, ModuleChange};
+use peal_store::{ModuleOverride, Store};
+use std::collections::BTreeSet;
+
+/// What administrators said of modules.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Overrides(BTreeSet<(String, ModuleOverride)>);
+
+impl Overrides {
+    /// Those that a store remembers.
+    pub(crate) fn recall(store: Option<&Store>) -> Overrides {
+        Overrides(
+            store
+                .map(|store| store.module_overrides().unwrap_or_default())
+                .unwrap_or_default(),
+        )
+    }
+
+    /// Has a store remember them. Blocks; what goes wrong there the store counts and traces itself.
+    pub(crate) fn keep(&self, store: &Store) {
+        let _ = store.override_modules(&self.0);
+    }
+
+    /// The same with one more.
+    pub(crate) fn with(&self, name: &str, said: ModuleOverride) -> Overrides {
+        let mut with = self.clone();
+        with.0.insert((name.to_owned(), said));
+        with
+    }
+
+    /// The same without one.
+    pub(crate) fn without(&self, name: &str, said: ModuleOverride) -> Overrides {
+        let mut without = self.clone();
+        without.0.remove(&(name.to_owned(), said));
+        without
+    }
+
+    /// The same without promotions of what is no shadow of that component.
+    pub(crate) fn still_of(&self, wanted: &[DesiredModule]) -> Overrides {
+        let is_shadow = |name: &str, digest: &[u8; 32]| {
+            wanted.iter().any(|(entry, component)| {
+                component.title == name
+                    && component.inspection.digest.0 == *digest
+                    && entry.settings.mode == Mode::Shadow
+            })
+        };
+        let stays = |(name, said): &&(String, ModuleOverride)| match said {
+            ModuleOverride::Promoted(digest) => is_shadow(name, digest),
+            ModuleOverride::Disabled => true,
+        };
+        Overrides(self.0.iter().filter(stays).cloned().collect())
+    }
+
+    /// Whether a module is not to be called.
+    pub(crate) fn disables(&self, name: &str) -> bool {
+        self.0
+            .contains(&(name.to_owned(), ModuleOverride::Disabled))
+    }
+
+    /// What is to run of what the configuration wants. What was promoted was that component: another one under its name looks on
+    /// again.
+    pub(crate) fn applied(&self, wanted: &[DesiredModule]) -> Vec<DesiredModule> {
+        let enabled = wanted
+            .iter()
+            .filter(|(_, component)| !self.disables(&component.title));
+        let promoted = |(entry, component): &DesiredModule| {
+            let said = (
+                component.title.clone(),
+                ModuleOverride::Promoted(component.inspection.digest.0),
+            );
+            let mut entry = entry.clone();
+            if self.0.contains(&said) {
+                entry.settings.mode = Mode::Active;
+            }
+            (entry, component.clone())
+        };
+        enabled.map(promoted).collect()
+    }
+}
+
+/// What has become of a module, apart from where it stands.
+fn change(
+    (old_entry, old): &DesiredModule,
+    (new_entry, new): &DesiredModule,
+) -> Option<ChangeKind> {
+    if new.inspection.digest != old.inspection.digest {
+        return Some(ChangeKind::Replaced);
+    }
+    let (before, after) = (&old_entry.settings, &new_entry.settings);
+    if after == before && new.whose == old.whose {
+        return None;
+    }
+    let shadow = Module {
+        mode: Mode::Shadow,
+        ..after.clone()
+    };
+    let is_promoted = after.mode == Mode::Active && shadow == *before && new.whose == old.whose;
+    Some(if is_promoted {
+        ChangeKind::Promoted
+    } else {
+        ChangeKind::Configured
+    })
+}
+
+/// What leads from some modules to others.
+pub(crate) fn changes(old: &[DesiredModule], new: &[DesiredModule]) -> Vec<ModuleChange> {
+    fn find<'a>(of: &'a [DesiredModule], title: &str) -> Option<&'a DesiredModule> {
+        of.iter().find(|(_, component)| component.title == title)
+    }
+    fn common<'a>(of: &'a [DesiredModule], others: &[DesiredModule]) -> Vec<&'a str> {
+        let titles = of.iter().map(|(_, component)| component.title.as_str());
+        titles
+            .filter(|title| find(others, title).is_some())
+            .collect()
+    }
+    let (before, after) = (common(old, new), common(new, old));
+    let moved = |title: &str| {
+        let place = |titles: &[&str]| titles.iter().position(|known| *known == title);
+        (place(&before) != place(&after)).then_some(ChangeKind::Moved)
+    };
+    let removed = old
+        .iter()
+        .filter(|(_, component)| find(new, &component.title).is_none());
+    let removed = removed.map(|(_, component)| (&component.title, ChangeKind::Removed));
+    let rest = new.iter().filter_map(|wanted| {
+        let title = &wanted.1.title;
+        let what = match find(old, title) {
+            Some(had) => change(had, wanted).or_else(|| moved(title))?,
+            None => ChangeKind::Added,
+        };
+        Some((title, what))
+    });
+    removed
+        .chain(rest)
+        .map(|(title, what)| ModuleChange {
+            name: title.clone(),
+            what,
+        })
+        .collect()
+}
+
+/// Whether these are the same in the same order, signed by the same.
+pub(crate) fn is_same(some: &[DesiredModule], others: &[DesiredModule]) -> bool {
+    let signature = |(_, component): &DesiredModule| {
+        component
+            .signature
+            .as_ref()
+            .ok()
+            .map(|of| of.text().to_owned())
+    };
+    changes(some, others).is_empty() && some.iter().map(signature).eq(others.iter().map(signature))
+}

@@ -1,0 +1,173 @@
+//! Where the modules of a configuration would stand, before any of them is started: who is in whose way.
+use peal_config::{EventLevels, Module, ModuleEntry, Problem};
+use peal_core::{
+    class::ClassFilter,
+    order::Registrations,
+    owner::Owner,
+    policy::{OnFailure, PolicyChain},
+    registration::{EventCodes, Lifetime, Mode, Registration, RegistrationError},
+};
+use peal_model::{Hook, Key};
+use peal_sandbox::Role;
+use peal_server::ChannelError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The keys by which the configuration says what a handler is registered for.
+const HANDLER_KEYS: [&str; 5] = [
+    "module.codes",
+    "module.levels",
+    "module.affected",
+    "module.place",
+    "module.oneshot",
+];
+
+/// What the configuration says of a module's handler.
+pub fn registration(settings: &Module) -> Registration {
+    Registration {
+        place: settings.place.clone(),
+        mode: mode(settings),
+        levels: match settings.levels {
+            EventLevels::Job => ClassFilter::JobSpecific,
+            EventLevels::Environment => ClassFilter::Environment,
+            EventLevels::Both => ClassFilter::Both,
+        },
+        affected: settings.affected.clone(),
+        lifetime: if settings.oneshot {
+            Lifetime::OneShot
+        } else {
+            Lifetime::Standing
+        },
+        ..Registration::new(&settings.name, EventCodes::of(&settings.codes))
+    }
+}
+
+/// Whether a module takes part.
+pub fn mode(settings: &Module) -> Mode {
+    match settings.mode {
+        peal_config::Mode::Active => Mode::Active,
+        peal_config::Mode::Shadow => Mode::Shadow,
+    }
+}
+
+/// Which keys the configuration gives that mean nothing for a module that registers its handlers itself. A place is also
+/// where a policy or a channel stands.
+pub fn handler_keys(entry: &ModuleEntry, roles: &BTreeSet<Role>) -> Vec<&'static str> {
+    let has_other_place = roles.contains(&Role::LogChannel) || hooks(roles).next().is_some();
+    let means_nothing =
+        |key: &&str| entry.given(key).is_some() && !(*key == "module.place" && has_other_place);
+    HANDLER_KEYS.into_iter().filter(means_nothing).collect()
+}
+
+/// The hooks that a module decides at.
+pub fn hooks(roles: &BTreeSet<Role>) -> impl Iterator<Item = Hook> {
+    Hook::ALL
+        .into_iter()
+        .filter(|hook| Role::policy(*hook).is_some_and(|role| roles.contains(&role)))
+}
+
+/// The seats that are taken.
+#[derive(Default)]
+pub struct PlacementCheck<'a> {
+    handlers: BTreeMap<Owner, Registrations<()>>,
+    policies: BTreeMap<Hook, PolicyChain<()>>,
+    channels: Registrations<()>,
+    served: BTreeMap<&'a Key, &'a str>,
+    /// Whether there are modules of which nothing is known.
+    has_unknown: bool,
+    /// Whether there are modules of which it is not known what their handlers are called.
+    has_unnamed: bool,
+}
+
+impl<'a> PlacementCheck<'a> {
+    /// A module of which nothing is known.
+    pub fn pass_over(&mut self) {
+        self.has_unknown = true;
+    }
+
+    /// Gives a module the seats of its roles, or says why it cannot have them.
+    pub fn take(
+        &mut self,
+        entry: &'a ModuleEntry,
+        owner: &Owner,
+        roles: &BTreeSet<Role>,
+    ) -> Vec<Problem> {
+        let (settings, mut problems) = (&entry.settings, Vec::new());
+        let mut wrong = |key, message: String| problems.push(entry.problem(key, message));
+        if roles.contains(&Role::EventHandler) {
+            if roles.contains(&Role::Lifecycle) && handler_keys(entry, roles).is_empty() {
+                // What it registers it says only when it is started.
+                self.has_unnamed = true;
+            } else if let Err(error) = self
+                .handlers
+                .entry(owner.clone())
+                .or_default()
+                .register(registration(settings), ())
+                && is_certain(&error, self.has_unknown || self.has_unnamed)
+            {
+                wrong(
+                    "module.place",
+                    format!("module {} cannot be registered: {error}", settings.name),
+                );
+            }
+        }
+        let mut unseated = None;
+        for hook in hooks(roles) {
+            let chain = self.policies.entry(hook).or_default();
+            let taken = chain.register(
+                &settings.name,
+                (settings.place.clone(), mode(settings)),
+                OnFailure::default(),
+                (),
+            );
+            unseated = unseated.or(taken
+                .err()
+                .filter(|error| is_certain(error, self.has_unknown)));
+        }
+        if let Some(error) = unseated {
+            wrong(
+                "module.place",
+                format!("module {} cannot decide: {error}", settings.name),
+            );
+        }
+        if roles.contains(&Role::LogChannel) {
+            if settings.channels.is_empty() {
+                wrong(
+                    "module.channels",
+                    ChannelError::None {
+                        name: settings.name.clone(),
+                    }
+                    .to_string(),
+                );
+            }
+            for channel in &settings.channels {
+                let holder = *self.served.entry(channel).or_insert(&settings.name);
+                if holder != settings.name {
+                    let taken = ChannelError::Taken {
+                        channel: channel.clone(),
+                        holder: holder.to_owned(),
+                    };
+                    wrong("module.channels", taken.to_string());
+                }
+            }
+            let place = settings.place.clone();
+            let registration = Registration {
+                place,
+                ..Registration::new(&settings.name, EventCodes::Default)
+            };
+            if let Err(error) = self.channels.register(registration, ())
+                && is_certain(&error, self.has_unknown)
+            {
+                wrong(
+                    "module.place",
+                    format!("module {} cannot be registered: {error}", settings.name),
+                );
+            }
+        }
+        problems
+    }
+}
+
+/// Whether modules that are not known yet could not make it right.
+fn is_certain(error: &RegistrationError, has_unknown: bool) -> bool {
+    !has_unknown || matches!(error, RegistrationError::Taken { .. })
+}

@@ -1,0 +1,221 @@
+//! What modules write to: the outputs of jobs, and what the admin opened.
+use peal_config::{ModuleEntry, Problem, SinkName};
+use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
+use peal_sandbox::Sink;
+use peal_server::{
+    Metrics,
+    embedded::{EmbeddedHostEnvironment, Stream},
+    metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
+};
+use peal_sinks::{PeerReachability, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks};
+use peal_store::{JobEntryKind, JobRecordEntry, LeftOutEntries, RecordLimit, Store, StoreError};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// All that there is to write to.
+pub struct SinkCatalog {
+    host: Arc<EmbeddedHostEnvironment>,
+    opened: Arc<Sinks>,
+    store: Option<Arc<Store>>,
+}
+
+impl SinkCatalog {
+    /// The outputs of this host, these sinks, and the records of jobs in this store.
+    pub fn new(
+        host: Arc<EmbeddedHostEnvironment>,
+        opened: Arc<Sinks>,
+        store: Option<Arc<Store>>,
+    ) -> SinkCatalog {
+        SinkCatalog {
+            host,
+            opened,
+            store,
+        }
+    }
+
+    /// Those that a module may write to, by the names that it knows them by.
+    pub(crate) fn of(
+        &self,
+        entry: &ModuleEntry,
+    ) -> Result<BTreeMap<String, Arc<dyn Sink>>, Problem> {
+        entry
+            .settings
+            .sinks
+            .iter()
+            .map(|name| Ok((name.name().to_owned(), self.sink(name, entry)?)))
+            .collect()
+    }
+
+    fn sink(&self, name: &SinkName, entry: &ModuleEntry) -> Result<Arc<dyn Sink>, Problem> {
+        Ok(match name {
+            SinkName::Stdout => self.host.sink(Stream::Stdout),
+            SinkName::Stderr => self.host.sink(Stream::Stderr),
+            SinkName::JobRecord => {
+                let missing = || {
+                    entry.problem(
+                        "module.sinks",
+                        "\"job-record\" needs a store: set store.path",
+                    )
+                };
+                Arc::new(JobRecords(self.store.clone().ok_or_else(missing)?))
+            }
+            SinkName::Opened(name) => {
+                let message = || {
+                    format!(
+                        "this server has opened no sink {name:?}: it opens those that it finds when it starts"
+                    )
+                };
+                Arc::new(Opened(
+                    self.opened
+                        .get(name)
+                        .ok_or_else(|| entry.problem("module.sinks", message()))?,
+                ))
+            }
+        })
+    }
+}
+
+/// A sink that the admin opened.
+struct Opened(Arc<SinkHandle>);
+
+impl Opened {
+    fn carry(&self, request: &LogRequest, message: SinkMessage) -> Result<(), Status> {
+        self.0.submit(message).map_err(|refused: SinkWriteError| {
+            let source = request.source.as_ref().map(ToString::to_string);
+            tracing::info!(source, %refused, "a sink takes no message");
+            refused.status()
+        })
+    }
+}
+
+impl Sink for Opened {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        self.carry(request, SinkMessage::Bytes(bytes.to_owned()))
+    }
+
+    fn submit(&self, request: &LogRequest, mail: Mail) -> Result<(), Status> {
+        self.carry(request, SinkMessage::Mail(mail))
+    }
+}
+
+/// The records of jobs: each message is an object of JSON, and belongs to the job of whoever logs.
+struct JobRecords(Arc<Store>);
+
+impl Sink for JobRecords {
+    fn write(&self, request: &LogRequest, bytes: &[u8]) -> Result<(), Status> {
+        let Proc { nspace, rank } = request
+            .source
+            .as_ref()
+            .ok_or(code::PMIX_ERR_NOT_AVAILABLE)?;
+        let body = str::from_utf8(bytes)
+            .map_err(|_| code::PMIX_ERR_BAD_PARAM)?
+            .trim_end()
+            .to_owned();
+        let rank = (*rank != rank::PMIX_RANK_WILDCARD).then_some(*rank);
+        let entry = JobRecordEntry::now(JobEntryKind::Log, rank, body);
+        let refused = |why: &dyn std::fmt::Display| tracing::info!(%nspace, %why, "a job's record takes no message");
+        let added = self.0.add_job_entries(nspace, &[entry]).map_err(|error| {
+            refused(&error);
+            match error {
+                // Who is no proc of a job has no record.
+                StoreError::UnknownJob { .. } => code::PMIX_ERR_NOT_FOUND,
+                StoreError::Full { .. } => code::PMIX_ERR_OUT_OF_RESOURCE,
+                _ => code::PMIX_ERROR,
+            }
+        })?;
+        let Some(LeftOutEntries { limit, .. }) = added.left_out else {
+            return Ok(());
+        };
+        refused(&limit);
+        Err(if limit == RecordLimit::Entry {
+            code::PMIX_ERR_BAD_PARAM
+        } else {
+            code::PMIX_ERR_OUT_OF_RESOURCE
+        })
+    }
+}
+
+/// Has a server tell how its sinks fare.
+pub fn show_sinks(metrics: &Metrics, sinks: Arc<Sinks>) {
+    metrics.show(move || families(&sinks.health()));
+}
+
+/// What is told of each sink.
+type SinkMetric = (
+    &'static str,
+    &'static str,
+    MetricKind,
+    fn(&SinkHealth) -> u64,
+);
+
+const TOLD: [SinkMetric; 8] = [
+    (
+        "peal_sink_queued",
+        "Messages that wait in a sink.",
+        MetricKind::Gauge,
+        |health| health.queued,
+    ),
+    (
+        "peal_sink_queued_bytes",
+        "Bytes of the messages that wait in a sink.",
+        MetricKind::Gauge,
+        |health| health.queued_bytes,
+    ),
+    (
+        "peal_sink_delivered",
+        "Messages that a sink delivered.",
+        MetricKind::Counter,
+        |health| health.delivered,
+    ),
+    (
+        "peal_sink_refused",
+        "Messages that a sink did not accept.",
+        MetricKind::Counter,
+        |health| health.refused,
+    ),
+    (
+        "peal_sink_retried",
+        "Deliveries of a sink that failed and are repeated.",
+        MetricKind::Counter,
+        |health| health.retried,
+    ),
+    (
+        "peal_sink_given_up",
+        "Messages that a sink accepted and will never deliver.",
+        MetricKind::Counter,
+        |health| health.given_up,
+    ),
+    (
+        "peal_sink_recipients_given_up",
+        "Recipients of mails whom the mail server refused for good.",
+        MetricKind::Counter,
+        |health| health.recipients_given_up,
+    ),
+    (
+        "peal_sink_lost_peer",
+        "Whether the last delivery of a sink found nobody.",
+        MetricKind::Gauge,
+        |health| u64::from(health.link == PeerReachability::Lost),
+    ),
+];
+
+fn families(health: &BTreeMap<String, SinkHealth>) -> Vec<MetricFamily> {
+    if health.is_empty() {
+        return Vec::new();
+    }
+    let family = |(name, help, kind, number): &SinkMetric| {
+        let sample = |(sink, health): (&String, &SinkHealth)| MetricSample {
+            labels: [("sink".to_owned(), sink.clone())].into(),
+            value: Amount::Number(number(health)),
+        };
+        let samples = health.iter().map(sample).collect();
+        let unit = name.ends_with("_bytes").then_some(Unit::Bytes);
+        MetricFamily {
+            name: (*name).to_owned(),
+            help: (*help).to_owned(),
+            kind: *kind,
+            unit,
+            samples,
+        }
+    };
+    TOLD.iter().map(family).collect()
+}

@@ -1,0 +1,227 @@
+//! How the modules of a server are, for administrators.
+use crate::{
+    component::Component, deployer::Deployer, load::DeployedModule, version::DesiredModule,
+};
+use peal_config::{Mode, ModuleEntry};
+use peal_model::counted;
+use peal_server::admin::{
+    ModuleList, ModuleSigner, ModuleState, ModuleStatus, Trouble, TroubleKind, UserRefused,
+};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What is wrong with the modules of a server, for those who ask while its deployer is at work.
+#[derive(Clone, Debug, Default)]
+pub struct ModuleTroubles(Arc<Mutex<WatchedModules>>);
+
+#[derive(Debug, Default)]
+struct WatchedModules {
+    /// Those that run. They go when their deployer lets them go.
+    running: Vec<Weak<DeployedModule>>,
+    refused: Vec<UserRefused>,
+}
+
+impl ModuleTroubles {
+    /// What is wrong now.
+    pub fn list(&self) -> Vec<Trouble> {
+        let watched = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let quarantined = watched
+            .running
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter_map(|member| quarantine(&member));
+        let refused = watched.refused.iter();
+        let refused = refused.map(|user| Trouble {
+            kind: TroubleKind::UserModules,
+            message: user.to_string(),
+        });
+        quarantined.chain(refused).collect()
+    }
+
+    fn follow(&self, running: &[Arc<DeployedModule>], refused: Vec<UserRefused>) {
+        let running = running.iter().map(Arc::downgrade).collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+            WatchedModules { running, refused };
+    }
+}
+
+/// What is wrong with a module that is quarantined.
+fn quarantine(member: &DeployedModule) -> Option<Trouble> {
+    let health = member.module.health();
+    health.quarantined?;
+    let failed = counted(health.failures, "time");
+    let last = health
+        .last
+        .map(|(_, failure)| format!(", the last time: {}", failure.reason))
+        .unwrap_or_default();
+    let (name, owner) = (member.name(), &member.owner);
+    let message = format!(
+        "module {name} of {owner} failed {failed} and is not called{last}; `peal module reset {name}` has it called again"
+    );
+    Some(Trouble {
+        kind: TroubleKind::Quarantine,
+        message,
+    })
+}
+
+impl Deployer {
+    /// The modules, how they are, and what can be returned to.
+    pub fn list(&self) -> ModuleList {
+        let wanted = self.everything(&self.wanted());
+        let configured = wanted
+            .iter()
+            .flat_map(|(entry, component)| self.statuses_of(entry, component));
+        let brought = self
+            .running
+            .members()
+            .iter()
+            .filter(|member| member.entry.is_none());
+        let brought = brought.map(|member| described(member, None));
+        let compiling = self
+            .compiling()
+            .map(|(entry, component)| self.status(entry, component, ModuleState::Compiling));
+        ModuleList {
+            version: self.version(),
+            modules: configured.chain(compiling).chain(brought).collect(),
+            versions: self.versions.statuses(),
+            refused: self.refused_users(),
+        }
+    }
+
+    /// The modules of users that are compiled or started, or wait for that. Those that run already stay what they are.
+    fn compiling(&self) -> impl Iterator<Item = &DesiredModule> {
+        let runs = move |(entry, component): &DesiredModule| {
+            let owner = component.whose.any();
+            self.running
+                .titled(&component.title)
+                .any(|member| member.is_still(entry, component, &owner))
+        };
+        self.users
+            .pending
+            .values()
+            .flatten()
+            .filter(move |&wanted| !runs(wanted))
+    }
+
+    /// What is wrong with the modules, whatever becomes of them.
+    pub fn troubles(&self) -> ModuleTroubles {
+        self.troubles.clone()
+    }
+
+    /// Has those who ask see what runs now.
+    pub(crate) fn show_troubles(&self) {
+        self.troubles
+            .follow(self.running.members(), self.refused_users());
+        self.metrics
+            .counters()
+            .user_modules_compiling
+            .set(self.compiling().count());
+    }
+
+    /// Users whose modules stay as they are, since what they installed cannot be used.
+    pub fn refused_users(&self) -> Vec<UserRefused> {
+        let refused = self.users.refused.iter();
+        refused
+            .map(|(uid, (_, why))| UserRefused {
+                uid: *uid,
+                why: why.to_string(),
+            })
+            .collect()
+    }
+
+    /// A module, once for each owner.
+    fn statuses_of(&self, entry: &ModuleEntry, component: &Component) -> Vec<ModuleStatus> {
+        let (path, title) = (
+            Some(entry.settings.path.display().to_string()),
+            &component.title,
+        );
+        let signer = self.signer(component);
+        let running = self.running.titled(title);
+        let running: Vec<ModuleStatus> = running
+            .map(|member| ModuleStatus {
+                signer: signer.clone(),
+                ..described(member, path.clone())
+            })
+            .collect();
+        if !running.is_empty() {
+            return running;
+        }
+        let state = if self.overrides.disables(title) {
+            ModuleState::Disabled
+        } else {
+            ModuleState::Waiting
+        };
+        vec![self.status(entry, component, state)]
+    }
+
+    /// A module that does not run.
+    fn status(
+        &self,
+        entry: &ModuleEntry,
+        component: &Component,
+        state: ModuleState,
+    ) -> ModuleStatus {
+        ModuleStatus {
+            name: component.title.clone(),
+            owner: (&component.whose.any()).into(),
+            roles: component
+                .inspection
+                .roles
+                .iter()
+                .map(|role| role.name().to_owned())
+                .collect(),
+            state,
+            sha256: component.inspection.digest.to_string(),
+            failures: 0,
+            failure: None,
+            memory: 0,
+            path: Some(entry.settings.path.display().to_string()),
+            signer: self.signer(component),
+        }
+    }
+
+    fn signer(&self, component: &Component) -> Option<ModuleSigner> {
+        let signer = component.trusted_signer(&self.loader.rules())?;
+        Some(ModuleSigner {
+            key: signer.key.id().to_string(),
+            comment: signer.comment.clone(),
+        })
+    }
+}
+
+/// Whether it has failed too often.
+pub(crate) fn is_quarantined(member: &DeployedModule) -> bool {
+    member.module.health().quarantined.is_some()
+}
+
+fn described(member: &DeployedModule, path: Option<String>) -> ModuleStatus {
+    let (module, health) = (&member.module, member.module.health());
+    let mode = member
+        .entry
+        .as_ref()
+        .map_or(Mode::Active, |entry| entry.settings.mode);
+    let state = match (health.quarantined, mode) {
+        (Some(_), _) => ModuleState::Quarantined,
+        (None, Mode::Shadow) => ModuleState::Shadow,
+        (None, Mode::Active) => ModuleState::Active,
+    };
+    ModuleStatus {
+        name: member.name().to_owned(),
+        owner: (&member.owner).into(),
+        roles: module
+            .inspection()
+            .roles
+            .iter()
+            .map(|role| role.name().to_owned())
+            .collect(),
+        state,
+        sha256: module.digest().to_string(),
+        failures: health.failures,
+        failure: health
+            .last
+            .filter(|_| health.failures > 0)
+            .map(|(_, failure)| failure.reason),
+        memory: module.memory(),
+        path,
+        signer: None,
+    }
+}

@@ -1,0 +1,358 @@
+//! Modules that users installed, beside those of the site. They are read, compiled and started apart from the server's own work, and join the
+//! set when they are ready.
+use crate::{
+    compile_queue::{CompileQueue, UserTask},
+    compiler::CompileFailure,
+    deployer::Deployer,
+    error::DeployError,
+    overrides::is_same,
+    set::ModuleSet,
+    users::{self, Installed},
+    version::DesiredModule,
+};
+use peal_config::{Config, Problem, Problems};
+use peal_core::owner::Owner;
+use peal_sandbox::Digest;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    num::NonZeroUsize,
+    path::Path,
+    time::Instant,
+};
+use tokio::{task::JoinSet, time};
+
+/// What users installed.
+pub(crate) struct UserModuleSets {
+    /// As far as it can be used.
+    pub(crate) wanted: BTreeMap<u32, Vec<DesiredModule>>,
+    /// As it runs.
+    pub(crate) running: BTreeMap<u32, Vec<DesiredModule>>,
+    /// What of it cannot be used, and why. It is not tried again before it is something else.
+    pub(crate) refused: BTreeMap<u32, (Vec<DesiredModule>, Problems)>,
+    /// The module that takes the place of the one that runs, when it is compiled and started.
+    pub(crate) pending: BTreeMap<u32, Vec<DesiredModule>>,
+    /// The module that was started and joins those that run now.
+    pub(crate) started: ModuleSet,
+    queue: CompileQueue,
+    /// All that goes on at this time, on threads of its own.
+    work: JoinSet<Finished>,
+    reading: Reading,
+}
+
+/// State of the one reading of the directories that there may be at a time.
+enum Reading {
+    Idle,
+    Running,
+    /// It runs, and another one by this configuration follows.
+    Again(Box<Config>),
+}
+
+/// Result of work on what users installed.
+#[derive(Debug)]
+pub struct UserProgress(Finished);
+
+#[derive(Debug)]
+enum Finished {
+    Read(io::Result<Installed>),
+    Compiled {
+        uid: u32,
+        result: Result<(), CompileFailure>,
+    },
+    Started {
+        uid: u32,
+        wanted: Vec<DesiredModule>,
+        result: Result<ModuleSet, Problems>,
+    },
+}
+
+impl UserModuleSets {
+    /// Nobody has installed anything yet. At most so many tasks run at once.
+    pub(crate) fn new(max_compilers: NonZeroUsize) -> UserModuleSets {
+        UserModuleSets {
+            wanted: BTreeMap::new(),
+            running: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            started: ModuleSet::default(),
+            queue: CompileQueue::new(max_compilers.get()),
+            work: JoinSet::new(),
+            reading: Reading::Idle,
+        }
+    }
+
+    fn read(&mut self, below: &Path, config: Config) {
+        let below = below.to_owned();
+        self.work
+            .spawn_blocking(move || Finished::Read(users::installed(&below, &config)));
+        self.reading = Reading::Running;
+    }
+
+    /// Drops what a user was to have.
+    fn forget_pending(&mut self, uid: u32) {
+        self.pending.remove(&uid);
+        self.queue.enqueue(uid, []);
+    }
+
+    /// Components among these that have failed already.
+    fn failed(&self, uid: u32, wanted: &[DesiredModule]) -> Vec<Problem> {
+        let failed = |(entry, component): &DesiredModule| {
+            let why = self.queue.failure(uid, component.inspection.digest)?;
+            let message = format!(
+                "module {}: {why}; not tried again until it changes",
+                entry.settings.name
+            );
+            Some(entry.problem("module.path", message))
+        };
+        wanted.iter().filter_map(failed).collect()
+    }
+}
+
+impl Deployer {
+    /// Begins to read what users installed. What comes of it, [`Deployer::user_progress`] tells.
+    pub fn look_at_users(&mut self, config: &Config) {
+        let Some(below) = config.deploy.user_dir.as_deref() else {
+            return;
+        };
+        match self.users.reading {
+            Reading::Idle => self.users.read(below, config.clone()),
+            Reading::Running | Reading::Again(_) => {
+                self.users.reading = Reading::Again(Box::new(config.clone()))
+            }
+        }
+    }
+
+    /// Waits for progress with what users installed, and begins what can be done of it. Loses nothing when it is dropped.
+    pub async fn user_progress(&mut self) -> UserProgress {
+        loop {
+            self.begin_tasks();
+            let due = self.users.queue.next_start();
+            let wait = async {
+                match due {
+                    Some(due) => time::sleep_until(due.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(finished) = self.users.work.join_next() => match finished {
+                    Ok(finished) => return UserProgress(finished),
+                    // It is never aborted, so it has panicked: as if it had done so here.
+                    Err(error) => std::panic::resume_unwind(error.into_panic()),
+                },
+                () = wait => {}
+            }
+        }
+    }
+
+    fn begin_tasks(&mut self) {
+        while let Some((uid, task)) = self.users.queue.start(Instant::now()) {
+            let wanted = self.users.pending.get(&uid).cloned().unwrap_or_default();
+            let loader = self.loader.clone();
+            match task {
+                UserTask::Compile(digest) => {
+                    let compile = move || Finished::Compiled {
+                        uid,
+                        result: loader.precompile(&wanted, digest),
+                    };
+                    self.users.work.spawn_blocking(compile);
+                }
+                UserTask::Start => {
+                    let (running, chains) = (self.running.clone(), self.chains.clone());
+                    let applied = self.overrides.applied(&wanted);
+                    // By itself, so that it does not keep what the site wants from starting.
+                    let start = move || {
+                        let set = ModuleSet::load(&loader, &applied, &[], &running)?;
+                        set.seated(&chains).map(|_| set)
+                    };
+                    self.users.work.spawn_blocking(move || Finished::Started {
+                        uid,
+                        wanted,
+                        result: start(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes over what has become ready of what users installed.
+    pub async fn follow_users(&mut self, progress: UserProgress) {
+        match progress.0 {
+            Finished::Read(installed) => {
+                if let Reading::Again(config) =
+                    std::mem::replace(&mut self.users.reading, Reading::Idle)
+                {
+                    self.look_at_users(&config);
+                }
+                match installed {
+                    Ok(installed) => {
+                        self.take_users(installed);
+                        self.join_users().await;
+                    }
+                    // Who has modules keeps them.
+                    Err(error) => tracing::warn!(%error, "what users installed cannot be read"),
+                }
+            }
+            Finished::Compiled { uid, result } => self.compiled(uid, result),
+            Finished::Started {
+                uid,
+                wanted,
+                result,
+            } => self.started(uid, wanted, result).await,
+        }
+        self.show_troubles();
+    }
+
+    async fn join_users(&mut self) {
+        // What is wrong with it has been told, and keeps nothing else from running.
+        let _ = self.deploy(self.wanted(), "users").await;
+    }
+
+    /// Compares what users installed with what there is of each: all of it is to be compiled and started, or what there was before
+    /// stays.
+    fn take_users(&mut self, installed: Installed) {
+        self.users
+            .wanted
+            .retain(|uid, _| installed.contains_key(uid));
+        self.users
+            .refused
+            .retain(|uid, _| installed.contains_key(uid));
+        let gone: Vec<u32> = self
+            .users
+            .pending
+            .keys()
+            .filter(|uid| !installed.contains_key(uid))
+            .copied()
+            .collect();
+        gone.into_iter()
+            .for_each(|uid| self.users.forget_pending(uid));
+        for (uid, wanted) in installed {
+            let wanted = match wanted {
+                Ok(wanted) => wanted,
+                Err(problems) => {
+                    self.users.forget_pending(uid);
+                    self.refuse_user(uid, Vec::new(), problems);
+                    continue;
+                }
+            };
+            let is_known = |known: Option<&Vec<DesiredModule>>| {
+                known.is_some_and(|known| is_same(known, &wanted))
+            };
+            if is_known(self.users.refused.get(&uid).map(|refused| &refused.0)) {
+                self.users.forget_pending(uid);
+            } else if is_known(self.users.wanted.get(&uid)) {
+                self.users.forget_pending(uid);
+                self.users.refused.remove(&uid);
+                self.users.wanted.insert(uid, wanted);
+            } else if !is_known(self.users.pending.get(&uid)) {
+                self.prepare(uid, wanted);
+            }
+        }
+    }
+
+    /// Has this compiled and started, unless something of it has failed already.
+    fn prepare(&mut self, uid: u32, wanted: Vec<DesiredModule>) {
+        let failed = self.users.failed(uid, &wanted);
+        if !failed.is_empty() {
+            self.users.forget_pending(uid);
+            return self.refuse_user(uid, wanted, Problems(failed));
+        }
+        let owner = Owner::User(uid);
+        let running = self
+            .running
+            .members()
+            .iter()
+            .filter(|member| member.owner == owner);
+        let running: BTreeSet<Digest> = running.map(|member| member.module.digest()).collect();
+        let components: BTreeSet<Digest> = wanted
+            .iter()
+            .map(|(_, component)| component.inspection.digest)
+            .collect();
+        let compile = components
+            .difference(&running)
+            .copied()
+            .map(UserTask::Compile);
+        self.users
+            .queue
+            .enqueue(uid, compile.chain([UserTask::Start]));
+        self.users.pending.insert(uid, wanted);
+    }
+
+    fn compiled(&mut self, uid: u32, result: Result<(), CompileFailure>) {
+        match result {
+            Ok(()) => self.users.queue.succeed(uid),
+            Err(failure @ CompileFailure::Unavailable(_)) => {
+                self.users.queue.abandon(uid);
+                if let Some(wanted) = self.users.pending.remove(&uid) {
+                    self.refuse_user(
+                        uid,
+                        wanted,
+                        Problems(vec![Problem::of_file(failure.to_string())]),
+                    );
+                }
+            }
+            Err(failure) => {
+                self.users
+                    .queue
+                    .fail(uid, &failure.to_string(), Instant::now());
+                // It may be something else by now.
+                if let Some(wanted) = self.users.pending.remove(&uid) {
+                    self.prepare(uid, wanted);
+                }
+            }
+        }
+    }
+
+    async fn started(
+        &mut self,
+        uid: u32,
+        wanted: Vec<DesiredModule>,
+        result: Result<ModuleSet, Problems>,
+    ) {
+        let is_current = self
+            .users
+            .pending
+            .get(&uid)
+            .is_some_and(|pending| is_same(pending, &wanted));
+        match result {
+            Ok(started) => {
+                self.users.queue.succeed(uid);
+                if is_current {
+                    self.users.pending.remove(&uid);
+                    self.users.refused.remove(&uid);
+                    self.users.wanted.insert(uid, wanted);
+                    self.users.started = started;
+                    self.join_users().await;
+                    self.users.started = ModuleSet::default();
+                }
+            }
+            Err(problems) => {
+                self.users.queue.fail(uid, "", Instant::now());
+                match self.users.pending.remove(&uid) {
+                    Some(_) if is_current => self.refuse_user(uid, wanted, problems),
+                    Some(other) => self.prepare(uid, other),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn refuse_user(&mut self, uid: u32, wanted: Vec<DesiredModule>, problems: Problems) {
+        tracing::warn!(uid, "what a user installed is not taken");
+        self.refuse(DeployError::Unfit(problems.clone()));
+        self.users.refused.insert(uid, (wanted, problems));
+    }
+
+    /// Users of whom nothing runs now had installed what does not go with the site's.
+    pub(crate) fn note_refused(&mut self, newest: BTreeMap<u32, Vec<DesiredModule>>) {
+        for (uid, wanted) in newest
+            .into_iter()
+            .filter(|(uid, _)| !self.users.wanted.contains_key(uid))
+        {
+            tracing::warn!(uid, "what a user installed is not taken");
+            let why = "these modules do not go with those of the site".to_owned();
+            self.users
+                .refused
+                .insert(uid, (wanted, Problems(vec![Problem::of_file(why)])));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A stream cut into frames. Those that nobody wants to look at pass in the pieces in which they come.
+use peal_wire::{Header, Tag};
+
+/// So much of a payload tells which command it is, in either buffer type.
+const GLANCE: usize = 4;
+
+/// A frame as it came.
+#[derive(Debug)]
+pub(crate) struct RawFrame {
+    pub(crate) tag: Tag,
+    pub(crate) pindex: i32,
+    /// Header and payload.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl RawFrame {
+    /// What stands behind the header.
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.bytes.get(Header::LEN..).unwrap_or_default()
+    }
+}
+
+/// Cuts one direction of a connection.
+#[derive(Debug)]
+pub(crate) struct FrameSplitter {
+    /// The longest payload that is looked at, in bytes.
+    longest: usize,
+    state: SplitState,
+}
+
+#[derive(Debug)]
+enum SplitState {
+    /// The beginning of a frame, of which nothing has passed yet.
+    Beginning(Vec<u8>),
+    /// A frame that passes; so many bytes of it are to come.
+    Passing(u64),
+    /// A frame that is looked at when it is whole.
+    Holding { header: Header, bytes: Vec<u8> },
+}
+
+impl FrameSplitter {
+    /// At the beginning of a frame. Those with longer payloads pass.
+    pub(crate) fn new(longest: usize) -> FrameSplitter {
+        FrameSplitter {
+            longest,
+            state: SplitState::Beginning(Vec::new()),
+        }
+    }
+
+    /// Whether another frame may be put in here: no part of one has passed of which the rest is to come.
+    pub(crate) fn is_between(&self) -> bool {
+        !matches!(self.state, SplitState::Passing(_))
+    }
+
+    /// Takes bytes off the front of `input`: those that pass go to `out`, and a frame that is wanted is returned when it is whole.
+    /// Nothing is returned when all is taken. A frame is judged by its header and the beginning of its payload.
+    pub(crate) fn feed(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+        mut is_wanted: impl FnMut(&Header, &[u8]) -> bool,
+    ) -> Option<RawFrame> {
+        loop {
+            match &mut self.state {
+                SplitState::Beginning(begun) => {
+                    take(input, begun, Header::LEN);
+                    let header = Header::decode(*begun.first_chunk()?);
+                    let glance = GLANCE.min(header.len as usize);
+                    let wanted = Header::LEN.saturating_add(glance);
+                    take(input, begun, wanted);
+                    if begun.len() < wanted {
+                        return None;
+                    }
+                    let begun = std::mem::take(begun);
+                    let payload = begun.get(Header::LEN..).unwrap_or_default();
+                    if header.len as usize <= self.longest && is_wanted(&header, payload) {
+                        self.state = SplitState::Holding {
+                            header,
+                            bytes: begun,
+                        };
+                    } else {
+                        out.extend_from_slice(&begun);
+                        self.state = SplitState::Passing(
+                            u64::from(header.len).saturating_sub(glance as u64),
+                        );
+                    }
+                }
+                SplitState::Passing(0) => self.state = SplitState::Beginning(Vec::new()),
+                SplitState::Passing(left) => {
+                    let most = usize::try_from(*left)
+                        .unwrap_or(usize::MAX)
+                        .min(input.len());
+                    let (now, later) = input
+                        .split_at_checked(most)
+                        .filter(|(now, _)| !now.is_empty())?;
+                    out.extend_from_slice(now);
+                    *left = left.saturating_sub(now.len() as u64);
+                    *input = later;
+                    if *left == 0 {
+                        self.state = SplitState::Beginning(Vec::new());
+                    }
+                }
+                SplitState::Holding { header, bytes } => {
+                    let wanted = Header::LEN.saturating_add(header.len as usize);
+                    take(input, bytes, wanted);
+                    if bytes.len() < wanted {
+                        return None;
+                    }
+                    let whole = RawFrame {
+                        tag: header.tag,
+                        pindex: header.pindex,
+                        bytes: std::mem::take(bytes),
+                    };
+                    self.state = SplitState::Beginning(Vec::new());
+                    return Some(whole);
+                }
+            }
+        }
+    }
+
+    /// What is held of a frame that is not whole: the stream has ended in it.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        match std::mem::replace(&mut self.state, SplitState::Beginning(Vec::new())) {
+            SplitState::Beginning(bytes) | SplitState::Holding { bytes, .. } => bytes,
+            SplitState::Passing(_) => Vec::new(),
+        }
+    }
+}
+
+/// Moves bytes from one to the other until that has so many.
+fn take(input: &mut &[u8], to: &mut Vec<u8>, wanted: usize) {
+    let missing = wanted.saturating_sub(to.len()).min(input.len());
+    if let Some((now, later)) = input.split_at_checked(missing) {
+        to.extend_from_slice(now);
+        *input = later;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peal_wire::Frame;
+
+    fn frame(tag: u32, len: usize) -> Vec<u8> {
+        Frame {
+            pindex: 7,
+            tag: Tag(tag),
+            payload: (0..len).map(|byte| byte as u8).collect(),
+        }
+        .encode()
+        .unwrap()
+    }
+
+    /// What passes of a stream that comes in pieces of this size, where frames of tag 1 are wanted; and how many of those there were.
+    fn cut(stream: &[u8], piece: usize) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let (mut cutter, mut out, mut wanted) = (FrameSplitter::new(100), Vec::new(), Vec::new());
+        for mut piece in stream.chunks(piece) {
+            while let Some(whole) =
+                cutter.feed(&mut piece, &mut out, |header, _| header.tag == Tag(1))
+            {
+                assert_eq!((whole.tag, whole.pindex), (Tag(1), 7));
+                wanted.push(whole.bytes);
+            }
+            assert!(piece.is_empty());
+        }
+        assert_eq!(cutter.rest(), b"");
+        (out, wanted)
+    }
+
+    #[test]
+    fn however_a_stream_is_split_what_is_wanted_is_whole_and_the_rest_passes() {
+        let frames = [
+            frame(101, 0),
+            frame(1, 9),
+            frame(102, 3),
+            frame(103, 60),
+            frame(1, 0),
+            frame(1, 101),
+        ];
+        let stream = frames.concat();
+        let passing = [&frames[0][..], &frames[2], &frames[3], &frames[5]].concat();
+        for piece in 1..=stream.len() {
+            let (passed, wanted) = cut(&stream, piece);
+            assert_eq!(passed, passing);
+            assert_eq!(wanted, [frames[1].clone(), frames[4].clone()]);
+        }
+    }
+
+    #[test]
+    fn nothing_is_put_into_the_middle_of_a_frame() {
+        let (mut cutter, mut out, stream) = (FrameSplitter::new(100), Vec::new(), frame(101, 9));
+        let mut between = Vec::new();
+        for mut byte in stream.chunks(1) {
+            between.push(cutter.is_between());
+            assert!(cutter.feed(&mut byte, &mut out, |_, _| false).is_none());
+            assert_eq!(
+                cutter.is_between(),
+                out.is_empty() || out.len() == stream.len()
+            );
+        }
+        assert_eq!(out, stream);
+        assert_eq!(
+            between.iter().filter(|between| !**between).count(),
+            5,
+            "all but the glance: {between:?}"
+        );
+    }
+}

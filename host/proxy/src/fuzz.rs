@@ -1,0 +1,89 @@
+//! What must hold for any bytes, however they are split: for the fuzz target and the tests.
+use crate::{ClientProxy, EventDisposition, ProxyEvent, ProxySide};
+use peal_model::Status;
+use peal_wire::DecodeLimits;
+use std::time::Duration;
+
+/// Nothing is late: no time passes.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// What the length of a piece has room for.
+const LONGEST: usize = 127;
+
+/// A relay without handlers passes on every byte; one with handlers never fails. The first bytes say how the rest is split between the
+/// two sides: a length, of which the lowest bit says whose turn it is, and so many bytes.
+pub fn streams(data: &[u8]) -> Result<(), String> {
+    let mut plain = ClientProxy::new(DecodeLimits::default(), PATIENCE);
+    let mut handling = ClientProxy::new(DecodeLimits::default(), PATIENCE);
+    // There is no connection yet, so nothing can be wrong with it.
+    let _ = handling.want(&[Status(-1), Status::DEFAULT_HANDLER]);
+    for (side, piece) in pieces(data) {
+        plain.feed(side, piece);
+        handling.feed(side, piece);
+        while let Some(happening) = handling.happening() {
+            if let ProxyEvent::Event { number, .. } = happening {
+                handling.decided(number, EventDisposition::Pass(Vec::new()));
+            }
+        }
+    }
+    for (from, to) in [
+        (ProxySide::Client, ProxySide::Server),
+        (ProxySide::Server, ProxySide::Client),
+    ] {
+        plain.ended(from);
+        handling.ended(from);
+        let (sent, passed) = (said_by(from, data), plain.take(to));
+        if sent != passed {
+            return Err(format!(
+                "{from:?} sent {} bytes, {} others came out",
+                sent.len(),
+                passed.len()
+            ));
+        }
+    }
+    if !handling.is_settled() {
+        return Err("an event was decided about and waits all the same".to_owned());
+    }
+    Ok(())
+}
+
+/// What [`streams`] reads as these pieces, in this order: seeds for the fuzzer.
+pub fn data_of_streams<'a>(pieces: impl IntoIterator<Item = (ProxySide, &'a [u8])>) -> Vec<u8> {
+    let mut data = Vec::new();
+    for (side, bytes) in pieces {
+        for piece in bytes.chunks(LONGEST) {
+            let length = u8::try_from(piece.len()).unwrap_or_default() << 1;
+            data.push(if side == ProxySide::Client {
+                length
+            } else {
+                length | 1
+            });
+            data.extend_from_slice(piece);
+        }
+    }
+    data
+}
+
+fn said_by(side: ProxySide, data: &[u8]) -> Vec<u8> {
+    pieces(data)
+        .filter(|(whose, _)| *whose == side)
+        .flat_map(|(_, piece)| piece)
+        .copied()
+        .collect()
+}
+
+/// What the two sides say, in turn.
+fn pieces(mut data: &[u8]) -> impl Iterator<Item = (ProxySide, &[u8])> {
+    std::iter::from_fn(move || {
+        let (length, behind) = data.split_first()?;
+        let side = if length & 1 == 0 {
+            ProxySide::Client
+        } else {
+            ProxySide::Server
+        };
+        let (piece, behind) = behind
+            .split_at_checked(usize::from(length >> 1))
+            .unwrap_or((behind, &[]));
+        data = behind;
+        Some((side, piece))
+    })
+}

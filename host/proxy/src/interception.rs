@@ -1,0 +1,329 @@
+//! The two streams of a connection that is understood, and what happens in them.
+use crate::{
+    client_events::{ClientEvents, PackedDelivery, RelayedRegistration},
+    frame_splitter::{FrameSplitter, RawFrame},
+    own_requests::{OwnRequestError, OwnRequestId, OwnRequests},
+    proxy::{EventDisposition, Out, ProxyEvent, ProxySide},
+};
+use peal_core::MonotonicTime;
+use peal_model::{CommandCode, Event, Proc, Request, Status};
+use peal_wire::{Codec, DecodeLimits, Frame, Header, Hello, Tag, Welcome, WireError};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+/// How many registrations of the client may await their answer to be followed; what is beyond is passed on all the same.
+const REGISTERING: usize = 4096;
+
+/// A connection that is understood.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    codec: Codec,
+    /// What stands in the headers of the client's frames.
+    pindex: i32,
+    up: FrameSplitter,
+    down: FrameSplitter,
+    asked: OwnRequests,
+    heard: ClientEvents,
+    /// Registrations of the client whose answer is to come.
+    registering: BTreeMap<Tag, RelayedRegistration>,
+    /// Frames of the relay's, to be put in where one of the stream ends.
+    to_server: VecDeque<Vec<u8>>,
+    to_client: VecDeque<Vec<u8>>,
+    /// Events before the handlers, in their order.
+    waiting: VecDeque<HeldMessage>,
+    waiting_bytes: usize,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct HeldMessage {
+    number: u64,
+    parcel: PackedDelivery,
+    pindex: i32,
+    verdict: Option<EventDisposition>,
+}
+
+impl Joined {
+    /// From both halves of the handshake; nothing if the client is not welcome.
+    pub(crate) fn new(
+        hello: &Hello,
+        welcome: Welcome,
+        limits: DecodeLimits,
+        patience: Duration,
+    ) -> Option<(Joined, Option<Proc>)> {
+        let (pindex, name) = match welcome {
+            Welcome::Client { index } => (index.cast_signed(), None),
+            Welcome::Tool { name, security, .. } if security.is_success() => (0, name),
+            Welcome::Tool { .. } | Welcome::Refused(_) => return None,
+        };
+        let me = name.or_else(|| hello.peer.proc().cloned());
+        let joined = Joined {
+            codec: Codec::of(hello, limits),
+            pindex,
+            up: FrameSplitter::new(limits.max_message),
+            down: FrameSplitter::new(limits.max_message),
+            asked: OwnRequests::new(patience),
+            heard: ClientEvents::default(),
+            registering: BTreeMap::new(),
+            to_server: VecDeque::new(),
+            to_client: VecDeque::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            number: 0,
+        };
+        Some((joined, me))
+    }
+
+    /// Asks the server for something as the client.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
+        let payload = self
+            .codec
+            .encode_request(request)
+            .map_err(OwnRequestError::Pack)?;
+        let (tag, ask) = self.asked.open(request.command())?;
+        let frame = Frame {
+            pindex: self.pindex,
+            tag,
+            payload,
+        };
+        self.to_server
+            .push_back(frame.encode().map_err(OwnRequestError::Pack)?);
+        Ok(ask)
+    }
+
+    /// Hands the client an event that did not come from the server.
+    pub(crate) fn deliver(&mut self, event: Arc<Event>) -> Result<(), WireError> {
+        let bytes = self.packed(&event, 0)?;
+        self.send(PackedDelivery { event, bytes });
+        Ok(())
+    }
+
+    /// What is held of a frame of one side that will never be whole.
+    pub(crate) fn rest(&mut self, of: ProxySide) -> Vec<u8> {
+        match of {
+            ProxySide::Client => self.up.rest(),
+            ProxySide::Server => self.down.rest(),
+        }
+    }
+
+    /// How much memory events take that wait for handlers, in bytes.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Whether no event waits for handlers.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes what the client sends.
+    pub(crate) fn client_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
+        let codec = self.codec;
+        let is_wanted = |header: &Header, glance: &[u8]| {
+            let command = if header.tag == Tag::HEARTBEAT {
+                None
+            } else {
+                codec.command_of(glance)
+            };
+            matches!(
+                command,
+                Some(CommandCode::RegisterEvents | CommandCode::DeregisterEvents)
+            )
+        };
+        loop {
+            if self.up.is_between() {
+                out.server.extend(self.to_server.drain(..).flatten());
+            }
+            let Some(whole) = self.up.feed(input, &mut out.server, is_wanted) else {
+                return;
+            };
+            match codec.decode_request(whole.payload()) {
+                Ok(Request::RegisterEvents { codes, infos })
+                    if self.registering.len() < REGISTERING =>
+                {
+                    self.registering
+                        .insert(whole.tag, RelayedRegistration::new(codes, &infos));
+                    out.server.extend(whole.bytes);
+                }
+                Ok(Request::DeregisterEvents { codes }) => {
+                    self.heard.deregisters(&codes);
+                    out.server.extend(self.without(own, codes, whole));
+                }
+                _ => out.server.extend(whole.bytes),
+            }
+        }
+    }
+
+    /// A deregistration without the codes that handlers want.
+    fn without(&self, own: &BTreeSet<Status>, codes: Vec<Status>, whole: RawFrame) -> Vec<u8> {
+        if !codes.iter().any(|code| own.contains(code)) {
+            return whole.bytes;
+        }
+        let codes: Vec<Status> = codes
+            .into_iter()
+            .filter(|code| !own.contains(code))
+            .collect();
+        if codes.is_empty() {
+            return Vec::new();
+        }
+        let payload = self
+            .codec
+            .encode_request(&Request::DeregisterEvents { codes });
+        let frame = payload.map(|payload| Frame {
+            pindex: whole.pindex,
+            tag: whole.tag,
+            payload,
+        });
+        // What was just unpacked can be packed.
+        frame.and_then(|frame| frame.encode()).unwrap_or_default()
+    }
+
+    /// Takes what the server sends.
+    pub(crate) fn server_says(&mut self, input: &mut &[u8], own: &BTreeSet<Status>, out: &mut Out) {
+        loop {
+            if self.down.is_between() {
+                out.client.extend(self.to_client.drain(..).flatten());
+            }
+            let (asked, registering) = (&self.asked, &self.registering);
+            let is_wanted = |header: &Header, _: &[u8]| {
+                let is_event = header.tag == Tag::NOTIFY && !own.is_empty();
+                is_event || asked.has(header.tag) || registering.contains_key(&header.tag)
+            };
+            let Some(whole) = self.down.feed(input, &mut out.client, is_wanted) else {
+                return;
+            };
+            if whole.tag == Tag::NOTIFY {
+                self.event(whole, out);
+            } else if let Some((ask, command)) = self.asked.answered(whole.tag) {
+                let outcome = self.codec.decode_reply(command, whole.payload());
+                if command == CommandCode::RegisterEvents {
+                    self.heard.acknowledged();
+                }
+                out.happenings
+                    .push_back(ProxyEvent::Answered { ask, outcome });
+            } else {
+                self.registered(whole, out);
+            }
+        }
+    }
+
+    /// The answer to a registration of the client; behind it comes what was kept.
+    fn registered(&mut self, whole: RawFrame, out: &mut Out) {
+        let wish = self.registering.remove(&whole.tag);
+        let reply = self
+            .codec
+            .decode_reply(CommandCode::RegisterEvents, whole.payload());
+        out.client.extend(whole.bytes);
+        if let (Some(wish), true) = (wish, reply.is_ok_and(|reply| reply.status().ok().is_ok())) {
+            let kept = self.heard.registers(wish);
+            self.to_client
+                .extend(kept.into_iter().map(|parcel| parcel.bytes));
+        }
+    }
+
+    fn event(&mut self, whole: RawFrame, out: &mut Out) {
+        let Ok(event) = self.codec.decode_event(whole.payload()) else {
+            // Its client may understand it.
+            self.to_client.push_back(whole.bytes);
+            return;
+        };
+        if self.heard.is_repeated(&event) {
+            return;
+        }
+        let (number, event) = (self.number, Arc::new(event));
+        self.number = self.number.wrapping_add(1);
+        self.waiting_bytes = self.waiting_bytes.saturating_add(whole.bytes.len());
+        out.happenings.push_back(ProxyEvent::Event {
+            number,
+            event: event.clone(),
+        });
+        let parcel = PackedDelivery {
+            event,
+            bytes: whole.bytes,
+        };
+        self.waiting.push_back(HeldMessage {
+            number,
+            parcel,
+            pindex: whole.pindex,
+            verdict: None,
+        });
+    }
+
+    /// What handlers make of an event.
+    pub(crate) fn decided(&mut self, number: u64, verdict: EventDisposition) {
+        if let Some(waiting) = self
+            .waiting
+            .iter_mut()
+            .find(|waiting| waiting.number == number)
+        {
+            waiting.verdict = Some(verdict);
+        }
+        self.let_go();
+    }
+
+    /// Lets events go of which it is decided what becomes of them, and of all before them.
+    fn let_go(&mut self) {
+        while let Some(HeldMessage {
+            parcel,
+            pindex,
+            verdict,
+            ..
+        }) = self.waiting.pop_front_if(|first| first.verdict.is_some())
+        {
+            self.waiting_bytes = self.waiting_bytes.saturating_sub(parcel.bytes.len());
+            match verdict {
+                Some(EventDisposition::Pass(results)) if !results.is_empty() => {
+                    let mut event = Arc::unwrap_or_clone(parcel.event);
+                    event.infos.extend(results);
+                    // With too much behind it, it goes as it came.
+                    let bytes = self.packed(&event, pindex).unwrap_or(parcel.bytes);
+                    self.send(PackedDelivery {
+                        event: Arc::new(event),
+                        bytes,
+                    });
+                }
+                Some(EventDisposition::Pass(_)) => self.send(parcel),
+                Some(EventDisposition::Stop) | None => {}
+            }
+        }
+    }
+
+    fn send(&mut self, parcel: PackedDelivery) {
+        self.to_client
+            .extend(self.heard.send(parcel).map(|parcel| parcel.bytes));
+    }
+
+    fn packed(&self, event: &Event, pindex: i32) -> Result<Vec<u8>, WireError> {
+        let payload = self.codec.encode_event(event)?;
+        Frame {
+            pindex,
+            tag: Tag::NOTIFY,
+            payload,
+        }
+        .encode()
+    }
+
+    /// It is so late. Returns when the next of the relay's own requests becomes late.
+    pub(crate) fn tick(&mut self, now: MonotonicTime, out: &mut Out) -> Option<MonotonicTime> {
+        out.happenings.extend(
+            self.asked
+                .tick(now)
+                .into_iter()
+                .map(|ask| ProxyEvent::Late { ask }),
+        );
+        self.asked.deadline()
+    }
+
+    /// Puts the relay's own frames into the streams, where these are between two of theirs.
+    pub(crate) fn flush(&mut self, out: &mut Out) {
+        if self.up.is_between() {
+            out.server.extend(self.to_server.drain(..).flatten());
+        }
+        if self.down.is_between() {
+            out.client.extend(self.to_client.drain(..).flatten());
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! The host side of what a guest imports: `call`, `amendment`, `logging`, `clock`, `notify` and `registration`.
+use crate::bindings::peal::pmix::{amendment, call, clock, notify, registration, types};
+use crate::call_data::{CallSubject, InfoList, OpaqueTable};
+use crate::exception::LastWords;
+use crate::host_calls::{Answered, HostCallLog, HostCallRequest};
+use crate::lift::Lifter;
+use crate::lower::{lower_content, lower_found, lower_identity, lower_proc, lower_steps};
+use crate::memory_limiter::MemoryLimiter;
+use crate::meter::{CallAbort, CallClock, CallMeter};
+use crate::requested_registrations::{check_wishes, lift_registration};
+use crate::trace_limiter::TraceLimiter;
+use crate::{
+    DeferredControl, DeferredLog, LimitKind, ModuleLimits, Notification, Recorder,
+    RegistrationChange, Services, TestHooks,
+};
+use peal_model::{Amendment, Info, Range, Status, UnixGroup, code};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// How many changes of its registrations one call may ask for.
+const MAX_CHANGES: usize = 16;
+
+/// What one instance's store holds.
+pub(crate) struct InstanceState {
+    pub(crate) lines: Arc<TraceLimiter>,
+    pub(crate) services: Arc<Services>,
+    requests: Arc<AtomicU64>,
+    pub(crate) tally: MemoryLimiter,
+    pub(crate) meter: CallMeter,
+    /// Who takes down what this instance does, if somebody does.
+    pub(crate) recorder: Option<Arc<dyn Recorder>>,
+    pub(crate) tape: HostCallLog,
+    pub(crate) current: Current,
+    /// What the guest says of itself where the call fails.
+    pub(crate) last_words: LastWords,
+    /// How many handles of WASI the guest has.
+    pub(crate) handles: u32,
+    /// What the clock of WASI shows that only counts.
+    pub(crate) looked: u64,
+}
+
+/// The call being made: what it is about, and what came out of it so far.
+#[derive(Default)]
+pub(crate) struct Current {
+    pub(crate) subject: CallSubject,
+    pub(crate) opaques: OpaqueTable,
+    now: Option<u64>,
+    pub(crate) output: CallOutput,
+}
+
+/// What a guest handed over beside its answer.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallOutput {
+    /// What it pushed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub infos: Vec<Info>,
+    /// The events that it raised.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notifications: Vec<Notification>,
+    /// How it wants its registrations changed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<RegistrationChange>,
+    /// The job control that it asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub controls: Vec<DeferredControl>,
+    /// What it wants logged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<DeferredLog>,
+    /// How it changed what it is asked about.
+    #[serde(skip_serializing_if = "is_unchanged")]
+    pub amendment: Amendment,
+}
+
+fn is_unchanged(amendment: &Amendment) -> bool {
+    *amendment == Amendment::default()
+}
+
+impl InstanceState {
+    pub(crate) fn new(
+        lines: Arc<TraceLimiter>,
+        services: Arc<Services>,
+        limits: ModuleLimits,
+        tally: MemoryLimiter,
+        requests: Arc<AtomicU64>,
+        recorder: Option<Arc<dyn Recorder>>,
+    ) -> InstanceState {
+        // What is tried or replayed must not depend on what else the machine does.
+        let clock = match &services.stage {
+            Some(_) => CallClock::Processor,
+            None => CallClock::Wall(Instant::now()),
+        };
+        let (meter, current, last_words) = (
+            CallMeter::new(limits, clock),
+            Current::default(),
+            LastWords::default(),
+        );
+        let tape = HostCallLog::new(recorder.is_some());
+        InstanceState {
+            lines,
+            services,
+            requests,
+            tally,
+            meter,
+            recorder,
+            tape,
+            current,
+            last_words,
+            handles: 0,
+            looked: 0,
+        }
+    }
+
+    /// Begins a call about this, where the one before has ended.
+    pub(crate) fn begin(&mut self, now: Instant, subject: CallSubject) {
+        self.meter.begin(now);
+        self.tally.take_refused();
+        self.last_words = LastWords::default();
+        self.current.subject = subject;
+    }
+
+    /// Ends the call: what came out of it. Nothing of it stays behind.
+    pub(crate) fn end(&mut self) -> (CallSubject, CallOutput) {
+        let Current {
+            subject,
+            opaques,
+            now,
+            output,
+        } = &mut self.current;
+        *now = None;
+        opaques.clear();
+        (std::mem::take(subject), std::mem::take(output))
+    }
+
+    /// Does the work of one host call: counted, and its time set apart from the guest's. Its answer follows from what the call is
+    /// about.
+    pub(crate) fn host_call<R>(
+        &mut self,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
+    ) -> wasmtime::Result<R> {
+        let entered = self.meter.begin_host_call()?;
+        self.tape.note(ask);
+        let answer = work(self);
+        self.meter.leave(entered);
+        Ok(answer?)
+    }
+
+    /// The same for what is over at once and never waits: looking at a clock twice would take longer. Its time is the guest's.
+    pub(crate) fn quick_call<R>(
+        &mut self,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
+    ) -> wasmtime::Result<R> {
+        self.meter.count()?;
+        self.tape.note(ask);
+        Ok(work(self)?)
+    }
+
+    /// The same where the answer comes from elsewhere, at the cost of so many bytes of output.
+    pub(crate) fn recorded_call<R: Answered>(
+        &mut self,
+        output: usize,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
+    ) -> wasmtime::Result<R> {
+        let entered = self.meter.begin_host_call()?;
+        let answer = self
+            .meter
+            .charge(output)
+            .and_then(|()| self.outside(ask, work));
+        self.meter.leave(entered);
+        Ok(answer?)
+    }
+
+    /// What comes from elsewhere is taken down, and where a call is replayed it comes from there.
+    pub(crate) fn outside<R: Answered>(
+        &mut self,
+        ask: impl FnOnce() -> HostCallRequest,
+        work: impl FnOnce(&mut InstanceState) -> Result<R, CallAbort>,
+    ) -> Result<R, CallAbort> {
+        if !self.tape.is_recorded() {
+            return work(self);
+        }
+        let ask = ask();
+        let answer = match self.tape.known(&ask) {
+            Some(answer) => answer,
+            None => work(self)?,
+        };
+        self.tape.keep(ask, &answer);
+        Ok(answer)
+    }
+
+    /// One more request of a guest's.
+    pub(crate) fn count_request(&self) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Settings as a guest sees them.
+    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
+        lower_content(&mut self.current.opaques, InfoList::Infos, settings)
+    }
+
+    /// For what the guest pushes.
+    pub(crate) fn raise(&mut self) -> Lifter<'_> {
+        Lifter::new(
+            &self.current.subject,
+            &self.current.opaques,
+            &mut self.meter,
+        )
+    }
+}
+
+impl types::Host for InstanceState {}
+
+impl call::Host for InstanceState {
+    fn source(&mut self) -> wasmtime::Result<Option<types::Proc>> {
+        self.quick_call(
+            || HostCallRequest::Source,
+            |host| Ok(host.current.subject.source().map(lower_proc)),
+        )
+    }
+
+    fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
+        self.quick_call(
+            || HostCallRequest::Credentials,
+            |host| Ok(host.current.subject.identity().map(lower_identity)),
+        )
+    }
+
+    fn groups(&mut self) -> wasmtime::Result<Vec<types::Group>> {
+        let lower = |group: &UnixGroup| types::Group {
+            gid: group.gid,
+            name: group.name.clone(),
+        };
+        self.host_call(
+            || HostCallRequest::Groups,
+            |host| Ok(host.current.subject.groups().iter().map(lower).collect()),
+        )
+    }
+
+    fn server(&mut self) -> wasmtime::Result<Option<types::Identity>> {
+        self.quick_call(
+            || HostCallRequest::Server,
+            |host| Ok(host.current.subject.server().map(lower_identity)),
+        )
+    }
+
+    fn targets(&mut self) -> wasmtime::Result<Vec<types::Proc>> {
+        self.host_call(
+            || HostCallRequest::Targets,
+            |host| {
+                Ok(host
+                    .current
+                    .subject
+                    .targets()
+                    .iter()
+                    .map(lower_proc)
+                    .collect())
+            },
+        )
+    }
+
+    fn owners(&mut self) -> wasmtime::Result<Vec<Option<types::Identity>>> {
+        self.host_call(
+            || HostCallRequest::Owners,
+            |host| {
+                let targets = host.current.subject.owned_targets().iter();
+                Ok(targets
+                    .map(|target| target.owner.map(lower_identity))
+                    .collect())
+            },
+        )
+    }
+
+    fn connection(&mut self) -> wasmtime::Result<Option<types::Peer>> {
+        self.quick_call(
+            || HostCallRequest::Connection,
+            |host| {
+                let peer = host.current.subject.peer();
+                Ok(peer.map(|peer| types::Peer {
+                    pid: peer.pid,
+                    release: peer.release.clone(),
+                }))
+            },
+        )
+    }
+
+    fn infos(&mut self) -> wasmtime::Result<types::Content> {
+        self.host_call(
+            || HostCallRequest::Infos,
+            |host| {
+                let Current {
+                    subject, opaques, ..
+                } = &mut host.current;
+                Ok(lower_content(opaques, InfoList::Infos, subject.infos()))
+            },
+        )
+    }
+
+    fn directives(&mut self) -> wasmtime::Result<types::Content> {
+        self.host_call(
+            || HostCallRequest::Directives,
+            |host| {
+                let Current {
+                    subject, opaques, ..
+                } = &mut host.current;
+                Ok(lower_content(
+                    opaques,
+                    InfoList::Directives,
+                    subject.directives(),
+                ))
+            },
+        )
+    }
+
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Found>> {
+        self.quick_call(
+            || HostCallRequest::Get { key: key.clone() },
+            |host| {
+                let Current {
+                    subject, opaques, ..
+                } = &mut host.current;
+                Ok(subject
+                    .find(&key)
+                    .map(|(place, value)| lower_found(opaques, value, place)))
+            },
+        )
+    }
+
+    fn steps(&mut self) -> wasmtime::Result<types::Chain> {
+        self.host_call(
+            || HostCallRequest::Steps,
+            |host| {
+                Ok(lower_steps(
+                    &mut host.current.opaques,
+                    host.current.subject.steps(),
+                ))
+            },
+        )
+    }
+
+    fn push(&mut self, info: types::Info, arrays: Vec<types::Array>) -> wasmtime::Result<()> {
+        self.quick_call(
+            || HostCallRequest::Push,
+            |host| {
+                let info = host.raise().single(info, arrays)?;
+                host.current.output.infos.push(info);
+                Ok(())
+            },
+        )
+    }
+}
+
+impl amendment::Host for InstanceState {
+    fn amend(&mut self, directives: types::Content) -> wasmtime::Result<()> {
+        self.host_call(
+            || HostCallRequest::Amend,
+            |host| {
+                host.current.output.amendment.infos = Some(host.raise().content(directives)?);
+                Ok(())
+            },
+        )
+    }
+
+    fn narrow(&mut self, range: types::Range) -> wasmtime::Result<Result<(), i32>> {
+        let range = Range::from(range);
+        self.host_call(
+            || HostCallRequest::Narrow { range },
+            |host| {
+                let Some(asked) = host.current.subject.range_to_decide_about() else {
+                    return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+                };
+                if !range.is_within(asked) {
+                    return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+                }
+                host.current.output.amendment.range = Some(range);
+                Ok(Ok(()))
+            },
+        )
+    }
+
+    fn rewrite(&mut self, data: types::Content) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(
+            || HostCallRequest::Rewrite,
+            |host| {
+                let rewritten = host.raise().content(data)?;
+                if !host.current.subject.is_to_be_logged() {
+                    return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+                }
+                host.current.output.amendment.data = Some(rewritten);
+                Ok(Ok(()))
+            },
+        )
+    }
+}
+
+impl clock::Host for InstanceState {
+    fn now(&mut self) -> wasmtime::Result<u64> {
+        self.meter.count()?;
+        Ok(self.milliseconds()?)
+    }
+}
+
+impl notify::Host for InstanceState {
+    fn notify(
+        &mut self,
+        code: i32,
+        range: types::Range,
+        content: types::Content,
+    ) -> wasmtime::Result<Result<u64, i32>> {
+        let (code, range) = (Status(code), Range::from(range));
+        self.host_call(
+            || HostCallRequest::Notify { code, range },
+            |host| {
+                if !matches!(host.current.subject, CallSubject::Event(_)) {
+                    return Ok(Err(code::PMIX_ERR_NOT_AVAILABLE.0));
+                }
+                if range == Range::ProcLocal {
+                    return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+                }
+                if host.current.output.notifications.len() >= host.meter.limits().notifications {
+                    host.meter.hit(LimitKind::Notifications);
+                    return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
+                }
+                host.meter.charge(size_of::<Notification>())?;
+                let infos = host.raise().content(content)?;
+                let request = host.next_request()?;
+                host.current.output.notifications.push(Notification {
+                    request,
+                    code,
+                    range,
+                    infos,
+                });
+                Ok(Ok(request))
+            },
+        )
+    }
+}
+
+impl registration::Host for InstanceState {
+    fn register(&mut self, wish: types::Registration) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(
+            || HostCallRequest::Register,
+            |host| {
+                if let Err(status) = host.may_change_registrations() {
+                    return Ok(Err(status.0));
+                }
+                if check_wishes(std::slice::from_ref(&wish)).is_err() {
+                    return Ok(Err(code::PMIX_ERR_BAD_PARAM.0));
+                }
+                let wish = lift_registration(host, wish)?;
+                host.current
+                    .output
+                    .changes
+                    .push(RegistrationChange::Register(wish));
+                Ok(Ok(()))
+            },
+        )
+    }
+
+    fn deregister(&mut self, registration: u64) -> wasmtime::Result<Result<(), i32>> {
+        self.host_call(
+            || HostCallRequest::Deregister { registration },
+            |host| {
+                let may = host.may_change_registrations();
+                if may.is_ok() {
+                    host.current
+                        .output
+                        .changes
+                        .push(RegistrationChange::Deregister(registration));
+                }
+                Ok(may.map_err(|status| status.0))
+            },
+        )
+    }
+}
+
+impl InstanceState {
+    /// The time since the epoch; the same throughout one call.
+    pub(crate) fn milliseconds(&mut self) -> Result<u64, CallAbort> {
+        if let Some(now) = self.current.now {
+            return Ok(now);
+        }
+        let now = self.outside(
+            || HostCallRequest::Now,
+            |host| {
+                Ok(host
+                    .services
+                    .stage
+                    .as_deref()
+                    .map_or_else(milliseconds_now, TestHooks::now))
+            },
+        )?;
+        Ok(*self.current.now.insert(now))
+    }
+
+    fn may_change_registrations(&self) -> Result<(), Status> {
+        match &self.current.subject {
+            CallSubject::Event(_) if self.current.output.changes.len() < MAX_CHANGES => Ok(()),
+            CallSubject::Event(_) => Err(code::PMIX_ERR_OUT_OF_RESOURCE),
+            _ => Err(code::PMIX_ERR_NOT_AVAILABLE),
+        }
+    }
+}
+
+fn milliseconds_now() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,177 @@
+//! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
+use crate::bindings::peal::pmix::{
+    amendment, call, clock, control, exception, files, logging, notify, random, registration,
+    report, sink, state, types, usage,
+};
+use crate::engine::{self, Runtime};
+use crate::instance_state::InstanceState;
+use crate::memory_limiter::Budget;
+use crate::roles::{Exports, Indices};
+use crate::text::{MAX_QUOTED, plain};
+use crate::trace_limiter::TraceLimiter;
+use crate::wasi;
+use crate::{
+    Capability, Engine, Grants, Inspection, LimitKind, LoadError, ModuleLimits, Recorder, Role,
+    Services,
+};
+use std::{collections::BTreeSet, sync::Arc};
+use wasmtime::Store;
+use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
+
+/// All that it takes to make an instance.
+pub(crate) struct InstanceTemplate {
+    pub(crate) engine: Engine,
+    pub(crate) runtime: Runtime,
+    pub(crate) lines: Arc<TraceLimiter>,
+    pub(crate) limits: ModuleLimits,
+    pub(crate) services: Arc<Services>,
+    /// Of all instances together.
+    pub(crate) memory: Arc<Budget>,
+    /// How many places of the engine an instance takes.
+    pub(crate) places: usize,
+    /// Held so that others who load the same find it compiled.
+    _component: Arc<Component>,
+    /// Of which instances the calls are recorded, where somebody does that.
+    recorded: RecordedImport,
+    instance: InstancePre<InstanceState>,
+    roles: Indices,
+}
+
+#[derive(Clone, Copy)]
+enum RecordedImport {
+    All,
+    Sampled,
+}
+
+impl RecordedImport {
+    /// Only events may be left out: what a policy says has consequences, and what a channel writes is read.
+    fn of(roles: &BTreeSet<Role>) -> RecordedImport {
+        let only_handles = roles
+            .iter()
+            .all(|role| matches!(role, Role::EventHandler | Role::Lifecycle));
+        if only_handles {
+            RecordedImport::Sampled
+        } else {
+            RecordedImport::All
+        }
+    }
+}
+
+impl InstanceTemplate {
+    /// Checks a component, compiles it and links it with what it was granted.
+    pub(crate) fn new(
+        engine: &Engine,
+        name: &str,
+        (bytes, inspection): (&[u8], &Inspection),
+        grants: &Grants,
+        limits: ModuleLimits,
+        services: Services,
+    ) -> Result<InstanceTemplate, LoadError> {
+        check(name, inspection, grants)?;
+        let module = || name.to_owned();
+        let unfit = |error: wasmtime::Error| LoadError::Unfit {
+            module: module(),
+            reason: plain(&format!("{error:#}"), MAX_QUOTED),
+        };
+        let runtime = engine
+            .runtime(&limits)
+            .map_err(|reason| LoadError::Engine {
+                module: module(),
+                reason,
+            })?;
+        let component = runtime.component(inspection.digest, bytes).map_err(unfit)?;
+        let instance = link(&runtime, inspection, &component, grants).map_err(unfit)?;
+        Ok(InstanceTemplate {
+            engine: engine.clone(),
+            runtime,
+            lines: Arc::new(TraceLimiter::new(Arc::from(name), limits.log_lines)),
+            limits,
+            services: Arc::new(services),
+            memory: Arc::new(Budget::new(LimitKind::MemoryTotal, limits.memory_total)),
+            roles: Indices::new(&instance, &inspection.roles).map_err(unfit)?,
+            places: engine::places(&component, inspection),
+            _component: component,
+            recorded: RecordedImport::of(&inspection.roles),
+            instance,
+        })
+    }
+
+    /// Who takes down what the instance of this number does, if somebody does.
+    pub(crate) fn recorder(&self, instance: u64) -> Option<Arc<dyn Recorder>> {
+        let recorder = self.services.recorder.as_ref()?;
+        let is_wanted = match self.recorded {
+            RecordedImport::All => true,
+            RecordedImport::Sampled => recorder.samples(instance),
+        };
+        is_wanted.then(|| recorder.clone())
+    }
+
+    /// A fresh instance in this store.
+    pub(crate) fn instantiate(
+        &self,
+        store: &mut Store<InstanceState>,
+    ) -> wasmtime::Result<Exports> {
+        let instance = self.instance.instantiate(&mut *store)?;
+        self.roles.load(store, &instance)
+    }
+}
+
+/// Whether it does something, and asks for nothing that it may not have.
+fn check(name: &str, inspection: &Inspection, grants: &Grants) -> Result<(), LoadError> {
+    let module = name.to_owned();
+    if let Some(interface) = inspection.unknown_imports.first() {
+        return Err(LoadError::UnknownImport {
+            module,
+            interface: interface.clone(),
+        });
+    }
+    if let Some(interface) = inspection
+        .capabilities
+        .iter()
+        .copied()
+        .find(|wanted| !grants.allows(*wanted))
+    {
+        return Err(LoadError::NotGranted { module, interface });
+    }
+    if inspection.roles.is_empty() {
+        return Err(LoadError::NoRole {
+            module,
+            exports: inspection.other_exports.clone(),
+        });
+    }
+    Ok(())
+}
+
+/// Links the call at hand and the capabilities that were asked for and, as was checked, granted.
+fn link(
+    runtime: &Runtime,
+    inspection: &Inspection,
+    component: &Component,
+    grants: &Grants,
+) -> wasmtime::Result<InstancePre<InstanceState>> {
+    type Data = HasSelf<InstanceState>;
+    let mut linker = Linker::<InstanceState>::new(runtime.inner());
+    types::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    call::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    amendment::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    exception::add_to_linker::<_, Data>(&mut linker, |host| host)?;
+    for capability in &inspection.capabilities {
+        match capability {
+            Capability::Logging => logging::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Clock => clock::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Notify => notify::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Registration => {
+                registration::add_to_linker::<_, Data>(&mut linker, |host| host)?
+            }
+            Capability::Sink => sink::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Files => files::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Control => control::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Report => report::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Usage => usage::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Wasi => wasi::link(&mut linker, runtime.inner(), component, grants)?,
+        }
+    }
+    linker.instantiate_pre(component)
+}

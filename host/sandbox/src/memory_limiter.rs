@@ -1,0 +1,308 @@
+//! Adds up what instances take, each for itself and together with those that share a budget with it.
+use crate::LimitKind;
+use crate::limits::{MAX_CORE_INSTANCES, MAX_MEMORIES, MAX_TABLES};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use wasmtime::ResourceLimiter;
+
+/// How much of something several may have together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    limit: LimitKind,
+    most: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: LimitKind, most: usize) -> Budget {
+        Budget {
+            limit,
+            most,
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    /// How much is used now.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// Takes so much, all of it or nothing.
+    fn take(&self, by: usize) -> Result<(), BudgetExceeded> {
+        let more = |used: usize| used.checked_add(by).filter(|wanted| *wanted <= self.most);
+        match self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+        {
+            Ok(_) => Ok(()),
+            Err(used) => Err(BudgetExceeded {
+                limit: self.limit,
+                wanted: used.saturating_add(by),
+                most: self.most,
+            }),
+        }
+    }
+
+    fn give_back(&self, by: usize) {
+        self.used.fetch_sub(by, Ordering::AcqRel);
+    }
+}
+
+/// What was refused: how much it would have been in all, and how much it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BudgetExceeded {
+    pub(crate) limit: LimitKind,
+    pub(crate) wanted: usize,
+    pub(crate) most: usize,
+}
+
+/// The room of one instance, free again when this is dropped.
+pub(crate) struct InstanceSlot {
+    budget: Arc<Budget>,
+    places: usize,
+}
+
+impl InstanceSlot {
+    pub(crate) fn of(budget: &Arc<Budget>, places: usize) -> Result<InstanceSlot, BudgetExceeded> {
+        budget.take(places).map(|()| InstanceSlot {
+            budget: Arc::clone(budget),
+            places,
+        })
+    }
+}
+
+impl Drop for InstanceSlot {
+    fn drop(&mut self) {
+        self.budget.give_back(self.places);
+    }
+}
+
+/// Adds up what the memories and tables of an instance take, and remembers what was refused. Gives it back when dropped.
+#[derive(Debug)]
+pub(crate) struct MemoryLimiter {
+    most: usize,
+    used: usize,
+    shared: Vec<Arc<Budget>>,
+    refused: Option<BudgetExceeded>,
+    growths: Growths,
+}
+
+/// The growths that an instance wanted in one call.
+#[derive(Debug, Default)]
+struct Growths {
+    /// How many so far.
+    wanted: u32,
+    /// Which were refused for the sake of others.
+    refused: Vec<u32>,
+    /// Which are to be refused, as this is a replay.
+    script: Vec<u32>,
+}
+
+impl MemoryLimiter {
+    /// Bytes of all memories and tables of the instance.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// For an instance that may have so much, and no more than is left of these budgets.
+    pub(crate) fn new(most: usize, shared: Vec<Arc<Budget>>) -> MemoryLimiter {
+        MemoryLimiter {
+            most,
+            used: 0,
+            shared,
+            refused: None,
+            growths: Growths::default(),
+        }
+    }
+
+    /// What was last refused, since this was last asked.
+    pub(crate) fn take_refused(&mut self) -> Option<BudgetExceeded> {
+        self.refused.take()
+    }
+
+    /// Memories and tables never shrink, so it is enough to add. What is granted here and then fails stays counted.
+    fn grow(&mut self, by: usize) -> bool {
+        let number = self.growths.wanted;
+        self.growths.wanted = number.saturating_add(1);
+        let granted = if self.growths.script.contains(&number) {
+            Err(self.refusal())
+        } else {
+            self.take(by)
+        };
+        if granted.is_err_and(|refused| refused.limit != LimitKind::Memory) {
+            self.growths.refused.push(number);
+        }
+        self.refused = granted.err().or(self.refused);
+        granted.is_ok()
+    }
+
+    /// What is said where others have what is wanted.
+    fn refusal(&self) -> BudgetExceeded {
+        BudgetExceeded {
+            limit: LimitKind::MemoryTotal,
+            wanted: self.used,
+            most: self.most,
+        }
+    }
+
+    /// Refuses these growths of the next call, counted from 0.
+    pub(crate) fn follow(&mut self, refused: &[u32]) {
+        self.growths.script = refused.to_vec();
+    }
+
+    /// Which growths of the call that ended were refused for the sake of others.
+    pub(crate) fn take_growths(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.growths).refused
+    }
+
+    fn take(&mut self, by: usize) -> Result<(), BudgetExceeded> {
+        let wanted = self.used.saturating_add(by);
+        if wanted > self.most {
+            return Err(BudgetExceeded {
+                limit: LimitKind::Memory,
+                wanted,
+                most: self.most,
+            });
+        }
+        for (at, budget) in self.shared.iter().enumerate() {
+            if let Err(refused) = budget.take(by) {
+                self.shared
+                    .iter()
+                    .take(at)
+                    .for_each(|budget| budget.give_back(by));
+                return Err(refused);
+            }
+        }
+        self.used = wanted;
+        Ok(())
+    }
+
+    fn failed(&mut self, error: &wasmtime::Error) {
+        tracing::debug!(%error, "a memory or table could not grow");
+        self.growths
+            .refused
+            .extend(self.growths.wanted.checked_sub(1));
+        self.refused.get_or_insert(BudgetExceeded {
+            limit: LimitKind::Memory,
+            wanted: self.used,
+            most: self.most,
+        });
+    }
+}
+
+impl Drop for MemoryLimiter {
+    fn drop(&mut self) {
+        self.shared
+            .iter()
+            .for_each(|budget| budget.give_back(self.used));
+    }
+}
+
+impl ResourceLimiter for MemoryLimiter {
+    fn memory_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(self.grow(desired.saturating_sub(current)))
+    }
+
+    fn memory_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.failed(&error);
+        Ok(())
+    }
+
+    fn table_growing(
+        &mut self,
+        current: usize,
+        desired: usize,
+        _: Option<usize>,
+    ) -> wasmtime::Result<bool> {
+        Ok(self.grow(
+            desired
+                .saturating_sub(current)
+                .saturating_mul(size_of::<usize>()),
+        ))
+    }
+
+    fn table_grow_failed(&mut self, error: wasmtime::Error) -> wasmtime::Result<()> {
+        self.failed(&error);
+        Ok(())
+    }
+
+    fn instances(&self) -> usize {
+        MAX_CORE_INSTANCES as usize
+    }
+
+    fn tables(&self) -> usize {
+        MAX_TABLES as usize
+    }
+
+    fn memories(&self) -> usize {
+        MAX_MEMORIES as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_and_tables_are_added_up_and_a_refusal_is_remembered() {
+        let mut tally = MemoryLimiter::new(200_000, Vec::new());
+        assert!(tally.memory_growing(0, 65_536, None).unwrap());
+        assert!(
+            tally.memory_growing(0, 65_536, None).unwrap(),
+            "a second memory"
+        );
+        assert!(tally.table_growing(0, 100, None).unwrap());
+        assert_eq!(tally.take_refused(), None);
+        assert!(
+            !tally.table_growing(100, 20_000, None).unwrap(),
+            "159,200 bytes more"
+        );
+        let refused = BudgetExceeded {
+            limit: LimitKind::Memory,
+            wanted: 131_872 + 159_200 - 800 + 800,
+            most: 200_000,
+        };
+        assert_eq!(tally.take_refused(), Some(refused));
+        assert_eq!(tally.take_refused(), None);
+        assert!(
+            tally.memory_growing(65_536, 131_072, None).unwrap(),
+            "what was refused is not counted"
+        );
+    }
+
+    #[test]
+    fn what_is_shared_is_taken_from_all_budgets_or_none_and_given_back() {
+        let module = Arc::new(Budget::new(LimitKind::MemoryTotal, 150));
+        let tenant = Arc::new(Budget::new(LimitKind::TenantMemory, 120));
+        let shared = || vec![module.clone(), tenant.clone()];
+        let mut one = MemoryLimiter::new(100, shared());
+        let mut two = MemoryLimiter::new(100, shared());
+        assert!(one.grow(80) && two.grow(40));
+        assert!(!two.grow(10));
+        let refused = BudgetExceeded {
+            limit: LimitKind::TenantMemory,
+            wanted: 130,
+            most: 120,
+        };
+        assert_eq!(two.take_refused(), Some(refused));
+        assert_eq!(
+            (module.used(), tenant.used()),
+            (120, 120),
+            "what the second refused, the first has again"
+        );
+        assert!(!two.grow(31));
+        assert_eq!(
+            two.take_refused().map(|refused| refused.limit),
+            Some(LimitKind::MemoryTotal)
+        );
+        drop(one);
+        assert!(two.grow(10));
+        drop(two);
+        assert_eq!((module.used(), tenant.used()), (0, 0));
+    }
+}

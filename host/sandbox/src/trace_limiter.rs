@@ -1,0 +1,114 @@
+//! The lines that a module may write to the trace: its own messages and the reports of its failures. All its instances
+//! share one allowance, so that a module cannot flood the trace; what is left out is counted.
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many lines may come at once, in those of one second.
+const BURST: u32 = 2;
+
+/// What is said by and about one module.
+pub(crate) struct TraceLimiter {
+    module: Arc<str>,
+    allowance: Mutex<TokenBucket>,
+}
+
+impl TraceLimiter {
+    /// For a module that may write so many in a second.
+    pub(crate) fn new(module: Arc<str>, per_second: u32) -> TraceLimiter {
+        TraceLimiter {
+            module,
+            allowance: Mutex::new(TokenBucket::new(Instant::now(), per_second)),
+        }
+    }
+
+    /// Whose lines they are.
+    pub(crate) fn module(&self) -> &Arc<str> {
+        &self.module
+    }
+
+    /// Whether one more line may be written. Says first how many were left out before it.
+    pub(crate) fn allow(&self) -> bool {
+        let admitted = self
+            .allowance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .admit(Instant::now());
+        if let Some(left_out @ 1..) = admitted {
+            tracing::warn!(
+                target: "peal::guest",
+                module = &**self.module(),
+                left_out,
+                "lines of this module were left out: they came too fast"
+            );
+        }
+        admitted.is_some()
+    }
+}
+
+/// A bucket of tokens, told in time: each line costs one interval, and what was spent is forgiven as time passes.
+struct TokenBucket {
+    interval: Duration,
+    per_second: u32,
+    spent: Duration,
+    at: Instant,
+    left_out: u64,
+}
+
+impl TokenBucket {
+    fn new(now: Instant, per_second: u32) -> TokenBucket {
+        let per_second = per_second.max(1);
+        TokenBucket {
+            interval: Duration::from_secs(1) / per_second,
+            per_second,
+            spent: Duration::ZERO,
+            at: now,
+            left_out: 0,
+        }
+    }
+
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        self.spent = self
+            .spent
+            .saturating_sub(now.saturating_duration_since(self.at));
+        self.at = now;
+        let spent = self.spent + self.interval;
+        if spent
+            > self
+                .interval
+                .saturating_mul(self.per_second.saturating_mul(BURST))
+        {
+            self.left_out = self.left_out.saturating_add(1);
+            return None;
+        }
+        self.spent = spent;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_then_fifty_in_a_second_and_what_is_left_out_is_counted() {
+        let start = Instant::now();
+        let mut allowance = TokenBucket::new(start, 50);
+        let mut passed = |at: Instant, tries: u32| {
+            (0..tries)
+                .filter_map(|_| allowance.admit(at))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(passed(start, 250).len(), 100);
+        let later = passed(start + Duration::from_secs(1), 60);
+        assert_eq!(
+            (later.len(), later[0], later[1]),
+            (50, 150, 0),
+            "the first of them says how many were left out"
+        );
+        assert_eq!(
+            passed(start + Duration::from_secs(60), 250).len(),
+            100,
+            "never more than a burst"
+        );
+    }
+}

@@ -1,0 +1,483 @@
+//! Does what administrators ask for, and records it.
+use super::{
+    access::{self, AdminGroup, Caller},
+    chain::{Chain, ChainHandler},
+    modules::ModuleCall,
+    protocol::{
+        AdminReply, AdminRequest, JobRegistration, JobStatus, MAX_JOB_SIZE, NewJob, ReloadReport,
+        ServerPhase, ServerStatus, Trouble,
+    },
+    watch::{Watcher, Watchers},
+};
+use crate::{
+    chains::{ChainView, RegisteredHandler},
+    embedded::{EmbeddedHostEnvironment, environment},
+    handle::ServerHandle,
+    identity::{ObservedProcess, user},
+    metrics::Metrics,
+    notice::Notices,
+    process_watch::open_process,
+};
+use peal_core::{job::JobSpec, owner::Owner};
+use peal_model::{Nspace, Proc, Rank, UserIdentity, counted};
+use peal_store::{AdminCall, JobStart, Store, StoreError};
+use peal_wire::{ServerUri, variable};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What concerns the process as a whole; for whoever runs it.
+#[derive(Debug)]
+pub enum ProcessCommand {
+    /// Accept no more connections, and end when the last one has ended.
+    Drain,
+    /// End now.
+    Stop,
+    /// Read the configuration again, and say what came of it or why it cannot be used.
+    Reload(oneshot::Sender<Result<ReloadReport, String>>),
+    /// A job has come or gone. Whoever asked waits for the modules that it is to have.
+    Jobs(oneshot::Sender<()>),
+    /// Do something with the modules, and say what came of it or why it cannot be.
+    Module {
+        /// What.
+        call: ModuleCall,
+        /// Who waits for the reply.
+        tell: oneshot::Sender<Result<AdminReply, String>>,
+    },
+}
+
+/// What an admin channel works with.
+pub struct AdminParts {
+    /// Whose members may call, besides root and the server's own user.
+    pub group: Option<AdminGroup>,
+    /// How many jobs may be registered at once.
+    pub max_jobs: usize,
+    /// The server.
+    pub handle: ServerHandle,
+    /// Its host environment: it answers queries about registered jobs, and has an output for what they log.
+    pub host: Arc<EmbeddedHostEnvironment>,
+    /// Where its clients find it.
+    pub uri: ServerUri,
+    /// The node's name.
+    pub hostname: String,
+    /// What it counts.
+    pub metrics: Arc<Metrics>,
+    /// Its hosted chains.
+    pub chains: ChainView,
+    /// What it tells of events.
+    pub notices: Notices,
+    /// Where calls are recorded, besides the trace.
+    pub store: Option<Arc<Store>>,
+    /// What is wrong with it, as whoever runs it knows. Asked for with each `status`, so it must not wait for anything.
+    pub troubles: Box<dyn Fn() -> Vec<Trouble> + Send + Sync>,
+}
+
+/// Where calls are answered.
+pub(super) struct AdminDispatcher {
+    pub(super) parts: AdminParts,
+    pub(super) phase: watch::Sender<ServerPhase>,
+    orders: mpsc::Sender<ProcessCommand>,
+    /// The jobs that were registered here; what others started is not ours to forget.
+    registered: Mutex<BTreeMap<Nspace, AdminJob>>,
+    watchers: Watchers,
+}
+
+/// A job that was registered here.
+#[derive(Clone, Copy, Debug)]
+struct AdminJob {
+    /// The number of its procs.
+    size: u32,
+    /// The user that they run as.
+    uid: u32,
+}
+
+/// What a call comes to.
+pub(super) struct AdminResult {
+    pub(super) reply: AdminReply,
+    pub(super) then: AfterReply,
+}
+
+/// What follows the reply to a call.
+#[derive(Debug)]
+pub(super) enum AfterReply {
+    /// Nothing.
+    Nothing,
+    /// Word of the server's end.
+    End,
+    /// Events.
+    Events(Box<Watcher>),
+}
+
+impl From<AdminReply> for AdminResult {
+    fn from(reply: AdminReply) -> AdminResult {
+        let then = if matches!(reply, AdminReply::Draining | AdminReply::Stopping) {
+            AfterReply::End
+        } else {
+            AfterReply::Nothing
+        };
+        AdminResult { reply, then }
+    }
+}
+
+impl AdminDispatcher {
+    pub(super) fn new(parts: AdminParts, orders: mpsc::Sender<ProcessCommand>) -> AdminDispatcher {
+        let phase = watch::Sender::new(ServerPhase::Serving);
+        let watchers = Watchers::new(parts.notices.clone());
+        AdminDispatcher {
+            parts,
+            phase,
+            orders,
+            registered: Mutex::default(),
+            watchers,
+        }
+    }
+
+    /// Does what is asked for; a refusal says why.
+    pub(super) async fn answer(&self, caller: Caller, call: AdminRequest) -> AdminResult {
+        let done = match call {
+            AdminRequest::Watch { codes } => {
+                let admitted = self.watchers.admit(&codes);
+                let watching = |watcher| AdminResult {
+                    reply: AdminReply::Watching,
+                    then: AfterReply::Events(Box::new(watcher)),
+                };
+                return admitted
+                    .map_or_else(|reason| AdminReply::Refused { reason }.into(), watching);
+            }
+            AdminRequest::Stats => Ok(AdminReply::Stats(self.parts.metrics.snapshot())),
+            AdminRequest::Status => Ok(AdminReply::Status(self.status())),
+            AdminRequest::Chains => Ok(AdminReply::Chains {
+                chains: self.chains(),
+            }),
+            AdminRequest::Jobs => self.jobs().await.map(|jobs| AdminReply::Jobs { jobs }),
+            AdminRequest::Register(job) => {
+                self.register(caller, job).await.map(AdminReply::Registered)
+            }
+            AdminRequest::Environment { nspace } => self
+                .find(&nspace)
+                .map(|(nspace, job)| AdminReply::Registered(self.registered_as(&nspace, job.size))),
+            AdminRequest::Started { nspace, rank, pid } => self
+                .started(&nspace, rank, pid)
+                .await
+                .map(|()| AdminReply::Started),
+            AdminRequest::Deregister { nspace } => self
+                .deregister(&nspace)
+                .await
+                .map(|()| AdminReply::Deregistered),
+            AdminRequest::Drain => self
+                .order(ProcessCommand::Drain, ServerPhase::Draining)
+                .await
+                .map(|()| AdminReply::Draining),
+            AdminRequest::Stop => self
+                .order(ProcessCommand::Stop, ServerPhase::Stopping)
+                .await
+                .map(|()| AdminReply::Stopping),
+            AdminRequest::Reload => self
+                .ask(ProcessCommand::Reload)
+                .await
+                .flatten()
+                .map(AdminReply::Reloaded),
+            AdminRequest::Module(call) => self
+                .ask(|tell| ProcessCommand::Module { call, tell })
+                .await
+                .flatten(),
+        };
+        done.unwrap_or_else(|reason| AdminReply::Refused { reason })
+            .into()
+    }
+
+    /// Records a call, in the trace and where there is a store there.
+    pub(super) async fn record(&self, caller: Caller, verb: String, reply: &AdminReply) {
+        let outcome = match reply {
+            AdminReply::Refused { reason } => format!("refused: {reason}"),
+            _ => "done".to_owned(),
+        };
+        self.parts.metrics.counters().admin_calls.count();
+        tracing::info!(
+            uid = caller.uid,
+            pid = caller.pid,
+            verb,
+            outcome,
+            "an administrator calls"
+        );
+        let call = AdminCall {
+            uid: caller.uid,
+            pid: caller.pid,
+            verb,
+            outcome,
+        };
+        self.store(move |store, at| store.admin_called(&call, at))
+            .await;
+    }
+
+    /// Writes to the store, if there is one. What goes wrong the store counts and traces itself.
+    async fn store(
+        &self,
+        write: impl FnOnce(&Store, u64) -> Result<(), StoreError> + Send + 'static,
+    ) {
+        let Some(store) = self.parts.store.clone() else {
+            return;
+        };
+        let at = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        let _ = tokio::task::spawn_blocking(move || write(&store, at)).await;
+    }
+
+    fn status(&self) -> ServerStatus {
+        let counters = self.parts.metrics.counters();
+        ServerStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.parts.metrics.uptime().as_secs(),
+            uri: self.parts.uri.to_string(),
+            phase: *self.phase.borrow(),
+            jobs: counters.jobs.get(),
+            connections: counters.connections_open.get(),
+            compiling: counters.user_modules_compiling.get(),
+            troubles: (self.parts.troubles)(),
+        }
+    }
+
+    fn chains(&self) -> Vec<Chain> {
+        let chain = |(owner, standing): &(Owner, Vec<RegisteredHandler>)| Chain {
+            owner: owner.into(),
+            handlers: standing.iter().map(ChainHandler::from).collect(),
+        };
+        self.parts.chains.chains().iter().map(chain).collect()
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobStatus>, String> {
+        let jobs = self.parts.handle.jobs().await.ok_or(STOPPED)?;
+        let status = |job: peal_core::job::JobProgress| JobStatus {
+            nspace: job.spec.nspace.to_string(),
+            size: job.spec.size(),
+            uid: job.spec.identity.uid,
+            gid: job.spec.identity.gid,
+            expected: job.expected,
+            connected: job.connected,
+            finalized: job.finalized,
+            lost: job.lost,
+        };
+        Ok(jobs.into_iter().map(status).collect())
+    }
+
+    async fn register(&self, caller: Caller, job: NewJob) -> Result<JobRegistration, String> {
+        let phase = *self.phase.borrow();
+        if phase != ServerPhase::Serving {
+            return Err(format!("the server is {phase}: it takes no more jobs"));
+        }
+        let nspace = Nspace::of_job(&job.nspace).map_err(|error| error.to_string())?;
+        if !(1..=MAX_JOB_SIZE).contains(&job.size) {
+            return Err(format!(
+                "a job of {} cannot be registered: it must have 1 to {MAX_JOB_SIZE}",
+                counted(job.size, "proc")
+            ));
+        }
+        let (uid, gid) = runs_as(caller, &job).await?;
+        if self.registered().len() >= self.parts.max_jobs {
+            return Err(format!(
+                "{} jobs are registered, more are not allowed",
+                self.parts.max_jobs
+            ));
+        }
+        let hostname = self.parts.hostname.clone();
+        let spec = JobSpec::new(
+            nspace.clone(),
+            job.size,
+            hostname,
+            UserIdentity { uid, gid },
+        );
+        self.parts
+            .handle
+            .add_job(spec.clone())
+            .await
+            .map_err(|error| error.to_string())?;
+        self.registered().insert(
+            nspace.clone(),
+            AdminJob {
+                size: job.size,
+                uid,
+            },
+        );
+        self.parts.host.adopt(&spec);
+        self.jobs_changed().await;
+        // What it runs only whoever starts it knows.
+        let (recorded, size, command) = (
+            nspace.clone(),
+            job.size,
+            format!("(registered for user {uid})"),
+        );
+        self.store(move |store, at| {
+            store.job_started(JobStart {
+                nspace: &recorded,
+                uid,
+                size,
+                command: &command,
+                at,
+            })
+        })
+        .await;
+        Ok(self.registered_as(&nspace, job.size))
+    }
+
+    /// How the procs of a job find us.
+    fn registered_as(&self, nspace: &Nspace, size: u32) -> JobRegistration {
+        let all = environment(
+            nspace,
+            &self.parts.hostname,
+            Rank(0),
+            &self.parts.uri.to_string(),
+        );
+        let common = all.into_iter().filter(|(name, _)| *name != variable::RANK);
+        JobRegistration {
+            nspace: nspace.to_string(),
+            size,
+            environment: common
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            rank_variable: variable::RANK.to_owned(),
+        }
+    }
+
+    /// A job that was registered.
+    fn find(&self, nspace: &str) -> Result<(Nspace, AdminJob), String> {
+        let known = self
+            .registered()
+            .iter()
+            .find(|known| known.0.as_str() == nspace)
+            .map(|(nspace, job)| (nspace.clone(), *job));
+        known.ok_or_else(|| format!("no job {nspace:?} was registered here"))
+    }
+
+    /// Watches a process as one of a proc. It must run as the user of the job: no other process's end is that of the proc.
+    async fn started(&self, nspace: &str, rank: u32, pid: u32) -> Result<(), String> {
+        let (nspace, job) = self.find(nspace)?;
+        if rank >= job.size {
+            let size = counted(job.size, "proc");
+            return Err(format!(
+                "job {:?} has {size}: there is no rank {rank}",
+                nspace.as_str()
+            ));
+        }
+        if pid == std::process::id() {
+            return Err(format!("process {pid} is this server"));
+        }
+        let absent = || format!("there is no process {pid}");
+        let found = ObservedProcess::of(pid).ok_or_else(absent)?;
+        let process = open_process(pid)
+            .map_err(|error| format!("process {pid} cannot be watched: {error}"))?;
+        let process = process.ok_or_else(absent)?;
+        let uid = user(pid).ok_or_else(absent)?;
+        // As long as it is there its number is no other's, so that all of this was about the same process.
+        if !found.is_there() {
+            return Err(absent());
+        }
+        if uid != job.uid {
+            return Err(format!(
+                "process {pid} runs as user {uid}, job {:?} as user {}",
+                nspace.as_str(),
+                job.uid
+            ));
+        }
+        let proc = Proc::new(nspace, Rank(rank));
+        let watched = self
+            .parts
+            .handle
+            .name_process(proc, pid, process)
+            .await
+            .ok_or(STOPPED)?;
+        watched.map_err(|error| error.to_string())
+    }
+
+    async fn deregister(&self, nspace: &str) -> Result<(), String> {
+        let (nspace, _) = self.find(nspace)?;
+        let job = self
+            .parts
+            .handle
+            .remove_idle_job(nspace.clone())
+            .await
+            .ok_or(STOPPED)?;
+        if let Some(job) = job.as_ref().filter(|job| job.connected > 0) {
+            return Err(format!(
+                "job {:?} has {} connected",
+                nspace.as_str(),
+                counted(job.connected, "proc")
+            ));
+        }
+        // With which status it ended only whoever started it knows; here it counts whether all who came left in order.
+        let exit_status = i32::from(job.is_some_and(|job| job.lost > 0));
+        self.registered().remove(&nspace);
+        self.parts.host.release(&nspace);
+        self.jobs_changed().await;
+        self.store(move |store, at| store.job_ended(&nspace, exit_status, at))
+            .await;
+        Ok(())
+    }
+
+    /// Passes an order on, and waits until it is being carried out.
+    async fn order(&self, order: ProcessCommand, phase: ServerPhase) -> Result<(), String> {
+        let mut reached = self.phase.subscribe();
+        self.orders
+            .send(order)
+            .await
+            .map_err(|_| STOPPED.to_owned())?;
+        reached
+            .wait_for(|now| *now >= phase)
+            .await
+            .map(drop)
+            .map_err(|_| STOPPED.to_owned())
+    }
+
+    /// Passes an order on, and waits for what comes of it.
+    async fn ask<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> ProcessCommand,
+    ) -> Result<T, String> {
+        let (tell, told) = oneshot::channel();
+        self.orders
+            .send(order(tell))
+            .await
+            .map_err(|_| STOPPED.to_owned())?;
+        told.await.map_err(|_| STOPPED.to_owned())
+    }
+
+    async fn jobs_changed(&self) {
+        // A server that ends has no modules to wait for.
+        let _ = self.ask(ProcessCommand::Jobs).await;
+    }
+
+    fn registered(&self) -> MutexGuard<'_, BTreeMap<Nspace, AdminJob>> {
+        self.registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const STOPPED: &str = "the server has stopped";
+
+/// As whom the procs of a job run. Only root may say that it is somebody else.
+async fn runs_as(caller: Caller, job: &NewJob) -> Result<(u32, u32), String> {
+    let uid = job.uid.unwrap_or(caller.uid);
+    if caller.uid != 0 && (uid != caller.uid || job.gid.is_some_and(|gid| gid != caller.gid)) {
+        return Err(format!(
+            "user {} may register jobs of their own only",
+            caller.uid
+        ));
+    }
+    let gid = match job.gid {
+        Some(gid) => Some(gid),
+        None if uid == caller.uid => Some(caller.gid),
+        // The system's directory may be far away.
+        None => tokio::task::spawn_blocking(move || access::primary_group(uid))
+            .await
+            .ok()
+            .flatten(),
+    };
+    gid.map(|gid| (uid, gid))
+        .ok_or_else(|| format!("there is no user {uid} here whose group could be taken: say which"))
+}

@@ -1,0 +1,188 @@
+//! A job as queries tell of it.
+use super::{
+    JobCommand,
+    job_request::{self, AppRequest},
+    reaper::ChildReaper,
+    registered::{ProcProcess, RegisteredProcs},
+};
+use peal_model::{
+    DataArray, Info, Nspace, Proc, ProcInfo, ProcState, Rank, Status, Text, UserIdentity, Value,
+    code, key,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+use tokio::sync::mpsc;
+
+/// The longest name of a program that is told, in bytes: a process writes there what it likes.
+const MAX_PROGRAM: usize = 4096;
+
+/// A job that runs, until it has ended.
+#[derive(Debug)]
+pub(super) struct JobListing {
+    pub(super) owner: UserIdentity,
+    pub(super) nspace: Nspace,
+    size: u32,
+    hostname: String,
+    origin: JobOrigin,
+    /// Why it is being ended, once it is.
+    because: OnceLock<Status>,
+    /// How those of its procs ended that have.
+    ends: Mutex<BTreeMap<Rank, ProcState>>,
+}
+
+/// Who started a job.
+#[derive(Debug)]
+pub(super) enum JobOrigin {
+    /// We did: what it runs, and what is closed when it has ended.
+    Launched {
+        apps: Vec<AppRequest>,
+        commands: mpsc::Sender<JobCommand>,
+    },
+    /// Somebody else, who will say when it has ended: the processes of its procs.
+    Adopted(RegisteredProcs),
+}
+
+impl JobListing {
+    pub(super) fn new(
+        owner: UserIdentity,
+        (nspace, size): (Nspace, u32),
+        hostname: String,
+        origin: JobOrigin,
+    ) -> JobListing {
+        JobListing {
+            owner,
+            nspace,
+            size,
+            hostname,
+            origin,
+            because: OnceLock::new(),
+            ends: Mutex::default(),
+        }
+    }
+
+    /// It is being ended: only the first reason counts.
+    pub(super) fn ending(&self, because: Status) {
+        let _ = self.because.set(because);
+    }
+
+    /// A proc has ended like this.
+    pub(super) fn proc_ended(&self, rank: Rank, state: ProcState) {
+        self.ends().insert(rank, state);
+    }
+
+    /// Why it is being ended, or that it runs.
+    pub(super) fn status(&self) -> Status {
+        self.because.get().copied().unwrap_or(code::PMIX_SUCCESS)
+    }
+
+    fn ends(&self) -> MutexGuard<'_, BTreeMap<Rank, ProcState>> {
+        // Nothing in here panics half-way, so what a poisoned lock guards is whole.
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        match &self.origin {
+            JobOrigin::Launched { commands, .. } => !commands.is_closed(),
+            JobOrigin::Adopted(_) => true,
+        }
+    }
+
+    /// The processes of its procs, if somebody else started it.
+    pub(super) fn registered(&self) -> Option<&RegisteredProcs> {
+        match &self.origin {
+            JobOrigin::Launched { .. } => None,
+            JobOrigin::Adopted(procs) => Some(procs),
+        }
+    }
+
+    /// The process of a proc.
+    fn process_of(&self, proc: &Proc, family: &ChildReaper) -> ProcProcess {
+        match &self.origin {
+            JobOrigin::Launched { .. } => family
+                .process_of(proc)
+                .map_or(ProcProcess::Ended, ProcProcess::Running),
+            JobOrigin::Adopted(procs) => procs.process_of(proc.rank),
+        }
+    }
+
+    /// Its name, its user, its size and, if that is known, what it runs.
+    pub(super) fn info(&self) -> Info {
+        let mut infos = vec![Info::new(
+            key::PMIX_NSPACE,
+            Value::string(self.nspace.as_str()),
+        )];
+        if let JobOrigin::Launched { apps, .. } = &self.origin {
+            let line = Value::string(&job_request::command(apps));
+            infos.push(Info::new(key::PMIX_CMD_LINE, line));
+        }
+        infos.push(Info::new(key::PMIX_USERID, Value::Uint32(self.owner.uid)));
+        infos.push(Info::new(key::PMIX_JOB_SIZE, Value::Uint32(self.size)));
+        Info::new(
+            key::PMIX_JOB_INFO_ARRAY,
+            Value::DataArray(DataArray::infos(infos)),
+        )
+    }
+
+    /// Its procs that run, each with its process.
+    pub(super) fn running(&self, family: &ChildReaper) -> Vec<(Proc, u32)> {
+        let procs = (0..self.size).map(|rank| Proc::new(self.nspace.clone(), Rank(rank)));
+        procs
+            .filter_map(|proc| match self.process_of(&proc, family) {
+                ProcProcess::Running(pid) => Some((proc, pid)),
+                ProcProcess::Unknown | ProcProcess::Ended => None,
+            })
+            .collect()
+    }
+
+    /// Its procs, by rank.
+    pub(super) fn procs(&self, family: &ChildReaper) -> DataArray {
+        let apps = match &self.origin {
+            JobOrigin::Launched { apps, .. } => apps.as_slice(),
+            JobOrigin::Adopted(_) => &[],
+        };
+        let ends = self.ends();
+        DataArray::proc_infos((0..self.size).map(|rank| {
+            let proc = Proc::new(self.nspace.clone(), Rank(rank));
+            let program = job_request::app_of(apps, proc.rank).map(|app| &app.program);
+            let executable = program.map(|program| Text::from_bytes(program.as_encoded_bytes()));
+            let (pid, state, executable) = match self.process_of(&proc, family) {
+                ProcProcess::Running(pid) => (
+                    pid,
+                    ProcState::RUNNING,
+                    executable.or_else(|| program_of(pid)),
+                ),
+                ProcProcess::Ended => (
+                    0,
+                    ends.get(&proc.rank)
+                        .copied()
+                        .unwrap_or(ProcState::TERMINATED),
+                    executable,
+                ),
+                // Whoever started it knows.
+                ProcProcess::Unknown => (0, ProcState::UNDEF, executable),
+            };
+            let hostname = Some(self.hostname.as_str().into());
+            ProcInfo {
+                proc,
+                hostname,
+                executable,
+                pid,
+                state,
+            }
+        }))
+    }
+}
+
+/// The program of a process, as that calls itself.
+fn program_of(pid: u32) -> Option<Text> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let program = line
+        .split(|byte| *byte == 0)
+        .next()
+        .filter(|program| !program.is_empty())?;
+    Some(Text::from_bytes(
+        program.get(..MAX_PROGRAM).unwrap_or(program),
+    ))
+}

@@ -1,0 +1,199 @@
+//! What the actor asks of the host environment and of other servers. It waits for none of them: what is not answered at once
+//! comes back as a message.
+use crate::{
+    actor::Actor,
+    channels::{LogAnswer, LogRequester},
+    handle::ActorMessage,
+    host_environment::{EventHandling, HostEnvironment},
+    notice::Notice,
+    upcalls,
+};
+use peal_core::{
+    job::ProcPhase,
+    log::{LogArrival, LogOrigin},
+    server::{FenceContribution, FenceId, HostRegistrationId, Purpose, RequestId, Upcall},
+    supported,
+    user_scope::UserScope,
+};
+use peal_model::{
+    Info, Key, LogRequest, NamedProcs, Proc, Query, Reply, Request, Status, Value, code, key,
+};
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+impl Actor {
+    /// Gathers what other servers have for a fence.
+    pub(crate) fn gather(
+        &mut self,
+        id: FenceId,
+        purpose: Purpose,
+        procs: NamedProcs,
+        brought: FenceContribution,
+    ) {
+        let (fabric, me) = (self.fabric.clone(), self.id);
+        self.go_on(async move {
+            let outcome = fabric.gather(me, purpose, procs, brought).await;
+            ActorMessage::Gathered { id, outcome }
+        });
+    }
+
+    /// Tells or asks the host environment.
+    pub(crate) fn tell_host(&mut self, upcall: Upcall) {
+        match upcall {
+            Upcall::ClientConnected(proc) => {
+                self.host.client_connected(&proc);
+                self.notices.tell(Notice::ProcConnected(proc));
+            }
+            Upcall::ClientFinalized(proc) => {
+                self.host.client_departed(&proc, ProcPhase::Finalized);
+                self.notices.tell(Notice::ProcFinalized(proc));
+            }
+            Upcall::ClientLost(proc) => self.host.client_departed(&proc, ProcPhase::Lost),
+            Upcall::ToolLeft(tool) => self.host.tool_departed(&tool),
+            Upcall::Notify { event, allowance } => {
+                let source = event.source.as_ref().map(tracing::field::display);
+                tracing::info!(code = %event.code, source, "event for the resource manager");
+                if self.host.notify(event.clone()) == EventHandling::BySite {
+                    // Of the chains only the site's sees an event of this range.
+                    self.chain(event, UserScope::Everybody, allowance, None);
+                }
+            }
+            Upcall::RegisterEvents { id, codes } => self.register_with_host(id, codes),
+            Upcall::DeregisterEvents(codes) => self.host.deregister_events(codes),
+            Upcall::Request {
+                to,
+                source,
+                request,
+            } => {
+                let identity = self.state.identity(&source);
+                let known = match (&request, identity) {
+                    (Request::Query { queries }, Some(identity)) => {
+                        let controls = self.state.told_of_controls(identity, queries).into_iter();
+                        let groups = self.state.told_of_groups(identity, queries);
+                        let sets = self.state.told_of_process_sets(identity, queries);
+                        let supported = supported::told(queries, self.host.supported());
+                        let channels = self.log_channels(&source, queries);
+                        controls
+                            .chain(groups)
+                            .chain(sets)
+                            .chain(supported)
+                            .chain(channels)
+                            .collect()
+                    }
+                    _ => Vec::new(),
+                };
+                let asker = upcalls::UpcallRequester {
+                    source,
+                    identity,
+                    known,
+                };
+                self.answer(to, |host| async move {
+                    upcalls::ask(&*host, asker, request).await
+                });
+            }
+            Upcall::JobControl {
+                id,
+                source,
+                control,
+            } => {
+                let (host, targets) = (self.host.clone(), control.targets.clone());
+                self.go_on(async move {
+                    let answer = host.job_control(source, control).await;
+                    ActorMessage::Controlled {
+                        id,
+                        targets,
+                        answer,
+                    }
+                });
+            }
+            Upcall::Cleanup {
+                to,
+                source,
+                identity,
+                cleanup,
+            } => {
+                self.answer(to, |host| async move {
+                    upcalls::clean_up(&*host, source, identity, cleanup).await
+                });
+            }
+        }
+    }
+
+    /// The log channels that are available to a requester, by their keys with commas between them, if a query is about them.
+    fn log_channels(&self, source: &Proc, queries: &[Query]) -> Option<Info> {
+        let mut keys = queries.iter().flat_map(|query| query.keys.iter().flatten());
+        let is_asked =
+            keys.any(|asked| asked.as_bytes() == key::PMIX_QUERY_LOG_CHANNELS.0.as_bytes());
+        let told = || {
+            let available = self.channels.available(source);
+            let keys: Vec<&str> = LogArrival::default()
+                .all(&available)
+                .map(Key::as_str)
+                .collect();
+            Info::new(key::PMIX_QUERY_LOG_CHANNELS, Value::string(&keys.join(",")))
+        };
+        is_asked.then(told)
+    }
+
+    /// A client waits for the acknowledgement: a host that never answers must not keep it.
+    fn register_with_host(&mut self, id: HostRegistrationId, codes: Vec<Status>) {
+        let (host, limit) = (self.host.clone(), self.host_timeout);
+        self.go_on(async move {
+            let answer = tokio::time::timeout(limit, host.register_events(codes.clone())).await;
+            let answer = answer.unwrap_or_else(|_| {
+                // It may have done so meanwhile, or be about to.
+                host.deregister_events(codes);
+                Err(code::PMIX_ERR_TIMEOUT)
+            });
+            ActorMessage::HostRegistered { id, answer }
+        });
+    }
+
+    /// Answers a request when the host has.
+    fn answer<F>(&mut self, to: RequestId, ask: impl FnOnce(Arc<dyn HostEnvironment>) -> F)
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let asked = ask(self.host.clone());
+        self.go_on(async move {
+            let reply = asked.await;
+            ActorMessage::Answer { to, reply }
+        });
+    }
+
+    /// Has a request logged.
+    pub(crate) fn log(
+        &mut self,
+        asker: LogRequester,
+        request: Arc<LogRequest>,
+        origin: LogOrigin,
+        chosen: Option<Key>,
+    ) {
+        if let Some(LogAnswer { to, reply }) = self.channels.submit(asker, request, origin, chosen)
+        {
+            let actions = self.state.answer(to, reply);
+            self.act_all(actions);
+        }
+    }
+
+    /// Goes on with an answer: at once if it is there already, as it is where nobody else takes part. Then nobody is left waiting
+    /// for a task to be started.
+    fn go_on(&mut self, asking: impl Future<Output = ActorMessage> + Send + 'static) {
+        let mut asking = Box::pin(asking);
+        match asking
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(answer) => {
+                let actions = self.internal(answer);
+                self.act_all(actions);
+            }
+            Poll::Pending => {
+                let handle = self.handle.clone();
+                tokio::spawn(async move { handle.send(asking.await) });
+            }
+        }
+    }
+}

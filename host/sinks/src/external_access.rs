@@ -1,0 +1,164 @@
+//! What a sink touches outside of the process, for whoever confines that.
+use crate::{Address, Encryption, MailSettings, SinkKind, SinkSettings, SyslogSettings};
+use std::{
+    collections::BTreeSet,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
+
+/// Where a system keeps the certificates of authorities; only some of these are there.
+const AUTHORITIES: [&str; 4] = [
+    "/etc/ssl",
+    "/etc/pki",
+    "/etc/ca-certificates",
+    "/usr/share/ca-certificates",
+];
+
+/// The port on which name servers answer what does not fit into a datagram.
+const NAMES: u16 = 53;
+
+/// Files and connections of sinks.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ExternalAccess {
+    /// Files and directories that they read.
+    pub read: BTreeSet<PathBuf>,
+    /// Directories in which they make and change files.
+    pub write: BTreeSet<PathBuf>,
+    /// TCP ports that they connect to.
+    pub connect: BTreeSet<u16>,
+}
+
+impl ExternalAccess {
+    /// That of all these.
+    pub fn of<'a>(sinks: impl IntoIterator<Item = &'a SinkSettings>) -> ExternalAccess {
+        let mut reach = ExternalAccess::default();
+        for sink in sinks {
+            match &sink.kind {
+                SinkKind::Syslog(syslog) => reach.add_syslog(syslog),
+                SinkKind::Mail(mail) => reach.add_mail(mail),
+                SinkKind::File(file) => {
+                    let dir = file.path.parent().filter(|dir| !dir.as_os_str().is_empty());
+                    reach.write.insert(dir.unwrap_or(Path::new(".")).to_owned());
+                }
+            }
+        }
+        reach
+    }
+
+    fn add_syslog(&mut self, SyslogSettings { address, tls, .. }: &SyslogSettings) {
+        match address {
+            Address::Unix(_) => {}
+            Address::Udp(peer) => self.name(&peer.host),
+            Address::Tcp(peer) => self.peer(&peer.host, peer.port),
+            Address::Tls(peer) => {
+                self.peer(&peer.host, peer.port);
+                self.authorities(tls.ca.as_ref());
+                self.read.extend(
+                    tls.identity
+                        .iter()
+                        .flat_map(|who| [who.certificate.clone(), who.key.clone()]),
+                );
+            }
+        }
+    }
+
+    fn add_mail(&mut self, mail: &MailSettings) {
+        for server in mail.allowed_servers.iter().chain([&mail.server]) {
+            self.peer(&server.host, server.port);
+        }
+        if mail.encryption != Encryption::None {
+            self.authorities(mail.ca.as_ref());
+        }
+        self.read
+            .extend(mail.credentials.iter().map(|who| who.password_file.clone()));
+    }
+
+    fn peer(&mut self, host: &str, port: u16) {
+        self.connect.insert(port);
+        self.name(host);
+    }
+
+    /// What is no number has to be looked up.
+    fn name(&mut self, host: &str) {
+        if host.parse::<IpAddr>().is_err() {
+            self.connect.insert(NAMES);
+        }
+    }
+
+    fn authorities(&mut self, ca: Option<&PathBuf>) {
+        match ca {
+            Some(file) => self.read.extend([file.clone()]),
+            None => self.read.extend(AUTHORITIES.map(PathBuf::from)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Credentials, FileSettings, TlsIdentity};
+
+    #[test]
+    fn what_each_kind_touches_is_known_before_it_is_opened() {
+        let syslog = |address: &str| {
+            let mut settings = SyslogSettings::new(address.parse().unwrap());
+            let identity = TlsIdentity {
+                certificate: "/c".into(),
+                key: "/k".into(),
+            };
+            settings.tls.identity = Some(identity);
+            settings.tls.ca = Some("/ca".into());
+            SinkSettings::new("s", SinkKind::Syslog(settings))
+        };
+        let mut mail = MailSettings::new("[::1]:587".parse().unwrap(), "a@b.example");
+        mail.allowed_servers.push("other:25".parse().unwrap());
+        mail.credentials = Some(Credentials {
+            user: "u".to_owned(),
+            password_file: "/p".into(),
+        });
+        let mail = SinkSettings::new("m", SinkKind::Mail(Box::new(mail)));
+        let file = SinkSettings::new("f", SinkKind::File(FileSettings::new("/var/log/x.log")));
+        let reach = |sink: &SinkSettings| {
+            let ExternalAccess {
+                read,
+                write,
+                connect,
+            } = ExternalAccess::of([sink]);
+            let texts = |paths: BTreeSet<PathBuf>| {
+                paths
+                    .iter()
+                    .map(|path| path.display().to_string())
+                    .collect::<Vec<_>>()
+            };
+            (
+                texts(read).join(" "),
+                texts(write).join(" "),
+                connect.into_iter().collect::<Vec<_>>(),
+            )
+        };
+        let none = String::new;
+        assert_eq!(reach(&syslog("unix:/dev/log")), (none(), none(), vec![]));
+        assert_eq!(
+            reach(&syslog("udp://10.0.0.1:514")),
+            (none(), none(), vec![])
+        );
+        assert_eq!(
+            reach(&syslog("udp://loghost:514")),
+            (none(), none(), vec![53])
+        );
+        assert_eq!(
+            reach(&syslog("tcp://10.0.0.1:601")),
+            (none(), none(), vec![601])
+        );
+        assert_eq!(
+            reach(&syslog("tls://loghost:6514")),
+            ("/c /ca /k".to_owned(), none(), vec![53, 6514])
+        );
+        let authorities = "/etc/ca-certificates /etc/pki /etc/ssl /p /usr/share/ca-certificates";
+        assert_eq!(
+            reach(&mail),
+            (authorities.to_owned(), none(), vec![25, 53, 587])
+        );
+        assert_eq!(reach(&file), (none(), "/var/log".to_owned(), vec![]));
+    }
+}

@@ -1,0 +1,202 @@
+//! A connection to a server of syslog, or a socket for datagrams: how it is opened, how messages are framed on it, and how it is
+//! seen that the other end has gone.
+use super::{Address, HostPort, SyslogSettings, tls::Tls};
+use crate::SinkError;
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, recv, sockopt},
+};
+use rustls::{ClientConnection, StreamOwned};
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket},
+    os::unix::net::UnixDatagram,
+    time::Duration,
+};
+
+/// How long a server may take to say that it does not want us, behind a handshake in which it did not say so yet.
+const SECOND_THOUGHTS: Duration = Duration::from_millis(200);
+
+/// How a server is reached.
+pub(super) struct Dial {
+    address: Address,
+    timeout: Duration,
+    tls: Option<Tls>,
+}
+
+impl Dial {
+    pub(super) fn new(name: &str, settings: &SyslogSettings) -> Result<Dial, SinkError> {
+        let tls = match &settings.address {
+            Address::Tls(peer) => Some(Tls::new(name, &settings.tls, peer)?),
+            Address::Unix(_) | Address::Udp(_) | Address::Tcp(_) => None,
+        };
+        Ok(Dial {
+            address: settings.address.clone(),
+            timeout: settings.timeout,
+            tls,
+        })
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    pub(super) fn open(&self) -> io::Result<SyslogConnection> {
+        match (&self.address, &self.tls) {
+            (Address::Unix(path), _) => {
+                let socket = UnixDatagram::unbound()?;
+                socket.connect(path)?;
+                socket.set_write_timeout(Some(self.timeout))?;
+                Ok(SyslogConnection::Unix(socket))
+            }
+            (Address::Udp(peer), _) => first(peer, |address| {
+                let any: SocketAddr = match address {
+                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(address)?;
+                socket.set_write_timeout(Some(self.timeout))?;
+                Ok(SyslogConnection::Udp(socket))
+            }),
+            (Address::Tcp(peer) | Address::Tls(peer), None) => {
+                self.connect(peer).map(SyslogConnection::Tcp)
+            }
+            (Address::Tcp(peer) | Address::Tls(peer), Some(tls)) => {
+                self.secure(self.connect(peer)?, tls)
+            }
+        }
+    }
+
+    fn connect(&self, peer: &HostPort) -> io::Result<TcpStream> {
+        first(peer, |address| {
+            let stream = TcpStream::connect_timeout(&address, self.timeout)?;
+            stream.set_write_timeout(Some(self.timeout))?;
+            stream.set_read_timeout(Some(self.timeout))?;
+            stream.set_nodelay(true)?;
+            sockopt::set_socket_keepalive(&stream, true)?;
+            Ok(stream)
+        })
+    }
+
+    fn secure(&self, mut stream: TcpStream, tls: &Tls) -> io::Result<SyslogConnection> {
+        let mut connection = ClientConnection::new(tls.config.clone(), tls.server.clone())
+            .map_err(io::Error::other)?;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream)?;
+        }
+        // With TLS 1.3 we are through before the server has seen who we are. What it says of that would else be heard too late,
+        // and the first message be lost.
+        stream.set_read_timeout(Some(SECOND_THOUGHTS.min(self.timeout)))?;
+        match connection.read_tls(&mut stream) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {
+                connection.process_new_packets().map_err(io::Error::other)?;
+            }
+            Err(error) if is_nothing_yet(&error) => {}
+            Err(error) => return Err(error),
+        }
+        stream.set_read_timeout(Some(self.timeout))?;
+        Ok(SyslogConnection::Tls(Box::new(StreamOwned::new(
+            connection, stream,
+        ))))
+    }
+}
+
+/// Tries the addresses of a peer one after the other.
+fn first<T>(peer: &HostPort, open: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name of the host has no address");
+    for address in (peer.host.as_str(), peer.port).to_socket_addrs()? {
+        match open(address) {
+            Ok(opened) => return Ok(opened),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// That nothing can be read or written for now says a socket that does not wait, and one that has waited long enough.
+pub(super) fn is_nothing_yet(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}
+
+/// A way to a server.
+pub(super) enum SyslogConnection {
+    Unix(UnixDatagram),
+    Udp(UdpSocket),
+    Tcp(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl SyslogConnection {
+    /// Sends one message. After an error the link is of no use any more: a part of the message may be on its way.
+    pub(super) fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        match self {
+            SyslogConnection::Unix(socket) => socket.send(message).map(drop),
+            SyslogConnection::Udp(socket) => socket.send(message).map(drop),
+            SyslogConnection::Tcp(stream) => stream.write_all(&counted(message)),
+            SyslogConnection::Tls(stream) => stream
+                .write_all(&counted(message))
+                .and_then(|()| stream.flush()),
+        }
+    }
+
+    /// Whether the other end has closed it.
+    pub(super) fn is_closed(&mut self) -> bool {
+        match self {
+            SyslogConnection::Unix(_) | SyslogConnection::Udp(_) => false,
+            SyslogConnection::Tcp(stream) => has_gone(stream),
+            SyslogConnection::Tls(stream) => {
+                let _ = stream.sock.set_nonblocking(true);
+                let gone = has_said_goodbye(stream);
+                stream.sock.set_nonblocking(false).is_err() || gone
+            }
+        }
+    }
+}
+
+/// Whether there is an end to be read. Servers of syslog say nothing, and what one says is not for us.
+fn has_gone(stream: &TcpStream) -> bool {
+    let mut buffer = [0; 512];
+    loop {
+        match recv(stream, &mut buffer[..], RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => return true,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+/// The same in TLS, where the end is announced.
+fn has_said_goodbye(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> bool {
+    let mut buffer = [0; 512];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return !is_nothing_yet(&error),
+        }
+    }
+}
+
+/// A message behind its length, in one piece.
+fn counted(message: &[u8]) -> Vec<u8> {
+    let mut frame = message.len().to_string().into_bytes();
+    frame.push(b' ');
+    frame.extend_from_slice(message);
+    frame
+}
+
+impl Drop for SyslogConnection {
+    fn drop(&mut self) {
+        if let SyslogConnection::Tls(stream) = self {
+            // In good order, so that the server does not take what came last for cut off. Whether it hears that, is its business.
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    }
+}

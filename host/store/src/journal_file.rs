@@ -1,0 +1,231 @@
+//! What is on its way into a trail: bytes in a file beside its database, each piece added by one write, all of them gone once
+//! the database has them. What they mean is not known here.
+use crate::{BUSY, DatabaseDurability, StoreError, path_checks};
+use rustix::fs::OFlags;
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// The tail of a trail, for the one process that writes there.
+#[derive(Debug)]
+pub struct JournalFile {
+    path: PathBuf,
+    file: File,
+    durability: DatabaseDurability,
+    bytes: u64,
+}
+
+impl JournalFile {
+    /// Where that of a trail is.
+    pub fn beside(trail: &Path) -> PathBuf {
+        path_checks::with_end(trail, path_checks::TAIL)
+    }
+
+    /// Opens that of a trail, making its file if there is none (readable by its owner only). A process that is about to end may
+    /// still have it; one that stays does not share it.
+    pub fn open(trail: &Path, durability: DatabaseDurability) -> Result<JournalFile, StoreError> {
+        let path = JournalFile::beside(trail);
+        let of = |source| StoreError::Tail {
+            path: path.clone(),
+            source,
+        };
+        let file = options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(of)?;
+        let found = file.metadata().map_err(of)?;
+        path_checks::check_file(trail, &path, &found)?;
+        hold(&file, &path)?;
+        if durability == DatabaseDurability::Machine {
+            // Its name has to be there as well.
+            let dir = path.parent().unwrap_or(Path::new("."));
+            File::open(dir).and_then(|dir| dir.sync_all()).map_err(of)?;
+        }
+        let bytes = file.metadata().map_err(of)?.len();
+        Ok(JournalFile {
+            path,
+            file,
+            durability,
+            bytes,
+        })
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How much is there.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a piece. It survives what a write to the trail survives; if that fails, nothing of it is there.
+    pub fn add(&mut self, piece: &[u8]) -> Result<(), StoreError> {
+        let added = match self.file.write(piece) {
+            Ok(count) if count == piece.len() => match self.durability {
+                DatabaseDurability::Process => Ok(()),
+                DatabaseDurability::Machine => self.file.sync_data(),
+            },
+            Ok(_) => Err(io::ErrorKind::StorageFull.into()),
+            Err(error) => Err(error),
+        };
+        match added {
+            Ok(()) => {
+                self.bytes += piece.len() as u64;
+                Ok(())
+            }
+            Err(source) => {
+                // Whoever adds no more before it is cleared loses nothing if that fails, too.
+                let _ = self.file.set_len(self.bytes);
+                Err(StoreError::Tail {
+                    path: self.path.clone(),
+                    source,
+                })
+            }
+        }
+    }
+
+    /// The trail has all of it.
+    pub fn clear(&mut self) -> Result<(), StoreError> {
+        self.file.set_len(0).map_err(|source| StoreError::Tail {
+            path: self.path.clone(),
+            source,
+        })?;
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// What the tail of a trail holds, up to so many bytes; nothing if there is none. Whoever writes it may be at it.
+    pub fn read(trail: &Path, most: u64) -> Result<Vec<u8>, StoreError> {
+        let path = JournalFile::beside(trail);
+        let mut bytes = Vec::new();
+        match options()
+            .read(true)
+            .open(&path)
+            .and_then(|file| file.take(most).read_to_end(&mut bytes))
+        {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(StoreError::Tail { path, source }),
+            Ok(_) => Ok(bytes),
+        }
+    }
+}
+
+/// Never through a link, and never to wait for somebody at the other end of a pipe.
+fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.custom_flags(
+        i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or_default(),
+    );
+    options
+}
+
+/// What is added by two would make no sense.
+fn hold(file: &File, path: &Path) -> Result<(), StoreError> {
+    let start = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if start.elapsed() < BUSY => {
+                thread::sleep(Duration::from_millis(5))
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::Busy {
+                    path: path.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(StoreError::Tail {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn pieces_are_there_in_their_order_until_they_are_cleared() {
+        for durability in [DatabaseDurability::Process, DatabaseDurability::Machine] {
+            let dir = tempfile::tempdir().unwrap();
+            let trail = dir.path().join("audit.db");
+            assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"");
+            let mut tail = JournalFile::open(&trail, durability).unwrap();
+            tail.add(b"one").unwrap();
+            tail.add(b"two").unwrap();
+            assert_eq!(
+                (JournalFile::read(&trail, 100).unwrap(), tail.bytes()),
+                (b"onetwo".to_vec(), 6)
+            );
+            assert_eq!(
+                JournalFile::read(&trail, 4).unwrap(),
+                b"onet",
+                "no more than is asked for"
+            );
+            drop(tail);
+            let mut tail = JournalFile::open(&trail, durability).unwrap();
+            assert_eq!(tail.bytes(), 6);
+            tail.clear().unwrap();
+            tail.add(b"three").unwrap();
+            assert_eq!(JournalFile::read(&trail, 100).unwrap(), b"three");
+            assert_eq!(
+                tail.path().metadata().unwrap().permissions().mode() & 0o7777,
+                0o600
+            );
+        }
+    }
+
+    #[test]
+    fn links_and_what_others_can_write_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (trail, tail) = (
+            dir.path().join("audit.db"),
+            dir.path().join("audit.db-tail"),
+        );
+        symlink(dir.path().join("other"), &tail).unwrap();
+        assert!(matches!(
+            JournalFile::open(&trail, DatabaseDurability::Process),
+            Err(StoreError::Tail { .. })
+        ));
+        assert!(matches!(
+            JournalFile::read(&trail, 1),
+            Err(StoreError::Tail { .. })
+        ));
+        std::fs::remove_file(&tail).unwrap();
+        std::fs::write(&tail, "").unwrap();
+        std::fs::set_permissions(&tail, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let error = JournalFile::open(&trail, DatabaseDurability::Process)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("audit.db-tail\" belongs to user") && error.contains("mode 666"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn only_one_process_adds() {
+        let dir = tempfile::tempdir().unwrap();
+        let trail = dir.path().join("audit.db");
+        let first = JournalFile::open(&trail, DatabaseDurability::Process).unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| JournalFile::open(&trail, DatabaseDurability::Process));
+            // Whoever is about to end is waited for.
+            drop(first);
+            second.join().unwrap().unwrap();
+        });
+    }
+}
