@@ -499,9 +499,9 @@ fn the_documents_are_printed_as_they_lie_in_the_repository() {
     check(&root().join("docs/src/reference/peal.example.toml")).expect_status(0);
 }
 
-/// Whatever README.md says of a key is what holds.
+/// The tables of the page on configuration agree with `peal config show`.
 #[test]
-fn the_tables_of_the_readme_name_existing_keys_and_their_defaults() {
+fn tables_of_the_book_name_existing_keys_and_defaults() {
     let json = run(&mut peal(["config", "show", "--json"]))
         .expect_status(0)
         .stdout;
@@ -511,8 +511,9 @@ fn the_tables_of_the_readme_name_existing_keys_and_their_defaults() {
         .iter()
         .map(|row| row["key"].as_str().unwrap().split('.').next().unwrap())
         .collect();
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    for row in readme.lines().filter(|line| line.starts_with("| `")) {
+    let page = "docs/src/admin/configuration.md";
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let key = cells[1].trim_matches('`');
         if !key
@@ -522,12 +523,12 @@ fn the_tables_of_the_readme_name_existing_keys_and_their_defaults() {
             continue;
         }
         let found = settings.iter().find(|setting| setting["key"] == key);
-        let found = found.unwrap_or_else(|| panic!("README.md names {key}, which is no setting"));
+        let found = found.unwrap_or_else(|| panic!("{page} names {key}, which is no setting"));
         let value = &found["value"];
         let holds = value.to_string();
         assert!(
             value.is_null() || cells[2].trim_matches('`') == holds,
-            "README.md: {row}; it is {holds}"
+            "{page}: {row}; it is {holds}"
         );
     }
 }

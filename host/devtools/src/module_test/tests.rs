@@ -18,8 +18,8 @@ fn the_examples_of_the_documentation_can_be_read() {
     for text in documented {
         assert_eq!(read(&text).map(|cases| cases.len()), Ok(1), "{text}");
     }
-    let readme = examples(include_str!("../../../../README.md"));
-    let own: Vec<&String> = readme
+    let first_module = examples(include_str!("../../../../docs/src/modules/first-module.md"));
+    let own: Vec<&String> = first_module
         .iter()
         .filter(|text| text.contains("[[case]]"))
         .collect();
