@@ -15,6 +15,7 @@ pub mod projects;
 pub mod raw;
 pub mod running;
 pub mod seeded;
+pub mod shell;
 pub mod siege;
 pub mod spawned;
 pub mod text_form;

@@ -2,14 +2,8 @@
 //!
 //! A page's blocks (```` ```sh ````) run in one shell, in the order of the page. Two comments are for tests alone:
 //! `<!-- test: COMMANDS -->` adds commands that readers do not see, `<!-- test ignores: REASON -->` leaves out the next block.
-use peal_tests::{guests, program, root, run_within};
-use std::{
-    env, fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use peal_tests::{root, run_within, shell::Shell};
+use std::{fs, path::Path, time::Duration};
 
 /// The time that a page may take, where a module is compiled for the first time.
 const LONGEST_PAGE: Duration = Duration::from_secs(600);
@@ -49,64 +43,16 @@ fn page(name: &str) -> String {
     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// A directory in which every command finds what the book's introduction promises, and no server of others.
-fn reader() -> (tempfile::TempDir, Command) {
-    let dir = tempfile::tempdir().unwrap();
-    let (home, work, temporary) = (
-        dir.path().join("home"),
-        dir.path().join("work"),
-        dir.path().join("tmp"),
-    );
-    for made in [&home, &work, &temporary] {
-        fs::create_dir(made).unwrap();
-    }
-    for component in fs::read_dir(guests()).unwrap() {
-        let component = component.unwrap();
-        symlink(component.path(), work.join(component.file_name())).unwrap();
-    }
-    symlink(program("peal-example"), work.join("app")).unwrap();
-    let peal = program("peal");
-    let mut path = vec![peal.parent().unwrap().to_owned()];
-    path.extend(env::split_paths(&env::var_os("PATH").unwrap()));
-    let own_home = PathBuf::from(env::var_os("HOME").unwrap_or_default());
-    let of_home = |variable: &str, name: &str| {
-        env::var_os(variable).map_or_else(|| own_home.join(name), PathBuf::from)
-    };
-
-    let mut bash = Command::new("bash");
-    bash.current_dir(&work)
-        .env("PATH", env::join_paths(path).unwrap())
-        // The tools of Rust lie in the home of whoever runs the tests.
-        .env("CARGO_HOME", of_home("CARGO_HOME", ".cargo"))
-        .env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"))
-        .env("GUESTS_BUILD", root().join("target/guests-build"))
-        .env("HOME", &home)
-        .env("XDG_CONFIG_HOME", home.join(".config"))
-        .env("XDG_RUNTIME_DIR", &temporary)
-        .env("XDG_CACHE_HOME", root().join("target/test-cache"))
-        .env("PEAL_TOOLS", root().join("target/tools"))
-        .env("PEAL_CONFIG", "")
-        .env("PEAL_ADMIN_SOCKET", dir.path().join("admin.sock"));
-    for variable in ["TMPDIR", "PMIX_SYSTEM_TMPDIR", "PMIX_SERVER_TMPDIR"] {
-        bash.env(variable, &temporary);
-    }
-    (dir, bash)
-}
-
 #[track_caller]
 fn run_page(name: &str) {
     let (commands, blocks) = commands(&page(name));
     assert!(blocks > 0, "{name} has no commands to run");
-    // What a page leaves running ends with it.
-    let script = format!(
-        "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n{commands}"
-    );
-    let (_dir, mut bash) = reader();
-    let done = run_within(LONGEST_PAGE, bash.args(["-c", &script]));
+    let shell = Shell::new();
+    let done = run_within(LONGEST_PAGE, &mut shell.script(&commands));
     assert_eq!(
         done.status,
         Some(0),
-        "{name}\n{script}\n{}\n{}",
+        "{name}\n{commands}\n{}\n{}",
         done.stdout,
         done.stderr
     );
