@@ -152,9 +152,10 @@ fn maintenance_lets_root_in() {
 fn failed_rank_is_restarted_three_times() {
     let shown = run_under(
         "restart-failed-ranks.toml",
-        "peal run -n 1 -- sh -c 'echo started; kill -KILL $$' || test $? = 137",
+        "peal run -n 2 -- sh -c 'echo started; [ $PMIX_RANK = 0 ] || exec sleep 30; kill -KILL $$' || test $? = 137",
     );
-    assert_eq!(shown.matches("started").count(), 4, "{shown}");
+    // Rank 0 four times, and rank 1 once.
+    assert_eq!(shown.matches("started").count(), 5, "{shown}");
 }
 
 #[needs(root)]

@@ -4,7 +4,7 @@ use crate::{
     graphs, guests, reference,
 };
 use anyhow::Result;
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 /// What happens to generated pages that are stale.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,16 +26,19 @@ pub fn build(root: &Path, stale: StalePages) -> Result<()> {
         reference::generate(root, stale)
     })?;
     step("book and links", || {
-        let manifest = root.join("xtask/book/Cargo.toml");
-        // Of its own target directory: its crates have other features than ours.
-        let target = root.join("target/book-build");
-        let of_book = |verb: &str| {
-            let mut command = cargo(root);
-            command.args([verb, "--quiet", "--locked", "--manifest-path"]);
-            command.arg(&manifest).arg("--target-dir").arg(&target);
-            command
-        };
-        run_quietly(&mut of_book("test"))?;
-        run(of_book("run").arg("--").arg(root))
+        run_quietly(&mut cargo_of_book(root, "test"))?;
+        run(cargo_of_book(root, "run").arg("--").arg(root))
     })
+}
+
+/// A command of cargo for the program that builds the book. Its crates have other features than ours, so it has a target directory of
+/// its own.
+pub fn cargo_of_book(root: &Path, verb: &str) -> Command {
+    let mut command = cargo(root);
+    command.args([verb, "--quiet", "--locked", "--manifest-path"]);
+    command.arg(root.join("xtask/book/Cargo.toml"));
+    command
+        .arg("--target-dir")
+        .arg(root.join("target/book-build"));
+    command
 }
