@@ -4,11 +4,9 @@ use peal_core::{
     job::JobSpec,
     job_control::{Cleanup, Depth, JobAction, JobControl, Subdirectories, TopDirectory},
 };
+use peal_launcher::{AppRequest, ControlGroups, EmbeddedHostEnvironment, JobOptions, JobRequest};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, code};
-use peal_server::{
-    HostEnvironment, InProcessTransport, Notices, ServerSettings,
-    embedded::{AppRequest, ControlGroups, EmbeddedHostEnvironment, JobOptions, JobRequest},
-};
+use peal_server::{HostEnvironment, InProcessTransport, Notices, ServerSettings};
 use peal_tests::{
     in_process::{Node, soon},
     until,

@@ -8,7 +8,7 @@ use peal_client::{Client, ClientError};
 use peal_core::server::Purpose;
 use peal_model::{Info, Infos, KeyName, Nspace, Proc, Scope, Value, code, key};
 use peal_needs::needs;
-use peal_server::{InProcessTransport, ServerSettings, embedded::environment};
+use peal_server::{InProcessTransport, ServerSettings, client_environment};
 use peal_tests::{
     Done, c_program, finish,
     in_process::{Node, begin, everything, listener, next, soon},
@@ -77,7 +77,7 @@ async fn connected(at: At, releases: [&Release; 2], args: &[&str]) -> Vec<(Strin
         let program = &program;
         (0..2).map(move |rank| {
             let mut command = Command::new(program);
-            let variables = environment(
+            let variables = client_environment(
                 &Nspace::new(job).unwrap(),
                 "node",
                 peal_model::Rank(rank),

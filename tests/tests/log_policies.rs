@@ -1,6 +1,7 @@
 //! Policies for logging in a running server: `log-limit`, which ships, before the channel `stdio`.
 use peal_client::ClientError;
 use peal_core::{policy::OnFailure, registration::ChainPlacement};
+use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Hook, Info, Key, KeyName, LogRequest, Status, Value, code, key};
 use peal_needs::needs;
 use peal_sandbox::{
@@ -8,7 +9,6 @@ use peal_sandbox::{
 };
 use peal_server::{
     Hosted, HostedChannels, HostedPolicies, InProcessTransport, Notices, ServerSettings,
-    embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     c_program,

@@ -1,6 +1,7 @@
 //! `PMIx_Log`: through a channel component to where the output of the requester's job goes, and off everybody else's path.
 use peal_client::{Client, ClientError, Environment};
 use peal_core::registration::ChainPlacement;
+use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{
     Info, InfoFlags, Infos, Key, KeyName, LogRequest, Nspace, Proc, Query, Range, Rank, Status,
     Value, code, key,
@@ -13,7 +14,6 @@ use peal_server::{
     HostEnvironment, Hosted, HostedChannels, InProcessTransport, Notices, ServerSettings,
     UpcallFuture,
     admin::{self, AdminChannel, AdminParts, AdminReply, AdminRequest, NewJob, SocketClaim},
-    embedded::EmbeddedHostEnvironment,
 };
 use peal_tests::{
     Done, c_program, guest,

@@ -4,11 +4,12 @@ use peal_core::{
     owner::Owner,
     registration::{EventCodes, Registration},
 };
+use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Range, Status, code};
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
     Hosted, HostedChains, HostedHandler, InProcessTransport, Listener, ListenerItem, Notice,
-    Notices, ServerSettings, embedded::EmbeddedHostEnvironment,
+    Notices, ServerSettings,
 };
 use peal_tests::{
     guest,

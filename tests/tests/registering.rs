@@ -5,13 +5,14 @@ use peal_core::{
     policy::OnFailure,
     registration::{ChainPlacement, Mode},
 };
+use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::{Event, Hook, Info, Infos, KeyName, Nspace, Range, Status, Value, code, key};
 use peal_sandbox::{
     Engine, EngineSettings, Grants, Module, ModuleLimits, ModuleRegistration, Services,
 };
 use peal_server::{
     EventHandling, HostEnvironment, Hosted, HostedChains, HostedPolicies, InProcessTransport,
-    ListenerItem, Notice, Notices, ServerSettings, UpcallFuture, embedded::EmbeddedHostEnvironment,
+    ListenerItem, Notice, Notices, ServerSettings, UpcallFuture,
 };
 use peal_tests::{
     guest,

@@ -13,7 +13,7 @@ use wit_parser::{Docs, Resolve, Type, TypeDef, TypeDefKind};
 type Names = BTreeSet<String>;
 
 /// The rooms that each room builds on: every arrow points down. `cli` stands on top and may know all.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("build", &[]),
     ("confinement", &[]),
     ("model", &[]),
@@ -25,9 +25,16 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("store", &["model"]),
     ("sinks", &["model", "store"]),
     ("audit", &["core", "model", "sandbox", "store"]),
+    ("system", &["core", "model"]),
     (
         "server",
-        &["audit", "core", "model", "sandbox", "store", "wire"],
+        &[
+            "audit", "core", "model", "sandbox", "store", "system", "wire",
+        ],
+    ),
+    (
+        "launcher",
+        &["core", "model", "sandbox", "server", "system", "wire"],
     ),
     ("client", &["core", "model", "sandbox", "wire"]),
     (

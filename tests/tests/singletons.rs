@@ -26,7 +26,7 @@ fn of_the_system() -> (Place, Daemon) {
 
 fn places(directory: &Path) -> Places {
     Places {
-        host: peal_server::hostname(),
+        host: peal_system::hostname(),
         directory: directory.to_owned(),
     }
 }
@@ -134,7 +134,7 @@ async fn alone_a_program_of_peals_client_has_what_is_its_own_and_the_rest_is_ref
         me.to_string(),
         format!(
             "singleton.{}.{}:0",
-            peal_server::hostname(),
+            peal_system::hostname(),
             std::process::id()
         )
     );

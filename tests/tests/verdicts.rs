@@ -5,11 +5,12 @@ use peal_core::{
     registration::{EventCodes, Registration},
     termination::TerminationRequest,
 };
+use peal_launcher::EmbeddedHostEnvironment;
 use peal_model::code;
 use peal_sandbox::{Engine, EngineSettings, Grants, Module, ModuleLimits, Services};
 use peal_server::{
     ChainSettings, Hosted, HostedChains, HostedHandler, InProcessTransport, Notice, Notices,
-    ServerSettings, embedded::EmbeddedHostEnvironment,
+    ServerSettings,
 };
 use peal_tests::{
     Done, finish, guest,

@@ -39,7 +39,7 @@ pub fn open(resolved: &Resolved) -> Result<Option<AuditTrail>> {
         },
         server: format!(
             "{} {} peal {}",
-            peal_server::hostname(),
+            peal_system::hostname(),
             std::process::id(),
             env!("CARGO_PKG_VERSION")
         ),

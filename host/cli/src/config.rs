@@ -12,11 +12,12 @@ use peal_core::{
     published,
     server::{EventBudget, Monitoring},
 };
+use peal_launcher::CleanupSettings;
 use peal_model::Hook;
 use peal_sandbox::Capability;
 use peal_server::{
     ChainSettings, ChannelSettings, IdentityCheck, RendezvousSettings, ServerKind, ServerSettings,
-    Serves, SpillSettings, admin::AdminGroup, embedded::CleanupSettings,
+    Serves, SpillSettings, admin::AdminGroup,
 };
 use peal_store::{RecordLimits, StoreSettings};
 use rustix::{

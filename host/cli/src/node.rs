@@ -11,15 +11,15 @@ use anyhow::{Context, Result};
 use peal_audit::AuditTrail;
 use peal_config::{Config, Problems, Resolved, WallMode};
 use peal_core::owner::Owner;
+use peal_launcher::{CleanupSettings, EmbeddedHostEnvironment, Stream};
 use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
 use peal_modules::{
-    Deployer, JobHandlers, Loader, SinkCatalog, StartedModules, StartupModules, UsageSource,
+    Deployer, JobHandlers, Loader, OutputSinks, SinkCatalog, StartedModules, StartupModules,
+    UsageSource,
 };
 use peal_server::{
     GuestPools, HandlerRequest, InProcessTransport, Notices, ProcessObserver, Server, ServerParts,
-    StandaloneChain,
-    embedded::{CleanupSettings, EmbeddedHostEnvironment},
-    metrics::MetricsEndpoint,
+    StandaloneChain, metrics::MetricsEndpoint,
 };
 use peal_sinks::{SinkSettings, Sinks};
 use peal_store::Store;
@@ -100,7 +100,11 @@ impl Ground {
         let host = host.with_grace(config.run.grace);
         let host = Arc::new(host);
         let sinks = Arc::new(open_sinks(resolved, store.as_ref())?);
-        let outlets = SinkCatalog::new(host.clone(), sinks.clone(), store.clone());
+        let outputs = OutputSinks {
+            stdout: host.sink(Stream::Stdout),
+            stderr: host.sink(Stream::Stderr),
+        };
+        let outlets = SinkCatalog::new(outputs, sinks.clone(), store.clone());
         let loader = Loader::new(config.clone(), outlets, store.clone(), audit.clone())
             .measuring(Arc::new(HostUsageSource(host.clone())));
         Ok((

@@ -74,7 +74,7 @@ pub fn serve(args: ServeArgs) -> Result<ExitCode> {
             handle: node.server.handle(),
             host: node.host.clone(),
             uri: uri.clone(),
-            hostname: peal_server::hostname(),
+            hostname: peal_system::hostname(),
             metrics: node.server.metrics(),
             chains: node.server.chains(),
             notices: notices.clone(),

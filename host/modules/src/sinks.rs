@@ -4,29 +4,32 @@ use peal_model::{LogRequest, Mail, Proc, Status, code, rank};
 use peal_sandbox::Sink;
 use peal_server::{
     Metrics,
-    embedded::{EmbeddedHostEnvironment, Stream},
     metrics::{Amount, MetricFamily, MetricKind, MetricSample, Unit},
 };
 use peal_sinks::{PeerReachability, SinkHandle, SinkHealth, SinkMessage, SinkWriteError, Sinks};
 use peal_store::{JobEntryKind, JobRecordEntry, LeftOutEntries, RecordLimit, Store, StoreError};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// All that there is to write to.
+/// Sinks for the output streams of jobs.
+pub struct OutputSinks {
+    /// Standard output.
+    pub stdout: Arc<dyn Sink>,
+    /// Standard error.
+    pub stderr: Arc<dyn Sink>,
+}
+
+/// All sinks that modules may be given.
 pub struct SinkCatalog {
-    host: Arc<EmbeddedHostEnvironment>,
+    outputs: OutputSinks,
     opened: Arc<Sinks>,
     store: Option<Arc<Store>>,
 }
 
 impl SinkCatalog {
-    /// The outputs of this host, these sinks, and the records of jobs in this store.
-    pub fn new(
-        host: Arc<EmbeddedHostEnvironment>,
-        opened: Arc<Sinks>,
-        store: Option<Arc<Store>>,
-    ) -> SinkCatalog {
+    /// The output streams of jobs, these sinks, and the records of jobs in this store.
+    pub fn new(outputs: OutputSinks, opened: Arc<Sinks>, store: Option<Arc<Store>>) -> SinkCatalog {
         SinkCatalog {
-            host,
+            outputs,
             opened,
             store,
         }
@@ -47,8 +50,8 @@ impl SinkCatalog {
 
     fn sink(&self, name: &SinkName, entry: &ModuleEntry) -> Result<Arc<dyn Sink>, Problem> {
         Ok(match name {
-            SinkName::Stdout => self.host.sink(Stream::Stdout),
-            SinkName::Stderr => self.host.sink(Stream::Stderr),
+            SinkName::Stdout => self.outputs.stdout.clone(),
+            SinkName::Stderr => self.outputs.stderr.clone(),
             SinkName::JobRecord => {
                 let missing = || {
                     entry.problem(

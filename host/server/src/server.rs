@@ -241,7 +241,7 @@ impl Server {
         let core = peal_core::server::StateSettings {
             id,
             monitoring,
-            hostname: crate::hostname(),
+            hostname: peal_system::hostname(),
             ..settings.core
         };
         let mut state = peal_core::server::ServerState::new(core);

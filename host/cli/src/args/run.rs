@@ -6,11 +6,9 @@ use clap::{
     error::ErrorKind,
 };
 use peal_config::{Keyword, OnAbort};
+use peal_launcher::{OutputFiles, Reported, StdinTarget};
 use peal_model::{Key, Rank};
-use peal_server::{
-    admin::MAX_JOB_SIZE,
-    embedded::{OutputFiles, Reported, StdinTarget},
-};
+use peal_server::admin::MAX_JOB_SIZE;
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,

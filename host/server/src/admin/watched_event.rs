@@ -125,7 +125,7 @@ impl From<&ChainResults> for WatchedChain {
 }
 
 /// A value as JSON has it.
-pub(crate) fn json_value(value: &Value) -> serde_json::Value {
+pub fn json_value(value: &Value) -> serde_json::Value {
     match value {
         Value::Undef | Value::String(None) => serde_json::Value::Null,
         Value::Bool(truth) => (*truth).into(),

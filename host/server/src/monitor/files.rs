@@ -4,12 +4,12 @@
 //! user, in the directory that they could open when they asked, at what bears the name there and is no link. Whatever is swapped
 //! for what, nobody sees more.
 use super::refused;
-use crate::as_user;
 use peal_core::{
     monitor::{FileStat, MonitorId},
     server::FileSeen,
 };
 use peal_model::{Status, UserIdentity, code};
+use peal_system::as_user;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, statat};
 use std::{
     collections::BTreeMap,
