@@ -9,7 +9,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use peal_audit::AuditTrail;
-use peal_config::{Config, Problems, Resolved, WallMode};
+use peal_config::{Config, ConfinementMode, Problems, Resolved};
 use peal_core::owner::Owner;
 use peal_launcher::{CleanupSettings, EmbeddedHostEnvironment, Stream};
 use peal_model::{Info, Nspace, Proc, Rank, Status, UserIdentity};
@@ -178,7 +178,8 @@ impl PreparedServer {
         }
         // By what a job was started only whoever started it knows.
         let config = &resolved.config;
-        let within = (config.wall.mode != WallMode::Off).then(|| config.wall.clean.clone());
+        let within = (config.confinement.mode != ConfinementMode::Off)
+            .then(|| config.confinement.cleanup_roots.clone());
         let cleaning = config::cleanup_settings(config, within);
         let (ground, loader) =
             Ground::new(resolved, notices, Box::new(|_| String::new()), cleaning)?;

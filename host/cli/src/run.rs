@@ -122,7 +122,7 @@ fn request(args: &Run, apps: &[AppArgs], config: &Config, nspace: Nspace) -> Res
         input: args.stdin.0,
         reporting: Reporting {
             of: wanted.map(|(reported, _)| *reported).collect(),
-            to: args.log_to.clone(),
+            to: args.log_channels.clone(),
         },
     })
 }
@@ -170,7 +170,7 @@ fn keeping(config: &Config) -> JobOptions {
             peal_config::ControlGroups::Off => ControlGroups::Off,
         },
         max_spawned: config.run.max_spawned_jobs,
-        kept_output: config.run.kept_output,
+        output_backlog_bytes: config.run.output_backlog_bytes,
     }
 }
 

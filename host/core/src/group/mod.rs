@@ -65,11 +65,11 @@ pub struct GroupSettings {
     /// How long a construct or destruct may take that came without a time-out.
     pub timeout: Duration,
     /// How long procs have to say what is to become of a construct in which somebody failed.
-    pub decision: Duration,
+    pub decision_timeout: Duration,
     /// For how long whoever comes late learns how it ended.
-    pub memory: Duration,
+    pub result_retention: Duration,
     /// How many groups a user may have, with those that are being formed.
-    pub max: usize,
+    pub max_per_user: usize,
 }
 
 impl Default for GroupSettings {
@@ -77,9 +77,9 @@ impl Default for GroupSettings {
         let seconds = Duration::from_secs;
         GroupSettings {
             timeout: seconds(300),
-            decision: seconds(10),
-            memory: seconds(60),
-            max: 1024,
+            decision_timeout: seconds(10),
+            result_retention: seconds(60),
+            max_per_user: 1024,
         }
     }
 }
@@ -87,7 +87,7 @@ impl Default for GroupSettings {
 impl GroupSettings {
     /// For how long a coordinator remembers what it has told: half as long as servers do, so that none of them forgets before it.
     fn told_for(&self) -> Duration {
-        self.memory / 2
+        self.result_retention / 2
     }
 }
 
@@ -382,7 +382,7 @@ impl Groups {
         self.lobby.expire(now);
         self.pass_all_on(now);
         self.lobby.forget(now);
-        let memory = self.settings.memory;
+        let memory = self.settings.result_retention;
         while let Some(first) = self
             .past
             .first_entry()
@@ -545,7 +545,7 @@ impl Groups {
         let past = self
             .past
             .first_key_value()
-            .map(|(_, (at, _))| *at + self.settings.memory);
+            .map(|(_, (at, _))| *at + self.settings.result_retention);
         self.due = [self.lobby.deadline(), self.board.deadline(), past]
             .into_iter()
             .flatten()

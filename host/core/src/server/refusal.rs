@@ -46,14 +46,14 @@ pub enum ConnectionRefusal {
     NameTaken(Proc),
     /// There are as many tools as there may be.
     #[error(
-        "there are {max} tools, more are not allowed (tools.max, of which an eighth is for root and the server's user)"
+        "there are {max} tools, more are not allowed (tools.max_connections, of which an eighth is for root and the server's user)"
     )]
     TooManyTools {
         /// How many are allowed.
         max: usize,
     },
     /// A user has as many tools as one user may have.
-    #[error("user {uid} has {max} tools, more are not allowed (tools.max_per_user)")]
+    #[error("user {uid} has {max} tools, more are not allowed (tools.max_connections_per_user)")]
     TooManyToolsOfUser {
         /// The user.
         uid: u32,

@@ -43,19 +43,19 @@ pub struct StateSettings {
     /// more.
     pub max_put_bytes_per_user: usize,
     /// How many gets one connection may have waiting.
-    pub max_held_gets: usize,
+    pub max_pending_gets: usize,
     /// How many fences one proc may wait in at once.
     pub max_fences: usize,
     /// How many codes and filters one connection may have registered.
     pub max_registrations: usize,
     /// How many connections one proc may have (its own and those of its clones).
-    pub max_clones: u32,
+    pub max_connections_per_proc: u32,
     /// How many tools may be connected; an eighth of these are root's and the server's user's alone.
     pub max_tools: usize,
     /// How many of these one user may have, unless that is root or the server's.
     pub max_tools_per_user: usize,
     /// How long losses of connections are gathered that one event then tells of; nothing for an event each.
-    pub loss_window: Duration,
+    pub connection_loss_window: Duration,
     /// How many events hosted handlers may raise in all because of one that no handler raised.
     pub allowance: EventBudget,
     /// What holds where no policy decides.
@@ -73,9 +73,9 @@ pub struct StateSettings {
     /// Who watches those who want to be watched.
     pub monitoring: Monitoring,
     /// How many monitors one proc may have.
-    pub max_monitors: usize,
+    pub max_monitors_per_proc: usize,
     /// How many all procs may have; half of them for one user.
-    pub max_all_monitors: usize,
+    pub max_monitors_total: usize,
     /// How many of these may be of files, each of which stays open; half of them for one user.
     pub max_monitored_files: usize,
 }
@@ -97,13 +97,13 @@ impl Default for StateSettings {
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_put_bytes_per_user: 512 << 20,
-            max_held_gets: 4096,
+            max_pending_gets: 4096,
             max_fences: 64,
             max_registrations: 65_536,
-            max_clones: 64,
+            max_connections_per_proc: 64,
             max_tools: 256,
             max_tools_per_user: 64,
-            loss_window: Duration::from_millis(100),
+            connection_loss_window: Duration::from_millis(100),
             allowance: EventBudget(256),
             defaults: Defaults::default(),
             max_decisions: 1024,
@@ -112,8 +112,8 @@ impl Default for StateSettings {
             checkpoint_timeout: Duration::from_secs(300),
             preempt_grace: Duration::from_secs(30),
             monitoring: Monitoring::default(),
-            max_monitors: 64,
-            max_all_monitors: 65_536,
+            max_monitors_per_proc: 64,
+            max_monitors_total: 65_536,
             max_monitored_files: 512,
         }
     }
