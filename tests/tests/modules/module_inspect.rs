@@ -55,7 +55,10 @@ fn every_field_of_the_schema_is_there_and_documented() {
         .into_iter()
         .flat_map(|(value, prefix)| fields(value, prefix))
     {
-        assert!(documented.contains(&field), "docs/src/audit/inspect.md lacks {field}");
+        assert!(
+            documented.contains(&field),
+            "docs/src/audit/inspect.md lacks {field}"
+        );
     }
     let top: BTreeSet<&str> = told
         .as_object()

@@ -330,7 +330,10 @@ fn check_named_tests(document: &str, is_claim: impl Fn(&str) -> bool) {
         );
     }
     for claim in text.lines().filter(|line| is_claim(line)) {
-        assert!(claim.contains(".rs::"), "{document}: shown by nothing: {claim}");
+        assert!(
+            claim.contains(".rs::"),
+            "{document}: shown by nothing: {claim}"
+        );
     }
 }
 

@@ -173,8 +173,9 @@ const ENDS: [(&str, &str, &[&str], &[&str]); 4] = [
 #[needs(prepared, libpmix, openmpi4, openmpi5)]
 #[test]
 fn exit_events_of_hosts_match_documented_ones() {
-    let table: BTreeMap<String, Vec<String>> =
-        table("Events that host environments raise").into_iter().collect();
+    let table: BTreeMap<String, Vec<String>> = table("Events that host environments raise")
+        .into_iter()
+        .collect();
     for (column, server) in servers() {
         let known: Vec<_> = ENDS
             .iter()
@@ -262,9 +263,9 @@ impl Want {
                 };
                 let refused = |line: &str| {
                     Some(
-                        line.split_once("is refused by the server at ")?
+                        line.split_once("request of a handler refused by the server")?
                             .1
-                            .rsplit_once(": ")?
+                            .rsplit_once("status=")?
                             .1
                             .to_owned(),
                     )
@@ -286,8 +287,8 @@ impl Want {
             Want::Event(range, _) => {
                 let both = |words| done.stderr.matches(words).count() == 2;
                 let said = [
-                    ("has not answered within 1s: event -3501", "no answer"),
-                    ("is not sent: mpirun", "not sent"),
+                    ("in time request=\"event -3501", "no answer"),
+                    ("event not sent: mpirun", "not sent"),
                 ];
                 let answer = said
                     .into_iter()

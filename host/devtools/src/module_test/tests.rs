@@ -1,7 +1,7 @@
-//! What is documented is so, and what is read of a recording.
+//! Tests of the documented examples, and of recordings.
 use super::*;
 
-/// The blocks of a document in TOML.
+/// Returns the TOML blocks of a document.
 fn examples(document: &str) -> Vec<String> {
     let blocks = document.split("```toml\n").skip(1);
     blocks
