@@ -2,6 +2,7 @@
 //!
 //! A page's blocks (```` ```sh ````) run in one shell, in the order of the page. Two comments are for tests alone:
 //! `<!-- test: COMMANDS -->` adds commands that readers do not see, `<!-- test ignores: REASON -->` leaves out the next block.
+use peal_needs::needs;
 use peal_tests::{root, run_within, shell::Shell};
 use std::{fs, path::Path, time::Duration};
 
@@ -62,6 +63,7 @@ fn run_page(name: &str) {
 macro_rules! pages {
     ($($test:ident: $page:literal,)*) => {
         $(
+            #[needs(prepared)]
             #[test]
             fn $test() {
                 run_page($page);
