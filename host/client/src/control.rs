@@ -1,5 +1,5 @@
 //! Control of procs in types: what can be asked for, and the directives that say so (`PMIx_Job_control`, RFC "Job control and monitoring").
-//! In [`crate::controlled`] is what comes back.
+//! In [`crate::job_control_result`] is what comes back.
 use crate::{Client, ClientError, JobControlResult};
 use peal_core::job_control::{
     CheckpointMethod, Depth, GRACE, PREEMPT, RequestSelector, Subdirectories, TopDirectory,
@@ -261,7 +261,7 @@ impl CleanupRequest {
 }
 
 impl Client {
-    /// Controls procs (`PMIx_Job_control`); without targets, our own job. [`Controlled::not_done`] names those to whom it was not done,
+    /// Controls procs (`PMIx_Job_control`); without targets, our own job. [`JobControlResult::not_done`] names those to whom it was not done,
     /// if it was done to others; where it was done to nobody, [`ClientError::Refused`] holds the reasons. What has no type here can be asked
     /// for by [`Client::job_control`].
     ///

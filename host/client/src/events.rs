@@ -142,7 +142,7 @@ impl ClientHandlers {
         }
     }
 
-    /// Adds a handler to the chain. Recent events then come to it by [`Handlers::next`], before any new one.
+    /// Adds a handler to the chain. Recent events then come to it by [`ClientHandlers::next`], before any new one.
     pub(crate) fn register(
         &self,
         codes: &[Status],

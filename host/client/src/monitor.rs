@@ -95,7 +95,7 @@ impl MonitorRequest {
         }
     }
 
-    /// Have the use of resources told: once in the answer, or with [`Watch::at_rate`] again and again as
+    /// Have the use of resources told: once in the answer, or with [`MonitorRequest::at_rate`] again and again as
     /// `PMIX_MONITOR_RESUSAGE_UPDATE`.
     pub fn usage(of: UsageSubject) -> MonitorRequest {
         let (what, procs) = match of {

@@ -22,7 +22,7 @@ pub enum AttachTarget {
     File(PathBuf),
     /// The server of the system, and no other (`PMIX_CONNECT_TO_SYSTEM`).
     System,
-    /// The server of the system if there is one, else as [`Attach::Any`] (`PMIX_CONNECT_SYSTEM_FIRST`).
+    /// The server of the system if there is one, else as [`AttachTarget::Any`] (`PMIX_CONNECT_SYSTEM_FIRST`).
     SystemFirst,
     /// The server that has this process id (`PMIX_SERVER_PIDINFO`).
     Pid(u32),

@@ -12,7 +12,7 @@ use peal_wire::PeerKind;
 impl Client {
     /// Connects to the server of the system, which leaves a file in these places, as the only proc of a job of its own: what
     /// `PMIx_Init` does where no server has started the program. Where this is [`ClientError::NoServer`], a program may go on with
-    /// [`Client::alone`].
+    /// [`Client::standalone`].
     pub async fn singleton(
         places: &Places,
         settings: ClientSettings,

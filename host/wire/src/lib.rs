@@ -39,7 +39,7 @@
 //! and [`Codec::decode_event`] for [`Tag::NOTIFY`].
 //!
 //! What differs between releases is a row in the tables of `dialect.rs`. What a peer may make this process read and
-//! remember is in [`Limits`]. Trailing bytes after a complete message are refused: a message of a release that sends
+//! remember is in [`DecodeLimits`]. Trailing bytes after a complete message are refused: a message of a release that sends
 //! more than is known here would be misunderstood.
 
 mod codec;

@@ -48,7 +48,7 @@ impl ConstructOptions {
         ConstructOptions::of(&[])
     }
 
-    /// These are to be in it, too; they call with [`Construct::added`] (`PMIX_GROUP_ADD_MEMBERS`).
+    /// These are to be in it, too; they call with [`ConstructOptions::added`] (`PMIX_GROUP_ADD_MEMBERS`).
     pub fn adding(self, procs: &[Proc]) -> ConstructOptions {
         self.with(Info::new(
             key::PMIX_GROUP_ADD_MEMBERS,

@@ -142,7 +142,7 @@ impl Client {
     /// Invites these to a group that we lead, and waits until all have answered (`PMIx_Group_invite`).
     ///
     /// Whoever declines, ends or does not answer in time does not come. Our handlers hear of each as `PMIX_GROUP_INVITE_FAILED`, and decide
-    /// within ten seconds what is to become of it ([`Decision`]); where none listens or decides, nothing comes of the group unless it is
+    /// within ten seconds what is to become of it ([`AbsenceDecision`]); where none listens or decides, nothing comes of the group unless it is
     /// [`Invite::optional`]. In the end the members hear `PMIX_GROUP_CONSTRUCT_COMPLETE`, or all who were invited
     /// `PMIX_GROUP_CONSTRUCT_ABORT`. Our own handlers hear `PMIX_GROUP_CONSTRUCT_COMPLETE` in either case, with the status
     /// (`PMIX_LOCAL_COLLECTIVE_STATUS`). It is called off when what this returns is dropped before its end, or by [`Client::group_decide`].

@@ -67,7 +67,7 @@ impl Group {
 
 impl Client {
     /// Constructs a group with others, each of whom calls (`PMIx_Group_construct`). It ends in the same way for all; where it came to
-    /// nothing, [`ClientError::Refused`] says why. See [`Construct`].
+    /// nothing, [`ClientError::Refused`] says why. See [`ConstructOptions`].
     pub async fn group_construct(
         &self,
         group: &str,

@@ -39,7 +39,7 @@ impl LossWatches {
 }
 
 impl Groups {
-    /// Somebody here waits for these: whoever is lost of them at other servers is told of ([`Step::Lost`]).
+    /// Somebody here waits for these: whoever is lost of them at other servers is told of ([`GroupAction::Lost`]).
     pub fn watch(&mut self, procs: &[Proc]) -> Vec<GroupAction> {
         for proc in procs {
             let home = self

@@ -34,7 +34,7 @@ pub enum Action {
         event: Arc<Event>,
     },
     /// This connection is catching up and has had what it may have at once: when all before this has been written (or nearly;
-    /// at once if nothing was), call [`Server::resume`]. Until then no event is delivered to it; replies are. There is never
+    /// at once if nothing was), call [`ServerState::resume`]. Until then no event is delivered to it; replies are. There is never
     /// more than one `Pause` or [`Action::Recall`] of a connection open, and none is followed by another before it is answered.
     Pause {
         /// The connection.
@@ -56,7 +56,7 @@ pub enum Action {
         /// The last.
         last: Seq,
     },
-    /// Fetch spilled events, at most a batch of them, then call [`Server::recalled`] with their contents, or with none for
+    /// Fetch spilled events, at most a batch of them, then call [`ServerState::recalled`] with their contents, or with none for
     /// what cannot be had. They stay stored until an [`Action::Forget`], which may well come in the meantime: that they are
     /// not there any more is no error.
     Recall {
@@ -95,7 +95,7 @@ pub enum Action {
         /// How many events the handlers there may raise in turn.
         allowance: EventBudget,
     },
-    /// All procs here have arrived at a fence: gather from the other servers, then call [`Server::gathered`].
+    /// All procs here have arrived at a fence: gather from the other servers, then call [`ServerState::gathered`].
     Gather {
         /// The fence.
         id: FenceId,
@@ -115,14 +115,14 @@ pub enum Action {
     },
     /// Tell or ask the host environment.
     Upcall(Upcall),
-    /// Ask the policies of the request's hook, then call [`Server::decided`]. Those of one hook are asked in their order.
+    /// Ask the policies of the request's hook, then call [`ServerState::decided`]. Those of one hook are asked in their order.
     Decide {
         /// What is to be decided.
         id: DecisionId,
         /// What they are asked.
         request: Arc<PolicyRequest>,
     },
-    /// Write to log channels, then call [`Server::answer`] if somebody waits for it.
+    /// Write to log channels, then call [`ServerState::answer`] if somebody waits for it.
     Log {
         /// The request.
         to: Option<RequestId>,
@@ -154,7 +154,7 @@ pub enum Action {
         /// How.
         look: FileLook,
     },
-    /// Look up what is used, as far as whoever asks may know, then call [`Server::measured`].
+    /// Look up what is used, as far as whoever asks may know, then call [`ServerState::measured`].
     Measure {
         /// The watch.
         watch: MonitorId,
@@ -170,14 +170,14 @@ pub enum Action {
 /// How to look at a file that is watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FileLook {
-    /// For the first time, with no more rights than this user has, then call [`Server::file_opened`].
+    /// For the first time, with no more rights than this user has, then call [`ServerState::file_opened`].
     Open {
         /// Its absolute path.
         path: PathBuf,
         /// As whom the requester runs.
         identity: UserIdentity,
     },
-    /// Once more, then call [`Server::file_looked_at`].
+    /// Once more, then call [`ServerState::file_looked_at`].
     Again,
     /// No more. It may be that it was never opened.
     Close,
@@ -202,7 +202,7 @@ pub enum Upcall {
         allowance: EventBudget,
     },
     /// Somebody wants events of the environment of these codes (none: of every code), which nobody wanted until now; answered
-    /// by [`Server::host_registered`].
+    /// by [`ServerState::host_registered`].
     RegisterEvents {
         /// The question.
         id: HostRegistrationId,
@@ -211,7 +211,7 @@ pub enum Upcall {
     },
     /// Nobody wants events of the environment of these codes any more; with none, nobody wants those of every code.
     DeregisterEvents(Vec<Status>),
-    /// Procs are to be controlled; answered by [`Server::controlled`].
+    /// Procs are to be controlled; answered by [`ServerState::controlled`].
     JobControl {
         /// The request.
         id: ControlId,
@@ -220,7 +220,7 @@ pub enum Upcall {
         /// What is asked; it makes sense, and nothing forbids it.
         control: JobControl,
     },
-    /// Something is to be removed when procs have ended; answered by [`Server::answer`].
+    /// Something is to be removed when procs have ended; answered by [`ServerState::answer`].
     Cleanup {
         /// The request.
         to: RequestId,
@@ -231,7 +231,7 @@ pub enum Upcall {
         /// What.
         cleanup: Cleanup,
     },
-    /// A request that is the host's business, which it answers or does not support; answered by [`Server::answer`].
+    /// A request that is the host's business, which it answers or does not support; answered by [`ServerState::answer`].
     Request {
         /// The request.
         to: RequestId,

@@ -58,7 +58,7 @@ enum BatchEnd {
 
 impl ServerState {
     /// The caller found the outbox of a connection (nearly) full. From now on events are kept for it instead of being
-    /// delivered, until calls of [`Server::resume`] have brought it to the end of them: nobody who reads slowly loses events.
+    /// delivered, until calls of [`ServerState::resume`] have brought it to the end of them: nobody who reads slowly loses events.
     /// Follows an [`Action::Pause`], unless the connection is catching up already or is heard no more.
     pub fn mark_lagging(&mut self, peer: PeerId) -> Vec<Action> {
         let uid = self

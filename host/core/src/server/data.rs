@@ -365,7 +365,7 @@ fn found(data: impl IntoIterator<Item = SharedData>) -> Reply {
     }
 }
 
-/// The time-out of a request that was checked when it came ([`Server::request`]).
+/// The time-out of a request that was checked when it came ([`ServerState::request`]).
 pub(super) fn timeout(infos: &[Info]) -> Option<Duration> {
     directives::timeout(infos).ok().flatten()
 }

@@ -1,6 +1,6 @@
 //! What a PMIx server does with its clients: who may connect, what each request leads to, what follows when one ends.
 //!
-//! [`Server`] is stepped by hand: every call takes the time where it matters and returns the [`Action`]s that follow, in
+//! [`ServerState`] is stepped by hand: every call takes the time where it matters and returns the [`Action`]s that follow, in
 //! the order in which they are to be carried out. Requests that are the host environment's business go up as [`Upcall`]s.
 
 mod action;
@@ -75,7 +75,7 @@ use tools::ToolTable;
 pub struct PeerId(pub u64);
 
 impl PeerId {
-    /// No connection: what modules ask for by [`Server::control_for`] and [`Server::log_for`] is answered there.
+    /// No connection: what modules ask for by [`ServerState::control_for`] and [`ServerState::log_for`] is answered there.
     pub const MODULES: PeerId = PeerId(0);
 }
 
@@ -212,7 +212,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// Drops a job and all that its procs put, also what [`Server::tell_losses_of`] was not asked for. Those who are still connected are heard no more, and nobody goes on waiting
+    /// Drops a job and all that its procs put, also what [`ServerState::tell_losses_of`] was not asked for. Those who are still connected are heard no more, and nobody goes on waiting
     /// for any of them.
     pub fn remove_job(&mut self, nspace: &Nspace) -> Vec<Action> {
         self.losses.take_job(nspace);
@@ -416,7 +416,7 @@ impl ServerState {
         self.settled(actions)
     }
 
-    /// When [`Server::tick`] has something to do next.
+    /// When [`ServerState::tick`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         let held = [
             self.modex.deadline(),

@@ -75,7 +75,7 @@ impl ServerState {
         self.enter_as(source, by, named, request)
     }
 
-    /// A module of this owner wants something logged; answered as [`Server::control_for`].
+    /// A module of this owner wants something logged; answered as [`ServerState::control_for`].
     pub fn log_for(
         &mut self,
         owner: &Owner,

@@ -34,7 +34,7 @@ pub type FileSeen = Result<FileStat, (Status, String)>;
 pub type UsageFound = Result<Vec<Info>, (Status, String)>;
 
 impl ServerState {
-    /// Somebody wants to be watched, or to know what is used, and may. Timers begin with the next [`Server::tick`], which is due
+    /// Somebody wants to be watched, or to know what is used, and may. Timers begin with the next [`ServerState::tick`], which is due
     /// at once.
     pub(super) fn monitor(
         &mut self,
@@ -136,8 +136,8 @@ impl ServerState {
         Ok(vec![reply(to, code::PMIX_SUCCESS)])
     }
 
-    /// A client showed at a time that it lives. That may be told late, but before a [`Server::tick`] that looks at its proc's
-    /// heartbeats ([`Server::beats_due`]), and at once if that counts as silent ([`Server::is_silent`]).
+    /// A client showed at a time that it lives. That may be told late, but before a [`ServerState::tick`] that looks at its proc's
+    /// heartbeats ([`ServerState::beats_due`]), and at once if that counts as silent ([`ServerState::is_silent`]).
     pub fn beat(&mut self, peer: PeerId, at: MonotonicTime) {
         if let Some(peer) = self
             .peers
@@ -148,7 +148,7 @@ impl ServerState {
         }
     }
 
-    /// Whose heartbeats [`Server::tick`] looks at if this is the time; some perhaps twice.
+    /// Whose heartbeats [`ServerState::tick`] looks at if this is the time; some perhaps twice.
     pub fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
         self.monitors.beats_due(now)
     }

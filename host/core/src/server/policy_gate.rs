@@ -43,7 +43,7 @@ pub enum AdmissionCheck {
     Open,
     /// They may not.
     Shut(Denial),
-    /// The policies are to be asked. Whoever asked keeps the decision's number, for [`Server::entrance_decided`].
+    /// The policies are to be asked. Whoever asked keeps the decision's number, for [`ServerState::entrance_decided`].
     Ask(DecisionId, Arc<PolicyRequest>),
 }
 
@@ -144,7 +144,7 @@ impl ServerState {
         }
     }
 
-    /// The policies have decided on an [`Entrance::Ask`], so that another connection may wait in its place.
+    /// The policies have decided on an [`AdmissionCheck::Ask`], so that another connection may wait in its place.
     pub fn entrance_decided(&mut self, id: DecisionId) {
         if let Some(load) = self.gate.entering.remove(&id) {
             self.gate.subtract(load);

@@ -53,7 +53,7 @@ impl ToolTable {
 }
 
 impl ServerState {
-    /// Lets a tool of this name connect that may do so ([`Server::entrance`]), or says why not. The name is the tool's as
+    /// Lets a tool of this name connect that may do so ([`ServerState::check_admission`]), or says why not. The name is the tool's as
     /// long as it is connected.
     pub fn admit_tool(
         &mut self,
