@@ -155,14 +155,14 @@ impl Handler {
     /// A closure that never blocks as a handler. What it returns is awaited on the runtime, and is the handler's answer:
     ///
     /// ```
-    /// # use peal_client::{Handler, Outcome};
+    /// # use peal_client::{Handler, HandlerOutcome};
     /// # use peal_model::code;
     /// # let (requests, _) = std::sync::mpsc::channel();
     /// Handler::deferred(move |call| {
     ///     let (complete, completed) = tokio::sync::oneshot::channel();
-    ///     // Whoever does the work says `complete.send(Outcome::status(..))` from any thread.
+    ///     // Whoever does the work says `complete.send(HandlerOutcome::status(..))` from any thread.
     ///     let _ = requests.send((call.event().clone(), complete));
-    ///     async { completed.await.unwrap_or(Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)) }
+    ///     async { completed.await.unwrap_or(HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN)) }
     /// });
     /// ```
     ///

@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), peal_client::ClientError> {
-//! use peal_client::{Client, Handler, Outcome};
+//! use peal_client::{Client, Handler, HandlerOutcome};
 //! use peal_model::{Range, Status, code};
 //! use std::time::Duration;
 //!
@@ -12,7 +12,7 @@
 //! let handler = Handler::native(|call| {
 //!     println!("{} from {:?}", call.event().code, call.event().source);
 //!     call.deregister(call.registration());
-//!     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+//!     HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
 //! });
 //! client.register(&[Status(-3001)], &[], handler).await?;
 //! client.notify(Status(-3001), Range::Namespace, Vec::new()).await?;
@@ -25,10 +25,10 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), peal_client::ClientError> {
-//! use peal_client::{Attach, ClientError, Control, Tool, ToolSettings};
+//! use peal_client::{AttachTarget, ClientError, Control, Tool, ToolSettings};
 //! use peal_model::{Query, key};
 //!
-//! let tool = Tool::init(ToolSettings { attach: Attach::Pid(4711), ..ToolSettings::read()? }).await?;
+//! let tool = Tool::init(ToolSettings { attach: AttachTarget::Pid(4711), ..ToolSettings::read()? }).await?;
 //! let query = Query { keys: vec![Some(key::PMIX_QUERY_NAMESPACES.0.into())], qualifiers: Vec::new() };
 //! for info in tool.query(&[query]).await?.infos {
 //!     println!("{info:?}");

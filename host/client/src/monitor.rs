@@ -18,13 +18,13 @@ use tokio::{
 ///
 /// ```no_run
 /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-/// use peal_client::{FileSign, Watch};
+/// use peal_client::{FileSign, MonitorRequest};
 /// use std::{path::Path, time::Duration};
 ///
 /// // One alert if no heartbeat comes for three times five seconds.
-/// client.watch(Watch::heartbeat(Duration::from_secs(5), 2)).await?;
+/// client.watch(MonitorRequest::heartbeat(Duration::from_secs(5), 2)).await?;
 /// let heart = client.heartbeats(Duration::from_secs(2));
-/// let growing = Watch::file(Path::new("/scratch/out.log"), FileSign::Size, Duration::from_secs(60), 0);
+/// let growing = MonitorRequest::file(Path::new("/scratch/out.log"), FileSign::Size, Duration::from_secs(60), 0);
 /// client.watch(growing.called("output").left_to_the_application()).await?;
 /// // From here on nobody beats.
 /// drop(heart);

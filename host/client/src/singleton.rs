@@ -50,7 +50,7 @@ impl Client {
     ///     started => started,
     /// };
     /// let client = match client {
-    ///     Err(ClientError::NoServer { .. }) => Client::alone(&places, ClientSettings::default()).await,
+    ///     Err(ClientError::NoServer { .. }) => Client::standalone(&places, ClientSettings::default()).await,
     ///     connected => connected,
     /// }?;
     /// # client.finalize().await

@@ -8,7 +8,7 @@
 //! use peal_wire::*;
 //!
 //! # fn upcall(request: &Request) -> Reply { Reply::Status(Status(0)) }
-//! fn serve(mut received: &[u8], limits: Limits) -> Result<Vec<u8>, WireError> {
+//! fn serve(mut received: &[u8], limits: DecodeLimits) -> Result<Vec<u8>, WireError> {
 //!     let Some(hello) = HelloDecoder::new(limits).feed(&mut received)? else {
 //!         return Ok(Vec::new()); // in truth: read on, and feed the same decoder again
 //!     };

@@ -7,11 +7,11 @@ use std::time::Duration;
 ///
 /// ```no_run
 /// # async fn example(client: peal_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use peal_client::Construct;
+/// use peal_client::ConstructOptions;
 /// use std::time::Duration;
 ///
 /// let everybody = [&client.peers()[..], &[client.me().clone()]].concat();
-/// let construct = Construct::of(&everybody).context_id().timeout(Duration::from_secs(30));
+/// let construct = ConstructOptions::of(&everybody).context_id().timeout(Duration::from_secs(30));
 /// let group = client.group_construct("crew", construct).await?;
 /// println!("{:?} has number {:?}", group.members, group.context_id);
 /// client.fence(&[group.all()?], &[]).await?;

@@ -28,14 +28,14 @@ const DECISION: Duration = Duration::from_secs(10);
 ///
 /// ```no_run
 /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-/// use peal_client::{Decision, Handler, Invite, Outcome};
+/// use peal_client::{AbsenceDecision, Handler, Invite, HandlerOutcome};
 /// use peal_model::{code, key, Infos};
 /// use std::time::Duration;
 ///
 /// // Whoever does not come is not missed.
 /// let handler = Handler::native(|call| {
-///     call.decide("crew", &Decision::GoOn);
-///     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+///     call.decide("crew", &AbsenceDecision::GoOn);
+///     HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
 /// });
 /// client.register(&[code::PMIX_GROUP_INVITE_FAILED], &[], handler).await?;
 /// let invite = Invite::new().context_id().timeout(Duration::from_secs(30));

@@ -92,17 +92,17 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example(client: peal_client::Client) -> Result<(), peal_client::ClientError> {
-    /// use peal_client::{Handler, Invited, Join, Outcome};
+    /// use peal_client::{Handler, Invited, Join, HandlerOutcome};
     /// use peal_model::code;
     ///
     /// let (joining, runtime) = (client.clone(), tokio::runtime::Handle::current());
     /// let handler = Handler::native(move |call| {
-    ///     let Some(invited) = Invited::of(call.event()) else { return Outcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN) };
+    ///     let Some(invited) = Invited::of(call.event()) else { return HandlerOutcome::status(code::PMIX_EVENT_NO_ACTION_TAKEN) };
     ///     match runtime.block_on(joining.group_join(&invited, Join::new())) {
     ///         Ok(group) => println!("{:?}", group.members),
     ///         Err(error) => println!("{error}"),
     ///     }
-    ///     Outcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
+    ///     HandlerOutcome::status(code::PMIX_EVENT_ACTION_COMPLETE)
     /// });
     /// client.register(&[code::PMIX_GROUP_INVITED], &[], handler).await?;
     /// # Ok(())
