@@ -87,7 +87,7 @@ fn every_one() -> NonZeroU32 {
 pub struct CallEntry {
     /// The record at which its server began. An instance is known by that and its number.
     pub run: u64,
-    /// What is known of the module: the digest of its [`Facts`].
+    /// What is known of the module: the digest of its [`ModuleFacts`].
     pub facts: Digest,
     /// What was called, and what came of it.
     pub record: CallRecord,
@@ -217,17 +217,17 @@ pub(crate) fn from_cbor<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EntryErr
 
 /// The words by which kinds of entries are known.
 pub mod kind {
-    /// [`super::Entry::Call`].
+    /// [`super::AuditEntry::Call`].
     pub const CALL: &str = "call";
-    /// [`super::Entry::Decision`].
+    /// [`super::AuditEntry::Decision`].
     pub const DECISION: &str = "decision";
-    /// [`super::Entry::Began`].
+    /// [`super::AuditEntry::Began`].
     pub const BEGAN: &str = "began";
-    /// [`super::Entry::Ended`].
+    /// [`super::AuditEntry::Ended`].
     pub const ENDED: &str = "ended";
-    /// [`super::Entry::Dropped`].
+    /// [`super::AuditEntry::Dropped`].
     pub const DROPPED: &str = "dropped";
-    /// [`super::Entry::Deployed`].
+    /// [`super::AuditEntry::Deployed`].
     pub const DEPLOYED: &str = "deployed";
     /// All of them.
     pub const ALL: [&str; 11] = [

@@ -36,8 +36,8 @@ impl ClassFilter {
     /// A class that is asked for alone is the only one; one that is refused alone leaves the other. Whatever is not a
     /// boolean counts as absent.
     ///
-    /// The default depends on who registers: [`Levels::Both`] for clients of `libpmix`, whose releases dropped the keys and
-    /// rely on getting both; [`Levels::JobSpecific`] for the handlers of `peal-client` and hosted ones (RFC 0002).
+    /// The default depends on who registers: [`ClassFilter::Both`] for clients of `libpmix`, whose releases dropped the keys and
+    /// rely on getting both; [`ClassFilter::JobSpecific`] for the handlers of `peal-client` and hosted ones (RFC 0002).
     pub fn of(directives: &[Info], default: ClassFilter) -> ClassFilter {
         let given = |key| directives.value_of(key).and_then(Value::as_bool);
         let (job, environment) = (

@@ -2,7 +2,7 @@
 //!
 //! - [`registration`], [`order`] and [`chain`]: which handlers an event meets, in which order, and how their results are passed on;
 //!   used by servers for hosted modules and by clients for their own handlers alike.
-//! - [`class`], [`audience`] and [`reach`]: what an event is about, and whom it reaches.
+//! - [`class`], [`audience`] and [`user_scope`]: what an event is about, and whom it reaches.
 //! - [`termination`]: what its handlers wish to become of a job.
 //! - [`policy`] and [`defaults`]: who may do what, by the site's policies and where these say nothing.
 //! - [`job_control`] and [`log`]: what a job-control request asks for, and where a log request goes.

@@ -21,8 +21,7 @@ use super::{
 };
 use peal_core::{job::JobSpec, termination::TerminationRequest};
 use peal_model::{Info, Proc, ProcState, Rank, Status, UserIdentity, code, counted, rank};
-use peal_server::ProcExit;
-use peal_server::{Notice, Notices, ServerHandle, Wished};
+use peal_server::{Notice, Notices, ProcExit, ServerHandle, Wished};
 use peal_system::cgroup::JobCgroup;
 use rustix::process::{Signal, getegid, geteuid};
 use std::{

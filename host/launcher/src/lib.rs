@@ -192,20 +192,6 @@ impl EmbeddedHostEnvironment {
         self.outputs.flush().await;
     }
 
-    /// Takes charge of a job that somebody else starts: answers queries about it, and has an output for what its procs log.
-    pub fn adopt(&self, job: &JobSpec) {
-        self.outputs.lend(job.nspace.clone());
-        self.cleanups.open(job.nspace.clone());
-        self.table.adopt(job);
-    }
-
-    /// Forgets a job that was adopted. What its procs had registered is removed.
-    pub fn release(&self, job: &Nspace) {
-        self.remove(self.cleanups.close(job));
-        self.outputs.take_back(job);
-        self.table.release(job);
-    }
-
     /// From now on jobs can be launched, and spawned, under this server; their procs find it by the rendezvous `uri`. What is said a second
     /// time is not heard.
     pub fn serve(&self, server: ServerHandle, uri: &str) {
@@ -241,11 +227,15 @@ impl EmbeddedHostEnvironment {
 
 impl JobRegistrar for EmbeddedHostEnvironment {
     fn adopt(&self, job: &JobSpec) {
-        EmbeddedHostEnvironment::adopt(self, job);
+        self.outputs.lend(job.nspace.clone());
+        self.cleanups.open(job.nspace.clone());
+        self.table.adopt(job);
     }
 
     fn release(&self, job: &Nspace) {
-        EmbeddedHostEnvironment::release(self, job);
+        self.remove(self.cleanups.close(job));
+        self.outputs.take_back(job);
+        self.table.release(job);
     }
 }
 

@@ -7,8 +7,7 @@ use super::{
     pulls::Pulled,
 };
 use peal_model::Rank;
-use peal_server::Notice;
-use peal_server::ProcExit;
+use peal_server::{Notice, ProcExit};
 use peal_system::cgroup::{JobCgroup, ProcCgroup};
 use std::sync::Arc;
 use tokio::sync::oneshot;

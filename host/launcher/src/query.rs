@@ -13,8 +13,10 @@ use peal_model::{
     DataArray, Info, Infos, KeyName, Nspace, Proc, ProcState, Query, Status, Text, UserIdentity,
     Value, code, key, rank,
 };
-use peal_system::process::ProcessId;
-use peal_system::usage::{self, Fields};
+use peal_system::{
+    process::ProcessId,
+    usage::{self, Fields},
+};
 use rustix::process::{getegid, geteuid};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,8 +3,10 @@
 use super::control::{RankNotDone, ended_already, signal_of};
 use peal_core::job_control::JobAction;
 use peal_model::{Rank, UserIdentity, code};
-use peal_system::as_user;
-use peal_system::process::{ProcessId, RunningProcess};
+use peal_system::{
+    as_user,
+    process::{ProcessId, RunningProcess},
+};
 use rustix::process::Signal;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

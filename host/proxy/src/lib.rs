@@ -1,6 +1,6 @@
 //! What passes between a PMIx client and its server, with handlers in between: `peal attach` without sockets, clock and threads.
 //!
-//! A [`Relay`] is given what either side sends and says what to send on. It changes nothing of that but this:
+//! A [`ClientProxy`] is given what either side sends and says what to send on. It changes nothing of that but this:
 //!
 //! - it makes requests of its own, and swallows the answers;
 //! - events wait until it is said what handlers make of them; everything else overtakes them;

@@ -40,7 +40,7 @@ pub enum ProxyEvent {
     Welcomed(Option<Proc>),
     /// From here on nothing is understood and everything is passed on as it comes.
     Blind(Option<WireError>),
-    /// An event came that handlers may see; it waits until [`Relay::decided`] says what becomes of it.
+    /// An event came that handlers may see; it waits until [`ClientProxy::decided`] says what becomes of it.
     Event {
         /// Its number.
         number: u64,
@@ -141,7 +141,7 @@ impl ClientProxy {
         Ok(())
     }
 
-    /// Asks the server for something as the client. The answer is a [`Happening`]; it need not come.
+    /// Asks the server for something as the client. The answer is a [`ProxyEvent`]; it need not come.
     pub fn ask(&mut self, request: &Request) -> Result<OwnRequestId, OwnRequestError> {
         let ProxyPhase::Joined(joined) = &mut self.phase else {
             return Err(OwnRequestError::NotYet);

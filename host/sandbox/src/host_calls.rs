@@ -15,7 +15,7 @@ pub struct HostCall {
 
 macro_rules! asks {
     ($($(#[$doc:meta])+ $Request:ident $({ $($field:ident: $ty:ty),+ })? = $name:literal;)+) => {
-        /// What a guest asks of the host. What it hands over beyond this is in the call's [`crate::Output`].
+        /// What a guest asks of the host. What it hands over beyond this is in the call's [`crate::CallOutput`].
         #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "the fields are the arguments of the function")]
         pub enum HostCallRequest { $($(#[$doc])+ $Request $({ $($field: $ty),+ })?,)+ }

@@ -16,7 +16,7 @@
 //! does is metered (`meter.rs`, `limits.rs`).
 //!
 //! What a guest does can end its call, never the process: a trap, a time-out, too much memory or output is a result with
-//! a [`Failure`], and the next call has a fresh instance.
+//! a [`CallFailure`], and the next call has a fresh instance.
 
 mod bindings;
 mod cache;

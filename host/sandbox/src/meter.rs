@@ -106,7 +106,7 @@ impl CallMeter {
         self.host_time_after = after;
     }
 
-    /// What was used since [`Meter::begin`], but for fuel.
+    /// What was used since [`CallMeter::begin`], but for fuel.
     pub(crate) fn usage(&self) -> CallUsage {
         CallUsage {
             fuel: None,
@@ -135,7 +135,7 @@ impl CallMeter {
         Ok(())
     }
 
-    /// Counts a host call that begins now; hand what it returns to [`Meter::leave`].
+    /// Counts a host call that begins now; hand what it returns to [`CallMeter::leave`].
     pub(crate) fn begin_host_call(&mut self) -> Result<Duration, CallAbort> {
         self.count()?;
         Ok(self.clock.now())

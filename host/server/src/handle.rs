@@ -296,7 +296,7 @@ impl ServerHandle {
     }
 
     /// The host environment wants to hear events of these codes (none: of every code) that are aimed at it
-    /// (`PMIX_RANGE_RM`), and what clients do against the protocol: by [`crate::Host::notify`].
+    /// (`PMIX_RANGE_RM`), and what clients do against the protocol: by [`crate::HostEnvironment::notify`].
     pub fn register_events(&self, codes: Vec<Status>) {
         self.send(ActorMessage::HostRegisters(codes));
     }

@@ -72,7 +72,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
     /// A proc connected for the first time.
     fn client_connected(&self, proc: &Proc) {}
 
-    /// A proc whose process this host does not know ([`ProcessOf::Unknown`]), or one of its clones, is the process of this id:
+    /// A proc whose process this host does not know ([`ProcessLookup::Unknown`]), or one of its clones, is the process of this id:
     /// it has connected, by the kernel's word, or its launcher says so. Must not wait.
     fn process_found(&self, proc: &Proc, pid: u32) {}
 
@@ -153,7 +153,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
     }
 
     /// Answer questions of somebody who runs as `identity`: one info for each key that is known and may be told. Of log channels
-    /// [`Host::log_channels`] tells.
+    /// [`HostEnvironment::log_channels`] tells.
     fn query(
         &self,
         source: Proc,
@@ -212,7 +212,7 @@ pub trait HostEnvironment: Send + Sync + 'static {
         unsupported()
     }
 
-    /// Whether it monitors ([`Host::monitor`]): then servers leave that to it, unless they are told to monitor themselves.
+    /// Whether it monitors ([`HostEnvironment::monitor`]): then servers leave that to it, unless they are told to monitor themselves.
     fn monitors(&self) -> bool {
         false
     }

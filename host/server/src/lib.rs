@@ -1,8 +1,8 @@
-//! The server core on tokio: connections, upcalls, hosted chains and the embedded host environment.
+//! The server core on tokio: connections, upcalls, and hosted chains, policies and log channels.
 //!
-//! A request travels like this: [`connection`](self) reads and decodes it, enters the office of the actor, who steps the state
-//! machine of `peal-core`, and what follows goes to the clients' outboxes, to the [`Host`], to the [`Fabric`], or to the hosted
-//! chains, which run on guest threads and never on tokio's.
+//! The task of a connection reads and decodes a request, and locks the actor, which steps the state machine of
+//! `peal-core`. The resulting actions go to the clients' outboxes, to the [`HostEnvironment`], to the
+//! [`ServerTransport`], or to the hosted chains, which run on guest threads and never on tokio's.
 
 mod actor;
 pub mod admin;

@@ -108,7 +108,7 @@ impl Spiller {
         self.tell(SpillCommand::Forget { first, last });
     }
 
-    /// Has events read; they come back as [`Internal::Recalled`].
+    /// Has events read; they come back as [`ActorMessage::Recalled`].
     pub(crate) fn recall(&mut self, peer: PeerId, events: Vec<Seq>) {
         self.tell(SpillCommand::Recall { peer, events });
     }

@@ -1,6 +1,6 @@
 //! The seam between servers: what they need of each other.
 //!
-//! [`EmbeddedFabric`] joins the servers of one process: in production one, in tests several.
+//! [`InProcessTransport`] joins the servers of one process: in production one, in tests several.
 use crate::handle::ServerHandle;
 use peal_core::{
     group::GroupMessage,

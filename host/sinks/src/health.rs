@@ -36,7 +36,7 @@ pub enum PeerReachability {
     Lost,
 }
 
-/// A [`Health`] that several threads keep.
+/// A [`SinkHealth`] that several threads keep.
 #[derive(Debug, Default)]
 pub(crate) struct SharedHealth(Mutex<SinkHealth>);
 

@@ -13,9 +13,9 @@
 //! becomes a message here, so that nothing in a part can be taken for more than that part. What a sink is given to carry is
 //! looked through again before it is accepted, whoever was to do that before: nothing may become two messages.
 //!
-//! **What is promised.** With [`Durability::Memory`] what was accepted is delivered unless the process ends, its peer stays
+//! **What is promised.** With [`QueueDurability::Memory`] what was accepted is delivered unless the process ends, its peer stays
 //! away for longer than [`Retry::give_up`], or a network loses it that says nothing (UDP; and TCP, if the peer dies with what it
-//! has not read). With [`Durability::Store`] the end of the process is no reason either: the next one delivers what is left. A
+//! has not read). With [`QueueDurability::Store`] the end of the process is no reason either: the next one delivers what is left. A
 //! mail may arrive twice where the connection is lost between its last byte and the server's answer, or the process between that
 //! answer and the store: who has it cannot be known then. Both have the same Message-ID.
 //!

@@ -8,7 +8,7 @@
 //! use peal_wire::*;
 //!
 //! # fn upcall(request: &Request) -> Reply { Reply::Status(Status(0)) }
-//! fn serve(mut received: &[u8], limits: Limits) -> Result<Vec<u8>, WireError> {
+//! fn serve(mut received: &[u8], limits: DecodeLimits) -> Result<Vec<u8>, WireError> {
 //!     let Some(hello) = HelloDecoder::new(limits).feed(&mut received)? else {
 //!         return Ok(Vec::new()); // in truth: read on, and feed the same decoder again
 //!     };
@@ -39,7 +39,7 @@
 //! and [`Codec::decode_event`] for [`Tag::NOTIFY`].
 //!
 //! What differs between releases is a row in the tables of `dialect.rs`. What a peer may make this process read and
-//! remember is in [`Limits`]. Trailing bytes after a complete message are refused: a message of a release that sends
+//! remember is in [`DecodeLimits`]. Trailing bytes after a complete message are refused: a message of a release that sends
 //! more than is known here would be misunderstood.
 
 mod codec;

@@ -6,7 +6,9 @@ use peal_core::{
 };
 use peal_launcher::{AppRequest, ControlGroups, EmbeddedHostEnvironment, JobOptions, JobRequest};
 use peal_model::{Nspace, Proc, Rank, UserIdentity, code};
-use peal_server::{HostEnvironment, InProcessTransport, Notices, ServerSettings};
+use peal_server::{
+    HostEnvironment, InProcessTransport, Notices, ServerSettings, admin::JobRegistrar,
+};
 use peal_tests::{
     in_process::{Node, soon},
     until,

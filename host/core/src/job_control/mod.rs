@@ -1,6 +1,6 @@
 //! Job control: what a request asks for, read and checked whole before anything happens to any proc, and what becomes of it.
 //!
-//! [`read()`] makes an [`Asked`] of directives; the ledger keeps each request that was accepted until its end, and a while beyond.
+//! [`read()`] makes an [`ParsedJobControl`] of directives; the ledger keeps each request that was accepted until its end, and a while beyond.
 
 mod action;
 mod checkpoint;

@@ -139,7 +139,7 @@ impl DuplicateFilter {
         told
     }
 
-    /// When [`Book::close`] has something to do next.
+    /// When [`DuplicateFilter::close`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         self.closing.front().map(|(at, _)| *at)
     }

@@ -2,8 +2,8 @@
 //!
 //! A request names channels by the keys of its data, or none and means all there are; the site has an order of its own for
 //! those who name none. Whatever does not name a channel is payload, for every channel that is tried; what is for one channel
-//! no other sees. What a request asks of the host itself is in [`directives`], duplicates are in [`book`], and who may write what
-//! no module does is in [`writer`].
+//! no other sees. What a request asks of the host itself is in [`directives`], duplicates are in [`duplicates`], and who may write what
+//! no module does is in [`routing`].
 pub mod directives;
 pub mod duplicates;
 pub mod queue;

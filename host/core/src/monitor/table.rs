@@ -125,7 +125,7 @@ impl MonitorTable {
         self.entries.len()
     }
 
-    /// Enters a watch of somebody who runs as that user. Heartbeats are counted from the next [`Book::tick`], which is due at once.
+    /// Enters a watch of somebody who runs as that user. Heartbeats are counted from the next [`MonitorTable::tick`], which is due at once.
     pub(crate) fn begin(
         &mut self,
         requester: &Proc,
@@ -279,14 +279,14 @@ impl MonitorTable {
         }
     }
 
-    /// The same, at a time that the next [`Book::tick`] tells.
+    /// The same, at a time that the next [`MonitorTable::tick`] tells.
     pub(crate) fn beat_soon(&mut self, proc: &Proc) {
         if self.procs.contains_key(proc) {
             self.beating.push(proc.clone());
         }
     }
 
-    /// Whose heartbeats [`Book::tick`] looks at if this is the time; some perhaps twice.
+    /// Whose heartbeats [`MonitorTable::tick`] looks at if this is the time; some perhaps twice.
     pub(crate) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
         let due = self.queue.range(..=(now, MonitorId(u64::MAX)));
         let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
@@ -302,7 +302,7 @@ impl MonitorTable {
             .is_some_and(|own| !own.silent.is_empty())
     }
 
-    /// When [`Book::tick`] has something to do next; at once, if something has begun.
+    /// When [`MonitorTable::tick`] has something to do next; at once, if something has begun.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         let first = self.queue.first().map(|(at, _)| *at);
         if self.fresh.is_empty() && self.beating.is_empty() {

@@ -36,7 +36,7 @@ pub(super) struct Needs {
 pub(super) struct UserIndexes(pub(super) BTreeMap<u32, Needs>);
 
 impl UserIndexes {
-    /// Adds an event to a set; [`Users::count`] must follow.
+    /// Adds an event to a set; [`UserIndexes::count`] must follow.
     pub(super) fn add(&mut self, set: &mut Set, at: Seq) {
         let before = set.members.pieces();
         set.members.insert(at);

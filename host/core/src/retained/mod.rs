@@ -2,7 +2,7 @@
 //!
 //! Every event that is spread has a number. An event is *kept* as long as it is in the [`ring`], *owed* to a proc that it is
 //! meant for and that no connection of has heard it, or *held* for a connection that asked for it and is catching up.
-//! How many of these there are is in a [`Tally`]; at zero the event goes.
+//! How many of these there are is in a [`RefCounts`]; at zero the event goes.
 #[cfg(test)]
 mod check;
 mod code_counts;

@@ -51,9 +51,10 @@ pub enum ProcessCommand {
 
 /// The part of a host environment that hears of jobs which an admin registers and another launcher runs.
 pub trait JobRegistrar: Send + Sync {
-    /// Takes a job that another launcher runs into the answers to queries.
+    /// Includes a job that another launcher runs in the answers to queries, and gives it an output for what its
+    /// procs log.
     fn adopt(&self, job: &JobSpec);
-    /// Removes such a job.
+    /// Removes such a job, with all that its procs had registered.
     fn release(&self, job: &Nspace);
 }
 

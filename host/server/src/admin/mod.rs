@@ -2,7 +2,7 @@
 //!
 //! A socket in a directory that nobody else can write, the kernel's word on who calls, one typed request to a connection,
 //! and a record of every call. What a server does by itself is done here; what concerns the process as a whole (drain,
-//! stop, reload) becomes an [`Order`] for whoever runs it.
+//! stop, reload) becomes an [`ProcessCommand`] for whoever runs it.
 
 mod access;
 mod chain;

@@ -18,7 +18,7 @@ struct ModuleMeter {
     failures: AtomicU64,
     nanoseconds: AtomicU64,
     fuel: AtomicU64,
-    /// Calls that hit a limit, by its place in [`Limit::ALL`].
+    /// Calls that hit a limit, by its place in [`LimitKind::ALL`].
     hits: [AtomicU64; LimitKind::ALL.len()],
 }
 

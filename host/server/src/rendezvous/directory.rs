@@ -167,6 +167,8 @@ impl RendezvousDirectory {
             Ok(()) => {
                 tracing::info!(path = ?self.path.join(name), "what a dead server left is removed")
             }
+            // Another server that sweeps at the same time has removed it.
+            Err(rustix::io::Errno::NOENT) => {}
             Err(error) => {
                 tracing::warn!(path = ?self.path.join(name), %error, "what a dead server left stays")
             }
