@@ -215,7 +215,7 @@ pub fn publish_limits(config: &Config) -> published::PublishLimits {
     let publish = &config.publish;
     published::PublishLimits {
         items: publish.max_items_per_user,
-        bytes: publish.max_bytes,
+        bytes: publish.max_bytes_per_user,
         waits: publish.max_pending_lookups_per_user,
     }
 }
@@ -277,9 +277,9 @@ pub fn server_settings(config: &Config) -> ServerSettings {
                 result_retention: config.group.result_retention,
                 max_per_user: config.group.max_per_user,
             },
-            max_controls: config.control.max_requests,
-            checkpoint_timeout: config.control.checkpoint_timeout,
-            preempt_grace: config.control.preempt_grace,
+            max_controls: config.job_control.max_requests,
+            checkpoint_timeout: config.job_control.checkpoint_timeout,
+            preempt_grace: config.job_control.preempt_grace,
             ..peal_core::server::StateSettings::default()
         },
         max_connections: server.max_connections,

@@ -153,7 +153,7 @@ impl Reloading {
 
     /// Where users install modules.
     pub fn user_files(&self) -> Vec<PathBuf> {
-        peal_modules::watched(self.current.deploy.user_dir.as_deref())
+        peal_modules::watched(self.current.deploy.user_modules_dir.as_deref())
     }
 }
 

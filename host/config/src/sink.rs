@@ -153,7 +153,7 @@ impl SinkEntry {
             SinkKind::Syslog(syslog) => !matches!(syslog.address, Address::Unix(_)),
             SinkKind::File(_) => false,
         };
-        let durability = match keep {
+        let durability = match durability {
             Some(SinkDurability::Store) => QueueDurability::Store,
             Some(SinkDurability::Memory) => QueueDurability::Memory,
             None if is_far => QueueDurability::Store,

@@ -44,7 +44,7 @@ struct Stage {
 impl Stage {
     fn new() -> Stage {
         let mut server = ServerState::new(StateSettings {
-            loss_window: Duration::ZERO,
+            connection_loss_window: Duration::ZERO,
             ..StateSettings::default()
         });
         for job in JOBS {

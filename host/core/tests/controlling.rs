@@ -828,7 +828,7 @@ proptest! {
 
     #[test]
     fn checkpoints_end_as_those_who_make_them_say(steps in steps()) {
-        let mut stage = Stage::new(StateSettings { loss_window: Duration::ZERO, ..StateSettings::default() });
+        let mut stage = Stage::new(StateSettings { connection_loss_window: Duration::ZERO, ..StateSettings::default() });
         stage.control(0, &[], &[methods(&[by_event(-3500)])]);
         let mut known: BTreeMap<usize, Known> = BTreeMap::new();
         let (mut gone, mut now): (BTreeSet<u32>, u64) = (BTreeSet::new(), 0);

@@ -42,7 +42,8 @@ impl ServerState {
     /// A proc is gone without having left in order: it is told of when the window that its loss opened is over, or the one
     /// that was open.
     pub(super) fn lose(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
-        self.losses.add(proc, now + self.settings.loss_window);
+        self.losses
+            .add(proc, now + self.settings.connection_loss_window);
         self.told_losses(now)
     }
 

@@ -103,7 +103,7 @@ impl Default for StateSettings {
             max_connections_per_proc: 64,
             max_tools: 256,
             max_tools_per_user: 64,
-            loss_window: Duration::from_millis(100),
+            connection_loss_window: Duration::from_millis(100),
             allowance: EventBudget(256),
             defaults: Defaults::default(),
             max_decisions: 1024,

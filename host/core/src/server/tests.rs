@@ -37,7 +37,7 @@ impl Stage {
             max_put_bytes: 1000,
             event_cache: 3,
             max_event_bytes: 1000,
-            loss_window: Duration::ZERO,
+            connection_loss_window: Duration::ZERO,
             ..StateSettings::default()
         });
         server.add_job(JobSpec::new(nspace(), size, "node", WHO));
