@@ -16,7 +16,7 @@ use std::{
 
 /// A configuration of `peal attach`: whoever is silent is logged, and killed.
 const WATCHDOG: &str = "[[module]]\nname = \"watchdog\"\npath = \"FILE\"\n\
-                        grants = [\"logging\", \"clock\", \"control\", \"report\", \"usage\"]\n\
+                        grants = [\"logging\", \"clock\", \"job-control\", \"log-request\", \"resource-usage\"]\n\
                         config = { action = \"kill\", log = \"stderr\" }\n";
 
 fn words(text: &[&str]) -> Vec<OsString> {
@@ -170,7 +170,8 @@ fn what_handlers_raise_comes_to_the_program_like_other_events() {
         "hears".into(),
         "silent".into(),
     ];
-    let done = run(&mut server.job(2, &[], attach(&["reply"], &[], &program))).expect_status(0);
+    let done =
+        run(&mut server.job(2, &[], attach(&["event-echo"], &[], &program))).expect_status(0);
     // Rank 0 hears the alert, and raises another event, of which the source is itself.
     let raised: Vec<&str> = done
         .stdout

@@ -14,30 +14,20 @@ const CALM: Status = Status(-9000);
 
 /// Which bomb it is, what the call answers, the limit's name and what the trace says of it.
 const BOMBS: [(i32, &str, &str, &str); 8] = [
-    (
-        -9001,
-        "PEAL_ERR_HANDLER_MEMORY",
-        "memory",
-        "(limits.memory)",
-    ),
+    (-9001, "PEAL_ERR_MODULE_MEMORY", "memory", "(limits.memory)"),
     (
         -9002,
-        "PEAL_ERR_HANDLER_TIMEOUT",
+        "PEAL_ERR_MODULE_TIMEOUT",
         "call_time",
         "the call ran longer than 200ms (limits.call_time_ms)",
     ),
     (
         -9003,
-        "PEAL_ERR_HANDLER_HOST_CALLS",
+        "PEAL_ERR_MODULE_HOST_CALLS",
         "host_calls",
         "made more than the 2000 host calls that one call may make (limits.host_calls)",
     ),
-    (
-        -9004,
-        "PEAL_ERR_HANDLER_OUTPUT",
-        "output",
-        "(limits.output)",
-    ),
+    (-9004, "PEAL_ERR_MODULE_OUTPUT", "output", "(limits.output)"),
     (
         -9005,
         "PMIX_EVENT_NO_ACTION_TAKEN",
@@ -46,22 +36,17 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
     ),
     (
         -9006,
-        "PEAL_ERR_HANDLER_TRAPPED",
+        "PEAL_ERR_MODULE_TRAPPED",
         "stack",
         "call stack exhausted (stack",
     ),
     (
         -9007,
-        "PEAL_ERR_HANDLER_TIMEOUT",
+        "PEAL_ERR_MODULE_TIMEOUT",
         "call_time",
         "(limits.call_time_ms)",
     ),
-    (
-        -9008,
-        "PEAL_ERR_HANDLER_MEMORY",
-        "memory",
-        "(limits.memory)",
-    ),
+    (-9008, "PEAL_ERR_MODULE_MEMORY", "memory", "(limits.memory)"),
 ];
 
 /// A configuration with a bomb that belongs to a job, and what else is said of it.

@@ -226,7 +226,7 @@ async fn a_handler_that_panics_is_one_that_failed_and_the_chain_goes_on() {
         let results = soon("the last handler is called", told.recv())
             .await
             .unwrap();
-        let failed = |name| result(name, Status::PEAL_ERR_HANDLER_TRAPPED, []);
+        let failed = |name| result(name, Status::PEAL_ERR_MODULE_TRAPPED, []);
         assert_eq!(results, [failed("here"), failed("elsewhere")]);
     }
 }

@@ -127,7 +127,7 @@ fn inspect_tells_what_a_module_does_and_asks_for() {
         json["producers"]["language"].to_string().contains("Rust"),
         "{json}"
     );
-    let spin = run(peal(["module", "inspect", "--json"]).arg(guest("spin")))
+    let spin = run(peal(["module", "inspect", "--json"]).arg(guest("loop-forever")))
         .expect_status(0)
         .stdout;
     let spin: serde_json::Value = serde_json::from_str(&spin).unwrap();

@@ -218,7 +218,7 @@ fn same_user_lets_nobody_do_nothing() {
         };
         assert_eq!(
             decide(&module, nobody),
-            refused("nobody knows whose mine:0 is")
+            refused("user of mine:0 is unknown: the kernel reports no owner of its connection")
         );
         let nameless = PolicyRequest {
             identity: None,
@@ -227,7 +227,9 @@ fn same_user_lets_nobody_do_nothing() {
         };
         assert_eq!(
             decide(&module, nameless),
-            refused("nobody knows whose a tool without a name is")
+            refused(
+                "user of a tool without a name is unknown: the kernel reports no owner of its connection"
+            )
         );
     }
 }
@@ -295,7 +297,7 @@ fn a_guest_asks_for_what_it_uses_and_nothing_else() {
             ],
         ),
         (
-            "mourn",
+            "log-abort",
             &[Role::EventHandler, Role::Lifecycle],
             &[Capability::Report],
         ),

@@ -50,19 +50,19 @@ fn list(place: &Place) -> ModuleList {
     list
 }
 
-/// The site's module `discreet` in a file of its own, with these settings of all modules. Nothing is watched.
+/// The site's module `namespace-only` in a file of its own, with these settings of all modules. Nothing is watched.
 fn site(place: &Place, modules: &str) -> PathBuf {
-    let component = place.path("discreet.wasm");
-    fs::copy(guest("discreet"), &component).unwrap();
+    let component = place.path("namespace-only.wasm");
+    fs::copy(guest("namespace-only"), &component).unwrap();
     configure(place, modules);
     component
 }
 
 fn configure(place: &Place, modules: &str) {
     place.configure(&format!(
-        "[deploy]\nwatch = false\n[store]\npath = {:?}\n[modules]\n{modules}\n[[module]]\nname = \"discreet\"\npath = {:?}\n",
+        "[deploy]\nwatch = false\n[store]\npath = {:?}\n[modules]\n{modules}\n[[module]]\nname = \"namespace-only\"\npath = {:?}\n",
         place.path("store.db"),
-        place.path("discreet.wasm"),
+        place.path("namespace-only.wasm"),
     ));
 }
 
@@ -219,7 +219,7 @@ async fn a_site_module_that_is_not_signed_is_refused_at_start_and_at_reload_and_
     let component = site(&place, &rules);
     let (mut command, _states) = place.serve("unsigned");
     let refused = run(&mut command).expect_status(125).stderr;
-    let says = "module discreet must be signed (modules.require_signature has \"site\"): it is not signed: there is no ";
+    let says = "module namespace-only must be signed (modules.require_signature has \"site\"): it is not signed: there is no ";
     assert!(refused.contains(says), "{refused}");
     let check = || run(peal(["config", "check"]).arg(place.path("peal.toml")));
     assert!(check().expect_status(1).stderr.contains(says));
@@ -339,8 +339,8 @@ async fn rules_and_keys_change_at_a_reload_and_hold_for_what_is_returned_to() {
     let second = list(&place).modules[0].signer.clone().unwrap();
     assert_ne!(first.key, second.key);
     // It is loaded again with the signature of now, and what only the old key signed is not.
-    daemon.tell(&["module", "disable", "discreet"]);
-    daemon.tell(&["module", "enable", "discreet"]);
+    daemon.tell(&["module", "disable", "namespace-only"]);
+    daemon.tell(&["module", "enable", "namespace-only"]);
     let refused = daemon
         .ask(&["module", "rollback", "1"])
         .expect_status(125)
@@ -491,8 +491,8 @@ fn signature_for_another_module_or_one_that_has_ended_counts_for_nothing() {
     };
     for conditions in [
         &[][..],
-        &["--module", "discreet"],
-        &["--module", "discreet", "--valid-for", "1d"],
+        &["--module", "namespace-only"],
+        &["--module", "namespace-only", "--valid-for", "1d"],
     ] {
         signed(conditions).expect_status(0);
     }
@@ -501,7 +501,7 @@ fn signature_for_another_module_or_one_that_has_ended_counts_for_nothing() {
         told.stderr.contains("is for a module \"other\""),
         "{told:?}"
     );
-    let told = signed(&["--module", "discreet", "--valid-for", "1ms"]).expect_status(1);
+    let told = signed(&["--module", "namespace-only", "--valid-for", "1ms"]).expect_status(1);
     assert!(
         told.stderr.contains("holds no longer: it ended today"),
         "{told:?}"

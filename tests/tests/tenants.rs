@@ -106,7 +106,7 @@ fn directories_of_a_module_are_there_and_granted_and_named_once() {
 fn what_a_job_brings_may_use_what_is_said_of_such() {
     let told = |set: &[&str]| {
         let mut command = peal(["run", "--events", "--handler"]);
-        command.arg(guest("spin"));
+        command.arg(guest("loop-forever"));
         for set in set {
             command.args(["--set", set]);
         }
@@ -114,7 +114,7 @@ fn what_a_job_brings_may_use_what_is_said_of_such() {
     };
     let done = told(&["brought.call_time_ms=37"]).expect_status(0);
     assert!(
-        done.stderr.contains("PEAL_ERR_HANDLER_TIMEOUT"),
+        done.stderr.contains("PEAL_ERR_MODULE_TIMEOUT"),
         "{}",
         done.stderr
     );
@@ -126,7 +126,7 @@ fn what_a_job_brings_may_use_what_is_said_of_such() {
     );
     let done = told(&["brought.fuel=10000"]).expect_status(0);
     assert!(
-        done.stderr.contains("PEAL_ERR_HANDLER_FUEL"),
+        done.stderr.contains("PEAL_ERR_MODULE_FUEL"),
         "{}",
         done.stderr
     );

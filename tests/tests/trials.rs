@@ -77,7 +77,7 @@ fn what_ships_does_what_its_cases_say() {
         "join-by-rule",
         "escalate",
         "watchdog",
-        "mourn",
+        "log-abort",
         "restart",
         "same-user",
         "stdio",
@@ -143,7 +143,7 @@ fn a_module_that_fails_has_failed_its_case_unless_that_is_expected() {
         done.stdout
     );
     let expected = format!(
-        "{event}expect = {{ failure = \"trapped\", status = \"PEAL_ERR_HANDLER_TRAPPED\" }}\n"
+        "{event}expect = {{ failure = \"trapped\", status = \"PEAL_ERR_MODULE_TRAPPED\" }}\n"
     );
     try_guest("trap", &expected).expect_status(0);
     try_guest("trap-policy", "[[case]]\nname = \"it traps\"\nrequest = { hook = \"connection\", kind = \"tool\" }\nexpect = { failure = \"trapped\" }")
@@ -455,7 +455,7 @@ fn what_calls_take_is_measured() {
 #[test]
 fn call_over_the_servers_limit_fails_its_case() {
     let case = "[[case]]\nname = \"it loops\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
-    let done = try_guest("spin", case).expect_status(1);
+    let done = try_guest("loop-forever", case).expect_status(1);
     assert!(
         done.stdout
             .contains("got timeout: the call ran longer than 100ms (limits.call_time_ms)"),
@@ -463,7 +463,7 @@ fn call_over_the_servers_limit_fails_its_case() {
         done.stdout
     );
     let (_dir, file) = cases(case);
-    let spin = guest("spin");
+    let spin = guest("loop-forever");
     let done = module(&["test", text(&spin), text(&file), "--call-time", "20ms"]).expect_status(1);
     assert!(
         done.stdout.contains("ran longer than 20ms"),
@@ -477,7 +477,7 @@ fn call_over_the_servers_limit_fails_its_case() {
 
 #[test]
 fn bench_of_no_finished_call_shows_no_time() {
-    let spin = guest("spin");
+    let spin = guest("loop-forever");
     let done = module(&["bench", text(&spin), "--call-time", "5ms"]).expect_status(1);
     let row = done
         .stdout

@@ -43,8 +43,8 @@ fn a_server_is_kept_from_what_its_configuration_did_not_name_and_all_its_threads
         tempfile::tempdir().unwrap(),
     );
     let component = elsewhere.path().join("late.wasm");
-    fs::copy(guest("discreet"), &component).unwrap();
-    fs::copy(guest("discreet"), known.path().join("known.wasm")).unwrap();
+    fs::copy(guest("namespace-only"), &component).unwrap();
+    fs::copy(guest("namespace-only"), known.path().join("known.wasm")).unwrap();
     // Not the system's directory for temporary files, below which all of this lies.
     let base = format!(
         "[deploy]\nwatch = false\n[events]\nspill_dir = {:?}\n[tools]\nsystem_dir = {:?}\n[wall]\nmode = \"require\"\n\

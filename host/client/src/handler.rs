@@ -166,7 +166,7 @@ impl Handler {
     /// });
     /// ```
     ///
-    /// A handler that is not done in time has the status [`Status::PEAL_ERR_HANDLER_TIMEOUT`], and what it returned is dropped.
+    /// A handler that is not done in time has the status [`Status::PEAL_ERR_MODULE_TIMEOUT`], and what it returned is dropped.
     pub fn deferred<F>(handler: impl Fn(&HandlerCall<'_>) -> F + Send + Sync + 'static) -> Handler
     where
         F: Future<Output = HandlerOutcome> + Send + 'static,
@@ -267,5 +267,5 @@ impl fmt::Debug for Handler {
 /// The answer of a handler that panicked.
 pub(crate) fn panicked(event: &Event) -> HandlerOutcome {
     tracing::error!(code = %event.code, "a handler panicked; the chain goes on");
-    HandlerOutcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
+    HandlerOutcome::status(Status::PEAL_ERR_MODULE_TRAPPED)
 }

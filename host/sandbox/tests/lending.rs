@@ -60,7 +60,7 @@ fn random_numbers_come_from_the_system_or_from_a_source_of_the_hosts() {
     );
     assert_eq!(
         handle(&with(Die(None)), 0).status,
-        Status::PEAL_ERR_HANDLER_TRAPPED
+        Status::PEAL_ERR_MODULE_TRAPPED
     );
 }
 

@@ -199,14 +199,14 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     // The last of eight replies.
     let handlers = || -> String {
         let few = (0..7).map(|at| {
-            module("answer", "codes = [-3101]\nlevels = \"both\"").replacen(
-                "answer",
-                &format!("answer-{at}"),
+            module("read-push", "codes = [-3101]\nlevels = \"both\"").replacen(
+                "read-push",
+                &format!("read-push-{at}"),
                 1,
             )
         });
         few.chain([module(
-            "reply",
+            "event-echo",
             "codes = [-3101]\nlevels = \"both\"\ngrants = [\"notify\"]",
         )])
         .collect()
@@ -219,9 +219,9 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     };
     let modules: String = match hosts {
         Hosts::Nothing => String::new(),
-        Hosts::Bomb => module("bomb", "limits = { failures = 0 }"),
-        Hosts::Policy => module("discreet", ""),
-        Hosts::PolicyRecorded => trail() + &module("discreet", ""),
+        Hosts::Bomb => module("limit-breaker", "limits = { failures = 0 }"),
+        Hosts::Policy => module("namespace-only", ""),
+        Hosts::PolicyRecorded => trail() + &module("namespace-only", ""),
         Hosts::Handlers => handlers(),
         Hosts::Stdio => {
             let both = "[\"stdout\", \"stderr\"]";
@@ -233,7 +233,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         Hosts::HandlersRecorded => trail() + &handlers(),
         Hosts::PolicyAndShadow => {
             let spins = "mode = \"shadow\"\nlimits = { failures = 0, call_time_ms = 1000 }";
-            module("discreet", "") + &module("brood", spins)
+            module("namespace-only", "") + &module("slow-policy", spins)
         }
     };
     // What waits for a handler at the end is nothing to wait for.
