@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_nobody_knows_has_its_place() {
+    fn unknown_time_keeps_its_column() {
         let directives = LogDirectives {
             dated: true,
             ..LogDirectives::default()

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_matches_itself_trailing_asterisk_matches_any_text() {
+    fn name_matches_itself_and_final_asterisk_any_suffix() {
         for (pattern, name, is_meant) in [
             ("crew", "crew", true),
             ("crew", "crew-1", false),

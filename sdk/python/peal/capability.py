@@ -23,13 +23,14 @@ class _Outside:
 
 
 def imported(name):
-    """Returns the host's functions of a capability."""
+    """Returns the host's functions of a capability, by its name in the contract."""
+    module = name.replace("-", "_")
     if call is None:
-        return _Outside(name)
+        return _Outside(module)
     try:
-        return importlib.import_module(f"wit_world.imports.{name}")
+        return importlib.import_module(f"wit_world.imports.{module}")
     except ImportError:
-        raise ImportError(f'peal.{name} is used, but "{name}" is not among the capabilities in peal-module.toml') from None
+        raise ImportError(f'peal.{module} is used, but "{name}" is not among the capabilities in peal-module.toml') from None
 
 
 def ask(function, *arguments):

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_from_all_places_array_takes_precedence() {
+    fn attributes_of_all_places_are_read_and_array_takes_precedence() {
         let array = infos(&[
             (key::PMIX_LOG_EMAIL_SUBJECT, "array"),
             (key::PMIX_LOG_EMAIL_MSG, "text"),

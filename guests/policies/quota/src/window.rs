@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_set_back_or_limit_lowered_locks_no_user_out() {
+    fn clock_set_back_or_lower_limit_locks_out_no_user() {
         let mut window = Window::default();
         assert_eq!(window.admit(1_000_000, 1), Ok(()));
         assert_eq!(window.admit(5, 1), Ok(()));

@@ -1,7 +1,7 @@
-//! What is documented is so, and what is read of a recording.
+//! Tests of the documented examples, and of recordings.
 use super::*;
 
-/// The blocks of a document in TOML.
+/// Returns the TOML blocks of a document.
 fn examples(document: &str) -> Vec<String> {
     let blocks = document.split("```toml\n").skip(1);
     blocks
@@ -13,13 +13,13 @@ fn examples(document: &str) -> Vec<String> {
 fn the_examples_of_the_documentation_can_be_read() {
     let read =
         |text: &str| Cases::parse(Path::new("docs"), text).map_err(|error| error.to_string());
-    let documented = examples(include_str!("../../../../docs/trials.md"));
+    let documented = examples(include_str!("../../../../docs/src/modules/module-tests.md"));
     assert_eq!(documented.len(), 4, "one, and one for each kind of role");
     for text in documented {
         assert_eq!(read(&text).map(|cases| cases.len()), Ok(1), "{text}");
     }
-    let readme = examples(include_str!("../../../../README.md"));
-    let own: Vec<&String> = readme
+    let first_module = examples(include_str!("../../../../docs/src/modules/first-module.md"));
+    let own: Vec<&String> = first_module
         .iter()
         .filter(|text| text.contains("[[case]]"))
         .collect();
@@ -33,7 +33,7 @@ const RECORDED: &str = r#"{"code":{"number":-3001,"name":null},"source":"solver:
 "#;
 
 #[test]
-fn a_recorded_event_becomes_a_case_and_what_cannot_be_told_is_said() {
+fn recorded_event_becomes_case_with_note_on_lost_parts() {
     let recorded = recording::cases(Path::new("night"), RECORDED, "own").unwrap();
     assert_eq!(
         recorded.left_out,
