@@ -22,7 +22,11 @@ fn main() -> io::Result<()> {
         let name = file.strip_prefix(&root).map_err(io::Error::other)?;
         // A copy: where several checkouts share what is built, this one may be gone when the table is read.
         let copy = format!("carried-{at}");
-        fs::copy(file, out.join(&copy))?;
+        // Written anew: copying into a file that other checkouts share by a hard link changes theirs.
+        match fs::remove_file(out.join(&copy)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => fs::copy(file, out.join(&copy))?,
+        };
         table += &format!("    ({name:?}, include_str!({copy:?})),\n");
     }
     table += "]\n";

@@ -1,4 +1,4 @@
-// The call at hand, the capabilities and what a component exports, on top of what is generated in peal_raw.c.
+// The current call, the capabilities and the exports of a component, on top of the generated peal_raw.c.
 #include "peal.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ void *peal_alloc(size_t size) {
   return there;
 }
 
-// In the place of the weak one in peal_raw.c: what the host writes into this component lies there for the call as well.
+// Replaces the weak one of peal_raw.c, so that memory that the host writes is freed with the call as well.
 __attribute__((export_name("cabi_realloc"))) void *cabi_realloc(void *ptr, size_t old_size, size_t align,
                                                                 size_t new_size) {
   if (new_size == 0) return (void *)align;
@@ -61,12 +61,12 @@ void peal_fail(const char *text) {
   __builtin_trap();
 }
 
-// In the place of the C library's, which would write to a standard error that is not there.
+// Replaces that of the C library, which would write to a standard error that does not exist.
 _Noreturn void __assert_fail(const char *expression, const char *file, int line, const char *function) {
   peal_fail(peal_format("assertion failed at %s:%d in %s: %s", file, line, function, expression));
 }
 
-// ---- the call at hand
+// ---- the current call
 
 bool peal_source(peal_proc *source) {
   peal_pmix_types_proc_t raw;
@@ -75,38 +75,38 @@ bool peal_source(peal_proc *source) {
   return true;
 }
 
-static bool given(bool is_some, const peal_pmix_types_identity_t *raw, peal_identity *identity) {
-  if (is_some) *identity = (peal_identity){raw->uid, raw->gid};
+static bool given(bool is_some, const peal_pmix_types_user_identity_t *raw, peal_user_identity *identity) {
+  if (is_some) *identity = (peal_user_identity){raw->uid, raw->gid};
   return is_some;
 }
 
-bool peal_credentials(peal_identity *identity) {
-  peal_pmix_types_identity_t raw;
+bool peal_credentials(peal_user_identity *identity) {
+  peal_pmix_types_user_identity_t raw;
   bool is_some = peal_pmix_call_credentials(&raw);
   return given(is_some, &raw, identity);
 }
 
-peal_groups peal_all_groups(void) {
-  peal_pmix_call_list_group_t raw;
-  peal_pmix_call_groups(&raw);
-  peal_group *groups = peal_alloc(raw.len * sizeof *groups);
+peal_unix_groups peal_all_unix_groups(void) {
+  peal_pmix_call_list_unix_group_t raw;
+  peal_pmix_call_unix_groups(&raw);
+  peal_unix_group *groups = peal_alloc(raw.len * sizeof *groups);
   for (size_t at = 0; at < raw.len; at++) {
-    const peal_pmix_types_group_t *group = &raw.ptr[at];
-    groups[at] = (peal_group){group->gid, group->name.is_some ? peal_text_of(group->name.val.ptr, group->name.val.len) : NULL};
+    const peal_pmix_types_unix_group_t *group = &raw.ptr[at];
+    groups[at] = (peal_unix_group){group->gid, group->name.is_some ? peal_text_of(group->name.val.ptr, group->name.val.len) : NULL};
   }
-  return (peal_groups){groups, raw.len};
+  return (peal_unix_groups){groups, raw.len};
 }
 
-bool peal_server(peal_identity *identity) {
-  peal_pmix_types_identity_t raw;
-  bool is_some = peal_pmix_call_server(&raw);
+bool peal_server_identity(peal_user_identity *identity) {
+  peal_pmix_types_user_identity_t raw;
+  bool is_some = peal_pmix_call_server_identity(&raw);
   return given(is_some, &raw, identity);
 }
 
-bool peal_connection(peal_peer *peer) {
-  peal_pmix_call_peer_t raw;
-  if (!peal_pmix_call_connection(&raw)) return false;
-  *peer = (peal_peer){raw.pid.is_some ? raw.pid.val : 0, peal_text_of(raw.release.ptr, raw.release.len)};
+bool peal_peer(peal_peer_info *peer) {
+  peal_pmix_call_peer_info_t raw;
+  if (!peal_pmix_call_peer(&raw)) return false;
+  *peer = (peal_peer_info){raw.pid.is_some ? raw.pid.val : 0, peal_text_of(raw.release.ptr, raw.release.len)};
   return true;
 }
 
@@ -118,44 +118,44 @@ peal_procs peal_targets(void) {
   return (peal_procs){procs, raw.len};
 }
 
-bool peal_owner(size_t target, peal_identity *identity) {
-  peal_pmix_call_list_option_identity_t raw;
-  peal_pmix_call_owners(&raw);
+bool peal_target_owner(size_t target, peal_user_identity *identity) {
+  peal_pmix_call_list_option_user_identity_t raw;
+  peal_pmix_call_target_owners(&raw);
   return target < raw.len && given(raw.ptr[target].is_some, &raw.ptr[target].val, identity);
 }
 
 peal_infos peal_all_infos(void) {
-  peal_pmix_call_content_t raw;
+  peal_pmix_call_flat_infos_t raw;
   peal_pmix_call_infos(&raw);
-  return peal_lift_content(&raw.infos, &raw.arrays);
+  return peal_lift_flat_infos(&raw.infos, &raw.arrays);
 }
 
 peal_infos peal_directives(void) {
-  peal_pmix_call_content_t raw;
+  peal_pmix_call_flat_infos_t raw;
   peal_pmix_call_directives(&raw);
-  return peal_lift_content(&raw.infos, &raw.arrays);
+  return peal_lift_flat_infos(&raw.infos, &raw.arrays);
 }
 
 const peal_value *peal_get(const char *key) {
   peal_raw_string_t raw_key = peal_lower_string(key);
-  peal_pmix_call_found_t raw;
+  peal_pmix_call_flat_value_t raw;
   if (!peal_pmix_call_get(&raw_key, &raw)) return NULL;
   peal_value *value = peal_alloc(sizeof *value);
   *value = peal_lift_value(&raw.value, peal_lift_arrays(&raw.arrays), raw.arrays.len);
   return value;
 }
 
-peal_steps peal_all_steps(void) {
-  peal_pmix_call_chain_t raw;
-  peal_pmix_call_steps(&raw);
+peal_chain_results peal_previous_results(void) {
+  peal_pmix_call_chain_results_t raw;
+  peal_pmix_call_previous_results(&raw);
   peal_array *arrays = peal_lift_arrays(&raw.arrays);
-  peal_step *steps = peal_alloc(raw.steps.len * sizeof *steps);
-  for (size_t at = 0; at < raw.steps.len; at++) {
-    const peal_pmix_types_step_t *step = &raw.steps.ptr[at];
-    steps[at] = (peal_step){peal_text_of(step->name.ptr, step->name.len), step->status,
+  peal_chain_result *previous = peal_alloc(raw.results.len * sizeof *previous);
+  for (size_t at = 0; at < raw.results.len; at++) {
+    const peal_pmix_types_chain_result_t *step = &raw.results.ptr[at];
+    previous[at] = (peal_chain_result){peal_text_of(step->name.ptr, step->name.len), step->status,
                             peal_lift_infos(&step->infos, arrays, raw.arrays.len)};
   }
-  return (peal_steps){steps, raw.steps.len};
+  return (peal_chain_results){previous, raw.results.len};
 }
 
 void peal_push_info(peal_info info) {
@@ -169,29 +169,29 @@ void peal_push(const char *key, peal_value value) { peal_push_info((peal_info){k
 
 // ---- policies
 
-peal_outcome peal_pass(void) { return (peal_outcome){PEAL_PMIX_TYPES_OUTCOME_PASS, 0}; }
-peal_outcome peal_grant(void) { return (peal_outcome){PEAL_PMIX_TYPES_OUTCOME_GRANT, 0}; }
+peal_policy_outcome peal_pass(void) { return (peal_policy_outcome){PEAL_PMIX_TYPES_POLICY_OUTCOME_PASS, 0}; }
+peal_policy_outcome peal_grant(void) { return (peal_policy_outcome){PEAL_PMIX_TYPES_POLICY_OUTCOME_GRANT, 0}; }
 
-peal_outcome peal_deny(int32_t status, const char *reason) {
+peal_policy_outcome peal_deny(int32_t status, const char *reason) {
   if (reason != NULL) peal_push("peal.reason", peal_text(reason));
-  return (peal_outcome){PEAL_PMIX_TYPES_OUTCOME_DENY, status};
+  return (peal_policy_outcome){PEAL_PMIX_TYPES_POLICY_OUTCOME_DENY, status};
 }
 
 void peal_amend(peal_infos infos) {
-  peal_pmix_amendment_content_t raw = peal_lower_content(infos);
+  peal_pmix_amendment_flat_infos_t raw = peal_lower_flat_infos(infos);
   peal_pmix_amendment_amend(&raw);
 }
 
-int32_t peal_narrow(peal_range range) {
+int32_t peal_narrow_range(peal_range range) {
   int32_t status = PMIX_SUCCESS;
-  peal_pmix_amendment_narrow((peal_pmix_types_range_t)range, &status);
+  peal_pmix_amendment_narrow_range((peal_pmix_types_range_t)range, &status);
   return status;
 }
 
-int32_t peal_rewrite(peal_infos data) {
-  peal_pmix_amendment_content_t raw = peal_lower_content(data);
+int32_t peal_rewrite_data(peal_infos data) {
+  peal_pmix_amendment_flat_infos_t raw = peal_lower_flat_infos(data);
   int32_t status = PMIX_SUCCESS;
-  peal_pmix_amendment_rewrite(&raw, &status);
+  peal_pmix_amendment_rewrite_data(&raw, &status);
   return status;
 }
 
@@ -205,7 +205,7 @@ void peal_log(peal_level level, const char *message) {
 uint64_t peal_now(void) { return peal_pmix_clock_now(); }
 
 int32_t peal_notify(int32_t code, peal_range range, peal_infos infos) {
-  peal_pmix_notify_content_t raw = peal_lower_content(infos);
+  peal_pmix_notify_flat_infos_t raw = peal_lower_flat_infos(infos);
   uint64_t request;
   int32_t status = PMIX_SUCCESS;
   peal_pmix_notify_notify(code, (peal_pmix_types_range_t)range, &raw, &request, &status);
@@ -220,41 +220,41 @@ static peal_pmix_types_proc_t *lower_procs(peal_procs procs) {
   return raw;
 }
 
-int32_t peal_control(peal_procs targets, peal_infos directives) {
-  peal_pmix_control_list_proc_t raw_targets = {lower_procs(targets), targets.len};
-  peal_pmix_control_content_t raw = peal_lower_content(directives);
+int32_t peal_job_control_request(peal_procs targets, peal_infos directives) {
+  peal_pmix_job_control_list_proc_t raw_targets = {lower_procs(targets), targets.len};
+  peal_pmix_job_control_flat_infos_t raw = peal_lower_flat_infos(directives);
   uint64_t request;
   int32_t status = PMIX_SUCCESS;
-  peal_pmix_control_request(&raw_targets, &raw, &request, &status);
+  peal_pmix_job_control_request(&raw_targets, &raw, &request, &status);
   return status;
 }
 
-int32_t peal_report(peal_infos data, peal_infos directives) {
-  peal_pmix_report_content_t raw_data = peal_lower_content(data), raw = peal_lower_content(directives);
+int32_t peal_log_request_submit(peal_infos data, peal_infos directives) {
+  peal_pmix_log_request_flat_infos_t raw_data = peal_lower_flat_infos(data), raw = peal_lower_flat_infos(directives);
   int32_t status = PMIX_SUCCESS;
-  peal_pmix_report_log(&raw_data, &raw, &status);
+  peal_pmix_log_request_submit(&raw_data, &raw, &status);
   return status;
 }
 
-int32_t peal_usage_of(peal_procs procs, peal_infos *used) {
-  peal_pmix_usage_list_proc_t raw_procs = {lower_procs(procs), procs.len};
-  peal_pmix_usage_content_t raw;
+int32_t peal_resource_usage_query(peal_procs procs, peal_infos *used) {
+  peal_pmix_resource_usage_list_proc_t raw_procs = {lower_procs(procs), procs.len};
+  peal_pmix_resource_usage_flat_infos_t raw;
   int32_t status = PMIX_SUCCESS;
-  if (peal_pmix_usage_of(&raw_procs, &raw, &status)) *used = peal_lift_content(&raw.infos, &raw.arrays);
+  if (peal_pmix_resource_usage_query(&raw_procs, &raw, &status)) *used = peal_lift_flat_infos(&raw.infos, &raw.arrays);
   return status;
 }
 
-static peal_pmix_types_registration_t lower_wish(const peal_registration *wish) {
+static peal_pmix_types_registration_t lower_registration(const peal_registration *registration) {
   return (peal_pmix_types_registration_t){
-      .tag = wish->tag,
-      .name = {wish->name != NULL, peal_lower_string(wish->name)},
-      .codes = {(int32_t *)wish->codes, wish->code_count},
-      .directives = peal_lower_content(wish->directives),
+      .tag = registration->tag,
+      .name = {registration->name != NULL, peal_lower_string(registration->name)},
+      .codes = {(int32_t *)registration->codes, registration->code_count},
+      .directives = peal_lower_flat_infos(registration->directives),
   };
 }
 
-int32_t peal_register(peal_registration wish) {
-  peal_pmix_registration_registration_t raw = lower_wish(&wish);
+int32_t peal_register(peal_registration registration) {
+  peal_pmix_registration_registration_t raw = lower_registration(&registration);
   int32_t status = PMIX_SUCCESS;
   peal_pmix_registration_register(&raw, &status);
   return status;
@@ -291,7 +291,7 @@ int32_t peal_sink_write(const char *sink, const void *ptr, size_t len) {
   return status;
 }
 
-int32_t peal_sink_submit(const char *sink, const peal_mail *mail) {
+int32_t peal_sink_send_mail(const char *sink, const peal_mail *mail) {
   peal_raw_string_t name = peal_lower_string(sink);
   peal_raw_string_t *recipients = peal_alloc(mail->recipient_count * sizeof *recipients);
   for (size_t at = 0; at < mail->recipient_count; at++) recipients[at] = peal_lower_string(mail->recipients[at]);
@@ -304,7 +304,7 @@ int32_t peal_sink_submit(const char *sink, const peal_mail *mail) {
     .port = {mail->port != 0, mail->port},
   };
   int32_t status = PMIX_SUCCESS;
-  peal_pmix_sink_submit(&name, &raw, &status);
+  peal_pmix_sink_send_mail(&name, &raw, &status);
   return status;
 }
 
@@ -341,7 +341,7 @@ int32_t peal_state_keys(const char *prefix, peal_strings *keys) {
   return status;
 }
 
-uint64_t peal_random(void) { return peal_pmix_random_number(); }
+uint64_t peal_random_u64(void) { return peal_pmix_random_get_random_u64(); }
 
 int32_t peal_random_fill(void *ptr, size_t len) {
   enum { AT_ONCE = 65536 };
@@ -349,7 +349,7 @@ int32_t peal_random_fill(void *ptr, size_t len) {
   for (size_t at = 0; at < len;) {
     size_t part = len - at < AT_ONCE ? len - at : AT_ONCE;
     peal_raw_list_u8_t raw;
-    if (!peal_pmix_random_bytes((uint32_t)part, &raw, &status)) return status;
+    if (!peal_pmix_random_get_random_bytes((uint32_t)part, &raw, &status)) return status;
     memcpy((uint8_t *)ptr + at, raw.ptr, part);
     at += part;
   }
@@ -394,16 +394,16 @@ int32_t peal_file_remove(const char *directory, const char *path) {
   return status;
 }
 
-int32_t peal_file_entries(const char *directory, const char *path, peal_strings *names) {
+int32_t peal_file_list(const char *directory, const char *path, peal_strings *names) {
   peal_raw_string_t in = peal_lower_string(directory), at = peal_lower_string(path);
   peal_raw_list_string_t raw = {0};
   int32_t status = PMIX_SUCCESS;
-  peal_pmix_files_entries(&in, &at, &raw, &status);
+  peal_pmix_files_list(&in, &at, &raw, &status);
   *names = lift_strings(&raw);
   return status;
 }
 
-// ---- what a component exports
+// ---- exports of a component
 
 int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event) {
   int32_t status = handle(event);
@@ -411,22 +411,22 @@ int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event) {
   return status;
 }
 
-// The canonical form of an outcome, which is read as soon as the export has returned.
+// Canonical form of an outcome; the host reads it when the export has returned.
 const void *peal_run_policy_(peal_policy *decide, const peal_request *request) {
-  static peal_pmix_types_outcome_t raw;
-  peal_outcome outcome = decide(request);
-  raw.tag = outcome.says;
+  static peal_pmix_types_policy_outcome_t raw;
+  peal_policy_outcome outcome = decide(request);
+  raw.tag = outcome.kind;
   raw.val.deny = outcome.status;
   peal_end_of_call_();
   return &raw;
 }
 
-const void *peal_run_group_(peal_policy *decide, peal_group_kind kind, const peal_string *name, uint32_t steps) {
+const void *peal_run_group_(peal_policy *decide, peal_group_operation_kind kind, const peal_string *name, uint32_t previous) {
   peal_request request = {
-      .matter = PEAL_GROUP,
+      .subject = PEAL_GROUP,
       .group_kind = kind,
       .group_name = name == NULL ? NULL : peal_text_of((const uint8_t *)name->ptr, name->len),
-      .step_count = steps,
+      .previous_count = previous,
   };
   return peal_run_policy_(decide, &request);
 }
@@ -438,21 +438,21 @@ static peal_strings texts_of(const peal_string *raw, size_t count) {
 }
 
 const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
-                                uint32_t steps) {
+                                uint32_t previous) {
   peal_request request = {
-      .matter = PEAL_PROVISION,
+      .subject = PEAL_PROVISION,
       .nodes = texts_of(nodes, count),
       .image = image == NULL ? NULL : peal_text_of((const uint8_t *)image->ptr, image->len),
-      .step_count = steps,
+      .previous_count = previous,
   };
   return peal_run_policy_(decide, &request);
 }
 
-const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *raw, size_t count, uint32_t steps) {
+const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *raw, size_t count, uint32_t previous) {
   peal_application *applications = peal_alloc(count * sizeof *applications);
   uint32_t wanted = 0;
   for (size_t at = 0; at < count; at++) wanted |= raw[at].directives;
-  // The directives of all follow each other.
+  // The infos hold the directives of all applications in order.
   peal_infos left = {NULL, 0};
   if (wanted > 0) left = peal_all_infos();
   for (size_t at = 0; at < count; at++) {
@@ -470,26 +470,26 @@ const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *ra
     };
     if (own > 0) left = (peal_infos){left.ptr + own, left.len - own};
   }
-  peal_request request = {.matter = PEAL_SPAWN, .applications = {applications, count}, .step_count = steps};
+  peal_request request = {.subject = PEAL_SPAWN, .applications = {applications, count}, .previous_count = previous};
   return peal_run_policy_(decide, &request);
 }
 
 int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,
-                          uint32_t directives, uint32_t steps) {
-  peal_log_request request = {peal_text_of((const uint8_t *)channel, len), timestamp, infos, directives, steps};
+                          uint32_t directives, uint32_t previous) {
+  peal_log_request request = {peal_text_of((const uint8_t *)channel, len), timestamp, infos, directives, previous};
   int32_t status = log(&request);
   peal_end_of_call_();
   return status;
 }
 
-enum { MAX_WISHES = 64 };
-static peal_pmix_types_registration_t *wishes;
-static size_t wish_count;
+enum { MAX_REQUESTED = 64 };
+static peal_pmix_types_registration_t *requested;
+static size_t requested_count;
 
-void peal_wish(peal_registration wish) {
-  if (wishes == NULL) wishes = peal_alloc(MAX_WISHES * sizeof *wishes);
-  if (wish_count == MAX_WISHES) __builtin_trap();
-  wishes[wish_count++] = lower_wish(&wish);
+void peal_request_registration(peal_registration registration) {
+  if (requested == NULL) requested = peal_alloc(MAX_REQUESTED * sizeof *requested);
+  if (requested_count == MAX_REQUESTED) __builtin_trap();
+  requested[requested_count++] = lower_registration(&registration);
 }
 
 const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void *arrays, size_t array_count) {
@@ -500,12 +500,12 @@ const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void
   } returned;
   raw_infos raw = {infos, info_count};
   raw_arrays raw_arrays_ = {arrays, array_count};
-  wishes = NULL;
-  wish_count = 0;
-  const char *refusal = init(peal_lift_content(&raw, &raw_arrays_));
+  requested = NULL;
+  requested_count = 0;
+  const char *refusal = init(peal_lift_flat_infos(&raw, &raw_arrays_));
   returned.is_err = refusal != NULL;
-  returned.ptr = refusal != NULL ? (const void *)refusal : wish_count == 0 ? (const void *)(uintptr_t)ALIGN : wishes;
-  returned.len = refusal != NULL ? strlen(refusal) : wish_count;
-  // What it points to is freed when the host has read it.
+  returned.ptr = refusal != NULL ? (const void *)refusal : requested_count == 0 ? (const void *)(uintptr_t)ALIGN : requested;
+  returned.len = refusal != NULL ? strlen(refusal) : requested_count;
+  // The host reads the memory before it is freed.
   return &returned;
 }

@@ -1,4 +1,4 @@
-// What an author of Peal modules writes against, in C.
+// SDK for Peal modules in C.
 //
 //     #include <peal.h>
 //
@@ -9,11 +9,11 @@
 //
 //     PEAL_EVENT_HANDLER(handle)
 //
-// One file of a module says by such macros, at its end, what the component exports. A module asks its host for what it calls and
-// for nothing else. All memory that the host or this library hands over, and whatever peal_alloc gives, is freed by itself when the
-// call returns: never free it, never keep it.
+// One file of a module exports the roles of the component by such macros, at its end. A component imports only the capabilities
+// that the module uses. Memory returned by the host, this library or peal_alloc is freed when the call returns: do not free it,
+// and do not keep it.
 //
-// Strings end with a zero byte; lists are a pointer and a length, and the pointer of an empty one must not be used.
+// Strings end with a zero byte. Lists are a pointer and a length; the pointer of an empty list must not be used.
 #ifndef PEAL_H
 #define PEAL_H
 
@@ -29,9 +29,9 @@ extern "C" {
 
 // ---- values
 
-// The PMIx type numbers of values.
+// PMIx type numbers of values.
 typedef enum {
-  PEAL_UNDEF = 0,    // no value, a NULL string
+  PEAL_UNDEF = 0,    // no value; also a NULL string
   PEAL_BOOLEAN = 1,
   PEAL_BYTE = 2,
   PEAL_TEXT = 3,
@@ -53,7 +53,7 @@ typedef enum {
   PEAL_TIME = 19,
   PEAL_STATUS = 20,
   PEAL_PROC = 22,
-  PEAL_INFO = 24,    // of the elements of arrays only
+  PEAL_INFO = 24,    // elements of arrays only
   PEAL_BYTES = 27,
   PEAL_RANGE = 33,
   PEAL_ARRAY = 39,
@@ -61,7 +61,7 @@ typedef enum {
   PEAL_NSPACE = 60,
 } peal_type;
 
-// Whom an event is meant for.
+// Range of an event.
 typedef enum {
   PEAL_RANGE_UNDEF,
   PEAL_RANGE_RM,
@@ -73,7 +73,7 @@ typedef enum {
   PEAL_RANGE_PROC_LOCAL,
 } peal_range;
 
-// How binding an info is: any of these together.
+// Flags of an info, combined.
 enum { PEAL_REQUIRED = 1, PEAL_ARRAY_END = 2, PEAL_REQUIRED_PROCESSED = 4, PEAL_QUALIFIER = 8, PEAL_PERSISTENT = 16 };
 
 typedef struct peal_value peal_value;
@@ -86,22 +86,22 @@ typedef struct {
 
 typedef struct {
   uint32_t uid, gid;
-} peal_identity;
+} peal_user_identity;
 
 typedef struct {
   uint32_t gid;
-  const char *name;  // or NULL where the host knows none
-} peal_group;
+  const char *name;  // or NULL if the host knows none
+} peal_unix_group;
 
 typedef struct {
-  const peal_group *ptr;
+  const peal_unix_group *ptr;
   size_t len;
-} peal_groups;
+} peal_unix_groups;
 
 typedef struct {
-  uint32_t pid;         // its process by the kernel's word; 0 where that is not known
-  const char *release;  // that of its library by its own word, such as "4.2.2"
-} peal_peer;
+  uint32_t pid;         // process id by the kernel; 0 if unknown
+  const char *release;  // release of its PMIx library as stated by the peer, such as "4.2.2"
+} peal_peer_info;
 
 typedef struct {
   const char *ptr;
@@ -118,7 +118,7 @@ typedef struct {
   size_t len;
 } peal_bytes;
 
-// An array. Its elements are infos where their type is PEAL_INFO, procs where it is PEAL_PROC, else values.
+// Array. The elements are infos if their type is PEAL_INFO, procs if it is PEAL_PROC, else values.
 typedef struct {
   uint16_t element;
   size_t len;
@@ -129,8 +129,8 @@ typedef struct {
   };
 } peal_array;
 
-// A value: the member of its type is the one to read. A type that is none of the above has no shape here (`opaque`); such a value can
-// be pushed again within the same call.
+// Value; the member of its type holds it. A value of another type is `opaque`: it can be pushed again within the same call, but not
+// read.
 struct peal_value {
   uint16_t type;
   bool is_opaque;
@@ -150,7 +150,7 @@ struct peal_value {
       int64_t seconds, microseconds;
     } timeval;
     peal_proc proc;
-    peal_string text;  // of a namespace, too
+    peal_string text;  // also of a namespace
     peal_range range;
     peal_bytes bytes;
     peal_array array;
@@ -173,19 +173,19 @@ typedef struct {
   size_t len;
 } peal_procs;
 
-// What one member of a chain returned; a status of -1000000 and below is one of Peal's own, of one that failed.
+// Result of one module of a chain. A status of -1000000 or below is one of Peal's own, of a module that failed.
 typedef struct {
   const char *name;
   int32_t status;
   peal_infos infos;
-} peal_step;
+} peal_chain_result;
 
 typedef struct {
-  const peal_step *ptr;
+  const peal_chain_result *ptr;
   size_t len;
-} peal_steps;
+} peal_chain_results;
 
-// Values of some types. Of others: (peal_value){.type = PEAL_PID, .pid = 7}.
+// Creates values of common types. For others: (peal_value){.type = PEAL_PID, .pid = 7}.
 peal_value peal_boolean(bool truth);
 peal_value peal_text(const char *text);
 peal_value peal_i32(int32_t number);
@@ -200,57 +200,57 @@ peal_value peal_info_array(const peal_info *infos, size_t len);
 peal_value peal_proc_array(const peal_proc *procs, size_t len);
 peal_value peal_array_of(uint16_t element, const peal_value *values, size_t len);
 
-// Reads a value of any integer type; false if it is none or does not fit. A NULL value is none.
+// Reads a value of any integer type. Returns false if the value is NULL, of another type, or does not fit.
 bool peal_as_u64(const peal_value *value, uint64_t *number);
 bool peal_as_i64(const peal_value *value, int64_t *number);
-// The text of a string or namespace, else NULL.
+// Returns the text of a string or namespace, else NULL.
 const char *peal_as_text(const peal_value *value);
 
-// Ends the call as a failure; the host tells this text wherever it tells of that. A failed `assert` of <assert.h> does so, too.
+// Ends the call as a failure with this text. A failed `assert` of <assert.h> does the same.
 void peal_fail(const char *text) __attribute__((noreturn));
 
-// Memory until the call returns; traps where there is none.
+// Allocates memory until the call returns; traps if there is none.
 void *peal_alloc(size_t size);
-// A string put together as by printf, of conversions %s %d %u %x %c %% and %lld %llu; for that alone stdio is not linked.
+// Formats a string with the conversions %s %d %u %x %c %% %lld %llu, without linking stdio.
 const char *peal_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// ---- the call at hand
+// ---- the current call
 
-// Who caused it; false means the resource manager, or a tool without a name.
+// Reads the source of the event or the requester. False: the resource manager, or a tool without a name.
 bool peal_source(peal_proc *source);
-// User and group of the source, as the kernel told the server; false where nobody is behind it.
-bool peal_credentials(peal_identity *identity);
-// The groups of the source's process by the kernel's word, the one that it runs as first; for policies.
-peal_groups peal_all_groups(void);
-// User and group as which the server runs; for policies.
-bool peal_server(peal_identity *identity);
-// What connects; for policies about connections, else false.
-bool peal_connection(peal_peer *peer);
-// The procs it is aimed at, where it names any.
+// Reads user and group of the source, as reported by the kernel. False where no process is the source.
+bool peal_credentials(peal_user_identity *identity);
+// Returns the Unix groups of the requester's process, as reported by the kernel: its effective group first. Policies only.
+peal_unix_groups peal_all_unix_groups(void);
+// Reads user and group of the server. Policies only.
+bool peal_server_identity(peal_user_identity *identity);
+// Reads the peer that requests a connection. False for other subjects.
+bool peal_peer(peal_peer_info *peer);
+// Returns the target procs of the event or request.
 peal_procs peal_targets(void);
-// User and group of the job of the target of that number; false where it is not known here; for policies.
-bool peal_owner(size_t target, peal_identity *identity);
-// All infos, in their order.
+// Reads the owner of a target by its index. False if this server does not know the job. Policies only.
+bool peal_target_owner(size_t target, peal_user_identity *identity);
+// Returns all infos in their order.
 peal_infos peal_all_infos(void);
-// How it is to be done; events have none.
+// Returns all directives: how a request is carried out. Events have none.
 peal_infos peal_directives(void);
-// The value of this key among the infos or else the directives, or NULL. A repeated key means the last.
+// Returns the value of a key among the infos or else the directives, or NULL. Of a repeated key the last value counts.
 const peal_value *peal_get(const char *key);
-// What those before this one in the chain returned, oldest first.
-peal_steps peal_all_steps(void);
-// Adds an info to what this one returns.
+// Returns the results of the modules that ran earlier in the chain, oldest first.
+peal_chain_results peal_previous_results(void);
+// Adds an info to the result of this module.
 void peal_push(const char *key, peal_value value);
 void peal_push_info(peal_info info);
 
 // ---- events
 
 typedef struct {
-  uint64_t registration;  // the number of the registration that is called
-  uint32_t tag;           // which the module gave it; 0 where the admin's file made it
-  int32_t code;           // what happened
+  uint64_t registration;  // number of the registration that this call is for
+  uint32_t tag;           // tag that the module gave to it; 0 if the configuration made it
+  int32_t code;           // event code
   peal_range range;
   uint32_t info_count;
-  uint32_t step_count;  // how many handlers of this chain ran before
+  uint32_t previous_count;  // handlers that ran earlier in this chain
 } peal_event;
 
 typedef int32_t peal_event_handler(const peal_event *event);
@@ -267,19 +267,19 @@ typedef enum {
   PEAL_PROVISION,
   PEAL_GROUP,
   PEAL_SPAWN
-} peal_matter;
+} peal_policy_subject;
 
-// What is to be done about a group.
-typedef enum { PEAL_CONSTRUCT, PEAL_DESTRUCT, PEAL_INVITE, PEAL_JOIN } peal_group_kind;
+// Operation on a group.
+typedef enum { PEAL_CONSTRUCT, PEAL_DESTRUCT, PEAL_INVITE, PEAL_JOIN } peal_group_operation_kind;
 
-// An application that is to be started.
+// Application of the job to be spawned.
 typedef struct {
-  const char *command;  // as it was asked for, perhaps a name that is looked for in the directories of PATH; empty where none is named
-  peal_strings arguments;    // without its name
-  peal_strings environment;  // beside the server's own, each NAME=value
-  const char *directory;     // where it starts unless a directive says otherwise, or NULL
-  uint32_t procs;            // 0 where the number makes no sense
-  peal_infos directives;     // its own
+  const char *command;  // as requested, possibly a name to be searched in PATH; empty if none is named
+  peal_strings arguments;    // without the program's name
+  peal_strings environment;  // in addition to the server's, each NAME=value
+  const char *directory;     // working directory, unless a directive names another, or NULL
+  uint32_t procs;            // 0 for an invalid number
+  peal_infos directives;     // of the application
 } peal_application;
 
 typedef struct {
@@ -288,54 +288,54 @@ typedef struct {
 } peal_applications;
 
 typedef struct {
-  peal_matter matter;
-  bool is_tool;      // of a connection: by a tool, not a proc
+  peal_policy_subject subject;
+  bool is_tool;      // of a connection: the peer is a tool
   int32_t code;      // of an event
   peal_range range;  // of an event
-  const int32_t *codes;  // of a registration; none means all
+  const int32_t *codes;  // of a registration; none: all codes
   size_t code_count;
-  peal_strings nodes;  // that are to be provided
-  const char *image;   // to be put on them, or NULL
-  peal_group_kind group_kind;
+  peal_strings nodes;  // nodes to be provided
+  const char *image;   // image for the nodes, or NULL
+  peal_group_operation_kind group_kind;
   const char *group_name;  // or NULL
-  peal_applications applications;  // that are to be spawned as one job
-  uint32_t step_count;  // how many policies of this chain were asked before
+  peal_applications applications;  // applications of the job to be spawned
+  uint32_t previous_count;  // policies that ran earlier in this chain
 } peal_request;
 
 typedef struct {
-  uint8_t says;  // 0 pass, 1 grant, 2 deny
+  uint8_t kind;  // 0 pass, 1 grant, 2 deny
   int32_t status;
-} peal_outcome;
+} peal_policy_outcome;
 
-typedef peal_outcome peal_policy(const peal_request *request);
+typedef peal_policy_outcome peal_policy(const peal_request *request);
 
-// Nothing: those after it decide.
-peal_outcome peal_pass(void);
-// Yes.
-peal_outcome peal_grant(void);
-// No, with the status that the requester is told, and a reason in words or NULL.
-peal_outcome peal_deny(int32_t status, const char *reason);
-// Puts these in the place of the request's directives or, of an event or a connection, of its infos.
+// Makes no decision: later policies decide.
+peal_policy_outcome peal_pass(void);
+// Grants the request.
+peal_policy_outcome peal_grant(void);
+// Denies the request with a status for the requester, and a reason in plain text or NULL.
+peal_policy_outcome peal_deny(int32_t status, const char *reason);
+// Replaces the directives of the request or, for an event or a connection, its infos.
 void peal_amend(peal_infos infos);
-// Puts this range in the place of the event's; returns a status, PMIX_SUCCESS if it is within it.
-int32_t peal_narrow(peal_range range);
-// Puts these in the place of what is to be logged; returns a status, PMIX_SUCCESS where a log request is decided about.
-int32_t peal_rewrite(peal_infos data);
+// Replaces the range of the event. Returns a status, PMIX_SUCCESS if the new range is within the old one.
+int32_t peal_narrow_range(peal_range range);
+// Replaces the data of a log request. Returns a status, PMIX_SUCCESS if the request is one.
+int32_t peal_rewrite_data(peal_infos data);
 
 // ---- log channels
 
 typedef struct {
-  const char *channel;  // the key of the channel that is meant
+  const char *channel;  // key of the channel
   uint64_t timestamp;   // seconds since the epoch, or 0
   uint32_t info_count, directive_count;
-  uint32_t step_count;  // how many channels were tried before
+  uint32_t previous_count;  // channels that were tried earlier
 } peal_log_request;
 
 typedef int32_t peal_log_channel(const peal_log_request *request);
 
 // ---- lifecycle
 
-// What a module wishes to handle; no codes mean all.
+// Registration that a module requests; no codes: all codes.
 typedef struct {
   uint32_t tag;
   const char *name;  // or NULL
@@ -344,29 +344,29 @@ typedef struct {
   peal_infos directives;
 } peal_registration;
 
-// Given the settings of the admin's file; returns NULL, or why the module will not start.
+// Receives the settings of the admin's configuration. Returns NULL, or a message that keeps the module from starting.
 typedef const char *peal_init(peal_infos config);
 typedef void peal_stop(void);
-// Within init: a registration that the module wishes for, up to 64.
-void peal_wish(peal_registration wish);
+// Requests a registration, within init; at most 64.
+void peal_request_registration(peal_registration registration);
 
-// ---- capabilities: whoever calls one of these asks an admin for it. Each returns a status, PMIX_SUCCESS if it was done.
+// ---- capabilities: a module that calls one of these needs its grant. They return a status, PMIX_SUCCESS for success.
 
 typedef enum { PEAL_LOG_ERROR, PEAL_LOG_WARN, PEAL_LOG_INFO, PEAL_LOG_DEBUG, PEAL_LOG_TRACE } peal_level;
-// `logging`
+// `logging`: writes to the trace of the host
 void peal_log(peal_level level, const char *message);
-// `clock`: milliseconds since the epoch
+// `clock`: returns milliseconds since the epoch
 uint64_t peal_now(void);
 // `notify`: raises an event after this call has returned
 int32_t peal_notify(int32_t code, peal_range range, peal_infos infos);
-// `registration`: effective after this call has returned
-int32_t peal_register(peal_registration wish);
+// `registration`: changes the registrations of this module after this call has returned
+int32_t peal_register(peal_registration registration);
 int32_t peal_deregister(uint64_t registration);
-// `sink`
-peal_strings peal_sink_names(void);  // in their order
-const char *peal_first_sink(void);   // its name, or NULL where the admin opened none
+// `sink`: writes to the sinks that the admin opened for this module
+peal_strings peal_sink_names(void);  // sorted
+const char *peal_first_sink(void);   // its name, or NULL if the admin opened none
 int32_t peal_sink_write(const char *sink, const void *ptr, size_t len);
-// A mail in its parts; the host makes the message. NULL, and 0 for the port, mean what the admin said.
+// Parts of a mail; the host composes the message. NULL, and 0 for the port: as the admin configured.
 typedef struct {
   const char *sender;
   const char *const *recipients;
@@ -376,130 +376,130 @@ typedef struct {
   const char *server;
   uint16_t port;
 } peal_mail;
-int32_t peal_sink_submit(const char *sink, const peal_mail *mail);
-// `state`: `value` is left alone where there is none, and then `found` is false
+int32_t peal_sink_send_mail(const char *sink, const peal_mail *mail);
+// `state`: a key-value store of this module. `value` is unchanged and `found` false if the key does not exist.
 int32_t peal_state_get(const char *key, peal_bytes *value, bool *found);
 int32_t peal_state_set(const char *key, const void *ptr, size_t len);
 int32_t peal_state_delete(const char *key);
-int32_t peal_state_keys(const char *prefix, peal_strings *keys);  // in their order; the prefix "" is that of all
-// `random`: as good as the host's own
-uint64_t peal_random(void);
+int32_t peal_state_keys(const char *prefix, peal_strings *keys);  // sorted; the prefix "": all keys
+// `random`: reads the random source of the host system
+uint64_t peal_random_u64(void);
 int32_t peal_random_fill(void *ptr, size_t len);
-// `files`: in directories that the admin named. A path is relative to its directory and leads nowhere else; whatever is done takes
-// effect at once, also if the call then fails. PMIX_ERR_NOT_FOUND is for what is not there, PMIX_ERR_NO_PERMISSIONS for a path that
-// leads out and for what may not be read or changed, PMIX_ERR_BAD_PARAM for a path that is none or names no regular file,
-// PMIX_ERR_OUT_OF_RESOURCE for more than 16 MiB, 10,000 entries or the directory's quota.
+// `files`: reads and writes files in directories that the admin granted. A path is relative to its directory and cannot leave it.
+// Operations take effect immediately, also if the call then fails. Refused with PMIX_ERR_NOT_FOUND for a file that does not exist,
+// PMIX_ERR_NO_PERMISSIONS for a path that leaves its directory and for missing access rights, PMIX_ERR_BAD_PARAM for a path that is
+// invalid or not that of a regular file, PMIX_ERR_OUT_OF_RESOURCE beyond 16 MiB, 10,000 entries or the directory's quota.
 peal_strings peal_file_directories(void);
 int32_t peal_file_read(const char *directory, const char *path, peal_bytes *data);
-int32_t peal_file_write(const char *directory, const char *path, const void *ptr, size_t len);  // makes it; no directories
+int32_t peal_file_write(const char *directory, const char *path, const void *ptr, size_t len);  // creates the file, but no directories
 int32_t peal_file_append(const char *directory, const char *path, const void *ptr, size_t len);
 int32_t peal_file_remove(const char *directory, const char *path);
-int32_t peal_file_entries(const char *directory, const char *path, peal_strings *names);  // by the path "." of itself
+int32_t peal_file_list(const char *directory, const char *path, peal_strings *names);  // sorted; the path "." is the directory itself
 
-// `control`: asks for job control after this call has returned; without targets, of the module's own job
-int32_t peal_control(peal_procs targets, peal_infos directives);
-// `report`: logs after this call has returned; PMIX_LOG_SOURCE among the directives says about whom
-int32_t peal_report(peal_infos data, peal_infos directives);
-// `usage`: what procs use of the machine, one info for each
-int32_t peal_usage_of(peal_procs procs, peal_infos *used);
+// `job-control`: requests job control after this call has returned; without targets, of the job that owns this module
+int32_t peal_job_control_request(peal_procs targets, peal_infos directives);
+// `log-request`: submits a log request after this call has returned; the directive PMIX_LOG_SOURCE names the subject
+int32_t peal_log_request_submit(peal_infos data, peal_infos directives);
+// `resource-usage`: queries the resources that procs use, one info for each
+int32_t peal_resource_usage_query(peal_procs procs, peal_infos *used);
 
-// ---- what a component exports: one line for each role
+// ---- exports of a component: one line for each role
 
 #define PEAL_EXPORT_(name) __attribute__((export_name("peal:pmix/" name)))
 
 #define PEAL_EVENT_HANDLER(handle)                                                                               \
   PEAL_EXPORT_("event-handler@0.1.0#handle")                                                                     \
   int32_t peal_export_handle(int64_t registration, int32_t tag, int32_t code, int32_t range, int32_t infos,      \
-                             int32_t steps) {                                                                    \
+                             int32_t previous) {                                                                    \
     peal_event event = {(uint64_t)registration, (uint32_t)tag, code, (peal_range)range, (uint32_t)infos,         \
-                        (uint32_t)steps};                                                                        \
+                        (uint32_t)previous};                                                                        \
     return peal_run_handler_(handle, &event);                                                                    \
   }
 
 #define PEAL_CONNECTION_POLICY(decide)                                                                           \
   PEAL_EXPORT_("connection-policy@0.1.0#decide")                                                                 \
-  const void *peal_export_decide_connection(int32_t kind, int32_t targets, int32_t infos, int32_t steps) {       \
+  const void *peal_export_decide_connection(int32_t kind, int32_t targets, int32_t infos, int32_t previous) {       \
     (void)targets, (void)infos;                                                                                  \
-    peal_request request = {.matter = PEAL_CONNECTION, .is_tool = kind == 1, .step_count = (uint32_t)steps};     \
+    peal_request request = {.subject = PEAL_CONNECTION, .is_tool = kind == 1, .previous_count = (uint32_t)previous};     \
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
 #define PEAL_EVENT_POLICY(decide)                                                                                \
   PEAL_EXPORT_("event-policy@0.1.0#decide")                                                                      \
   const void *peal_export_decide_event(int32_t code, int32_t range, int32_t targets, int32_t infos,              \
-                                       int32_t steps) {                                                          \
+                                       int32_t previous) {                                                          \
     (void)targets, (void)infos;                                                                                  \
     peal_request request = {                                                                                     \
-        .matter = PEAL_EVENT, .code = code, .range = (peal_range)range, .step_count = (uint32_t)steps};          \
+        .subject = PEAL_EVENT, .code = code, .range = (peal_range)range, .previous_count = (uint32_t)previous};          \
     return peal_run_policy_(decide, &request);                                                                   \
   }                                                                                                              \
   PEAL_EXPORT_("event-policy@0.1.0#decide-registration")                                                         \
   const void *peal_export_decide_registration(const int32_t *codes, int32_t count, int32_t directives,           \
-                                              int32_t steps) {                                                   \
+                                              int32_t previous) {                                                   \
     (void)directives;                                                                                            \
-    peal_request request = {.matter = PEAL_REGISTRATION,                                                         \
+    peal_request request = {.subject = PEAL_REGISTRATION,                                                         \
                             .codes = codes,                                                                      \
                             .code_count = (size_t)count,                                                         \
-                            .step_count = (uint32_t)steps};                                                      \
+                            .previous_count = (uint32_t)previous};                                                      \
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
 #define PEAL_GROUP_POLICY(decide)                                                                                \
   PEAL_EXPORT_("group-policy@0.1.0#decide")                                                                      \
   const void *peal_export_decide_group(int32_t kind, int32_t is_named, const char *name, size_t len,             \
-                                       int32_t targets, int32_t directives, int32_t steps) {                     \
+                                       int32_t targets, int32_t directives, int32_t previous) {                     \
     (void)targets, (void)directives;                                                                             \
     peal_string named = {name, len};                                                                             \
-    return peal_run_group_(decide, (peal_group_kind)kind, is_named ? &named : NULL, (uint32_t)steps);            \
+    return peal_run_group_(decide, (peal_group_operation_kind)kind, is_named ? &named : NULL, (uint32_t)previous);            \
   }
 
 #define PEAL_JOB_CONTROL_POLICY(decide)                                                                          \
   PEAL_EXPORT_("job-control-policy@0.1.0#decide")                                                                \
-  const void *peal_export_decide_job_control(int32_t targets, int32_t directives, int32_t steps) {               \
+  const void *peal_export_decide_job_control(int32_t targets, int32_t directives, int32_t previous) {               \
     (void)targets, (void)directives;                                                                             \
-    peal_request request = {.matter = PEAL_JOB_CONTROL, .step_count = (uint32_t)steps};                          \
+    peal_request request = {.subject = PEAL_JOB_CONTROL, .previous_count = (uint32_t)previous};                          \
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
 #define PEAL_LOG_POLICY(decide)                                                                                  \
   PEAL_EXPORT_("log-policy@0.1.0#decide")                                                                        \
-  const void *peal_export_decide_log(int32_t infos, int32_t directives, int32_t steps) {                         \
+  const void *peal_export_decide_log(int32_t infos, int32_t directives, int32_t previous) {                         \
     (void)infos, (void)directives;                                                                               \
-    peal_request request = {.matter = PEAL_LOG, .step_count = (uint32_t)steps};                                  \
+    peal_request request = {.subject = PEAL_LOG, .previous_count = (uint32_t)previous};                                  \
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
 #define PEAL_MONITOR_POLICY(decide)                                                                              \
   PEAL_EXPORT_("monitor-policy@0.1.0#decide")                                                                    \
-  const void *peal_export_decide_monitor(int32_t targets, int32_t infos, int32_t directives, int32_t steps) {    \
+  const void *peal_export_decide_monitor(int32_t targets, int32_t infos, int32_t directives, int32_t previous) {    \
     (void)targets, (void)infos, (void)directives;                                                                \
-    peal_request request = {.matter = PEAL_MONITOR, .step_count = (uint32_t)steps};                              \
+    peal_request request = {.subject = PEAL_MONITOR, .previous_count = (uint32_t)previous};                              \
     return peal_run_policy_(decide, &request);                                                                   \
   }
 
 #define PEAL_PROVISION_POLICY(decide)                                                                            \
   PEAL_EXPORT_("provision-policy@0.1.0#decide")                                                                  \
   const void *peal_export_decide_provision(const peal_string *nodes, size_t count, int32_t has_image,            \
-                                           const char *image, size_t len, int32_t directives, int32_t steps) {   \
+                                           const char *image, size_t len, int32_t directives, int32_t previous) {   \
     (void)directives;                                                                                            \
     peal_string named = {image, len};                                                                            \
-    return peal_run_provision_(decide, nodes, count, has_image ? &named : NULL, (uint32_t)steps);                \
+    return peal_run_provision_(decide, nodes, count, has_image ? &named : NULL, (uint32_t)previous);                \
   }
 
 #define PEAL_SPAWN_POLICY(decide)                                                                                \
   PEAL_EXPORT_("spawn-policy@0.1.0#decide")                                                                      \
   const void *peal_export_decide_spawn(const peal_raw_application_ *applications, size_t count, int32_t targets, \
-                                       int32_t directives, int32_t steps) {                                      \
+                                       int32_t directives, int32_t previous) {                                      \
     (void)targets, (void)directives;                                                                             \
-    return peal_run_spawn_(decide, applications, count, (uint32_t)steps);                                        \
+    return peal_run_spawn_(decide, applications, count, (uint32_t)previous);                                        \
   }
 
 #define PEAL_LOG_CHANNEL(log)                                                                                    \
   PEAL_EXPORT_("log-channel@0.1.0#log")                                                                          \
   int32_t peal_export_log(const char *channel, size_t len, int64_t timestamp, int32_t infos, int32_t directives, \
-                          int32_t steps) {                                                                       \
+                          int32_t previous) {                                                                       \
     return peal_run_channel_(log, channel, len, (uint64_t)timestamp, (uint32_t)infos, (uint32_t)directives,      \
-                             (uint32_t)steps);                                                                   \
+                             (uint32_t)previous);                                                                   \
   }
 
 #define PEAL_LIFECYCLE(init, stop)                                                                               \
@@ -517,13 +517,13 @@ int32_t peal_usage_of(peal_procs procs, peal_infos *used);
     peal_end_of_call_();                                                                                         \
   }
 
-// What the macros call; not for authors.
+// Functions that the macros call; not for authors.
 int32_t peal_run_handler_(peal_event_handler *handle, const peal_event *event);
 const void *peal_run_policy_(peal_policy *decide, const peal_request *request);
-const void *peal_run_group_(peal_policy *decide, peal_group_kind kind, const peal_string *name, uint32_t steps);
+const void *peal_run_group_(peal_policy *decide, peal_group_operation_kind kind, const peal_string *name, uint32_t previous);
 const void *peal_run_provision_(peal_policy *decide, const peal_string *nodes, size_t count, const peal_string *image,
-                                uint32_t steps);
-// An application in the canonical ABI.
+                                uint32_t previous);
+// Application in the canonical ABI.
 typedef struct {
   peal_string command;
   struct {
@@ -537,9 +537,9 @@ typedef struct {
   uint32_t procs, directives;
 } peal_raw_application_;
 
-const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *applications, size_t count, uint32_t steps);
+const void *peal_run_spawn_(peal_policy *decide, const peal_raw_application_ *applications, size_t count, uint32_t previous);
 int32_t peal_run_channel_(peal_log_channel *log, const char *channel, size_t len, uint64_t timestamp, uint32_t infos,
-                          uint32_t directives, uint32_t steps);
+                          uint32_t directives, uint32_t previous);
 const void *peal_run_init_(peal_init *init, void *infos, size_t info_count, void *arrays, size_t array_count);
 void peal_end_of_call_(void);
 

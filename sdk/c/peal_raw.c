@@ -15,20 +15,20 @@ extern void __wasm_import_peal_pmix_call_source(uint8_t *);
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("credentials")))
 extern void __wasm_import_peal_pmix_call_credentials(uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("groups")))
-extern void __wasm_import_peal_pmix_call_groups(uint8_t *);
+__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("unix-groups")))
+extern void __wasm_import_peal_pmix_call_unix_groups(uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("server")))
-extern void __wasm_import_peal_pmix_call_server(uint8_t *);
+__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("server-identity")))
+extern void __wasm_import_peal_pmix_call_server_identity(uint8_t *);
 
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("targets")))
 extern void __wasm_import_peal_pmix_call_targets(uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("owners")))
-extern void __wasm_import_peal_pmix_call_owners(uint8_t *);
+__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("target-owners")))
+extern void __wasm_import_peal_pmix_call_target_owners(uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("connection")))
-extern void __wasm_import_peal_pmix_call_connection(uint8_t *);
+__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("peer")))
+extern void __wasm_import_peal_pmix_call_peer(uint8_t *);
 
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("infos")))
 extern void __wasm_import_peal_pmix_call_infos(uint8_t *);
@@ -39,8 +39,8 @@ extern void __wasm_import_peal_pmix_call_directives(uint8_t *);
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("get")))
 extern void __wasm_import_peal_pmix_call_get(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("steps")))
-extern void __wasm_import_peal_pmix_call_steps(uint8_t *);
+__attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("previous-results")))
+extern void __wasm_import_peal_pmix_call_previous_results(uint8_t *);
 
 __attribute__((__import_module__("peal:pmix/call@0.1.0"), __import_name__("push")))
 extern void __wasm_import_peal_pmix_call_push(uint8_t *, size_t, int32_t, int32_t, int64_t, int64_t, int32_t, uint8_t *, size_t);
@@ -50,11 +50,11 @@ extern void __wasm_import_peal_pmix_call_push(uint8_t *, size_t, int32_t, int32_
 __attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("amend")))
 extern void __wasm_import_peal_pmix_amendment_amend(uint8_t *, size_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("narrow")))
-extern void __wasm_import_peal_pmix_amendment_narrow(int32_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("narrow-range")))
+extern void __wasm_import_peal_pmix_amendment_narrow_range(int32_t, uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("rewrite")))
-extern void __wasm_import_peal_pmix_amendment_rewrite(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/amendment@0.1.0"), __import_name__("rewrite-data")))
+extern void __wasm_import_peal_pmix_amendment_rewrite_data(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
 // Imported Functions from `peal:pmix/exception@0.1.0`
 
@@ -92,8 +92,8 @@ extern void __wasm_import_peal_pmix_sink_names(uint8_t *);
 __attribute__((__import_module__("peal:pmix/sink@0.1.0"), __import_name__("write")))
 extern void __wasm_import_peal_pmix_sink_write(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/sink@0.1.0"), __import_name__("submit")))
-extern void __wasm_import_peal_pmix_sink_submit(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/sink@0.1.0"), __import_name__("send-mail")))
+extern void __wasm_import_peal_pmix_sink_send_mail(uint8_t *, size_t, int32_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, int32_t, uint8_t *, size_t, int32_t, int32_t, uint8_t *);
 
 // Imported Functions from `peal:pmix/state@0.1.0`
 
@@ -111,11 +111,11 @@ extern void __wasm_import_peal_pmix_state_keys(uint8_t *, size_t, uint8_t *);
 
 // Imported Functions from `peal:pmix/random@0.1.0`
 
-__attribute__((__import_module__("peal:pmix/random@0.1.0"), __import_name__("bytes")))
-extern void __wasm_import_peal_pmix_random_bytes(int32_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/random@0.1.0"), __import_name__("get-random-bytes")))
+extern void __wasm_import_peal_pmix_random_get_random_bytes(int32_t, uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/random@0.1.0"), __import_name__("number")))
-extern int64_t __wasm_import_peal_pmix_random_number(void);
+__attribute__((__import_module__("peal:pmix/random@0.1.0"), __import_name__("get-random-u64")))
+extern int64_t __wasm_import_peal_pmix_random_get_random_u64(void);
 
 // Imported Functions from `peal:pmix/files@0.1.0`
 
@@ -134,23 +134,23 @@ extern void __wasm_import_peal_pmix_files_append(uint8_t *, size_t, uint8_t *, s
 __attribute__((__import_module__("peal:pmix/files@0.1.0"), __import_name__("remove")))
 extern void __wasm_import_peal_pmix_files_remove(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("peal:pmix/files@0.1.0"), __import_name__("entries")))
-extern void __wasm_import_peal_pmix_files_entries(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/files@0.1.0"), __import_name__("list")))
+extern void __wasm_import_peal_pmix_files_list(uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `peal:pmix/control@0.1.0`
+// Imported Functions from `peal:pmix/job-control@0.1.0`
 
-__attribute__((__import_module__("peal:pmix/control@0.1.0"), __import_name__("request")))
-extern void __wasm_import_peal_pmix_control_request(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/job-control@0.1.0"), __import_name__("request")))
+extern void __wasm_import_peal_pmix_job_control_request(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `peal:pmix/report@0.1.0`
+// Imported Functions from `peal:pmix/log-request@0.1.0`
 
-__attribute__((__import_module__("peal:pmix/report@0.1.0"), __import_name__("log")))
-extern void __wasm_import_peal_pmix_report_log(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/log-request@0.1.0"), __import_name__("submit")))
+extern void __wasm_import_peal_pmix_log_request_submit(uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *, size_t, uint8_t *);
 
-// Imported Functions from `peal:pmix/usage@0.1.0`
+// Imported Functions from `peal:pmix/resource-usage@0.1.0`
 
-__attribute__((__import_module__("peal:pmix/usage@0.1.0"), __import_name__("of")))
-extern void __wasm_import_peal_pmix_usage_of(uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("peal:pmix/resource-usage@0.1.0"), __import_name__("query")))
+extern void __wasm_import_peal_pmix_resource_usage_query(uint8_t *, size_t, uint8_t *);
 
 // Canonical ABI intrinsics
 
@@ -189,12 +189,12 @@ bool peal_pmix_call_source(peal_pmix_call_proc_t *ret) {
   return option.is_some;
 }
 
-bool peal_pmix_call_credentials(peal_pmix_call_identity_t *ret) {
+bool peal_pmix_call_credentials(peal_pmix_call_user_identity_t *ret) {
   __attribute__((__aligned__(4)))
   uint8_t ret_area[12];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_peal_pmix_call_credentials(ptr);
-  peal_pmix_call_option_identity_t option;
+  peal_pmix_call_option_user_identity_t option;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       option.is_some = false;
@@ -202,7 +202,7 @@ bool peal_pmix_call_credentials(peal_pmix_call_identity_t *ret) {
     }
     case 1: {
       option.is_some = true;
-      option.val = (peal_pmix_types_identity_t) {
+      option.val = (peal_pmix_types_user_identity_t) {
         (uint32_t) (uint32_t) (*((int32_t*) (ptr + 4))),
         (uint32_t) (uint32_t) (*((int32_t*) (ptr + 8))),
       };
@@ -213,20 +213,20 @@ bool peal_pmix_call_credentials(peal_pmix_call_identity_t *ret) {
   return option.is_some;
 }
 
-void peal_pmix_call_groups(peal_pmix_call_list_group_t *ret) {
+void peal_pmix_call_unix_groups(peal_pmix_call_list_unix_group_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(2*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_call_groups(ptr);
-  *ret = (peal_pmix_call_list_group_t) { (peal_pmix_call_group_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+  __wasm_import_peal_pmix_call_unix_groups(ptr);
+  *ret = (peal_pmix_call_list_unix_group_t) { (peal_pmix_call_unix_group_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-bool peal_pmix_call_server(peal_pmix_call_identity_t *ret) {
+bool peal_pmix_call_server_identity(peal_pmix_call_user_identity_t *ret) {
   __attribute__((__aligned__(4)))
   uint8_t ret_area[12];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_call_server(ptr);
-  peal_pmix_call_option_identity_t option;
+  __wasm_import_peal_pmix_call_server_identity(ptr);
+  peal_pmix_call_option_user_identity_t option;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       option.is_some = false;
@@ -234,7 +234,7 @@ bool peal_pmix_call_server(peal_pmix_call_identity_t *ret) {
     }
     case 1: {
       option.is_some = true;
-      option.val = (peal_pmix_types_identity_t) {
+      option.val = (peal_pmix_types_user_identity_t) {
         (uint32_t) (uint32_t) (*((int32_t*) (ptr + 4))),
         (uint32_t) (uint32_t) (*((int32_t*) (ptr + 8))),
       };
@@ -253,20 +253,20 @@ void peal_pmix_call_targets(peal_pmix_call_list_proc_t *ret) {
   *ret = (peal_pmix_call_list_proc_t) { (peal_pmix_call_proc_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-void peal_pmix_call_owners(peal_pmix_call_list_option_identity_t *ret) {
+void peal_pmix_call_target_owners(peal_pmix_call_list_option_user_identity_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(2*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_call_owners(ptr);
-  *ret = (peal_pmix_call_list_option_identity_t) { (peal_pmix_call_option_identity_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
+  __wasm_import_peal_pmix_call_target_owners(ptr);
+  *ret = (peal_pmix_call_list_option_user_identity_t) { (peal_pmix_call_option_user_identity_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) };
 }
 
-bool peal_pmix_call_connection(peal_pmix_call_peer_t *ret) {
+bool peal_pmix_call_peer(peal_pmix_call_peer_info_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(8+3*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_call_connection(ptr);
-  peal_pmix_call_option_peer_t option0;
+  __wasm_import_peal_pmix_call_peer(ptr);
+  peal_pmix_call_option_peer_info_t option0;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       option0.is_some = false;
@@ -287,7 +287,7 @@ bool peal_pmix_call_connection(peal_pmix_call_peer_t *ret) {
         }
       }
 
-      option0.val = (peal_pmix_types_peer_t) {
+      option0.val = (peal_pmix_types_peer_info_t) {
         (peal_raw_option_u32_t) option,
         (peal_raw_string_t) (peal_raw_string_t) { (uint8_t*)(*((uint8_t **) (ptr + (8+1*sizeof(void*))))), (*((size_t*) (ptr + (8+2*sizeof(void*))))) },
       };
@@ -298,34 +298,34 @@ bool peal_pmix_call_connection(peal_pmix_call_peer_t *ret) {
   return option0.is_some;
 }
 
-void peal_pmix_call_infos(peal_pmix_call_content_t *ret) {
+void peal_pmix_call_infos(peal_pmix_call_flat_infos_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_peal_pmix_call_infos(ptr);
-  *ret = (peal_pmix_types_content_t) {
+  *ret = (peal_pmix_types_flat_infos_t) {
     (peal_pmix_types_list_info_t) (peal_pmix_types_list_info_t) { (peal_pmix_types_info_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) },
     (peal_pmix_types_list_array_t) (peal_pmix_types_list_array_t) { (peal_pmix_types_array_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
   };
 }
 
-void peal_pmix_call_directives(peal_pmix_call_content_t *ret) {
+void peal_pmix_call_directives(peal_pmix_call_flat_infos_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_peal_pmix_call_directives(ptr);
-  *ret = (peal_pmix_types_content_t) {
+  *ret = (peal_pmix_types_flat_infos_t) {
     (peal_pmix_types_list_info_t) (peal_pmix_types_list_info_t) { (peal_pmix_types_info_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) },
     (peal_pmix_types_list_array_t) (peal_pmix_types_list_array_t) { (peal_pmix_types_array_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
   };
 }
 
-bool peal_pmix_call_get(peal_raw_string_t *key, peal_pmix_call_found_t *ret) {
+bool peal_pmix_call_get(peal_raw_string_t *key, peal_pmix_call_flat_value_t *ret) {
   __attribute__((__aligned__(8)))
   uint8_t ret_area[(24+4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
   __wasm_import_peal_pmix_call_get((uint8_t *) (*key).ptr, (*key).len, ptr);
-  peal_pmix_call_option_found_t option;
+  peal_pmix_call_option_flat_value_t option;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       option.is_some = false;
@@ -458,7 +458,7 @@ bool peal_pmix_call_get(peal_raw_string_t *key, peal_pmix_call_found_t *ret) {
         }
       }
 
-      option.val = (peal_pmix_types_found_t) {
+      option.val = (peal_pmix_types_flat_value_t) {
         (peal_pmix_types_value_t) variant,
         (peal_pmix_types_list_array_t) (peal_pmix_types_list_array_t) { (peal_pmix_types_array_t*)(*((uint8_t **) (ptr + (24+2*sizeof(void*))))), (*((size_t*) (ptr + (24+3*sizeof(void*))))) },
       };
@@ -469,13 +469,13 @@ bool peal_pmix_call_get(peal_raw_string_t *key, peal_pmix_call_found_t *ret) {
   return option.is_some;
 }
 
-void peal_pmix_call_steps(peal_pmix_call_chain_t *ret) {
+void peal_pmix_call_previous_results(peal_pmix_call_chain_results_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(4*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_call_steps(ptr);
-  *ret = (peal_pmix_types_chain_t) {
-    (peal_pmix_types_list_step_t) (peal_pmix_types_list_step_t) { (peal_pmix_types_step_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) },
+  __wasm_import_peal_pmix_call_previous_results(ptr);
+  *ret = (peal_pmix_types_chain_results_t) {
+    (peal_pmix_types_list_chain_result_t) (peal_pmix_types_list_chain_result_t) { (peal_pmix_types_chain_result_t*)(*((uint8_t **) (ptr + 0))), (*((size_t*) (ptr + sizeof(void*)))) },
     (peal_pmix_types_list_array_t) (peal_pmix_types_list_array_t) { (peal_pmix_types_array_t*)(*((uint8_t **) (ptr + (2*sizeof(void*))))), (*((size_t*) (ptr + (3*sizeof(void*))))) },
   };
 }
@@ -705,7 +705,7 @@ void peal_pmix_call_push(peal_pmix_call_info_t *info, peal_pmix_call_list_array_
       const peal_pmix_types_opaque_t *payload26 = &((*info).value).val.other;
       variant = 27;
       variant27 = (int64_t) (int32_t) ((*payload26).data_type);
-      variant28 = (int64_t) (int32_t) ((*payload26).at);
+      variant28 = (int64_t) (int32_t) ((*payload26).handle);
       variant29 = 0;
       break;
     }
@@ -713,15 +713,15 @@ void peal_pmix_call_push(peal_pmix_call_info_t *info, peal_pmix_call_list_array_
   __wasm_import_peal_pmix_call_push((uint8_t *) ((*info).key).ptr, ((*info).key).len, (*info).flags, variant, variant27, variant28, variant29, (uint8_t *) (*arrays).ptr, (*arrays).len);
 }
 
-void peal_pmix_amendment_amend(peal_pmix_amendment_content_t *directives) {
+void peal_pmix_amendment_amend(peal_pmix_amendment_flat_infos_t *directives) {
   __wasm_import_peal_pmix_amendment_amend((uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len);
 }
 
-bool peal_pmix_amendment_narrow(peal_pmix_amendment_range_t range, peal_pmix_amendment_status_code_t *err) {
+bool peal_pmix_amendment_narrow_range(peal_pmix_amendment_range_t range, peal_pmix_amendment_status_code_t *err) {
   __attribute__((__aligned__(4)))
   uint8_t ret_area[8];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_amendment_narrow((int32_t) range, ptr);
+  __wasm_import_peal_pmix_amendment_narrow_range((int32_t) range, ptr);
   peal_pmix_amendment_result_void_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -742,11 +742,11 @@ bool peal_pmix_amendment_narrow(peal_pmix_amendment_range_t range, peal_pmix_ame
   }
 }
 
-bool peal_pmix_amendment_rewrite(peal_pmix_amendment_content_t *data, peal_pmix_amendment_status_code_t *err) {
+bool peal_pmix_amendment_rewrite_data(peal_pmix_amendment_flat_infos_t *data, peal_pmix_amendment_status_code_t *err) {
   __attribute__((__aligned__(4)))
   uint8_t ret_area[8];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_amendment_rewrite((uint8_t *) ((*data).infos).ptr, ((*data).infos).len, (uint8_t *) ((*data).arrays).ptr, ((*data).arrays).len, ptr);
+  __wasm_import_peal_pmix_amendment_rewrite_data((uint8_t *) ((*data).infos).ptr, ((*data).infos).len, (uint8_t *) ((*data).arrays).ptr, ((*data).arrays).len, ptr);
   peal_pmix_amendment_result_void_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -780,11 +780,11 @@ uint64_t peal_pmix_clock_now(void) {
   return (uint64_t) (ret);
 }
 
-bool peal_pmix_notify_notify(peal_pmix_notify_status_code_t code, peal_pmix_notify_range_t range, peal_pmix_notify_content_t *content, uint64_t *ret, peal_pmix_notify_status_code_t *err) {
+bool peal_pmix_notify_notify(peal_pmix_notify_status_code_t code, peal_pmix_notify_range_t range, peal_pmix_notify_flat_infos_t *infos, uint64_t *ret, peal_pmix_notify_status_code_t *err) {
   __attribute__((__aligned__(8)))
   uint8_t ret_area[16];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_notify_notify(code, (int32_t) range, (uint8_t *) ((*content).infos).ptr, ((*content).infos).len, (uint8_t *) ((*content).arrays).ptr, ((*content).arrays).len, ptr);
+  __wasm_import_peal_pmix_notify_notify(code, (int32_t) range, (uint8_t *) ((*infos).infos).ptr, ((*infos).infos).len, (uint8_t *) ((*infos).arrays).ptr, ((*infos).arrays).len, ptr);
   peal_pmix_notify_result_u64_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -903,7 +903,7 @@ bool peal_pmix_sink_write(peal_raw_string_t *sink, peal_raw_list_u8_t *bytes, pe
   }
 }
 
-bool peal_pmix_sink_submit(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail, peal_pmix_sink_status_code_t *err) {
+bool peal_pmix_sink_send_mail(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail, peal_pmix_sink_status_code_t *err) {
   __attribute__((__aligned__(4)))
   uint8_t ret_area[8];
   int32_t option;
@@ -943,7 +943,7 @@ bool peal_pmix_sink_submit(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail,
     option11 = 0;
   }
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_sink_submit((uint8_t *) (*sink).ptr, (*sink).len, option, option1, option2, (uint8_t *) ((*mail).recipients).ptr, ((*mail).recipients).len, (uint8_t *) ((*mail).subject).ptr, ((*mail).subject).len, (uint8_t *) ((*mail).text).ptr, ((*mail).text).len, option5, option6, option7, option10, option11, ptr);
+  __wasm_import_peal_pmix_sink_send_mail((uint8_t *) (*sink).ptr, (*sink).len, option, option1, option2, (uint8_t *) ((*mail).recipients).ptr, ((*mail).recipients).len, (uint8_t *) ((*mail).subject).ptr, ((*mail).subject).len, (uint8_t *) ((*mail).text).ptr, ((*mail).text).len, option5, option6, option7, option10, option11, ptr);
   peal_pmix_sink_result_void_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1081,11 +1081,11 @@ bool peal_pmix_state_keys(peal_raw_string_t *prefix, peal_raw_list_string_t *ret
   }
 }
 
-bool peal_pmix_random_bytes(uint32_t len, peal_raw_list_u8_t *ret, peal_pmix_random_status_code_t *err) {
+bool peal_pmix_random_get_random_bytes(uint32_t len, peal_raw_list_u8_t *ret, peal_pmix_random_status_code_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(3*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_random_bytes((int32_t) (len), ptr);
+  __wasm_import_peal_pmix_random_get_random_bytes((int32_t) (len), ptr);
   peal_pmix_random_result_list_u8_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1108,8 +1108,8 @@ bool peal_pmix_random_bytes(uint32_t len, peal_raw_list_u8_t *ret, peal_pmix_ran
   }
 }
 
-uint64_t peal_pmix_random_number(void) {
-  int64_t ret = __wasm_import_peal_pmix_random_number();
+uint64_t peal_pmix_random_get_random_u64(void) {
+  int64_t ret = __wasm_import_peal_pmix_random_get_random_u64();
   return (uint64_t) (ret);
 }
 
@@ -1223,11 +1223,11 @@ bool peal_pmix_files_remove(peal_raw_string_t *directory, peal_raw_string_t *pat
   }
 }
 
-bool peal_pmix_files_entries(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_string_t *ret, peal_pmix_files_status_code_t *err) {
+bool peal_pmix_files_list(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_string_t *ret, peal_pmix_files_status_code_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(3*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_files_entries((uint8_t *) (*directory).ptr, (*directory).len, (uint8_t *) (*path).ptr, (*path).len, ptr);
+  __wasm_import_peal_pmix_files_list((uint8_t *) (*directory).ptr, (*directory).len, (uint8_t *) (*path).ptr, (*path).len, ptr);
   peal_pmix_files_result_list_string_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -1250,12 +1250,12 @@ bool peal_pmix_files_entries(peal_raw_string_t *directory, peal_raw_string_t *pa
   }
 }
 
-bool peal_pmix_control_request(peal_pmix_control_list_proc_t *targets, peal_pmix_control_content_t *directives, uint64_t *ret, peal_pmix_control_status_code_t *err) {
+bool peal_pmix_job_control_request(peal_pmix_job_control_list_proc_t *targets, peal_pmix_job_control_flat_infos_t *directives, uint64_t *ret, peal_pmix_job_control_status_code_t *err) {
   __attribute__((__aligned__(8)))
   uint8_t ret_area[16];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_control_request((uint8_t *) (*targets).ptr, (*targets).len, (uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len, ptr);
-  peal_pmix_control_result_u64_status_code_t result;
+  __wasm_import_peal_pmix_job_control_request((uint8_t *) (*targets).ptr, (*targets).len, (uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len, ptr);
+  peal_pmix_job_control_result_u64_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
@@ -1277,12 +1277,12 @@ bool peal_pmix_control_request(peal_pmix_control_list_proc_t *targets, peal_pmix
   }
 }
 
-bool peal_pmix_report_log(peal_pmix_report_content_t *data, peal_pmix_report_content_t *directives, peal_pmix_report_status_code_t *err) {
+bool peal_pmix_log_request_submit(peal_pmix_log_request_flat_infos_t *data, peal_pmix_log_request_flat_infos_t *directives, peal_pmix_log_request_status_code_t *err) {
   __attribute__((__aligned__(4)))
   uint8_t ret_area[8];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_report_log((uint8_t *) ((*data).infos).ptr, ((*data).infos).len, (uint8_t *) ((*data).arrays).ptr, ((*data).arrays).len, (uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len, ptr);
-  peal_pmix_report_result_void_status_code_t result;
+  __wasm_import_peal_pmix_log_request_submit((uint8_t *) ((*data).infos).ptr, ((*data).infos).len, (uint8_t *) ((*data).arrays).ptr, ((*data).arrays).len, (uint8_t *) ((*directives).infos).ptr, ((*directives).infos).len, (uint8_t *) ((*directives).arrays).ptr, ((*directives).arrays).len, ptr);
+  peal_pmix_log_request_result_void_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
@@ -1302,16 +1302,16 @@ bool peal_pmix_report_log(peal_pmix_report_content_t *data, peal_pmix_report_con
   }
 }
 
-bool peal_pmix_usage_of(peal_pmix_usage_list_proc_t *procs, peal_pmix_usage_content_t *ret, peal_pmix_usage_status_code_t *err) {
+bool peal_pmix_resource_usage_query(peal_pmix_resource_usage_list_proc_t *procs, peal_pmix_resource_usage_flat_infos_t *ret, peal_pmix_resource_usage_status_code_t *err) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(5*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_peal_pmix_usage_of((uint8_t *) (*procs).ptr, (*procs).len, ptr);
-  peal_pmix_usage_result_content_status_code_t result;
+  __wasm_import_peal_pmix_resource_usage_query((uint8_t *) (*procs).ptr, (*procs).len, ptr);
+  peal_pmix_resource_usage_result_flat_infos_status_code_t result;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
       result.is_err = false;
-      result.val.ok = (peal_pmix_types_content_t) {
+      result.val.ok = (peal_pmix_types_flat_infos_t) {
         (peal_pmix_types_list_info_t) (peal_pmix_types_list_info_t) { (peal_pmix_types_info_t*)(*((uint8_t **) (ptr + sizeof(void*)))), (*((size_t*) (ptr + (2*sizeof(void*))))) },
         (peal_pmix_types_list_array_t) (peal_pmix_types_list_array_t) { (peal_pmix_types_array_t*)(*((uint8_t **) (ptr + (3*sizeof(void*))))), (*((size_t*) (ptr + (4*sizeof(void*))))) },
       };

@@ -14,23 +14,23 @@ typedef struct peal_raw_string_t {
   size_t len;
 } peal_raw_string_t;
 
-// A status or event code; names and numbers as in the Standard. Zero is success.
+// Status or event code; names and numbers as in the Standard. Zero is success.
 typedef int32_t peal_pmix_types_status_code_t;
 
-// A proc: its namespace and its rank there. Special ranks (wildcard and the like) have the Standard's numbers.
+// Proc: namespace and rank. Special ranks, such as the wildcard, have the Standard's numbers.
 typedef struct peal_pmix_types_proc_t {
-  // the namespace of its job
+  // namespace of its job
   peal_raw_string_t   nspace;
-  // its number in the job
+  // number in its job
   uint32_t   rank;
 } peal_pmix_types_proc_t;
 
-// Whom an event is meant for.
+// Range of an event: its recipients.
 typedef uint8_t peal_pmix_types_range_t;
 
 // not given
 #define PEAL_PMIX_TYPES_RANGE_UNDEF 0
-// the host environment only
+// host environment only
 #define PEAL_PMIX_TYPES_RANGE_RM 1
 // procs of the same node
 #define PEAL_PMIX_TYPES_RANGE_LOCAL 2
@@ -40,17 +40,17 @@ typedef uint8_t peal_pmix_types_range_t;
 #define PEAL_PMIX_TYPES_RANGE_SESSION 4
 // all procs
 #define PEAL_PMIX_TYPES_RANGE_GLOBAL 5
-// the procs that the event names
+// procs that the event names
 #define PEAL_PMIX_TYPES_RANGE_CUSTOM 6
-// the source itself; such an event never leaves its process and so reaches no hosted module
+// source itself; such an event stays in its process and reaches no module
 #define PEAL_PMIX_TYPES_RANGE_PROC_LOCAL 7
 
-// How binding an info is.
+// Flags of an info.
 typedef uint8_t peal_pmix_types_info_flags_t;
 
-// the receiver must honour it or refuse
+// must be honoured or refused
 #define PEAL_PMIX_TYPES_INFO_FLAGS_REQUIRED (1 << 0)
-// the last of an array
+// last of an array
 #define PEAL_PMIX_TYPES_INFO_FLAGS_ARRAY_END (1 << 1)
 // was required and has been honoured
 #define PEAL_PMIX_TYPES_INFO_FLAGS_REQUIRED_PROCESSED (1 << 2)
@@ -59,51 +59,51 @@ typedef uint8_t peal_pmix_types_info_flags_t;
 // stays in force
 #define PEAL_PMIX_TYPES_INFO_FLAGS_PERSISTENT (1 << 4)
 
-// User and group of a process, as the kernel knows them.
-typedef struct peal_pmix_types_identity_t {
+// User and group of a process, as reported by the kernel.
+typedef struct peal_pmix_types_user_identity_t {
   // user id
   uint32_t   uid;
   // group id
   uint32_t   gid;
-} peal_pmix_types_identity_t;
+} peal_pmix_types_user_identity_t;
 
 typedef struct {
   bool is_some;
   peal_raw_string_t val;
 } peal_raw_option_string_t;
 
-// A group of the system's.
-typedef struct peal_pmix_types_group_t {
+// Unix group.
+typedef struct peal_pmix_types_unix_group_t {
   // group id
   uint32_t   gid;
-  // its name, where the host knows one
+  // name, if the host knows it
   peal_raw_option_string_t   name;
-} peal_pmix_types_group_t;
+} peal_pmix_types_unix_group_t;
 
 typedef struct {
   bool is_some;
   uint32_t val;
 } peal_raw_option_u32_t;
 
-// What is at the other end of a connection.
-typedef struct peal_pmix_types_peer_t {
-  // its process by the kernel's word; none where that was not looked for, or cannot be told
+// Peer of a connection.
+typedef struct peal_pmix_types_peer_info_t {
+  // process id by the kernel; none if it was not looked up or is unknown
   peal_raw_option_u32_t   pid;
-  // the release of its library by its own word, such as `4.2.2`
+  // release of its PMIx library as stated by the peer, such as `4.2.2`
   peal_raw_string_t   release;
-} peal_pmix_types_peer_t;
+} peal_pmix_types_peer_info_t;
 
-// Names a nested array: an index into the arrays that are passed along with the values. PMIx values nest and WIT types
-// cannot, so arrays lie flat beside the infos. An array refers only to those before it.
+// Reference to a nested array: an index into the arrays that are passed with the values. PMIx values nest and
+// WIT types cannot, so arrays lie flat beside the infos. An array refers only to earlier arrays.
 typedef uint32_t peal_pmix_types_array_ref_t;
 
-// Names a value of a type that has no shape here, or a string that is not UTF-8. It can be seen and pushed again
-// unharmed, not looked into.
+// Reference to a value of a type that this package does not define, or to a string that is not UTF-8. A module can
+// pass it on unchanged, but not read it.
 typedef struct peal_pmix_types_opaque_t {
-  // its PMIx type number
+  // PMIx type number
   uint16_t   data_type;
-  // which one, within the call at hand
-  uint32_t   at;
+  // handle, valid within the current call
+  uint32_t   handle;
 } peal_pmix_types_opaque_t;
 
 typedef struct {
@@ -116,7 +116,7 @@ typedef struct {
   size_t len;
 } peal_raw_list_u8_t;
 
-// A value. Integer types keep the width that the Standard gives them.
+// Value. Integer types keep the width of the Standard.
 typedef struct peal_pmix_types_value_t {
   uint8_t tag;
   union {
@@ -156,13 +156,13 @@ typedef struct peal_pmix_types_value_t {
 #define PEAL_PMIX_TYPES_VALUE_BOOLEAN 1
 // one byte
 #define PEAL_PMIX_TYPES_VALUE_BYTE 2
-// a string; a NULL string of C arrives as `undef`, one that is not UTF-8 as `other`
+// string; a NULL string of C becomes `undef`, a string that is not UTF-8 `other`
 #define PEAL_PMIX_TYPES_VALUE_TEXT 3
-// a size or count
+// size or count
 #define PEAL_PMIX_TYPES_VALUE_SIZE 4
-// a process id
+// process id
 #define PEAL_PMIX_TYPES_VALUE_PID 5
-// a C int
+// C int
 #define PEAL_PMIX_TYPES_VALUE_INT 6
 // 8 bits, signed
 #define PEAL_PMIX_TYPES_VALUE_INT8 7
@@ -172,7 +172,7 @@ typedef struct peal_pmix_types_value_t {
 #define PEAL_PMIX_TYPES_VALUE_INT32 9
 // 64 bits, signed
 #define PEAL_PMIX_TYPES_VALUE_INT64 10
-// a C unsigned int
+// C unsigned int
 #define PEAL_PMIX_TYPES_VALUE_UINT 11
 // 8 bits
 #define PEAL_PMIX_TYPES_VALUE_UINT8 12
@@ -190,30 +190,30 @@ typedef struct peal_pmix_types_value_t {
 #define PEAL_PMIX_TYPES_VALUE_TIMEVAL 18
 // seconds since the epoch
 #define PEAL_PMIX_TYPES_VALUE_TIME 19
-// a status or event code
+// status or event code
 #define PEAL_PMIX_TYPES_VALUE_STATUS 20
-// a proc
+// proc
 #define PEAL_PMIX_TYPES_VALUE_PROC 21
-// a namespace
+// namespace
 #define PEAL_PMIX_TYPES_VALUE_NSPACE 22
-// a rank
+// rank
 #define PEAL_PMIX_TYPES_VALUE_RANK 23
-// a range
+// range
 #define PEAL_PMIX_TYPES_VALUE_RANGE 24
-// a byte object
+// byte object
 #define PEAL_PMIX_TYPES_VALUE_BYTES 25
-// a nested array
+// nested array
 #define PEAL_PMIX_TYPES_VALUE_ARRAY 26
-// a value of a type that has no shape here
+// value of a type that this package does not define
 #define PEAL_PMIX_TYPES_VALUE_OTHER 27
 
-// A piece of information or a directive.
+// Info or directive.
 typedef struct peal_pmix_types_info_t {
-  // the key string as it travels, such as `pmix.evname`
+  // key string of the Standard, such as `pmix.evname`
   peal_raw_string_t   key;
-  // how binding it is
+  // flags
   peal_pmix_types_info_flags_t   flags;
-  // its value
+  // value
   peal_pmix_types_value_t   value;
 } peal_pmix_types_info_t;
 
@@ -232,29 +232,29 @@ typedef struct {
   size_t len;
 } peal_pmix_types_list_value_t;
 
-// The elements of an array.
-typedef struct peal_pmix_types_items_t {
+// Elements of an array.
+typedef struct peal_pmix_types_array_items_t {
   uint8_t tag;
   union {
     peal_pmix_types_list_info_t     infos;
     peal_pmix_types_list_proc_t     procs;
     peal_pmix_types_list_value_t     values;
   } val;
-} peal_pmix_types_items_t;
+} peal_pmix_types_array_items_t;
 
 // infos
-#define PEAL_PMIX_TYPES_ITEMS_INFOS 0
+#define PEAL_PMIX_TYPES_ARRAY_ITEMS_INFOS 0
 // procs
-#define PEAL_PMIX_TYPES_ITEMS_PROCS 1
+#define PEAL_PMIX_TYPES_ARRAY_ITEMS_PROCS 1
 // values of the array's type; in an array of strings `undef` is a NULL string
-#define PEAL_PMIX_TYPES_ITEMS_VALUES 2
+#define PEAL_PMIX_TYPES_ARRAY_ITEMS_VALUES 2
 
-// A nested array: values of one type, which it has even if it is empty.
+// Nested array: values of one type, which is given even if the array is empty.
 typedef struct peal_pmix_types_array_t {
-  // the PMIx type number of its elements
+  // PMIx type number of the elements
   uint16_t   element;
-  // its elements
-  peal_pmix_types_items_t   items;
+  // elements
+  peal_pmix_types_array_items_t   items;
 } peal_pmix_types_array_t;
 
 typedef struct {
@@ -263,94 +263,94 @@ typedef struct {
 } peal_pmix_types_list_array_t;
 
 // Infos with the arrays that they refer to.
-typedef struct peal_pmix_types_content_t {
-  // the infos, in their order
+typedef struct peal_pmix_types_flat_infos_t {
+  // infos in their order
   peal_pmix_types_list_info_t   infos;
-  // every array among their values, however deep
+  // all arrays among their values, nested ones included
   peal_pmix_types_list_array_t   arrays;
-} peal_pmix_types_content_t;
+} peal_pmix_types_flat_infos_t;
 
-// A value with the arrays that it refers to.
-typedef struct peal_pmix_types_found_t {
-  // the value
+// Value with the arrays that it refers to.
+typedef struct peal_pmix_types_flat_value_t {
+  // value
   peal_pmix_types_value_t   value;
-  // every array in it, however deep
+  // all arrays in it, nested ones included
   peal_pmix_types_list_array_t   arrays;
-} peal_pmix_types_found_t;
+} peal_pmix_types_flat_value_t;
 
-// What one member of a chain returned.
-typedef struct peal_pmix_types_step_t {
-  // the name it was registered with, or empty
+// Result of one module of a chain.
+typedef struct peal_pmix_types_chain_result_t {
+  // name of its registration, or empty
   peal_raw_string_t   name;
-  // its status; for one that failed, a status of Peal's own (-1000000 and below)
+  // status; of a module that failed, one of Peal's own (-1000000 and below)
   peal_pmix_types_status_code_t   status;
-  // what it pushed
+  // infos that it pushed
   peal_pmix_types_list_info_t   infos;
-} peal_pmix_types_step_t;
+} peal_pmix_types_chain_result_t;
 
 typedef struct {
-  peal_pmix_types_step_t *ptr;
+  peal_pmix_types_chain_result_t *ptr;
   size_t len;
-} peal_pmix_types_list_step_t;
+} peal_pmix_types_list_chain_result_t;
 
-// What came before in a chain, with the arrays that it refers to.
-typedef struct peal_pmix_types_chain_t {
-  // one entry for each member that ran, oldest first, also for one that failed
-  peal_pmix_types_list_step_t   steps;
-  // every array among the values of the infos of the steps, however deep
+// Results of the earlier modules of a chain, with the arrays that they refer to.
+typedef struct peal_pmix_types_chain_results_t {
+  // one result for each module that ran or failed, oldest first
+  peal_pmix_types_list_chain_result_t   results;
+  // all arrays among the values of their infos, nested ones included
   peal_pmix_types_list_array_t   arrays;
-} peal_pmix_types_chain_t;
+} peal_pmix_types_chain_results_t;
 
-// What one policy says of a request. What is concluded from all of them is the verdict of the chain.
-typedef struct peal_pmix_types_outcome_t {
+// Decision of one policy about a request. The verdict is the conclusion of the whole chain.
+typedef struct peal_pmix_types_policy_outcome_t {
   uint8_t tag;
   union {
     peal_pmix_types_status_code_t     deny;
   } val;
-} peal_pmix_types_outcome_t;
+} peal_pmix_types_policy_outcome_t;
 
-// nothing: those after it decide, and if none does, the site's default for this hook
-#define PEAL_PMIX_TYPES_OUTCOME_PASS 0
-// yes; those after it are not asked
-#define PEAL_PMIX_TYPES_OUTCOME_GRANT 1
-// no, with the status that the requester is told; those after it are not asked. A status of success is told as
-// `PMIX_ERR_NO_PERMISSIONS` (-23)
-#define PEAL_PMIX_TYPES_OUTCOME_DENY 2
+// no decision: later policies decide or, if none does, the site's default for this hook
+#define PEAL_PMIX_TYPES_POLICY_OUTCOME_PASS 0
+// grants the request; later policies are not called
+#define PEAL_PMIX_TYPES_POLICY_OUTCOME_GRANT 1
+// denies the request with the status that the requester receives; later policies are not called. A status of
+// success is replaced by `PMIX_ERR_NO_PERMISSIONS` (-23)
+#define PEAL_PMIX_TYPES_POLICY_OUTCOME_DENY 2
 
 typedef struct {
   peal_pmix_types_status_code_t *ptr;
   size_t len;
 } peal_pmix_types_list_status_code_t;
 
-// A registration that a module wishes for itself.
+// Registration that a module requests for itself.
 typedef struct peal_pmix_types_registration_t {
-  // chosen by the module, so that it knows which of its registrations is called
+  // tag by which the module recognises calls for this registration
   uint32_t   tag;
-  // what it is called, at most 511 bytes that can all be printed; results appear under this name
+  // name, at most 511 printable bytes; results appear under this name
   peal_raw_option_string_t   name;
-  // for which codes; empty means all (a default registration)
+  // event codes; empty: all codes (a default registration)
   peal_pmix_types_list_status_code_t   codes;
-  // placement words and filters by their keys, such as `pmix.evfirst`
-  peal_pmix_types_content_t   directives;
+  // placement and filters by their keys, such as `pmix.evfirst`
+  peal_pmix_types_flat_infos_t   directives;
 } peal_pmix_types_registration_t;
 
 typedef peal_pmix_types_proc_t peal_pmix_call_proc_t;
 
-typedef peal_pmix_types_identity_t peal_pmix_call_identity_t;
+typedef peal_pmix_types_user_identity_t peal_pmix_call_user_identity_t;
 
-typedef peal_pmix_types_group_t peal_pmix_call_group_t;
+typedef peal_pmix_types_unix_group_t peal_pmix_call_unix_group_t;
 
-typedef peal_pmix_types_peer_t peal_pmix_call_peer_t;
+typedef peal_pmix_types_peer_info_t peal_pmix_call_peer_info_t;
 
 typedef peal_pmix_types_info_t peal_pmix_call_info_t;
 
 typedef peal_pmix_types_array_t peal_pmix_call_array_t;
 
-typedef peal_pmix_types_content_t peal_pmix_call_content_t;
+typedef peal_pmix_types_flat_infos_t peal_pmix_call_flat_infos_t;
 
-typedef peal_pmix_types_found_t peal_pmix_call_found_t;
+typedef peal_pmix_types_flat_value_t peal_pmix_call_flat_value_t;
 
-typedef peal_pmix_types_chain_t peal_pmix_call_chain_t;
+typedef peal_pmix_types_chain_results_t peal_pmix_call_chain_results_t;
 
 typedef struct {
   bool is_some;
@@ -359,13 +359,13 @@ typedef struct {
 
 typedef struct {
   bool is_some;
-  peal_pmix_call_identity_t val;
-} peal_pmix_call_option_identity_t;
+  peal_pmix_call_user_identity_t val;
+} peal_pmix_call_option_user_identity_t;
 
 typedef struct {
-  peal_pmix_call_group_t *ptr;
+  peal_pmix_call_unix_group_t *ptr;
   size_t len;
-} peal_pmix_call_list_group_t;
+} peal_pmix_call_list_unix_group_t;
 
 typedef struct {
   peal_pmix_call_proc_t *ptr;
@@ -373,26 +373,26 @@ typedef struct {
 } peal_pmix_call_list_proc_t;
 
 typedef struct {
-  peal_pmix_call_option_identity_t *ptr;
+  peal_pmix_call_option_user_identity_t *ptr;
   size_t len;
-} peal_pmix_call_list_option_identity_t;
+} peal_pmix_call_list_option_user_identity_t;
 
 typedef struct {
   bool is_some;
-  peal_pmix_call_peer_t val;
-} peal_pmix_call_option_peer_t;
+  peal_pmix_call_peer_info_t val;
+} peal_pmix_call_option_peer_info_t;
 
 typedef struct {
   bool is_some;
-  peal_pmix_call_found_t val;
-} peal_pmix_call_option_found_t;
+  peal_pmix_call_flat_value_t val;
+} peal_pmix_call_option_flat_value_t;
 
 typedef struct {
   peal_pmix_call_array_t *ptr;
   size_t len;
 } peal_pmix_call_list_array_t;
 
-typedef peal_pmix_types_content_t peal_pmix_amendment_content_t;
+typedef peal_pmix_types_flat_infos_t peal_pmix_amendment_flat_infos_t;
 
 typedef peal_pmix_types_range_t peal_pmix_amendment_range_t;
 
@@ -410,25 +410,25 @@ typedef struct {
   size_t len;
 } peal_raw_list_string_t;
 
-// How grave a message is.
+// Severity of a message.
 typedef uint8_t peal_pmix_logging_level_t;
 
-// something failed
+// a failure
 #define PEAL_PMIX_LOGGING_LEVEL_ERROR 0
-// something looks wrong
+// a suspicious condition
 #define PEAL_PMIX_LOGGING_LEVEL_WARN 1
-// worth knowing
+// a notable fact
 #define PEAL_PMIX_LOGGING_LEVEL_INFO 2
-// for whoever looks for a fault
+// details for fault finding
 #define PEAL_PMIX_LOGGING_LEVEL_DEBUG 3
-// everything
+// every detail
 #define PEAL_PMIX_LOGGING_LEVEL_TRACE 4
 
 typedef peal_pmix_types_status_code_t peal_pmix_notify_status_code_t;
 
 typedef peal_pmix_types_range_t peal_pmix_notify_range_t;
 
-typedef peal_pmix_types_content_t peal_pmix_notify_content_t;
+typedef peal_pmix_types_flat_infos_t peal_pmix_notify_flat_infos_t;
 
 typedef struct {
   bool is_err;
@@ -456,19 +456,19 @@ typedef struct {
   uint16_t val;
 } peal_raw_option_u16_t;
 
-// A mail in its parts; the host makes the message.
+// Parts of a mail; the host composes the message.
 typedef struct peal_pmix_sink_mail_t {
-  // from whom; none: whom the admin said
+  // address of the sender; none: the sender that the admin configured
   peal_raw_option_string_t   sender;
-  // to whom
+  // addresses of the recipients
   peal_raw_list_string_t   recipients;
-  // one line
+  // subject, one line
   peal_raw_string_t   subject;
-  // any text, with line feeds
+  // body, with line feeds
   peal_raw_string_t   text;
-  // by which mail server; none: the one that the admin said
+  // mail server; none: the server that the admin configured
   peal_raw_option_string_t   server;
-  // on which port of it
+  // port of the mail server; none: the port that the admin configured
   peal_raw_option_u16_t   port;
 } peal_pmix_sink_mail_t;
 
@@ -544,196 +544,200 @@ typedef struct {
   } val;
 } peal_pmix_files_result_list_string_status_code_t;
 
-typedef peal_pmix_types_proc_t peal_pmix_control_proc_t;
+typedef peal_pmix_types_proc_t peal_pmix_job_control_proc_t;
 
-typedef peal_pmix_types_status_code_t peal_pmix_control_status_code_t;
+typedef peal_pmix_types_status_code_t peal_pmix_job_control_status_code_t;
 
-typedef peal_pmix_types_content_t peal_pmix_control_content_t;
+typedef peal_pmix_types_flat_infos_t peal_pmix_job_control_flat_infos_t;
 
 typedef struct {
-  peal_pmix_control_proc_t *ptr;
+  peal_pmix_job_control_proc_t *ptr;
   size_t len;
-} peal_pmix_control_list_proc_t;
+} peal_pmix_job_control_list_proc_t;
 
 typedef struct {
   bool is_err;
   union {
     uint64_t ok;
-    peal_pmix_control_status_code_t err;
+    peal_pmix_job_control_status_code_t err;
   } val;
-} peal_pmix_control_result_u64_status_code_t;
+} peal_pmix_job_control_result_u64_status_code_t;
 
-typedef peal_pmix_types_status_code_t peal_pmix_report_status_code_t;
+typedef peal_pmix_types_status_code_t peal_pmix_log_request_status_code_t;
 
-typedef peal_pmix_types_content_t peal_pmix_report_content_t;
+typedef peal_pmix_types_flat_infos_t peal_pmix_log_request_flat_infos_t;
 
 typedef struct {
   bool is_err;
   union {
-    peal_pmix_report_status_code_t err;
+    peal_pmix_log_request_status_code_t err;
   } val;
-} peal_pmix_report_result_void_status_code_t;
+} peal_pmix_log_request_result_void_status_code_t;
 
-typedef peal_pmix_types_proc_t peal_pmix_usage_proc_t;
+typedef peal_pmix_types_proc_t peal_pmix_resource_usage_proc_t;
 
-typedef peal_pmix_types_status_code_t peal_pmix_usage_status_code_t;
+typedef peal_pmix_types_status_code_t peal_pmix_resource_usage_status_code_t;
 
-typedef peal_pmix_types_content_t peal_pmix_usage_content_t;
+typedef peal_pmix_types_flat_infos_t peal_pmix_resource_usage_flat_infos_t;
 
 typedef struct {
-  peal_pmix_usage_proc_t *ptr;
+  peal_pmix_resource_usage_proc_t *ptr;
   size_t len;
-} peal_pmix_usage_list_proc_t;
+} peal_pmix_resource_usage_list_proc_t;
 
 typedef struct {
   bool is_err;
   union {
-    peal_pmix_usage_content_t ok;
-    peal_pmix_usage_status_code_t err;
+    peal_pmix_resource_usage_flat_infos_t ok;
+    peal_pmix_resource_usage_status_code_t err;
   } val;
-} peal_pmix_usage_result_content_status_code_t;
+} peal_pmix_resource_usage_result_flat_infos_status_code_t;
 
 // Imported Functions from `peal:pmix/call@0.1.0`
-// Who caused it: the source of an event, or the requester. None means the resource manager, or a tool without a name.
+// Returns the source of the event or the requester. None: the resource manager, or a tool without a name.
 extern bool peal_pmix_call_source(peal_pmix_call_proc_t *ret);
-// User and group of the source, as the kernel told the server; none where nobody is behind it.
-extern bool peal_pmix_call_credentials(peal_pmix_call_identity_t *ret);
-// The groups of the requester's process by the kernel's word, as they were when it was let in: the one that it runs as comes
-// first, those beside it follow. Told to policies only; empty for others, and where nobody is behind it.
-extern void peal_pmix_call_groups(peal_pmix_call_list_group_t *ret);
-// User and group as which the server runs; told to policies only.
-extern bool peal_pmix_call_server(peal_pmix_call_identity_t *ret);
-// The procs it is aimed at, where it names any.
+// Returns user and group of the source, as reported by the kernel. None where no process is the source.
+extern bool peal_pmix_call_credentials(peal_pmix_call_user_identity_t *ret);
+// Returns the Unix groups of the requester's process, as reported by the kernel when the process connected:
+// its effective group first, then its supplementary groups. Policies only; empty for other roles, and where no
+// process is the requester.
+extern void peal_pmix_call_unix_groups(peal_pmix_call_list_unix_group_t *ret);
+// Returns user and group of the server process. Policies only.
+extern bool peal_pmix_call_server_identity(peal_pmix_call_user_identity_t *ret);
+// Returns the target procs of the event or request.
 extern void peal_pmix_call_targets(peal_pmix_call_list_proc_t *ret);
-// Of each of those, in the same order, the user and group of its job; none where that job is not known here. Told to
-// policies only; empty for others.
-extern void peal_pmix_call_owners(peal_pmix_call_list_option_identity_t *ret);
-// Of a connection that is decided about: what is at its other end. Told to policies only.
-extern bool peal_pmix_call_connection(peal_pmix_call_peer_t *ret);
-// All infos: what an event carries, what a peer said of itself, what is to be logged.
-extern void peal_pmix_call_infos(peal_pmix_call_content_t *ret);
-// All directives: how a request is to be done. Events have none.
-extern void peal_pmix_call_directives(peal_pmix_call_content_t *ret);
-// The value of this key among the infos or, if it is not there, among the directives. A repeated key means the last.
-extern bool peal_pmix_call_get(peal_raw_string_t *key, peal_pmix_call_found_t *ret);
-// What those before this one in the chain returned. The status of a policy is `PMIX_SUCCESS` (0) if it passed.
-extern void peal_pmix_call_steps(peal_pmix_call_chain_t *ret);
-// Adds an info, with the arrays that it refers to, to what this one returns. Of a policy that denies they are its
-// reasons, shown to the requester; one in words has the key `peal.reason`.
+// Returns the owner of each target, in the order of `targets`: user and group of its job, or none where this
+// server does not know the job. Policies only; empty for other roles.
+extern void peal_pmix_call_target_owners(peal_pmix_call_list_option_user_identity_t *ret);
+// Returns the peer that requests a connection. Connection policies only.
+extern bool peal_pmix_call_peer(peal_pmix_call_peer_info_t *ret);
+// Returns all infos: those of the event, those that a peer sent when it connected, or the data to be logged.
+extern void peal_pmix_call_infos(peal_pmix_call_flat_infos_t *ret);
+// Returns all directives: the infos that say how a request is carried out. Events have none.
+extern void peal_pmix_call_directives(peal_pmix_call_flat_infos_t *ret);
+// Returns the value of a key among the infos or, if it is absent there, among the directives. Of a repeated key
+// the last value counts.
+extern bool peal_pmix_call_get(peal_raw_string_t *key, peal_pmix_call_flat_value_t *ret);
+// Returns the results of the modules that ran earlier in the chain. The status of a policy that passed is
+// `PMIX_SUCCESS` (0).
+extern void peal_pmix_call_previous_results(peal_pmix_call_chain_results_t *ret);
+// Adds an info, with the arrays that it refers to, to the result of this module. The infos of a policy that
+// denies are its reasons, which the requester receives; a reason in plain text has the key `peal.reason`.
 extern void peal_pmix_call_push(peal_pmix_call_info_t *info, peal_pmix_call_list_array_t *arrays);
 
 // Imported Functions from `peal:pmix/amendment@0.1.0`
-// Puts these in the place of the request's directives or, where it is about an event or a connection, of its infos, for
-// those after this one in the chain and for whoever carries the request out. Without effect if this one then denies or
-// fails; of several amendments of one call the last counts. Counts as output, as what is pushed does.
-extern void peal_pmix_amendment_amend(peal_pmix_amendment_content_t *directives);
-// Puts this range in the place of the event's, as `amend` does with its infos. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64)
-// where no event is decided about, and with `PMIX_ERR_BAD_PARAM` (-27) for one that is not within the event's: an event can
-// be kept from some, and never be brought to more.
-extern bool peal_pmix_amendment_narrow(peal_pmix_amendment_range_t range, peal_pmix_amendment_status_code_t *err);
-// Puts these in the place of what is to be logged, as `amend` does with the directives of that request: other texts, or other
-// channels for them. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no log request is decided about.
-extern bool peal_pmix_amendment_rewrite(peal_pmix_amendment_content_t *data, peal_pmix_amendment_status_code_t *err);
+// Replaces the directives of the request or, for an event or a connection, its infos. Later policies of the
+// chain and the server see the replacement. Without effect if this policy then denies or fails. Of several
+// amendments in one call the last counts. The infos count as output, like pushed infos.
+extern void peal_pmix_amendment_amend(peal_pmix_amendment_flat_infos_t *directives);
+// Replaces the range of the event, under the conditions of `amend`. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64)
+// if the request is not an event, and with `PMIX_ERR_BAD_PARAM` (-27) if the new range is not within the old one:
+// a policy can only remove recipients.
+extern bool peal_pmix_amendment_narrow_range(peal_pmix_amendment_range_t range, peal_pmix_amendment_status_code_t *err);
+// Replaces the data of a log request, under the conditions of `amend`: other texts, or other channels for them.
+// Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) if the request is not a log request.
+extern bool peal_pmix_amendment_rewrite_data(peal_pmix_amendment_flat_infos_t *data, peal_pmix_amendment_status_code_t *err);
 
 // Imported Functions from `peal:pmix/exception@0.1.0`
-// Describes the exception or panic because of which this call is about to trap: its type and text, and where it came from in the
-// author's own code, innermost first, such as `module.py:12 in handle`. Without places the host shows the functions that were
-// running. Control characters are escaped. A text is cut to 4096 bytes, a place to 256; of more than 16 places the first ones are
-// kept. Of several descriptions in one call the last one counts.
+// Describes the exception or panic that is about to trap this call: its type and text, and its places in the
+// module's own source, innermost first, such as `module.py:12 in handle`. Without places the host shows the
+// running functions. Control characters are escaped. The text is cut to 4096 bytes and each place to 256; only
+// the first 16 places are kept. Of several descriptions in one call the last counts.
 extern void peal_pmix_exception_describe(peal_raw_string_t *text, peal_raw_list_string_t *places);
 
 // Imported Functions from `peal:pmix/logging@0.1.0`
-// Writes one message. Long ones are cut; of a flood the host writes what it takes from one module and how many it left
-// out.
+// Writes one message. The host cuts long messages, limits the rate of each module, and reports the number of
+// messages that it dropped.
 extern void peal_pmix_logging_log(peal_pmix_logging_level_t level, peal_raw_string_t *message);
 
 // Imported Functions from `peal:pmix/clock@0.1.0`
-// Milliseconds since the epoch; the same throughout one call.
+// Returns milliseconds since the epoch; the same value throughout one call.
 extern uint64_t peal_pmix_clock_now(void);
 
 // Imported Functions from `peal:pmix/notify@0.1.0`
-// Raises an event after this call has returned; a handler can therefore never wait for itself. Returns the number under
-// which the request is recorded, or the status with which it was refused: `PMIX_ERR_BAD_PARAM` (-27) for the range
-// proc-local, `PMIX_ERR_NOT_AVAILABLE` (-64) where no event is being handled (policies and channels raise none), `PMIX_ERR_OUT_OF_RESOURCE` (-29) where this
-// call has raised as many events as one may (16, unless the host is configured otherwise); those before are still sent.
-extern bool peal_pmix_notify_notify(peal_pmix_notify_status_code_t code, peal_pmix_notify_range_t range, peal_pmix_notify_content_t *content, uint64_t *ret, peal_pmix_notify_status_code_t *err);
+// Raises an event after this call has returned; a handler can therefore never wait for itself. Returns the
+// number of the recorded request. Refused with `PMIX_ERR_BAD_PARAM` (-27) for the range proc-local, with
+// `PMIX_ERR_NOT_AVAILABLE` (-64) outside of event handlers, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) if this call
+// has raised as many events as the host allows (16 unless configured); earlier events are still raised.
+extern bool peal_pmix_notify_notify(peal_pmix_notify_status_code_t code, peal_pmix_notify_range_t range, peal_pmix_notify_flat_infos_t *infos, uint64_t *ret, peal_pmix_notify_status_code_t *err);
 
 // Imported Functions from `peal:pmix/registration@0.1.0`
-// Registers for more events. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no event is being handled, with
-// `PMIX_ERR_BAD_PARAM` (-27) for a name that `lifecycle` could not give, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) where this
-// call has asked for as many changes as one may (16). A place that is held by somebody else is found out only then: it is
-// traced, and nothing is registered.
+// Adds a registration. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) outside of event handlers, with
+// `PMIX_ERR_BAD_PARAM` (-27) for a name that `lifecycle` could not return, and with `PMIX_ERR_OUT_OF_RESOURCE`
+// (-29) after 16 changes in one call. If another module holds the requested placement, the host traces the
+// conflict after the call and adds nothing.
 extern bool peal_pmix_registration_register(peal_pmix_registration_registration_t *registration, peal_pmix_registration_status_code_t *err);
-// Ends one of this module's registrations by its number, such as the one that is being called. The number of somebody else's
-// has no effect. Refused as `register` is.
+// Removes one of this module's registrations by its number, such as that of the current call. Numbers of other
+// modules have no effect. Refused like `register`.
 extern bool peal_pmix_registration_deregister(uint64_t registration, peal_pmix_registration_status_code_t *err);
 
 // Imported Functions from `peal:pmix/sink@0.1.0`
-// The names of the sinks that this module may write to, in their order.
+// Returns the names of the sinks that this module may write to, sorted.
 extern void peal_pmix_sink_names(peal_raw_list_string_t *ret);
-// Writes all of these bytes for the request being logged, at once: what was written before a call fails stays written.
-// Counts as output. Returns the status with which it was refused: `PMIX_ERR_NOT_FOUND` (-46) where no sink has this name,
-// `PMIX_ERR_NOT_AVAILABLE` (-64) where nothing is being logged, else what the sink says.
+// Writes all bytes immediately, for the log request of this call. Data written before a call fails stay
+// written. Counts as output. Refused with `PMIX_ERR_NOT_FOUND` (-46) for an unknown sink, with
+// `PMIX_ERR_NOT_AVAILABLE` (-64) outside of log channels, or with the status of the sink.
 extern bool peal_pmix_sink_write(peal_raw_string_t *sink, peal_raw_list_u8_t *bytes, peal_pmix_sink_status_code_t *err);
-// Hands a mail to a sink that takes mail, for the request being logged. Counts as output. Refused as `write` is, and with
-// `PMIX_ERR_NOT_SUPPORTED` (-47) by a sink that takes none, `PMIX_ERR_BAD_PARAM` (-27) where an address is none or something
-// in it could be taken for another header, and `PMIX_ERR_NO_PERMISSIONS` (-23) for a sender, recipient or server that its
-// admin does not allow.
-extern bool peal_pmix_sink_submit(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail, peal_pmix_sink_status_code_t *err);
+// Passes a mail to a mail sink, for the log request of this call. Counts as output. Refused like `write`, and
+// with `PMIX_ERR_NOT_SUPPORTED` (-47) by a sink of another kind, with `PMIX_ERR_BAD_PARAM` (-27) for an invalid
+// address or a part that would forge a header, and with `PMIX_ERR_NO_PERMISSIONS` (-23) for a sender, recipient
+// or server that the admin does not allow.
+extern bool peal_pmix_sink_send_mail(peal_raw_string_t *sink, peal_pmix_sink_mail_t *mail, peal_pmix_sink_status_code_t *err);
 
 // Imported Functions from `peal:pmix/state@0.1.0`
-// The value of a key, if there is one.
+// Returns the value of a key, if the key exists.
 extern bool peal_pmix_state_get(peal_raw_string_t *key, peal_raw_option_list_u8_t *ret, peal_pmix_state_status_code_t *err);
-// Sets a key. Counts as output. Refused, and nothing changed, with `PMIX_ERR_BAD_PARAM` (-27) for a value longer than
-// 65536 bytes and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) where the module's quota does not allow it.
+// Sets a key. Counts as output. Refused, without any change, with `PMIX_ERR_BAD_PARAM` (-27) for a value longer
+// than 65536 bytes and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) beyond the quota of the module.
 extern bool peal_pmix_state_set(peal_raw_string_t *key, peal_raw_list_u8_t *value, peal_pmix_state_status_code_t *err);
-// Drops a key, if it is there.
+// Deletes a key, if it exists.
 extern bool peal_pmix_state_delete(peal_raw_string_t *key, peal_pmix_state_status_code_t *err);
-// All keys that begin with this, in their order; with the empty prefix all there are.
+// Returns all keys with a prefix, sorted; with the empty prefix all keys.
 extern bool peal_pmix_state_keys(peal_raw_string_t *prefix, peal_raw_list_string_t *ret, peal_pmix_state_status_code_t *err);
 
 // Imported Functions from `peal:pmix/random@0.1.0`
-// So many bytes. Refused with `PMIX_ERR_BAD_PARAM` (-27) for more than 65536.
-extern bool peal_pmix_random_bytes(uint32_t len, peal_raw_list_u8_t *ret, peal_pmix_random_status_code_t *err);
-// A number; each is as likely as any other.
-extern uint64_t peal_pmix_random_number(void);
+// Returns `len` random bytes. Refused with `PMIX_ERR_BAD_PARAM` (-27) for more than 65536.
+extern bool peal_pmix_random_get_random_bytes(uint32_t len, peal_raw_list_u8_t *ret, peal_pmix_random_status_code_t *err);
+// Returns a uniformly distributed number.
+extern uint64_t peal_pmix_random_get_random_u64(void);
 
 // Imported Functions from `peal:pmix/files@0.1.0`
-// The names of the directories, in their order.
+// Returns the names of the granted directories, sorted.
 extern void peal_pmix_files_directories(peal_raw_list_string_t *ret);
-// All of a file. Refused with `PMIX_ERR_OUT_OF_RESOURCE` (-29) for one of more than 16 MiB.
+// Returns the content of a file. Refused with `PMIX_ERR_OUT_OF_RESOURCE` (-29) beyond 16 MiB.
 extern bool peal_pmix_files_read(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_u8_t *ret, peal_pmix_files_status_code_t *err);
-// Puts these bytes in the place of a file's, or makes it; no directories are made. Counts as output. Refused with
-// `PMIX_ERR_OUT_OF_RESOURCE` (-29) where the file would have more than 16 MiB, or the directory more than its quota.
+// Replaces the content of a file, or creates the file; creates no directories. Counts as output. Refused with
+// `PMIX_ERR_OUT_OF_RESOURCE` (-29) if the file would exceed 16 MiB, or the directory its quota.
 extern bool peal_pmix_files_write(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_u8_t *bytes, peal_pmix_files_status_code_t *err);
-// Puts these bytes behind those of a file, or makes it; as `write` does.
+// Appends to a file, or creates the file, under the conditions of `write`.
 extern bool peal_pmix_files_append(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_u8_t *bytes, peal_pmix_files_status_code_t *err);
-// Drops a file; what is not there is refused.
+// Removes a file. Refused if the file does not exist.
 extern bool peal_pmix_files_remove(peal_raw_string_t *directory, peal_raw_string_t *path, peal_pmix_files_status_code_t *err);
-// The names of what is in a directory, in their order: by the path `.` in the named one itself. Names that are not UTF-8 are
-// left out. Refused with `PMIX_ERR_OUT_OF_RESOURCE` (-29) where there are more than 10000.
-extern bool peal_pmix_files_entries(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_string_t *ret, peal_pmix_files_status_code_t *err);
+// Returns the names of the entries of a directory, sorted; the path `.` is the granted directory itself. Names
+// that are not UTF-8 are left out. Refused with `PMIX_ERR_OUT_OF_RESOURCE` (-29) beyond 10000 entries.
+extern bool peal_pmix_files_list(peal_raw_string_t *directory, peal_raw_string_t *path, peal_raw_list_string_t *ret, peal_pmix_files_status_code_t *err);
 
-// Imported Functions from `peal:pmix/control@0.1.0`
-// Asks for job control once this call has returned: of these procs, or of none, which means the job that this module belongs to, as
-// these directives say, such as `pmix.jctrl.kill`. Returns the number under which the request is recorded; what becomes of it is
-// traced. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no event is being handled, with `PMIX_ERR_BAD_PARAM` (-27) for more
-// than 1024 procs or without directives, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) where this call has asked as often as one may
-// (16). It has no effect if the call fails.
-extern bool peal_pmix_control_request(peal_pmix_control_list_proc_t *targets, peal_pmix_control_content_t *directives, uint64_t *ret, peal_pmix_control_status_code_t *err);
+// Imported Functions from `peal:pmix/job-control@0.1.0`
+// Requests job control after this call has returned, for these targets or, without targets, for the job that owns
+// this module. The directives name the action, such as `pmix.jctrl.kill`. Returns the number of the recorded
+// request; the host traces its result. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) outside of event handlers, with
+// `PMIX_ERR_BAD_PARAM` (-27) for more than 1024 targets or no directives, and with `PMIX_ERR_OUT_OF_RESOURCE`
+// (-29) after 16 requests in one call. Without effect if the call fails.
+extern bool peal_pmix_job_control_request(peal_pmix_job_control_list_proc_t *targets, peal_pmix_job_control_flat_infos_t *directives, uint64_t *ret, peal_pmix_job_control_status_code_t *err);
 
-// Imported Functions from `peal:pmix/report@0.1.0`
-// Logs this once this call has returned. The directive `pmix.log.source` says about which proc or job it is, where that belongs to
-// whom this module belongs to; the job is the one in whose record it appears. Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) where no
-// event is being handled, with `PMIX_ERR_BAD_PARAM` (-27) where there is nothing to log, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29)
-// where this call has logged as often as one may (16). It has no effect if the call fails.
-extern bool peal_pmix_report_log(peal_pmix_report_content_t *data, peal_pmix_report_content_t *directives, peal_pmix_report_status_code_t *err);
+// Imported Functions from `peal:pmix/log-request@0.1.0`
+// Submits a log request after this call has returned. The directive `pmix.log.source` names the proc or job that
+// the data are about, if it belongs to the owner of this module; the data appear in the record of that job.
+// Refused with `PMIX_ERR_NOT_AVAILABLE` (-64) outside of event handlers, with `PMIX_ERR_BAD_PARAM` (-27) without
+// data, and with `PMIX_ERR_OUT_OF_RESOURCE` (-29) after 16 requests in one call. Without effect if the call fails.
+extern bool peal_pmix_log_request_submit(peal_pmix_log_request_flat_infos_t *data, peal_pmix_log_request_flat_infos_t *directives, peal_pmix_log_request_status_code_t *err);
 
-// Imported Functions from `peal:pmix/usage@0.1.0`
-// What these procs use now, at most 1024 of them: one info for each that is there. Refused with `PMIX_ERR_NO_PERMISSIONS` (-23) for
-// procs that belong to others than this module does, with `PMIX_ERR_NOT_SUPPORTED` (-47) where the host measures nothing, with
-// `PMIX_ERR_NOT_FOUND` (-46) for procs that are not known, and with `PMIX_ERR_BAD_PARAM` (-27) for too many.
-extern bool peal_pmix_usage_of(peal_pmix_usage_list_proc_t *procs, peal_pmix_usage_content_t *ret, peal_pmix_usage_status_code_t *err);
+// Imported Functions from `peal:pmix/resource-usage@0.1.0`
+// Returns the present usage of at most 1024 procs: one info for each running proc. Refused with
+// `PMIX_ERR_NO_PERMISSIONS` (-23) for procs of other owners, with `PMIX_ERR_NOT_SUPPORTED` (-47) if the host
+// measures nothing, with `PMIX_ERR_NOT_FOUND` (-46) for unknown procs, and with `PMIX_ERR_BAD_PARAM` (-27) for too
+// many procs.
+extern bool peal_pmix_resource_usage_query(peal_pmix_resource_usage_list_proc_t *procs, peal_pmix_resource_usage_flat_infos_t *ret, peal_pmix_resource_usage_status_code_t *err);
 
 #ifdef __cplusplus
 }

@@ -1,18 +1,18 @@
-// Between the tree that authors handle and the flat form of the contract, where an array lies beside the infos and a value only
-// refers to it.
+// Conversion between the tree of values that authors use and the flat form of the contract, where arrays lie beside the infos and
+// values refer to them.
 #include "peal_tree.h"
 
 #include <string.h>
 
 #define RAW(NAME) PEAL_PMIX_TYPES_VALUE_##NAME
 
-// The types whose value is a number, and the member of both unions that holds it.
+// Types whose value is a number, with the member of both unions that holds it.
 #define SCALARS(X)                                                                                        \
   X(BOOLEAN, boolean) X(BYTE, byte) X(SIZE, size) X(PID, pid) X(INT, int_) X(INT8, int8) X(INT16, int16)  \
   X(INT32, int32) X(INT64, int64) X(UINT, uint) X(UINT8, uint8) X(UINT16, uint16) X(UINT32, uint32)       \
   X(UINT64, uint64) X(FLOAT32, float32) X(FLOAT64, float64) X(TIME, time) X(STATUS, status) X(RANK, rank)
 
-// A copy that ends with a zero byte, as what the host hands over does not.
+// Copies a string and adds the zero byte, which strings of the host lack.
 const char *peal_text_of(const uint8_t *ptr, size_t len) {
   char *text = peal_alloc(len + 1);
   if (len > 0) memcpy(text, ptr, len);
@@ -48,7 +48,7 @@ peal_value peal_lift_value(const peal_pmix_types_value_t *raw, const peal_array 
       if (raw->val.array >= array_count) return (peal_value){.type = PEAL_UNDEF};
       return (peal_value){.type = PEAL_ARRAY, .array = arrays[raw->val.array]};
     case RAW(OTHER):
-      return (peal_value){.type = raw->val.other.data_type, .is_opaque = true, .opaque = raw->val.other.at};
+      return (peal_value){.type = raw->val.other.data_type, .is_opaque = true, .opaque = raw->val.other.handle};
     default:
       return (peal_value){.type = PEAL_UNDEF};
   }
@@ -64,7 +64,7 @@ peal_infos peal_lift_infos(const raw_infos *raw, const peal_array *arrays, size_
   return (peal_infos){infos, raw->len};
 }
 
-// An array refers to those before it only, so one after the other is enough.
+// In order: an array refers only to earlier ones.
 peal_array *peal_lift_arrays(const raw_arrays *raw) {
   peal_array *arrays = peal_alloc(raw->len * sizeof *arrays);
   for (size_t at = 0; at < raw->len; at++) {
@@ -72,12 +72,12 @@ peal_array *peal_lift_arrays(const raw_arrays *raw) {
     peal_array *lifted = &arrays[at];
     lifted->element = array->element;
     switch (array->items.tag) {
-      case PEAL_PMIX_TYPES_ITEMS_INFOS:
+      case PEAL_PMIX_TYPES_ARRAY_ITEMS_INFOS:
         lifted->element = PEAL_INFO;
         lifted->len = array->items.val.infos.len;
         lifted->infos = peal_lift_infos(&array->items.val.infos, arrays, at).ptr;
         break;
-      case PEAL_PMIX_TYPES_ITEMS_PROCS: {
+      case PEAL_PMIX_TYPES_ARRAY_ITEMS_PROCS: {
         const peal_pmix_types_list_proc_t *from = &array->items.val.procs;
         peal_proc *procs = peal_alloc(from->len * sizeof *procs);
         for (size_t item = 0; item < from->len; item++) procs[item] = peal_lift_proc(&from->ptr[item]);
@@ -98,7 +98,7 @@ peal_array *peal_lift_arrays(const raw_arrays *raw) {
   return arrays;
 }
 
-peal_infos peal_lift_content(const raw_infos *infos, const raw_arrays *arrays) {
+peal_infos peal_lift_flat_infos(const raw_infos *infos, const raw_arrays *arrays) {
   return peal_lift_infos(infos, peal_lift_arrays(arrays), arrays->len);
 }
 
@@ -129,17 +129,17 @@ static uint32_t lower_array(const peal_array *array, raw_array_list *arrays) {
   if (array->element == PEAL_INFO) {
     peal_pmix_types_info_t *infos = peal_alloc(array->len * sizeof *infos);
     for (size_t at = 0; at < array->len; at++) infos[at] = peal_lower_info(&array->infos[at], arrays);
-    raw.items.tag = PEAL_PMIX_TYPES_ITEMS_INFOS;
+    raw.items.tag = PEAL_PMIX_TYPES_ARRAY_ITEMS_INFOS;
     raw.items.val.infos = (raw_infos){infos, array->len};
   } else if (array->element == PEAL_PROC) {
     peal_pmix_types_proc_t *procs = peal_alloc(array->len * sizeof *procs);
     for (size_t at = 0; at < array->len; at++) procs[at] = lower_proc(&array->procs[at]);
-    raw.items.tag = PEAL_PMIX_TYPES_ITEMS_PROCS;
+    raw.items.tag = PEAL_PMIX_TYPES_ARRAY_ITEMS_PROCS;
     raw.items.val.procs = (peal_pmix_types_list_proc_t){procs, array->len};
   } else {
     peal_pmix_types_value_t *values = peal_alloc(array->len * sizeof *values);
     for (size_t at = 0; at < array->len; at++) values[at] = lower_value(&array->values[at], arrays);
-    raw.items.tag = PEAL_PMIX_TYPES_ITEMS_VALUES;
+    raw.items.tag = PEAL_PMIX_TYPES_ARRAY_ITEMS_VALUES;
     raw.items.val.values = (peal_pmix_types_list_value_t){values, array->len};
   }
   return added(arrays, raw);
@@ -193,9 +193,9 @@ peal_pmix_types_info_t peal_lower_info(const peal_info *info, raw_array_list *ar
   return (peal_pmix_types_info_t){peal_lower_string(info->key), info->flags, lower_value(&info->value, arrays)};
 }
 
-peal_pmix_types_content_t peal_lower_content(peal_infos infos) {
+peal_pmix_types_flat_infos_t peal_lower_flat_infos(peal_infos infos) {
   raw_array_list arrays = {0};
   peal_pmix_types_info_t *raw = peal_alloc(infos.len * sizeof *raw);
   for (size_t at = 0; at < infos.len; at++) raw[at] = peal_lower_info(&infos.ptr[at], &arrays);
-  return (peal_pmix_types_content_t){{raw, infos.len}, {arrays.ptr, arrays.len}};
+  return (peal_pmix_types_flat_infos_t){{raw, infos.len}, {arrays.ptr, arrays.len}};
 }

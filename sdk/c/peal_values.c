@@ -1,4 +1,4 @@
-// Making and reading values.
+// Constructors and readers of values.
 #include <stdarg.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ peal_value peal_array_of(uint16_t element, const peal_value *values, size_t len)
   return (peal_value){.type = PEAL_ARRAY, .array = {.element = element, .len = len, .values = values}};
 }
 
-// Its sign and its absolute value; false if it is no integer.
+// Reads sign and absolute value. False if the value is no integer.
 static bool integer(const peal_value *value, bool *is_negative, uint64_t *size) {
   if (value == NULL || value->is_opaque) return false;
   int64_t number = 0;
@@ -95,7 +95,7 @@ typedef struct {
   size_t len;
 } buffer;
 
-// Counts only where there is nowhere to write to.
+// Only counts if there is no buffer.
 static void put(buffer *out, const char *text, size_t len) {
   if (out->ptr != NULL) memcpy(out->ptr + out->len, text, len);
   out->len += len;

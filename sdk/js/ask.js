@@ -1,4 +1,4 @@
-// What the host refuses is thrown as the number of its status; the engine wraps that up.
+// Calls a function of the host, and throws the status number of a refusal, which the engine wraps.
 export const ask = (host, ...given) => {
   try {
     return host(...given);

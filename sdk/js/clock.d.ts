@@ -1,2 +1,2 @@
-/** Capability `clock`: milliseconds since the epoch; the same throughout one call. */
+/** Capability `clock`: returns milliseconds since the epoch; the same value throughout one call. */
 export function now(): number;

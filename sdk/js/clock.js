@@ -1,2 +1,2 @@
-// Capability `clock`: knows the time.
+// Capability `clock`: reads the clock.
 export { now } from "peal:pmix/clock@0.1.0";

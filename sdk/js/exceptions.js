@@ -1,7 +1,7 @@
-// Exceptions, described to the host before they end the call.
+// Description of exceptions to the host before they end the call.
 import { describe } from "peal:pmix/exception@0.1.0";
 
-/** Where the files of this library are, as the engine names them. */
+/** Directory of this library, as the engine names it. */
 const LIBRARY = /(^|\/)sdk\/js\//;
 
 const text = (error) => {
@@ -13,7 +13,7 @@ const text = (error) => {
 };
 
 /**
- * File, line and function of each call, innermost first. Calls within this library are left out, unless there are no others. The engine
+ * Returns file, line and function of each call, innermost first. Calls within this library are left out, unless there are no others. The engine
  * writes "    at name (/file:line:column)".
  */
 const places = (error) => {
@@ -23,7 +23,7 @@ const places = (error) => {
   return (own.length > 0 ? own : all).map(({ name, file, line }) => `${file}:${line}${name ? ` in ${name}` : ""}`);
 };
 
-/** The function with whatever it throws described to the host first. */
+/** Wraps a function: its exceptions are described to the host first. */
 export const described =
   (body) =>
   (...given) => {
@@ -35,7 +35,7 @@ export const described =
     }
   };
 
-/** Why a module will not start, in the words of what its `init` threw; of what is no plain Error also where that came from. */
+/** Returns the message that keeps a module from starting: that of the Error of `init`; for other exceptions with their place. */
 export const refusal = (error) => {
   if (!(error instanceof Error)) return error;
   return error.constructor === Error ? error.message : [text(error), ...places(error).slice(0, 1)].join(" at ");

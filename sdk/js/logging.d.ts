@@ -1,4 +1,4 @@
-/** Capability `logging`: writes to the host's trace. */
+/** Capability `logging`: writes to the trace of the host. */
 export function error(message: unknown): void;
 export function warn(message: unknown): void;
 export function info(message: unknown): void;

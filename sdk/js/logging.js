@@ -1,4 +1,4 @@
-// Capability `logging`: writes to the host's trace.
+// Capability `logging`: writes to the trace of the host.
 import { log } from "peal:pmix/logging@0.1.0";
 
 export const error = (message) => log("error", String(message));

@@ -1,7 +1,7 @@
 import type { Info, Plain, Range } from "./peal.js";
 
 /**
- * Capability `notify`: raises an event after this call has returned, and returns the number under which the request is recorded.
- * What the host refuses is thrown: the number of a status.
+ * Capability `notify`: raises an event after this call has returned, and returns the number of the recorded request.
+ * Throws the status number of a refusal.
  */
 export function notify(code: number, range?: Range, infos?: Info[] | Record<string, Plain>): number;

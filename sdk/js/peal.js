@@ -1,26 +1,26 @@
-// What an author of Peal modules writes against, in JavaScript; peal.d.ts has the types and says more.
+// SDK for Peal modules in JavaScript; peal.d.ts has the types and more documentation.
 //
 //     import * as peal from "./sdk/js/peal.js";
 //
 //     export const eventHandler = peal.eventHandler((event) =>
 //       peal.Outcome.noAction().with("first.greeting", `well done, rank ${event.source?.rank}`));
 //
-// QuickJS keeps 64-bit integers as numbers, which are exact to 2^53. Beyond, a value that passes through here is rounded.
+// QuickJS keeps 64-bit integers as numbers, which are exact to 2^53; larger values are rounded.
 import * as call from "peal:pmix/call@0.1.0";
 import * as amendment from "peal:pmix/amendment@0.1.0";
 import { described, refusal } from "./exceptions.js";
 import { key, status } from "./names.js";
-import { find, info, liftChain, liftContent, liftFound, lowerContent, lowerInfo } from "./values.js";
+import { find, info, liftResults, liftInfos, liftValue, lowerFlatInfos, lowerInfo } from "./values.js";
 
 export { key, status };
 export { info, value } from "./values.js";
 
-/** The key under which a reason in words is shown to the requester. */
+/** Key of a reason in plain text, which the requester receives. */
 export const REASON = "peal.reason";
 
-/** What events and requests have in common: a view of the call being made. */
+/** Common part of events and requests: a view of the current call. */
 class View {
-  /** Who caused it; undefined means the resource manager, or a tool without a name. */
+  /** Source of the event or the requester; undefined: the resource manager, or a tool without a name. */
   get source() {
     return call.source() ?? undefined;
   }
@@ -30,29 +30,29 @@ class View {
   }
 
   get infos() {
-    return liftContent(call.infos());
+    return liftInfos(call.infos());
   }
 
   get directives() {
-    return liftContent(call.directives());
+    return liftInfos(call.directives());
   }
 
-  get steps() {
-    return liftChain(call.steps());
+  get previousResults() {
+    return liftResults(call.previousResults());
   }
 
-  /** The value under a key, with its type. */
+  /** Returns the value of a key, with its type. */
   typed(key) {
-    return liftFound(call.get(key));
+    return liftValue(call.get(key));
   }
 
-  /** The value under a key as JavaScript has it. */
+  /** Returns the value of a key as a JavaScript value. */
   get(key) {
     return this.typed(key)?.value ?? undefined;
   }
 }
 
-/** The event being handled. */
+/** Event of the current call. */
 export class Event extends View {
   constructor(head) {
     super();
@@ -61,7 +61,7 @@ export class Event extends View {
     this.registration = head.registration;
     this.tag = head.tag;
     this.infoCount = head.infos;
-    this.stepCount = head.steps;
+    this.previousCount = head.previous;
   }
 
   get targets() {
@@ -69,11 +69,11 @@ export class Event extends View {
   }
 }
 
-/** The request being decided about. */
+/** Request to decide about. */
 export class Request extends View {
-  constructor(matter, head) {
+  constructor(subject, head) {
     super();
-    this.matter = matter;
+    this.subject = subject;
     this.kind = head.kind;
     this.code = head.code;
     this.range = head.range;
@@ -82,7 +82,7 @@ export class Request extends View {
     this.image = head.image ?? undefined;
     this.groupName = head.name ?? undefined;
     this.heads = head.applications ?? [];
-    this.stepCount = head.steps;
+    this.previousCount = head.previous;
   }
 
   get applications() {
@@ -96,35 +96,35 @@ export class Request extends View {
   }
 
   get peer() {
-    const peer = call.connection();
+    const peer = call.peer();
     return peer ? { pid: peer.pid ?? undefined, release: peer.release } : undefined;
   }
 
-  get groups() {
-    return call.groups().map(({ gid, name }) => ({ gid, name: name ?? undefined }));
+  get unixGroups() {
+    return call.unixGroups().map(({ gid, name }) => ({ gid, name: name ?? undefined }));
   }
 
-  get server() {
-    return call.server() ?? undefined;
+  get serverIdentity() {
+    return call.serverIdentity() ?? undefined;
   }
 
   get targets() {
-    const owners = call.owners();
+    const owners = call.targetOwners();
     return call.targets().map((proc, at) => ({ proc, owner: owners[at] ?? undefined }));
   }
 }
 
-/** The request being logged. */
+/** Log request of the current call. */
 export class LogRequest extends View {
   constructor(head) {
     super();
     this.channel = head.channel;
     this.timestamp = head.timestamp === 0 ? undefined : head.timestamp;
-    this.stepCount = head.steps;
+    this.previousCount = head.previous;
   }
 }
 
-/** What a handler did about an event, or a log channel about a request. */
+/** Outcome of a handler's or a log channel's call. */
 export class Outcome {
   constructor(status) {
     this.status = status;
@@ -169,7 +169,7 @@ export class Outcome {
 export class PolicyOutcome extends Outcome {
   constructor(says, status) {
     super(status);
-    this.says = says;
+    this.kind = says;
   }
 
   static pass() {
@@ -182,10 +182,10 @@ export class PolicyOutcome extends Outcome {
 
   static deny(code = status.PMIX_ERR_NO_PERMISSIONS, reason = undefined) {
     const outcome = new PolicyOutcome("deny", code);
-    return reason === undefined ? outcome : outcome.because(reason);
+    return reason === undefined ? outcome : outcome.withReason(reason);
   }
 
-  because(words) {
+  withReason(words) {
     return this.with(REASON, words);
   }
 
@@ -194,34 +194,34 @@ export class PolicyOutcome extends Outcome {
     return this;
   }
 
-  narrow(range) {
+  narrowRange(range) {
     this.range = range;
     return this;
   }
 
-  rewrite(data) {
+  rewriteData(data) {
     this.rewritten = data;
     return this;
   }
 
   deliver() {
     super.deliver();
-    if (this.amended !== undefined) amendment.amend(lowerContent(this.amended));
+    if (this.amended !== undefined) amendment.amend(lowerFlatInfos(this.amended));
     if (this.range !== undefined) {
       try {
-        amendment.narrow(this.range);
+        amendment.narrowRange(this.range);
       } catch {
         // A range that is no narrower changes nothing.
       }
     }
     if (this.rewritten !== undefined) {
       try {
-        amendment.rewrite(lowerContent(this.rewritten));
+        amendment.rewriteData(lowerFlatInfos(this.rewritten));
       } catch {
         // Where nothing is to be logged this changes nothing.
       }
     }
-    return this.says === "deny" ? { tag: "deny", val: this.status } : { tag: this.says };
+    return this.kind === "deny" ? { tag: "deny", val: this.status } : { tag: this.kind };
   }
 }
 
@@ -235,7 +235,7 @@ export const logChannel = (log) => ({
   log: described((head) => (log(new LogRequest(head)) ?? Outcome.success()).deliver()),
 });
 
-const decides = (matter, decide) => described((head) => decide(new Request(matter, head)).deliver());
+const decides = (subject, decide) => described((head) => decide(new Request(subject, head)).deliver());
 
 /** The interface `connection-policy`, of a function from Request to PolicyOutcome. */
 export const connectionPolicy = (decide) => ({ decide: decides("connection", decide) });
@@ -264,25 +264,25 @@ export const groupPolicy = (decide) => ({ decide: decides("group", decide) });
 /** The interface `spawn-policy`, of a function from Request to PolicyOutcome. */
 export const spawnPolicy = (decide) => ({ decide: decides("spawn", decide) });
 
-/** What a module wishes to handle, as the contract has it. */
-export const lowerWish = ({ tag = 0, name = undefined, codes = [], directives = [] }) => ({
+/** Converts a requested registration to the form of the contract. */
+export const lowerRegistration = ({ tag = 0, name = undefined, codes = [], directives = [] }) => ({
   tag,
   name,
   codes,
-  directives: lowerContent(directives),
+  directives: lowerFlatInfos(directives),
 });
 
-/** The interface `lifecycle`, of functions `init` and `stop`. An Error thrown by `init` is why the module will not start. */
+/** The interface `lifecycle`, of functions `init` and `stop`. An Error thrown by `init` keeps the module from starting. */
 export const lifecycle = (init, stop = () => {}) => ({
   init(content) {
-    const infos = liftContent(content);
-    let wishes;
+    const infos = liftInfos(content);
+    let requested;
     try {
-      wishes = init({ infos, get: (key) => find(infos, key) }) ?? [];
+      requested = init({ infos, get: (key) => find(infos, key) }) ?? [];
     } catch (error) {
       throw refusal(error);
     }
-    return described(() => wishes.map(lowerWish))();
+    return described(() => requested.map(lowerRegistration))();
   },
   stop: described(stop),
 });

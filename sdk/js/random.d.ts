@@ -1,6 +1,7 @@
 /**
- * Capability `random`: random numbers, as good as those of the host's system. `Math.random` gives the same row in every instance.
+ * Capability `random`: reads random data from the random source of the host system. `Math.random` gives the same sequence in every
+ * instance.
  */
-export function bytes(length: number): Uint8Array;
-/** A whole number below 2^53; each is as likely as any other. */
-export function number(): number;
+export function getBytes(length: number): Uint8Array;
+/** Returns a uniformly distributed whole number below 2^53. */
+export function getNumber(): number;

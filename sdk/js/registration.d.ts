@@ -1,5 +1,5 @@
-/** Capability `registration`, effective once the call has returned. What the host refuses is thrown: the number of a status. */
+/** Capability `registration`: changes the registrations of this module after the call has returned. Throws the status number of a refusal. */
 import type { Registration } from "./peal.js";
 
-export function register(wish: Registration): void;
+export function register(registration: Registration): void;
 export function deregister(registration: number): void;

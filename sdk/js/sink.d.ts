@@ -1,8 +1,8 @@
-/** Capability `sink`: writes to what the admin named and opened for this module. */
+/** Capability `sink`: writes to the sinks that the admin opened for this module. */
 export function names(): string[];
-/** Writes all of this, at once. What the host refuses is thrown: the number of a status. */
+/** Writes all data immediately. Throws the status number of a refusal. */
 export function write(sink: string, data: string | Uint8Array): void;
-/** A mail in its parts; the host makes the message. Without a sender, server or port, those that the admin said count. */
+/** Parts of a mail; the host composes the message. Without a sender, server or port, those that the admin configured are used. */
 export interface Mail {
   recipients: string[];
   subject?: string;
@@ -11,5 +11,5 @@ export interface Mail {
   server?: string;
   port?: number;
 }
-/** Hands a mail to a sink that takes mail. What the host refuses is thrown: the number of a status. */
-export function submit(sink: string, mail: Mail): void;
+/** Passes a mail to a mail sink. Throws the status number of a refusal. */
+export function sendMail(sink: string, mail: Mail): void;

@@ -1,4 +1,4 @@
-/** Capability `state`: keys and values that survive restarts. What the host refuses is thrown: the number of a status. */
+/** Capability `state`: a key-value store of this module that survives restarts. Throws the status number of a refusal. */
 export function get(key: string): Uint8Array | undefined;
 export function set(key: string, bytes: Uint8Array): void;
 export function remove(key: string): void;

@@ -1,4 +1,4 @@
-// Capability `state`: a small store of keys and values of this module's own, which survives restarts.
+// Capability `state`: a small key-value store of this module that survives restarts.
 import * as host from "peal:pmix/state@0.1.0";
 import { ask } from "./ask.js";
 

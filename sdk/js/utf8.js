@@ -1,6 +1,6 @@
 // QuickJS has no TextEncoder.
 
-/** The bytes of a string in UTF-8. */
+/** Encodes a string in UTF-8. */
 export function utf8(text) {
   const bytes = [];
   for (const character of text) {

@@ -1,7 +1,7 @@
-// Between the tree that authors handle and the flat form of the contract, where an array lies beside the infos and a value only
-// refers to it.
+// Conversion between the tree of values that authors use and the flat form of the contract, where arrays lie beside the infos and
+// values refer to them.
 
-/** A value of a type: value.uint32(7). `undef` takes nothing. */
+/** Constructors of values by type: value.uint32(7). `undef` takes no argument. */
 export const value = Object.freeze({
   undef: () => ({ type: "undef", value: null }),
   infos: (infos) => ({ type: "infos", value: infos }),
@@ -16,7 +16,7 @@ export const value = Object.freeze({
   ),
 });
 
-/** The PMIx type numbers of those that arrays can have. */
+/** PMIx type numbers of the elements of arrays. */
 const NUMBERS = {
   undef: 0, boolean: 1, byte: 2, text: 3, size: 4, pid: 5, int: 6, int8: 7, int16: 8, int32: 9, int64: 10, uint: 11,
   uint8: 12, uint16: 13, uint32: 14, uint64: 15, float32: 16, float64: 17, timeval: 18, time: 19, status: 20, proc: 22,
@@ -31,7 +31,7 @@ const numberOf = (one) => (one.type === "other" ? one.value.dataType : NUMBERS[o
 
 const isTyped = (plain) => plain !== null && typeof plain === "object" && TYPES.has(plain.type) && "value" in plain;
 
-/** What a plain JavaScript value is to PMIx. */
+/** Converts a plain JavaScript value to one with a PMIx type. */
 function typed(plain) {
   if (isTyped(plain)) return plain;
   switch (typeof plain) {
@@ -63,16 +63,16 @@ function array(items) {
   return value.values(first === undefined ? 0 : numberOf(first), all);
 }
 
-/** A piece of information or a directive. */
+/** Creates an info. */
 export const info = (key, plain, flags = {}) => ({ key, flags, ...typed(plain) });
 
-/** The value of the last info with this key. */
+/** Returns the value of the last info with this key. */
 export const find = (infos, key) => infos.findLast((one) => one.key === key)?.value ?? undefined;
 
 const UNSIGNED = new Set(["size", "uint64", "time"]);
 
 class Lift {
-  /** An array refers to those before it only, so one after the other is enough. */
+  /** Converts the arrays in order: an array refers only to earlier ones. */
   constructor(arrays) {
     this.arrays = [];
     for (const { element, items } of arrays) {
@@ -95,16 +95,16 @@ class Lift {
   }
 }
 
-export const liftContent = (content) => new Lift(content.arrays).infos(content.infos);
+export const liftInfos = (content) => new Lift(content.arrays).infos(content.infos);
 
-export const liftFound = (found) => (found == null ? undefined : new Lift(found.arrays).value(found.value));
+export const liftValue = (found) => (found == null ? undefined : new Lift(found.arrays).value(found.value));
 
-export const liftChain = (chain) => {
+export const liftResults = (chain) => {
   const lift = new Lift(chain.arrays);
-  return chain.steps.map(({ name, status, infos }) => ({ name, status, infos: lift.infos(infos) }));
+  return results.results.map(({ name, status, infos }) => ({ name, status, infos: lift.infos(infos) }));
 };
 
-/** Beyond 2^53 numbers are rounded, the largest integers up, which would leave their type. */
+/** Largest numbers by type: beyond 2^53 numbers are rounded, the largest integers up, beyond their type. */
 const LARGEST = { size: 2 ** 64 - 2048, uint64: 2 ** 64 - 2048, time: 2 ** 64 - 2048, int64: 2 ** 63 - 1024 };
 
 function lower({ type, value: plain, element }, arrays) {
@@ -133,8 +133,8 @@ export const lowerInfo = (one, arrays) => ({ key: one.key, flags: one.flags ?? {
 
 const lowerInfos = (infos, arrays) => infos.map((one) => lowerInfo(one, arrays));
 
-/** Infos, or an object of plain values by their keys, as the contract has them. */
-export const lowerContent = (given) => {
+/** Converts infos, or an object of plain values by key, to the flat form. */
+export const lowerFlatInfos = (given) => {
   const infos = Array.isArray(given) ? given : Object.entries(given).map(([key, plain]) => info(key, plain));
   const arrays = [];
   return { infos: lowerInfos(infos, arrays), arrays };

@@ -96,14 +96,14 @@ fn mpi_scenes() -> [Scene<'static>; 2] {
         "target/debug/peal attach --handler target/guests/complete.wasm -- target/c/mpi die";
     [
         Scene {
-            intro: "An MPI job of four ranks, of which one is killed. The site's component `mourn` sees that event, has it logged by\n\
+            intro: "An MPI job of four ranks, of which one is killed. The site's component `log-abort` sees that event, has it logged by\n\
                     the channel `stdio`, and wishes that the others go on (docs/demo-continue.toml): they work for another second.\n\
                     Open MPI 4.1 itself gives up when it hears of such an event, so before each rank `complete` keeps it away.",
             words: format!("run -n 4 --config docs/demo-continue.toml -- {attach} 1"),
             status: 137,
         },
         Scene {
-            intro: "The same where `mourn` wishes the job's end (docs/demo-terminate.toml). Whoever started it would let the others\n\
+            intro: "The same where `log-abort` wishes the job's end (docs/demo-terminate.toml). Whoever started it would let the others\n\
                     go on, but the site decides: nobody works on.",
             words: format!(
                 "run -n 4 --on-abort continue --config docs/demo-terminate.toml -- {attach} 60"

@@ -9,4 +9,4 @@ def decide(request):
     if not any(info.key.endswith(SECRET_ENDINGS) for info in request.infos):
         return peal.pass_()
     data = [peal.Info(info.key, "(hidden)") if info.key.endswith(SECRET_ENDINGS) else info for info in request.infos]
-    return peal.pass_().rewrite(data)
+    return peal.pass_().rewrite_data(data)

@@ -3,7 +3,7 @@
 
 enum { MAX_PROCS = 64 };
 
-static peal_outcome decide(const peal_request *request) {
+static peal_policy_outcome decide(const peal_request *request) {
   uint64_t procs = 0;
   for (size_t at = 0; at < request->applications.len; at++) procs += request->applications.ptr[at].procs;
   if (procs <= MAX_PROCS) return peal_pass();

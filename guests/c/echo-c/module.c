@@ -1,4 +1,4 @@
-// Returns every info that the event carries, says who ran before it, and counts its calls.
+// Returns every info of the event, pushes the names of earlier handlers, and counts its calls.
 #include <peal.h>
 
 static uint32_t calls;
@@ -8,9 +8,9 @@ static int32_t echo(const peal_event *event) {
   for (size_t at = 0; at < infos.len; at++) peal_push_info(infos.ptr[at]);
 
   const char *before = "";
-  if (event->step_count > 0) {
-    peal_steps steps = peal_all_steps();
-    for (size_t at = 0; at < steps.len; at++) before = peal_format(at == 0 ? "%s%s" : "%s %s", before, steps.ptr[at].name);
+  if (event->previous_count > 0) {
+    peal_chain_results previous = peal_previous_results();
+    for (size_t at = 0; at < previous.len; at++) before = peal_format(at == 0 ? "%s%s" : "%s %s", before, previous.ptr[at].name);
   }
   peal_push("echo.before", peal_text(before));
   peal_push("echo.calls", peal_u32(++calls));

@@ -7,6 +7,6 @@ let calls = 0;
 export const eventHandler = peal.eventHandler((event) => {
   const outcome = peal.Outcome.noAction();
   outcome.infos.push(...event.infos);
-  const before = event.steps.map((step) => step.name).join(" ");
+  const before = event.previousResults.map(({ name }) => name).join(" ");
   return outcome.with("echo.before", before).with("echo.calls", peal.value.uint32(++calls));
 });

@@ -1,5 +1,5 @@
-"""A log channel of a site's own, `site.log.chat`: each request becomes one line of JSON, `{"channel", "who", "text"}`, as chat
-services take them, for whoever reads the sink and passes it on.
+"""Log channel of a site, `site.log.chat`: writes each request as one line of JSON, `{"channel", "who", "text"}`, the format of chat
+services. The reader of the sink passes it on.
 
     [[module]]
     name = "chat"
@@ -11,13 +11,13 @@ services take them, for whoever reads the sink and passes it on.
     room = "#jobs"
     sink = "chat"       # the default
 
-What is not text cannot be said in a chat: such a request is refused, and so is one that asks for what a chat has not."""
+Requests with values other than texts, and requests for formats that a chat does not have, are refused."""
 import json
 
 import peal
 from peal import key, sink, status
 
-# How a chat cannot be written.
+# Directives that a chat does not support.
 CANNOT = [key.PMIX_LOG_XML_OUTPUT, key.PMIX_LOG_TAG_OUTPUT, key.PMIX_LOG_TIMESTAMP_OUTPUT, key.PMIX_LOG_GENERATE_TIMESTAMP]
 
 settings = {"sink": "chat"}
@@ -36,11 +36,11 @@ def init(config):
 def log(request):
     if any(request.get(asked) for asked in CANNOT):
         return peal.Outcome(status.PMIX_ERR_NOT_SUPPORTED)
-    # What begins so says how to write; the rest is payload.
+    # Keys with this prefix are formatting directives; the rest is payload.
     said = [info for info in request.infos if info.key == request.channel or not info.key.startswith("pmix.log.")]
     if not said or not all(isinstance(info.value, str) for info in said):
         return peal.Outcome(status.PMIX_ERR_BAD_PARAM)
-    # JSON in ASCII: nothing in a text ends the line, or controls the terminal of whoever looks at the sink.
+    # JSON in ASCII: no text can end the line, or control a terminal.
     who = str(request.source or "the resource manager")
     text = "\n".join(info.value if info.key == request.channel else f"{info.key}: {info.value}" for info in said)
     try:

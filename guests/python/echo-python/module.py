@@ -1,4 +1,4 @@
-"""Returns every info that the event carries, says who ran before it, and counts its calls."""
+"""Returns every info of the event, pushes the names of earlier handlers, and counts its calls."""
 import peal
 
 calls = 0
@@ -10,5 +10,5 @@ def echo(event):
     calls += 1
     outcome = peal.no_action()
     outcome.infos.extend(event.infos)
-    before = " ".join(step.name for step in event.steps)
+    before = " ".join(result.name for result in event.previous_results)
     return outcome.add("echo.before", before).add("echo.calls", peal.Uint32(calls))

@@ -303,7 +303,7 @@ impl ClientHandlers {
             Err(_) => {
                 answering.abort();
                 tracing::error!(code = %event.code, limit = ?self.limit, "handler did not complete in time");
-                HandlerOutcome::status(Status::PEAL_ERR_HANDLER_TIMEOUT)
+                HandlerOutcome::status(Status::PEAL_ERR_MODULE_TIMEOUT)
             }
         }
     }

@@ -173,7 +173,7 @@ impl Handler {
     /// });
     /// ```
     ///
-    /// A handler that exceeds its time limit has the status [`Status::PEAL_ERR_HANDLER_TIMEOUT`],
+    /// A handler that exceeds its time limit has the status [`Status::PEAL_ERR_MODULE_TIMEOUT`],
     /// and its future is dropped.
     pub fn deferred<F>(handler: impl Fn(&HandlerCall<'_>) -> F + Send + Sync + 'static) -> Handler
     where
@@ -275,5 +275,5 @@ impl fmt::Debug for Handler {
 /// Returns the outcome of a handler that panicked.
 pub(crate) fn panicked(event: &Event) -> HandlerOutcome {
     tracing::error!(code = %event.code, "handler panicked, chain continues");
-    HandlerOutcome::status(Status::PEAL_ERR_HANDLER_TRAPPED)
+    HandlerOutcome::status(Status::PEAL_ERR_MODULE_TRAPPED)
 }

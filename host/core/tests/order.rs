@@ -247,7 +247,7 @@ fn handlers_see_earlier_results_and_completion_ends_chain() {
     assert!(one.steps().is_empty());
     let seen = Info::new(key::PMIX_EVENT_TEXT_MESSAGE, Value::string("seen"));
     let run = one.finish(HandlerOutcome {
-        status: Status::PEAL_ERR_HANDLER_TRAPPED,
+        status: Status::PEAL_ERR_MODULE_TRAPPED,
         infos: vec![seen.clone()],
     });
     let NextHandler::Call(two) = run.advance() else {
@@ -255,7 +255,7 @@ fn handlers_see_earlier_results_and_completion_ends_chain() {
     };
     assert_eq!(
         (&*two.steps()[0].name, two.steps()[0].status),
-        ("one", Status::PEAL_ERR_HANDLER_TRAPPED)
+        ("one", Status::PEAL_ERR_MODULE_TRAPPED)
     );
     assert_eq!(two.steps()[0].infos, [seen]);
     let NextHandler::Done(end) = two

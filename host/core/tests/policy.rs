@@ -65,7 +65,7 @@ fn said(outcome: PolicyOutcome) -> PolicyAnswer {
 
 fn failed() -> PolicyAnswer {
     let failure = PolicyFailure {
-        status: Status::PEAL_ERR_HANDLER_TRAPPED,
+        status: Status::PEAL_ERR_MODULE_TRAPPED,
         reason: "unreachable".to_owned(),
     };
     PolicyAnswer {
@@ -208,12 +208,12 @@ fn a_policy_that_fails_counts_as_its_on_failure() {
         (who, status),
         (
             DecidedBy::Policy("broken".to_owned()),
-            Status::PEAL_ERR_HANDLER_TRAPPED
+            Status::PEAL_ERR_MODULE_TRAPPED
         )
     );
     let why = reasons.value_of(REASON).and_then(Value::as_str).unwrap();
     assert_eq!(why, "policy \"broken\" failed: unreachable");
-    assert_eq!(steps[0].status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert_eq!(steps[0].status, Status::PEAL_ERR_MODULE_TRAPPED);
     let passed = run(
         &chain(&[
             ("broken", OnFailure::Pass, failed()),

@@ -12,17 +12,17 @@ impl Status {
     /// The code by which a default registration is known inside `libpmix`, and in its DEREGEVENTS message.
     pub const DEFAULT_HANDLER: Status = Status(i32::MIN);
     /// A handler ended abnormally (trap); Peal's own.
-    pub const PEAL_ERR_HANDLER_TRAPPED: Status = Status(-1_000_001);
+    pub const PEAL_ERR_MODULE_TRAPPED: Status = Status(-1_000_001);
     /// A handler ran past its time; Peal's own.
-    pub const PEAL_ERR_HANDLER_TIMEOUT: Status = Status(-1_000_002);
+    pub const PEAL_ERR_MODULE_TIMEOUT: Status = Status(-1_000_002);
     /// A handler asked for more memory than it may have; Peal's own.
-    pub const PEAL_ERR_HANDLER_MEMORY: Status = Status(-1_000_003);
+    pub const PEAL_ERR_MODULE_MEMORY: Status = Status(-1_000_003);
     /// A handler returned more than it may; Peal's own.
-    pub const PEAL_ERR_HANDLER_OUTPUT: Status = Status(-1_000_004);
+    pub const PEAL_ERR_MODULE_OUTPUT: Status = Status(-1_000_004);
     /// A handler could not be run at all (no instance to be had, queue full); Peal's own.
-    pub const PEAL_ERR_HANDLER_UNAVAILABLE: Status = Status(-1_000_005);
+    pub const PEAL_ERR_MODULE_UNAVAILABLE: Status = Status(-1_000_005);
     /// A handler called its host more often than it may; Peal's own.
-    pub const PEAL_ERR_HANDLER_HOST_CALLS: Status = Status(-1_000_006);
+    pub const PEAL_ERR_MODULE_HOST_CALLS: Status = Status(-1_000_006);
     /// Event: other modules have taken the place of those that a server ran; Peal's own.
     pub const PEAL_MODULES_DEPLOYED: Status = Status(-1_000_101);
     /// Event: other modules were to take the place of those that a server runs, and could not; Peal's own.
@@ -32,31 +32,31 @@ impl Status {
     /// Event, for the requester: a job-control request that was accepted has ended; Peal's own.
     pub const PEAL_JOB_CONTROL_ENDED: Status = Status(-1_000_104);
     /// A handler used up its fuel; Peal's own.
-    pub const PEAL_ERR_HANDLER_FUEL: Status = Status(-1_000_007);
+    pub const PEAL_ERR_MODULE_FUEL: Status = Status(-1_000_007);
     /// A handler was not called: it has failed too often; Peal's own.
-    pub const PEAL_ERR_HANDLER_QUARANTINED: Status = Status(-1_000_008);
+    pub const PEAL_ERR_MODULE_QUARANTINED: Status = Status(-1_000_008);
 
     const PEAL_NAMES: [(Status, &'static str); 12] = [
         (Status::PEAL_JOB_CONTROL_ENDED, "PEAL_JOB_CONTROL_ENDED"),
-        (Status::PEAL_ERR_HANDLER_TRAPPED, "PEAL_ERR_HANDLER_TRAPPED"),
-        (Status::PEAL_ERR_HANDLER_TIMEOUT, "PEAL_ERR_HANDLER_TIMEOUT"),
-        (Status::PEAL_ERR_HANDLER_MEMORY, "PEAL_ERR_HANDLER_MEMORY"),
-        (Status::PEAL_ERR_HANDLER_OUTPUT, "PEAL_ERR_HANDLER_OUTPUT"),
+        (Status::PEAL_ERR_MODULE_TRAPPED, "PEAL_ERR_MODULE_TRAPPED"),
+        (Status::PEAL_ERR_MODULE_TIMEOUT, "PEAL_ERR_MODULE_TIMEOUT"),
+        (Status::PEAL_ERR_MODULE_MEMORY, "PEAL_ERR_MODULE_MEMORY"),
+        (Status::PEAL_ERR_MODULE_OUTPUT, "PEAL_ERR_MODULE_OUTPUT"),
         (
-            Status::PEAL_ERR_HANDLER_UNAVAILABLE,
-            "PEAL_ERR_HANDLER_UNAVAILABLE",
+            Status::PEAL_ERR_MODULE_UNAVAILABLE,
+            "PEAL_ERR_MODULE_UNAVAILABLE",
         ),
         (
-            Status::PEAL_ERR_HANDLER_HOST_CALLS,
-            "PEAL_ERR_HANDLER_HOST_CALLS",
+            Status::PEAL_ERR_MODULE_HOST_CALLS,
+            "PEAL_ERR_MODULE_HOST_CALLS",
         ),
         (Status::PEAL_MODULES_DEPLOYED, "PEAL_MODULES_DEPLOYED"),
         (Status::PEAL_MODULES_REFUSED, "PEAL_MODULES_REFUSED"),
         (Status::PEAL_MODULE_QUARANTINED, "PEAL_MODULE_QUARANTINED"),
-        (Status::PEAL_ERR_HANDLER_FUEL, "PEAL_ERR_HANDLER_FUEL"),
+        (Status::PEAL_ERR_MODULE_FUEL, "PEAL_ERR_MODULE_FUEL"),
         (
-            Status::PEAL_ERR_HANDLER_QUARANTINED,
-            "PEAL_ERR_HANDLER_QUARANTINED",
+            Status::PEAL_ERR_MODULE_QUARANTINED,
+            "PEAL_ERR_MODULE_QUARANTINED",
         ),
     ];
 

@@ -35,8 +35,8 @@ fn statuses_print_their_standard_names() {
     assert_eq!(format!("{:?}", code::PMIX_SUCCESS), "PMIX_SUCCESS (0)");
     assert_eq!(Status(-3005).to_string(), "-3005");
     assert_eq!(
-        Status::PEAL_ERR_HANDLER_TIMEOUT.to_string(),
-        "PEAL_ERR_HANDLER_TIMEOUT (-1000002)"
+        Status::PEAL_ERR_MODULE_TIMEOUT.to_string(),
+        "PEAL_ERR_MODULE_TIMEOUT (-1000002)"
     );
 }
 

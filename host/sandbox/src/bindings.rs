@@ -12,6 +12,6 @@
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "everything",
+    world: "all-roles",
     imports: { default: trappable },
 });

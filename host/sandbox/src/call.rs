@@ -26,7 +26,7 @@ pub struct EventCall {
 /// What a handler did. A handler that failed has a result as well, with a status of Peal's own.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HandlerResult {
-    /// What it returned, or how it failed (`PEAL_ERR_HANDLER_...`).
+    /// What it returned, or how it failed (`PEAL_ERR_MODULE_...`).
     pub status: Status,
     /// What it pushed; nothing if it failed.
     pub infos: Vec<Info>,
@@ -119,14 +119,14 @@ impl FailureKind {
     /// The status that stands in for the one the handler did not return.
     pub fn status(self) -> Status {
         match self {
-            FailureKind::Trapped => Status::PEAL_ERR_HANDLER_TRAPPED,
-            FailureKind::HostCalls => Status::PEAL_ERR_HANDLER_HOST_CALLS,
-            FailureKind::Timeout => Status::PEAL_ERR_HANDLER_TIMEOUT,
-            FailureKind::Memory => Status::PEAL_ERR_HANDLER_MEMORY,
-            FailureKind::Output => Status::PEAL_ERR_HANDLER_OUTPUT,
-            FailureKind::Fuel => Status::PEAL_ERR_HANDLER_FUEL,
-            FailureKind::Quarantined => Status::PEAL_ERR_HANDLER_QUARANTINED,
-            FailureKind::Unavailable => Status::PEAL_ERR_HANDLER_UNAVAILABLE,
+            FailureKind::Trapped => Status::PEAL_ERR_MODULE_TRAPPED,
+            FailureKind::HostCalls => Status::PEAL_ERR_MODULE_HOST_CALLS,
+            FailureKind::Timeout => Status::PEAL_ERR_MODULE_TIMEOUT,
+            FailureKind::Memory => Status::PEAL_ERR_MODULE_MEMORY,
+            FailureKind::Output => Status::PEAL_ERR_MODULE_OUTPUT,
+            FailureKind::Fuel => Status::PEAL_ERR_MODULE_FUEL,
+            FailureKind::Quarantined => Status::PEAL_ERR_MODULE_QUARANTINED,
+            FailureKind::Unavailable => Status::PEAL_ERR_MODULE_UNAVAILABLE,
         }
     }
 }

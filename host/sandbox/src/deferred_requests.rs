@@ -1,6 +1,6 @@
-//! The host side of what a guest asks of its server beyond the call at hand: `control` and `report`, which are carried out once the
-//! call has returned, and `usage`.
-use crate::bindings::peal::pmix::{control, report, types, usage};
+//! The host side of what a guest asks of its server beyond the call at hand: `job-control` and `log-request`, which are carried out once the
+//! call has returned, and `resource-usage`.
+use crate::bindings::peal::pmix::{job_control, log_request, resource_usage, types};
 use crate::call_data::CallSubject;
 use crate::host_calls::HostCallRequest;
 use crate::instance_state::InstanceState;
@@ -45,11 +45,11 @@ pub trait ProcUsage: Send + Sync {
     fn of(&self, procs: &[Proc]) -> Result<Vec<Info>, Status>;
 }
 
-impl control::Host for InstanceState {
+impl job_control::Host for InstanceState {
     fn request(
         &mut self,
         targets: Vec<types::Proc>,
-        directives: types::Content,
+        directives: types::FlatInfos,
     ) -> CapabilityResult<u64> {
         self.host_call(
             || HostCallRequest::Control,
@@ -76,8 +76,12 @@ impl control::Host for InstanceState {
     }
 }
 
-impl report::Host for InstanceState {
-    fn log(&mut self, data: types::Content, directives: types::Content) -> CapabilityResult<()> {
+impl log_request::Host for InstanceState {
+    fn submit(
+        &mut self,
+        data: types::FlatInfos,
+        directives: types::FlatInfos,
+    ) -> CapabilityResult<()> {
         self.host_call(
             || HostCallRequest::Report,
             |host| {
@@ -105,8 +109,8 @@ impl report::Host for InstanceState {
     }
 }
 
-impl usage::Host for InstanceState {
-    fn of(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::Content> {
+impl resource_usage::Host for InstanceState {
+    fn query(&mut self, procs: Vec<types::Proc>) -> CapabilityResult<types::FlatInfos> {
         let procs = self.raise_procs(&procs)?;
         let ask = || HostCallRequest::Usage {
             procs: procs.clone(),
@@ -146,7 +150,7 @@ impl InstanceState {
 
     /// Infos from elsewhere, as the guest sees them. Where some have no shape in the contract they are kept until the call has
     /// returned, at its cost, so that they can be passed on.
-    fn lend(&mut self, infos: Vec<Info>) -> Result<types::Content, CallAbort> {
+    fn lend(&mut self, infos: Vec<Info>) -> Result<types::FlatInfos, CallAbort> {
         let opaques = &mut self.current.opaques;
         let list = opaques.next_lent();
         let content = lower_content(opaques, list, &infos);

@@ -287,7 +287,7 @@ impl files::Host for InstanceState {
         self.in_directory(&directory, 0, ask, |dir| dir.remove(&path))
     }
 
-    fn entries(&mut self, directory: String, path: String) -> CapabilityResult<Vec<String>> {
+    fn list(&mut self, directory: String, path: String) -> CapabilityResult<Vec<String>> {
         let ask = || HostCallRequest::Entries {
             directory: directory.clone(),
             path: path.clone(),

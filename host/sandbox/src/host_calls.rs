@@ -40,21 +40,21 @@ asks! {
     /// As whom.
     Credentials = "call.credentials";
     /// In which groups.
-    Groups = "call.groups";
+    Groups = "call.unix-groups";
     /// As whom the server runs.
-    Server = "call.server";
+    Server = "call.server-identity";
     /// Whom it is aimed at.
     Targets = "call.targets";
     /// Whose they are.
-    Owners = "call.owners";
+    Owners = "call.target-owners";
     /// What is at the other end of the connection.
-    Connection = "call.connection";
+    Connection = "call.peer";
     /// All infos.
     Infos = "call.infos";
     /// All directives.
     Directives = "call.directives";
     /// What those before it returned.
-    Steps = "call.steps";
+    Steps = "call.previous-results";
     /// One info.
     Get { key: String } = "call.get";
     /// Hands over a result.
@@ -62,9 +62,9 @@ asks! {
     /// Changes the directives.
     Amend = "amendment.amend";
     /// Changes the range.
-    Narrow { range: Range } = "amendment.narrow";
+    Narrow { range: Range } = "amendment.narrow-range";
     /// Changes what is to be logged.
-    Rewrite = "amendment.rewrite";
+    Rewrite = "amendment.rewrite-data";
     /// Describes the exception that ends the call.
     Exception = "exception.describe";
     /// Writes a message; refused where there were too many.
@@ -74,11 +74,11 @@ asks! {
     /// Raises an event.
     Notify { code: Status, range: Range } = "notify.notify";
     /// Asks for job control.
-    Control = "control.request";
+    Control = "job-control.request";
     /// Wants something logged.
-    Report = "report.log";
+    Report = "log-request.submit";
     /// What procs use.
-    Usage { procs: Vec<Proc> } = "usage.of";
+    Usage { procs: Vec<Proc> } = "resource-usage.query";
     /// The number that a request has; asked by the host itself.
     Number = "notify.number";
     /// Wants one more registration.
@@ -90,7 +90,7 @@ asks! {
     /// Writes to one.
     Write { sink: String, bytes: Bytes } = "sink.write";
     /// Hands a mail to one.
-    Submit { sink: String, mail: Mail } = "sink.submit";
+    Submit { sink: String, mail: Mail } = "sink.send-mail";
     /// A value of its state.
     Fetch { key: String } = "state.get";
     /// Sets one.
@@ -100,7 +100,7 @@ asks! {
     /// The keys of its state.
     Keys { prefix: String } = "state.keys";
     /// Random bytes.
-    Random { len: u64 } = "random.bytes";
+    Random { len: u64 } = "random.get-random-bytes";
     /// The names of its directories.
     Directories = "files.directories";
     /// Reads a file.
@@ -112,7 +112,7 @@ asks! {
     /// Removes one.
     RemoveFile { directory: String, path: String } = "files.remove";
     /// What is in a directory.
-    Entries { directory: String, path: String } = "files.entries";
+    Entries { directory: String, path: String } = "files.list";
     /// A function of WASI, by its name. What it has from the host follows behind it.
     Wasi { function: String } = "wasi";
 }

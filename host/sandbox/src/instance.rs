@@ -3,7 +3,7 @@ use crate::bindings::exports::peal::pmix::{
     connection_policy, event_handler::EventHead, event_policy, group_policy, job_control_policy,
     log_channel, log_policy, monitor_policy, provision_policy, spawn_policy,
 };
-use crate::bindings::peal::pmix::types::Outcome;
+use crate::bindings::peal::pmix::types::PolicyOutcome as WitOutcome;
 use crate::call::CallFailure;
 use crate::call_data::CallSubject;
 use crate::failure::{Phase, explain, no_room};
@@ -40,8 +40,8 @@ impl From<&Result<Vec<ModuleRegistration>, StartFailure>> for Returned {
     }
 }
 
-impl From<&Outcome> for Returned {
-    fn from(outcome: &Outcome) -> Returned {
+impl From<&WitOutcome> for Returned {
+    fn from(outcome: &WitOutcome) -> Returned {
         Returned::Outcome(PolicyOutcome::from(*outcome))
     }
 }
@@ -188,7 +188,7 @@ impl Instance {
             code: call.event.code.0,
             range: call.event.range.into(),
             infos: count(call.event.infos.len()),
-            steps: count(call.steps.len()),
+            previous: count(call.steps.len()),
         };
         let subject = CallSubject::Event(call.clone());
         self.run(Phase::Call, subject, |store| {
@@ -200,10 +200,10 @@ impl Instance {
     pub(crate) fn decide(
         &mut self,
         call: &PolicyCall,
-    ) -> Result<CompletedCall<Outcome>, CallFailure> {
+    ) -> Result<CompletedCall<WitOutcome>, CallFailure> {
         let subject = CallSubject::Policy(call.clone());
         let request = &call.request;
-        let (targets, infos, steps) = (
+        let (targets, infos, previous) = (
             count(request.targets.len()),
             count(request.infos.len()),
             count(call.steps.len()),
@@ -219,7 +219,7 @@ impl Instance {
                     kind,
                     targets,
                     infos,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, head)
@@ -233,7 +233,7 @@ impl Instance {
                     range,
                     targets,
                     infos,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, head)
@@ -245,7 +245,7 @@ impl Instance {
                 let head = event_policy::RegistrationHead {
                     codes,
                     directives: count(request.directives.len()),
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide_registration(store, &head)
@@ -257,7 +257,7 @@ impl Instance {
                 let head = job_control_policy::RequestHead {
                     targets,
                     directives,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, head)
@@ -270,7 +270,7 @@ impl Instance {
                     targets,
                     infos,
                     directives,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, head)
@@ -284,7 +284,7 @@ impl Instance {
                     nodes,
                     image,
                     directives,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, &head)
@@ -296,7 +296,7 @@ impl Instance {
                 let head = log_policy::RequestHead {
                     infos,
                     directives,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, head)
@@ -305,10 +305,10 @@ impl Instance {
             PolicySubject::Group(kind) => {
                 let policy = filled(&self.exports.group_policy, Role::GroupPolicy)?;
                 let kind = match kind {
-                    GroupOperationKind::Construct => group_policy::GroupKind::Construct,
-                    GroupOperationKind::Destruct => group_policy::GroupKind::Destruct,
-                    GroupOperationKind::Invite => group_policy::GroupKind::Invite,
-                    GroupOperationKind::Join => group_policy::GroupKind::Join,
+                    GroupOperationKind::Construct => group_policy::GroupOperationKind::Construct,
+                    GroupOperationKind::Destruct => group_policy::GroupOperationKind::Destruct,
+                    GroupOperationKind::Invite => group_policy::GroupOperationKind::Invite,
+                    GroupOperationKind::Join => group_policy::GroupOperationKind::Join,
                 };
                 let (name, directives) =
                     (request.group_name.clone(), count(request.directives.len()));
@@ -317,7 +317,7 @@ impl Instance {
                     name,
                     targets,
                     directives,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, &head)
@@ -335,7 +335,7 @@ impl Instance {
                     applications,
                     targets,
                     directives,
-                    steps,
+                    previous,
                 };
                 self.run(Phase::Call, subject, |store| {
                     policy.call_decide(store, &head)
@@ -352,7 +352,7 @@ impl Instance {
             timestamp: call.request.timestamp.unwrap_or_default(),
             infos: count(call.request.data.len()),
             directives: count(call.request.directives.len()),
-            steps: count(call.steps.len()),
+            previous: count(call.steps.len()),
         };
         self.run(Phase::Call, CallSubject::Log(call.clone()), |store| {
             channel.call_log(store, &head).map(Status)

@@ -199,7 +199,7 @@ impl InstanceState {
     }
 
     /// Settings as a guest sees them.
-    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::Content {
+    pub(crate) fn lower_settings(&mut self, settings: &[Info]) -> types::FlatInfos {
         lower_content(&mut self.current.opaques, InfoList::Infos, settings)
     }
 
@@ -223,15 +223,15 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn credentials(&mut self) -> wasmtime::Result<Option<types::Identity>> {
+    fn credentials(&mut self) -> wasmtime::Result<Option<types::UserIdentity>> {
         self.quick_call(
             || HostCallRequest::Credentials,
             |host| Ok(host.current.subject.identity().map(lower_identity)),
         )
     }
 
-    fn groups(&mut self) -> wasmtime::Result<Vec<types::Group>> {
-        let lower = |group: &UnixGroup| types::Group {
+    fn unix_groups(&mut self) -> wasmtime::Result<Vec<types::UnixGroup>> {
+        let lower = |group: &UnixGroup| types::UnixGroup {
             gid: group.gid,
             name: group.name.clone(),
         };
@@ -241,7 +241,7 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn server(&mut self) -> wasmtime::Result<Option<types::Identity>> {
+    fn server_identity(&mut self) -> wasmtime::Result<Option<types::UserIdentity>> {
         self.quick_call(
             || HostCallRequest::Server,
             |host| Ok(host.current.subject.server().map(lower_identity)),
@@ -263,7 +263,7 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn owners(&mut self) -> wasmtime::Result<Vec<Option<types::Identity>>> {
+    fn target_owners(&mut self) -> wasmtime::Result<Vec<Option<types::UserIdentity>>> {
         self.host_call(
             || HostCallRequest::Owners,
             |host| {
@@ -275,12 +275,12 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn connection(&mut self) -> wasmtime::Result<Option<types::Peer>> {
+    fn peer(&mut self) -> wasmtime::Result<Option<types::PeerInfo>> {
         self.quick_call(
             || HostCallRequest::Connection,
             |host| {
                 let peer = host.current.subject.peer();
-                Ok(peer.map(|peer| types::Peer {
+                Ok(peer.map(|peer| types::PeerInfo {
                     pid: peer.pid,
                     release: peer.release.clone(),
                 }))
@@ -288,7 +288,7 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn infos(&mut self) -> wasmtime::Result<types::Content> {
+    fn infos(&mut self) -> wasmtime::Result<types::FlatInfos> {
         self.host_call(
             || HostCallRequest::Infos,
             |host| {
@@ -300,7 +300,7 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn directives(&mut self) -> wasmtime::Result<types::Content> {
+    fn directives(&mut self) -> wasmtime::Result<types::FlatInfos> {
         self.host_call(
             || HostCallRequest::Directives,
             |host| {
@@ -316,7 +316,7 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn get(&mut self, key: String) -> wasmtime::Result<Option<types::Found>> {
+    fn get(&mut self, key: String) -> wasmtime::Result<Option<types::FlatValue>> {
         self.quick_call(
             || HostCallRequest::Get { key: key.clone() },
             |host| {
@@ -330,7 +330,7 @@ impl call::Host for InstanceState {
         )
     }
 
-    fn steps(&mut self) -> wasmtime::Result<types::Chain> {
+    fn previous_results(&mut self) -> wasmtime::Result<types::ChainResults> {
         self.host_call(
             || HostCallRequest::Steps,
             |host| {
@@ -355,7 +355,7 @@ impl call::Host for InstanceState {
 }
 
 impl amendment::Host for InstanceState {
-    fn amend(&mut self, directives: types::Content) -> wasmtime::Result<()> {
+    fn amend(&mut self, directives: types::FlatInfos) -> wasmtime::Result<()> {
         self.host_call(
             || HostCallRequest::Amend,
             |host| {
@@ -365,7 +365,7 @@ impl amendment::Host for InstanceState {
         )
     }
 
-    fn narrow(&mut self, range: types::Range) -> wasmtime::Result<Result<(), i32>> {
+    fn narrow_range(&mut self, range: types::Range) -> wasmtime::Result<Result<(), i32>> {
         let range = Range::from(range);
         self.host_call(
             || HostCallRequest::Narrow { range },
@@ -382,7 +382,7 @@ impl amendment::Host for InstanceState {
         )
     }
 
-    fn rewrite(&mut self, data: types::Content) -> wasmtime::Result<Result<(), i32>> {
+    fn rewrite_data(&mut self, data: types::FlatInfos) -> wasmtime::Result<Result<(), i32>> {
         self.host_call(
             || HostCallRequest::Rewrite,
             |host| {
@@ -409,7 +409,7 @@ impl notify::Host for InstanceState {
         &mut self,
         code: i32,
         range: types::Range,
-        content: types::Content,
+        infos: types::FlatInfos,
     ) -> wasmtime::Result<Result<u64, i32>> {
         let (code, range) = (Status(code), Range::from(range));
         self.host_call(
@@ -426,7 +426,7 @@ impl notify::Host for InstanceState {
                     return Ok(Err(code::PMIX_ERR_OUT_OF_RESOURCE.0));
                 }
                 host.meter.charge(size_of::<Notification>())?;
-                let infos = host.raise().content(content)?;
+                let infos = host.raise().content(infos)?;
                 let request = host.next_request()?;
                 host.current.output.notifications.push(Notification {
                     request,

@@ -1,7 +1,7 @@
 //! All that it takes to make an instance: a component that was checked, compiled and linked with what it is granted.
 use crate::bindings::peal::pmix::{
-    amendment, call, clock, control, exception, files, logging, notify, random, registration,
-    report, sink, state, types, usage,
+    amendment, call, clock, exception, files, job_control, log_request, logging, notify, random,
+    registration, resource_usage, sink, state, types,
 };
 use crate::engine::{self, Runtime};
 use crate::instance_state::InstanceState;
@@ -167,9 +167,11 @@ fn link(
             Capability::State => state::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Random => random::add_to_linker::<_, Data>(&mut linker, |host| host)?,
             Capability::Files => files::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Control => control::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Report => report::add_to_linker::<_, Data>(&mut linker, |host| host)?,
-            Capability::Usage => usage::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Control => job_control::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Report => log_request::add_to_linker::<_, Data>(&mut linker, |host| host)?,
+            Capability::Usage => {
+                resource_usage::add_to_linker::<_, Data>(&mut linker, |host| host)?
+            }
             Capability::Wasi => wasi::link(&mut linker, runtime.inner(), component, grants)?,
         }
     }

@@ -149,9 +149,9 @@ impl Capability {
             Capability::State => "state",
             Capability::Random => "random",
             Capability::Files => "files",
-            Capability::Control => "control",
-            Capability::Report => "report",
-            Capability::Usage => "usage",
+            Capability::Control => "job-control",
+            Capability::Report => "log-request",
+            Capability::Usage => "resource-usage",
             Capability::Wasi => "wasi",
         }
     }

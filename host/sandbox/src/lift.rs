@@ -59,7 +59,7 @@ impl<'a> Lifter<'a> {
     }
 
     /// Infos with the arrays that they refer to.
-    pub(crate) fn content(mut self, content: wit::Content) -> Result<Vec<Info>, CallAbort> {
+    pub(crate) fn content(mut self, content: wit::FlatInfos) -> Result<Vec<Info>, CallAbort> {
         self.with(content.arrays)?.infos(content.infos)
     }
 
@@ -98,16 +98,16 @@ impl<'a> Lifter<'a> {
         self.meter.charge(size_of::<DataArray>())?;
         let element = DataType(array.element);
         let items = match array.items {
-            wit::Items::Infos(infos) => self
+            wit::ArrayItems::Infos(infos) => self
                 .infos(infos)?
                 .into_iter()
                 .map(|info| Value::Info(Box::new(info)))
                 .collect(),
-            wit::Items::Procs(procs) => procs
+            wit::ArrayItems::Procs(procs) => procs
                 .into_iter()
                 .map(|proc| self.value(wit::Value::Proc(proc)))
                 .collect::<Result<_, _>>()?,
-            wit::Items::Values(values) => values
+            wit::ArrayItems::Values(values) => values
                 .into_iter()
                 .map(|value| self.element(value, element))
                 .collect::<Result<_, _>>()?,
@@ -189,10 +189,10 @@ impl<'a> Lifter<'a> {
         let wanted = DataType(opaque.data_type);
         let value = self
             .subject
-            .opaque(self.opaques, opaque.at)
+            .opaque(self.opaques, opaque.handle)
             .filter(|value| value.data_type() == wanted);
         let value = value.ok_or(CallAbort::NoOpaque {
-            at: opaque.at,
+            at: opaque.handle,
             data_type: opaque.data_type,
         })?;
         self.meter.charge(Size::of(value).bytes)?;

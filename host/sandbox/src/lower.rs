@@ -69,8 +69,8 @@ pub(crate) fn lower_proc(proc: &Proc) -> wit::Proc {
     }
 }
 
-pub(crate) fn lower_identity(identity: UserIdentity) -> wit::Identity {
-    wit::Identity {
+pub(crate) fn lower_identity(identity: UserIdentity) -> wit::UserIdentity {
+    wit::UserIdentity {
         uid: identity.uid,
         gid: identity.gid,
     }
@@ -81,7 +81,7 @@ pub(crate) fn lower_content(
     opaques: &mut OpaqueTable,
     list: InfoList,
     infos: &[Info],
-) -> wit::Content {
+) -> wit::FlatInfos {
     let mut lower = Lower::new(
         opaques,
         ValuePath {
@@ -89,7 +89,7 @@ pub(crate) fn lower_content(
             path: Vec::new(),
         },
     );
-    wit::Content {
+    wit::FlatInfos {
         infos: lower.infos(infos),
         arrays: lower.arrays,
     }
@@ -100,16 +100,16 @@ pub(crate) fn lower_found(
     opaques: &mut OpaqueTable,
     value: &Value,
     place: ValuePath,
-) -> wit::Found {
+) -> wit::FlatValue {
     let mut lower = Lower::new(opaques, place);
-    wit::Found {
+    wit::FlatValue {
         value: lower.value(value),
         arrays: lower.arrays,
     }
 }
 
 /// The steps before a call.
-pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::Chain {
+pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> wit::ChainResults {
     let mut lower = Lower::new(
         opaques,
         ValuePath {
@@ -119,14 +119,14 @@ pub(crate) fn lower_steps(opaques: &mut OpaqueTable, steps: &[ChainResult]) -> w
     );
     let steps = steps.iter().enumerate().map(|(at, step)| {
         lower.place.list = InfoList::Step(at);
-        wit::Step {
+        wit::ChainResult {
             name: step.name.to_string(),
             status: step.status.0,
             infos: lower.infos(&step.infos),
         }
     });
-    wit::Chain {
-        steps: steps.collect(),
+    wit::ChainResults {
+        results: steps.collect(),
         arrays: lower.arrays,
     }
 }
@@ -214,7 +214,7 @@ impl Lower<'_> {
     fn opaque(&mut self, value: &Value) -> wit::Value {
         wit::Value::Other(wit::Opaque {
             data_type: value.data_type().0,
-            at: self.opaques.number(&self.place),
+            handle: self.opaques.number(&self.place),
         })
     }
 
@@ -227,15 +227,15 @@ impl Lower<'_> {
         u32::try_from(self.arrays.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn items(&mut self, array: &DataArray) -> wit::Items {
+    fn items(&mut self, array: &DataArray) -> wit::ArrayItems {
         if let Some(procs) = array.as_procs() {
-            return wit::Items::Procs(procs.iter().map(lower_proc).collect());
+            return wit::ArrayItems::Procs(procs.iter().map(lower_proc).collect());
         }
         if let Some(infos) = array.as_infos() {
-            return wit::Items::Infos(self.infos(infos));
+            return wit::ArrayItems::Infos(self.infos(infos));
         }
         let values = array.items().iter().enumerate();
-        wit::Items::Values(
+        wit::ArrayItems::Values(
             values
                 .map(|(at, value)| self.at(at, |lower| lower.value(value)))
                 .collect(),

@@ -1,5 +1,5 @@
 //! What goes into a call of a policy or a log channel and what comes out.
-use crate::bindings::peal::pmix::types::Outcome;
+use crate::bindings::peal::pmix::types::PolicyOutcome as WitOutcome;
 use crate::instance::CompletedCall;
 use crate::instance_state::CallOutput;
 use crate::text::{MAX_QUOTED, plain};
@@ -48,7 +48,7 @@ pub struct ChannelCall {
 /// What a log channel did.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChannelResult {
-    /// What it returned, or how it failed (`PEAL_ERR_HANDLER_...`).
+    /// What it returned, or how it failed (`PEAL_ERR_MODULE_...`).
     pub status: Status,
     /// What it pushed; nothing if it failed.
     pub infos: Vec<Info>,
@@ -179,17 +179,17 @@ impl Module {
     }
 }
 
-impl From<Outcome> for PolicyOutcome {
-    fn from(outcome: Outcome) -> PolicyOutcome {
+impl From<WitOutcome> for PolicyOutcome {
+    fn from(outcome: WitOutcome) -> PolicyOutcome {
         match outcome {
-            Outcome::Pass => PolicyOutcome::Pass,
-            Outcome::Grant => PolicyOutcome::Grant,
+            WitOutcome::Pass => PolicyOutcome::Pass,
+            WitOutcome::Grant => PolicyOutcome::Grant,
             // Whoever is told of success believes in it.
-            Outcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
-            Outcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
+            WitOutcome::Deny(0..) => PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS),
+            WitOutcome::Deny(status) if Status(status) == code::PMIX_OPERATION_SUCCEEDED => {
                 PolicyOutcome::Deny(code::PMIX_ERR_NO_PERMISSIONS)
             }
-            Outcome::Deny(status) => PolicyOutcome::Deny(Status(status)),
+            WitOutcome::Deny(status) => PolicyOutcome::Deny(Status(status)),
         }
     }
 }

@@ -58,7 +58,7 @@ impl InstanceState {
 }
 
 impl random::Host for InstanceState {
-    fn bytes(&mut self, len: u32) -> CapabilityResult<Vec<u8>> {
+    fn get_random_bytes(&mut self, len: u32) -> CapabilityResult<Vec<u8>> {
         self.meter.count()?;
         match usize::try_from(len) {
             Ok(size) if len <= MAX_BYTES => Ok(self.draw(size)?.map_err(|status| status.0)),
@@ -66,7 +66,7 @@ impl random::Host for InstanceState {
         }
     }
 
-    fn number(&mut self) -> wasmtime::Result<u64> {
+    fn get_random_u64(&mut self) -> wasmtime::Result<u64> {
         self.meter.count()?;
         Ok(self.draw_number()?)
     }

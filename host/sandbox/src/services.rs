@@ -81,7 +81,7 @@ impl sink::Host for InstanceState {
         })
     }
 
-    fn submit(&mut self, name: String, mail: sink::Mail) -> CapabilityResult<()> {
+    fn send_mail(&mut self, name: String, mail: sink::Mail) -> CapabilityResult<()> {
         let sink::Mail {
             sender,
             recipients,

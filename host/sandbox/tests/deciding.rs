@@ -456,7 +456,7 @@ fn a_module_is_asked_only_in_the_roles_that_it_fills() {
         assert_eq!(failure.reason, format!("it is no {}-policy", matter.hook()));
     }
     let result = judge.handle(&call(event(-1, Vec::new())));
-    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_UNAVAILABLE);
+    assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
     assert_eq!(result.failure.unwrap().reason, "it is no event-handler");
     for hook in Hook::ALL {
         let role = Role::policy(hook);

@@ -60,7 +60,7 @@ fn random_numbers_come_from_system_or_source_of_host() {
     );
     assert_eq!(
         handle(&with(Die(None)), 0).status,
-        Status::PEAL_ERR_HANDLER_TRAPPED
+        Status::PEAL_ERR_MODULE_TRAPPED
     );
 }
 

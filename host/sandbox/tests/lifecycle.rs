@@ -61,7 +61,7 @@ fn a_module_may_refuse_to_start() {
 #[test]
 fn no_event_comes_before_init() {
     let result = handle(&load("managed", patient()), 0);
-    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_UNAVAILABLE);
+    assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
     assert!(result.failure.unwrap().reason.contains("init"));
 }
 
@@ -100,7 +100,7 @@ fn an_instance_is_told_when_it_is_no_longer_needed() {
     let ((), trace) = traced(|| module.stop());
     assert_eq!(trace.matches("stopped").count(), 1, "{trace}");
     let result = handle(&module, 0);
-    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_UNAVAILABLE);
+    assert_eq!(result.status, Status::PEAL_ERR_MODULE_UNAVAILABLE);
     assert!(result.failure.unwrap().reason.contains("stopped"));
 }
 

@@ -46,7 +46,7 @@ fn a_trap_is_a_result_that_names_the_function() {
         result,
         FailureKind::Trapped,
         None,
-        Status::PEAL_ERR_HANDLER_TRAPPED,
+        Status::PEAL_ERR_MODULE_TRAPPED,
     );
     assert!(failure.contains("unreachable"), "{failure}");
     for part in [
@@ -72,7 +72,7 @@ fn a_loop_without_end_is_cut_off() {
         handle(&module, -2),
         FailureKind::Timeout,
         Some(LimitKind::CallTime),
-        Status::PEAL_ERR_HANDLER_TIMEOUT,
+        Status::PEAL_ERR_MODULE_TIMEOUT,
     );
     assert!(
         failure.contains("300ms") && failure.contains("spin"),
@@ -96,7 +96,7 @@ fn memory_is_limited_in_total() {
         handle(&module, -3),
         FailureKind::Memory,
         Some(LimitKind::Memory),
-        Status::PEAL_ERR_HANDLER_MEMORY,
+        Status::PEAL_ERR_MODULE_MEMORY,
     );
     assert!(
         failure.contains("2097152") && failure.contains("stumble"),
@@ -111,7 +111,7 @@ fn memory_is_limited_in_total() {
         handle(&module, -1),
         FailureKind::Trapped,
         None,
-        Status::PEAL_ERR_HANDLER_TRAPPED,
+        Status::PEAL_ERR_MODULE_TRAPPED,
     );
     assert!(
         !later.contains("memory"),
@@ -132,14 +132,14 @@ fn output_is_limited() {
         handle(&module, -4),
         FailureKind::Output,
         Some(LimitKind::Output),
-        Status::PEAL_ERR_HANDLER_OUTPUT,
+        Status::PEAL_ERR_MODULE_OUTPUT,
     );
     assert!(failure.contains("100000"), "{failure}");
     let failure = failed(
         handle(&module, -7),
         FailureKind::Output,
         Some(LimitKind::Output),
-        Status::PEAL_ERR_HANDLER_OUTPUT,
+        Status::PEAL_ERR_MODULE_OUTPUT,
     );
     assert!(failure.contains("100000 bytes at once"), "{failure}");
 }
@@ -157,7 +157,7 @@ fn host_calls_are_limited() {
         handle(&module, -5),
         FailureKind::HostCalls,
         Some(LimitKind::HostCalls),
-        Status::PEAL_ERR_HANDLER_HOST_CALLS,
+        Status::PEAL_ERR_MODULE_HOST_CALLS,
     );
     assert!(failure.contains("500 host calls"), "{failure}");
 }
@@ -169,7 +169,7 @@ fn recursion_without_end_is_a_trap() {
         handle(&module, -8),
         FailureKind::Trapped,
         Some(LimitKind::Stack),
-        Status::PEAL_ERR_HANDLER_TRAPPED,
+        Status::PEAL_ERR_MODULE_TRAPPED,
     );
     assert!(failure.contains("call stack exhausted"), "{failure}");
 }
@@ -235,7 +235,7 @@ fn an_allocator_without_end_is_cut_off() {
         handle(&load("hoarder", limits), -1),
         FailureKind::Timeout,
         Some(LimitKind::CallTime),
-        Status::PEAL_ERR_HANDLER_TIMEOUT,
+        Status::PEAL_ERR_MODULE_TIMEOUT,
     );
     assert!(failure.contains("100ms"), "{failure}");
 }
@@ -267,7 +267,7 @@ fn a_later_instance_that_never_ends_starting_is_cut_off() {
         result,
         FailureKind::Timeout,
         Some(LimitKind::CallTime),
-        Status::PEAL_ERR_HANDLER_TIMEOUT,
+        Status::PEAL_ERR_MODULE_TIMEOUT,
     );
     assert!(
         failure.starts_with("its start ran longer than 500ms"),

@@ -360,7 +360,7 @@ fn fuel_is_counted_where_it_is_limited_and_ends_a_call() {
         (FailureKind::Fuel, Some(LimitKind::Fuel)),
         "{failure}"
     );
-    assert_eq!(result.status, Status::PEAL_ERR_HANDLER_FUEL);
+    assert_eq!(result.status, Status::PEAL_ERR_MODULE_FUEL);
     assert!(
         failure.reason.contains("fuel of 1000000") && failure.reason.contains("(limits.fuel)"),
         "{failure}"
@@ -434,14 +434,14 @@ fn module_failing_too_often_is_quarantined_until_reset() {
     )
     .unwrap();
     for round in 1..=2 {
-        assert_eq!(handle(&module, -1).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+        assert_eq!(handle(&module, -1).status, Status::PEAL_ERR_MODULE_TRAPPED);
         assert_eq!(handle(&module, 0).status, Status(1));
-        assert_eq!(handle(&module, -1).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+        assert_eq!(handle(&module, -1).status, Status::PEAL_ERR_MODULE_TRAPPED);
         assert_eq!(
             (module.health().failures, module.health().quarantined),
             (2, None)
         );
-        assert_eq!(handle(&module, -8).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+        assert_eq!(handle(&module, -8).status, Status::PEAL_ERR_MODULE_TRAPPED);
         assert!(module.health().quarantined.is_some());
         assert_eq!(module.memory(), 0, "its instances are gone");
         for _ in 0..5 {
@@ -451,7 +451,7 @@ fn module_failing_too_often_is_quarantined_until_reset() {
                 (failure.kind, failure.limit),
                 (FailureKind::Quarantined, Some(LimitKind::Failures))
             );
-            assert_eq!(result.status, Status::PEAL_ERR_HANDLER_QUARANTINED);
+            assert_eq!(result.status, Status::PEAL_ERR_MODULE_QUARANTINED);
             assert!(
                 failure
                     .reason
@@ -499,14 +499,14 @@ fn replacement_of_quarantined_module_stays_quarantined() {
         module.stay_quarantined(&before);
         module
     };
-    assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_MODULE_TRAPPED);
     assert_eq!(handle(&follow(2), 0).status, Status(1), "it was not yet");
-    assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert_eq!(handle(&before, -1).status, Status::PEAL_ERR_MODULE_TRAPPED);
     let after = follow(5);
     assert_eq!(after.health(), before.health());
     assert_eq!(
         handle(&after, 0).status,
-        Status::PEAL_ERR_HANDLER_QUARANTINED
+        Status::PEAL_ERR_MODULE_QUARANTINED
     );
     assert_eq!(after.memory(), 0, "its first instance is gone");
     after.reset();
@@ -527,6 +527,6 @@ fn a_module_can_be_spared_quarantine() {
             ..patient()
         },
     );
-    assert!((0..50).all(|_| handle(&module, -1).status == Status::PEAL_ERR_HANDLER_TRAPPED));
+    assert!((0..50).all(|_| handle(&module, -1).status == Status::PEAL_ERR_MODULE_TRAPPED));
     assert_eq!(module.health().quarantined, None);
 }

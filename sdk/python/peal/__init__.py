@@ -1,4 +1,4 @@
-"""What an author of Peal modules writes against, in Python.
+"""SDK for Peal modules in Python.
 
 A handler is a function from an event to an outcome:
 
@@ -9,7 +9,7 @@ A handler is a function from an event to an outcome:
         who = event.source or "the resource manager"
         return peal.no_action().add("first.greeting", f"well done, {who}")
 
-A policy is a function from a request to what it says of it, a log channel one from a request to what became of it:
+A policy is a function from a request to its outcome, a log channel a function from a log request to an outcome:
 
     @peal.job_control_policy
     def decide(request):
@@ -19,17 +19,16 @@ A policy is a function from a request to what it says of it, a log channel one f
     def log(request):
         sink.write("journal", request.get(request.channel))
 
-Capabilities are modules of their own (`from peal import logging, clock, notify, registration, sink, state, random, files`); what
-is imported must be listed in `peal-module.toml`, which is what a site's admin is asked to grant.
+Each capability is a module (`from peal import logging, clock, notify, registration, sink, state, random, files`). Modules that are
+imported must be listed in `peal-module.toml`: these are the capabilities that an admin is asked to grant.
 
-Values have Python's types where there is one (`None`, `bool`, `str`, `float`, `bytes`) and else small types of their own
-that are integers, strings or lists, such as `Uint32` and `Array`: see `peal.values`. All of the Standard's integers are exact.
+Values have Python's types where they exist (`None`, `bool`, `str`, `float`, `bytes`), else small types that are integers, strings or
+lists, such as `Uint32` and `Array`: see `peal.values`. All of the Standard's integers are exact.
 
-Import whatever you need at the top of the file, as usual: when a component runs there are no files, and an `import` within a function
-is a trap.
+Import modules at the top of the file: when a component runs there are no files, and an `import` within a function is a trap.
 
-Everything here can be imported outside of a component as well, so that functions can be tested with any Python: make an
-`Event`, `Request` or `LogRequest` by its keywords.
+The package can be imported outside of a component as well, so that functions can be tested with any Python: create an `Event`,
+`Request` or `LogRequest` by its keywords.
 """
 from . import key, status
 from .capability import Refused
@@ -45,7 +44,7 @@ from .outcome import (
     pass_,
     success,
 )
-from .requests import Application, Event, Group, LogRequest, Peer, Request, Target
+from .requests import Application, Event, UnixGroup, LogRequest, PeerInfo, Request, TargetProc
 from .roles import (
     Registration,
     connection_policy,
@@ -65,7 +64,7 @@ from .values import (
     Array,
     Byte,
     Float32,
-    Identity,
+    UserIdentity,
     Info,
     InfoFlags,
     Int,
@@ -81,7 +80,7 @@ from .values import (
     Rank,
     Size,
     Status,
-    Step,
+    ChainResult,
     Time,
     Timeval,
     Uint,

@@ -1,11 +1,11 @@
-"""What the modules of capabilities have in common."""
+"""Common part of the modules of capabilities."""
 import importlib
 
 from .component import call
 
 
 class Refused(Exception):
-    """The host refused; `status` says why."""
+    """Refusal by the host; `status` is the reason."""
 
     def __init__(self, status):
         super().__init__(f"the host refused with status {status}")
@@ -13,7 +13,7 @@ class Refused(Exception):
 
 
 class _Outside:
-    """Stands for a capability outside of a component, where there is none. A test puts something else in its place."""
+    """Placeholder of a capability outside of a component. A test replaces it."""
 
     def __init__(self, name):
         self._name = name
@@ -23,17 +23,18 @@ class _Outside:
 
 
 def imported(name):
-    """The host's side of a capability."""
+    """Returns the host's functions of a capability, by its name in the contract."""
+    module = name.replace("-", "_")
     if call is None:
-        return _Outside(name)
+        return _Outside(module)
     try:
-        return importlib.import_module(f"wit_world.imports.{name}")
+        return importlib.import_module(f"wit_world.imports.{module}")
     except ImportError:
-        raise ImportError(f'peal.{name} is used, but "{name}" is not among the capabilities in peal-module.toml') from None
+        raise ImportError(f'peal.{module} is used, but "{name}" is not among the capabilities in peal-module.toml') from None
 
 
 def ask(function, *arguments):
-    """Calls a function of the host; what it refuses is raised as `Refused`."""
+    """Calls a function of the host, and raises a refusal as `Refused`."""
     try:
         return function(*arguments)
     except Exception as error:

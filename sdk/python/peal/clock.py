@@ -1,9 +1,9 @@
-"""Capability `clock`: knows the time."""
+"""Capability `clock`: reads the clock."""
 from .capability import imported
 
 host = imported("clock")
 
 
 def now():
-    """Seconds since the epoch, in whole milliseconds; the same throughout one call."""
+    """Returns seconds since the epoch, in whole milliseconds; the same value throughout one call."""
     return host.now() / 1000

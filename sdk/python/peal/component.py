@@ -1,5 +1,5 @@
-"""What there is within a component, and None elsewhere. Imported here once, while the component is made: when it runs there are no
-files to import from."""
+"""Bindings of a component; None elsewhere. Imported here once, while the component is built: when it runs there are no files to
+import from."""
 try:
     from componentize_py_types import Err
     from wit_world.imports import amendment, call, exception, types

@@ -1,13 +1,13 @@
-"""Exceptions, described to the host before they end the call."""
+"""Description of exceptions to the host before they end the call."""
 from .component import exception
 
-# Where this library is: its functions are no part of an author's code.
+# Directory of this library, whose functions are no part of an author's code.
 _LIBRARY = __file__.rpartition("/")[0] + "/"
 
 
 def described(body, function):
-    """The method `body`, which calls an author's function, with whatever it raises described to the host first. Where that is an
-    answer, as an `Err` of `init` is, the description has no effect."""
+    """Wraps the method `body`, which calls an author's function: exceptions are described to the host first. For an exception that is
+    a result, such as `Err` of `init`, the description has no effect."""
     root = function.__code__.co_filename.rpartition("/")[0] + "/" if hasattr(function, "__code__") else ""
 
     def method(*arguments):
@@ -30,8 +30,8 @@ def _text(error):
 
 
 def _places(traceback, root):
-    """File, line and function of each call, innermost first; files are named from where the author's are. Calls within this library
-    are left out, unless there are no others."""
+    """Returns file, line and function of each call, innermost first, with files relative to the author's directory. Calls within this
+    library are left out, unless there are no others."""
     own, others = [], []
     while traceback is not None:
         code = traceback.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""Capability `logging`: writes to the host's trace."""
+"""Capability `logging`: writes to the trace of the host."""
 from .capability import imported
 
 host = imported("logging")
@@ -9,25 +9,25 @@ def _log(level, message):
 
 
 def error(message):
-    """Something failed."""
+    """Writes a message about a failure."""
     _log("ERROR", message)
 
 
 def warn(message):
-    """Something looks wrong."""
+    """Writes a message about a suspicious condition."""
     _log("WARN", message)
 
 
 def info(message):
-    """Worth knowing."""
+    """Writes a message about a notable fact."""
     _log("INFO", message)
 
 
 def debug(message):
-    """For whoever looks for a fault."""
+    """Writes a message for fault finding."""
     _log("DEBUG", message)
 
 
 def trace(message):
-    """Everything."""
+    """Writes a message of the most detailed level."""
     _log("TRACE", message)

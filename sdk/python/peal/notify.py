@@ -7,8 +7,8 @@ host = imported("notify")
 
 
 def notify(code, range=Range.NAMESPACE, infos=()):
-    """Raises an event after this call has returned. `infos` is a dict or a list of `Info`. Returns the number under which the
-    request is recorded; raises `Refused`."""
+    """Raises an event after this call has returned. `infos` is a dict or a list of `Info`. Returns the number of the recorded
+    request. Raises `Refused`."""
     if isinstance(infos, dict):
         infos = [Info(key, value) for key, value in infos.items()]
-    return ask(host.notify, code, types.Range(int(range)), tree.lower_content(infos))
+    return ask(host.notify, code, types.Range(int(range)), tree.lower_flat_infos(infos))

@@ -1,17 +1,17 @@
-"""What a handler, a log channel or a policy says."""
+"""Outcomes of handlers, log channels and policies."""
 from . import component, status
 from .values import Info
 
 
 class Outcome:
-    """What a handler did about an event, or a log channel about a request: a status, and infos for those after it."""
+    """Outcome of a handler's or a log channel's call: a status, and infos for later modules of the chain."""
 
     def __init__(self, status_code, infos=()):
         self.status = status_code
         self.infos = list(infos)
 
     def add(self, key, value, flags=0):
-        """The same, with one more info for those that come after."""
+        """Adds an info for later modules of the chain."""
         self.infos.append(Info(key, value, flags))
         return self
 
@@ -22,92 +22,93 @@ class Outcome:
 
 
 def no_action():
-    """Nothing was done."""
+    """Creates an outcome: no action was taken."""
     return Outcome(status.PMIX_EVENT_NO_ACTION_TAKEN)
 
 
 def partial():
-    """Something was done; others may do more."""
+    """Creates an outcome: an action was taken; others may take more."""
     return Outcome(status.PMIX_EVENT_PARTIAL_ACTION_TAKEN)
 
 
 def deferred():
-    """Something will be done later."""
+    """Creates an outcome: an action will be taken later."""
     return Outcome(status.PMIX_EVENT_ACTION_DEFERRED)
 
 
 def complete():
-    """All is done: ends this owner's chain. No other status does."""
+    """Creates an outcome: all actions were taken. This status alone ends the chain of its owner."""
     return Outcome(status.PMIX_EVENT_ACTION_COMPLETE)
 
 
 def success():
-    """It was logged."""
+    """Creates an outcome: the request was logged."""
     return Outcome(status.PMIX_SUCCESS)
 
 
 REASON = "peal.reason"
-"""The key under which a reason in words is shown to the requester."""
+"""Key of a reason in plain text, which the requester receives."""
 
 
 class PolicyOutcome(Outcome):
-    """What a policy says of a request: `says` is "pass", "grant" or "deny"."""
+    """Outcome of one policy about a request: `kind` is "pass", "grant" or "deny"."""
 
-    def __init__(self, says, status_code=0):
+    def __init__(self, kind, status_code=0):
         super().__init__(status_code)
-        self.says = says
+        self.kind = kind
         self.amended = None
         self.range = None
         self.rewritten = None
 
-    def because(self, words):
-        """The same with a reason in words."""
+    def with_reason(self, words):
+        """Adds a reason in plain text."""
         return self.add(REASON, words)
 
     def amend(self, infos):
-        """The same with these in the place of the request's directives or, where it is about an event or a connection, of its
-        infos; without effect if it denies."""
+        """Replaces the directives of the request or, for an event or a connection, its infos. Without effect if the outcome is a
+        denial."""
         self.amended = list(infos)
         return self
 
-    def narrow(self, range):
-        """The same with this range in the place of the event's; without effect for one that is not within it."""
+    def narrow_range(self, range):
+        """Replaces the range of the event. Without effect if the new range is not within the old one."""
         self.range = range
         return self
 
-    def rewrite(self, data):
-        """The same with these in the place of what is to be logged: other texts, or other channels for them. Without effect where
-        something else is decided about, or if it denies."""
+    def rewrite_data(self, data):
+        """Replaces the data of a log request: other texts, or other channels for them. Without effect for other subjects, or if the
+        outcome is a denial."""
         self.rewritten = list(data)
         return self
 
     def _deliver(self):
         super()._deliver()
         if self.amended is not None:
-            component.amendment.amend(component.tree.lower_content(self.amended))
+            component.amendment.amend(component.tree.lower_flat_infos(self.amended))
         if self.range is not None:
             try:
-                component.amendment.narrow(component.types.Range(int(self.range)))
+                component.amendment.narrow_range(component.types.Range(int(self.range)))
             except component.Err:
-                pass  # changes nothing, as is said above
+                pass  # no effect, as documented
         if self.rewritten is not None:
             try:
-                component.amendment.rewrite(component.tree.lower_content(self.rewritten))
+                component.amendment.rewrite_data(component.tree.lower_flat_infos(self.rewritten))
             except component.Err:
-                pass  # here, too
+                pass  # no effect, as documented
 
 
 def pass_():
-    """Nothing: those after it decide, and if none does, the site's default."""
+    """Creates an outcome without a decision: later policies decide or, if none does, the site's default."""
     return PolicyOutcome("pass")
 
 
 def grant():
-    """Yes; those after it are not asked."""
+    """Creates an outcome that grants the request; later policies are not called."""
     return PolicyOutcome("grant")
 
 
 def deny(status_code=status.PMIX_ERR_NO_PERMISSIONS, reason=None):
-    """No, with the status that the requester is told, and a reason in words; those after it are not asked."""
+    """Creates an outcome that denies the request with a status for the requester, and a reason in plain text; later policies are not
+    called."""
     outcome = PolicyOutcome("deny", status_code)
-    return outcome if reason is None else outcome.because(reason)
+    return outcome if reason is None else outcome.with_reason(reason)

@@ -1,5 +1,5 @@
-"""Capability `random`: random numbers, as good as those of the host's system. Python's own `random` gives the same row in every
-instance."""
+"""Capability `random`: reads random data from the random source of the host system. Python's own `random` gives the same sequence in
+every instance."""
 from .capability import ask, imported
 
 host = imported("random")
@@ -7,12 +7,12 @@ host = imported("random")
 _AT_ONCE = 65_536
 
 
-def number():
-    """A number below 2**64; each is as likely as any other."""
-    return host.number()
+def get_u64():
+    """Returns a uniformly distributed number below 2**64."""
+    return host.get_random_u64()
 
 
-def data(length):
-    """So many random bytes."""
+def get_bytes(length):
+    """Returns `length` random bytes."""
     starts = range(0, length, _AT_ONCE)
-    return b"".join(ask(host.bytes, min(_AT_ONCE, length - start)) for start in starts)
+    return b"".join(ask(host.get_random_bytes, min(_AT_ONCE, length - start)) for start in starts)

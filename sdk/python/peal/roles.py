@@ -1,5 +1,5 @@
-"""Decorators that make a function what the component exports. Each puts a class of the name that the contract asks for beside
-the function; outside of a component they only hand it back."""
+"""Decorators that export a function as a role of the component. Each adds a class of the name that the contract requires to the
+module of the function; outside of a component they only return the function."""
 import sys
 from dataclasses import dataclass, field
 from typing import Optional
@@ -13,8 +13,8 @@ from .values import Info, Range
 
 @dataclass
 class Registration:
-    """What a module wishes to handle. Without codes it is a default registration, called for every event. `directives` are
-    placement words and filters, a dict or a list of `Info`."""
+    """Registration that a module requests. Without codes it is a default registration, called for every event. `directives` are
+    placement and filters, a dict or a list of `Info`."""
 
     codes: list = field(default_factory=list)
     name: Optional[str] = None
@@ -25,11 +25,11 @@ class Registration:
         infos = self.directives
         if isinstance(infos, dict):
             infos = [Info(key, value) for key, value in infos.items()]
-        return types.Registration(self.tag, self.name, list(self.codes), tree.lower_content(infos))
+        return types.Registration(self.tag, self.name, list(self.codes), tree.lower_flat_infos(infos))
 
 
 def _export(function, name, methods):
-    """Puts the class into the module in which the function was defined, adding to what is there."""
+    """Adds the methods to the class of this name in the module of the function."""
     if call is None:
         return function
     module = sys.modules[function.__module__]
@@ -46,24 +46,24 @@ def _class_in(module, name):
 
 
 def event_handler(function):
-    """Handles events by a function from `Event` to `Outcome`, or to None where nothing was done."""
+    """Handles events by a function from `Event` to `Outcome`, or to None if no action was taken."""
 
     def handle(_self, head):
         event = Event(
             head.code, range=Range(head.range.value), registration=head.registration, tag=head.tag, live=True
         )
-        event.info_count, event.step_count = head.infos, head.steps
+        event.info_count, event.previous_count = head.infos, head.previous
         return _said(function(event), "event handler", -331)
 
     return _export(function, "EventHandler", {"handle": handle})
 
 
 def log_channel(function):
-    """Logs by a function from `LogRequest` to `Outcome`, or to None where it was logged."""
+    """Writes log requests by a function from `LogRequest` to `Outcome`, or to None for success."""
 
     def log(_self, head):
         request = LogRequest(head.channel, timestamp=head.timestamp or None, live=True)
-        request.step_count = head.steps
+        request.previous_count = head.previous
         return _said(function(request), "log channel", 0)
 
     return _export(function, "LogChannel", {"log": log})
@@ -82,19 +82,19 @@ def _decided(outcome):
     if not isinstance(outcome, PolicyOutcome):
         raise TypeError(f"a policy returned {outcome!r}; it returns pass_(), grant() or deny(status, reason)")
     outcome._deliver()
-    if outcome.says == "deny":
-        return types.Outcome_Deny(outcome.status)
-    return types.Outcome_Grant() if outcome.says == "grant" else types.Outcome_Pass()
+    if outcome.kind == "deny":
+        return types.PolicyOutcome_Deny(outcome.status)
+    return types.PolicyOutcome_Grant() if outcome.kind == "grant" else types.PolicyOutcome_Pass()
 
 
-def _live(head, matter, **rest):
-    request = Request(matter, live=True, **rest)
-    request.step_count = head.steps
+def _live(head, subject, **rest):
+    request = Request(subject, live=True, **rest)
+    request.previous_count = head.previous
     return request
 
 
 def connection_policy(function):
-    """Decides who may connect, by a function from `Request` to `PolicyOutcome`."""
+    """Decides about connections by a function from `Request` to `PolicyOutcome`."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "connection", kind=("client", "tool")[head.kind.value])))
@@ -103,7 +103,7 @@ def connection_policy(function):
 
 
 def event_policy(function):
-    """Decides which events may be raised and heard, by a function from `Request` to `PolicyOutcome`."""
+    """Decides about events and registrations by a function from `Request` to `PolicyOutcome`."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "event", code=head.code, range=Range(head.range.value))))
@@ -115,7 +115,7 @@ def event_policy(function):
 
 
 def job_control_policy(function):
-    """Decides which procs may be controlled, by a function from `Request` to `PolicyOutcome`."""
+    """Decides about job control by a function from `Request` to `PolicyOutcome`."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "job-control")))
@@ -124,7 +124,7 @@ def job_control_policy(function):
 
 
 def monitor_policy(function):
-    """Decides who may watch what, by a function from `Request` to `PolicyOutcome`; the monitor is the request's info."""
+    """Decides about monitors by a function from `Request` to `PolicyOutcome`; the monitor is the request's info."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "monitor")))
@@ -133,7 +133,7 @@ def monitor_policy(function):
 
 
 def provision_policy(function):
-    """Provides nodes, by a function from `Request` to `PolicyOutcome`. What is added to a grant the requester is told."""
+    """Provides nodes by a function from `Request` to `PolicyOutcome`. The requester receives the infos of a grant."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "provision", nodes=head.nodes, image=head.image)))
@@ -142,7 +142,7 @@ def provision_policy(function):
 
 
 def log_policy(function):
-    """Decides what may be logged, by a function from `Request` to `PolicyOutcome`."""
+    """Decides about log requests by a function from `Request` to `PolicyOutcome`."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "log")))
@@ -151,7 +151,7 @@ def log_policy(function):
 
 
 def group_policy(function):
-    """Decides who may form groups, invite and join, by a function from `Request` to `PolicyOutcome`."""
+    """Decides about groups and invitations by a function from `Request` to `PolicyOutcome`."""
 
     def decide(_self, head):
         kind = ("construct", "destruct", "invite", "join")[head.kind.value]
@@ -161,7 +161,7 @@ def group_policy(function):
 
 
 def spawn_policy(function):
-    """Decides what may be spawned, by a function from `Request` to `PolicyOutcome`."""
+    """Decides about spawned jobs by a function from `Request` to `PolicyOutcome`."""
 
     def decide(_self, head):
         return _decided(function(_live(head, "spawn", applications=head.applications)))
@@ -170,19 +170,19 @@ def spawn_policy(function):
 
 
 def init(function):
-    """Called before anything else with the settings from the admin's file, a dict. Returns a list of `Registration` (None or
-    empty: what the admin's file says); raises ValueError to say why the module will not start."""
+    """Initialises a module by a function that is called first, with the settings of the admin's configuration, a dict. It returns a
+    list of `Registration` (None or empty: as configured), and raises ValueError to keep the module from starting."""
 
     def lifecycle_init(_self, config):
         try:
-            wishes = function({info.key: info.value for info in tree.lift_content(config)}) or []
+            requested = function({info.key: info.value for info in tree.lift_infos(config)}) or []
         except ValueError as refusal:
             raise Err(str(refusal))
-        return [wish._lower() for wish in wishes]
+        return [registration._lower() for registration in requested]
 
     return _export(function, "Lifecycle", {"init": lifecycle_init, "stop": lambda _self: None})
 
 
 def stop(function):
-    """Called when the module is taken out of service. Stands behind `init`."""
+    """Stops a module by a function that is called before an instance is dropped. Has to come after `init`."""
     return _export(function, "Lifecycle", {"stop": lambda _self: function()})

@@ -1,4 +1,4 @@
-"""Capability `state`: a small store of keys and values of this module's own, which survives restarts. Everything may raise
+"""Capability `state`: a small key-value store of this module that survives restarts. All functions may raise
 `Refused`."""
 from .capability import ask, imported
 
@@ -6,7 +6,7 @@ host = imported("state")
 
 
 def get(key):
-    """The value of a key, bytes, or None."""
+    """Returns the value of a key, bytes, or None."""
     return ask(host.get, key)
 
 
@@ -16,10 +16,10 @@ def set(key, value):
 
 
 def delete(key):
-    """Drops a key, if it is there."""
+    """Deletes a key, if it exists."""
     ask(host.delete, key)
 
 
 def keys(prefix=""):
-    """All keys that begin with this, in their order."""
+    """Returns all keys with a prefix, sorted."""
     return ask(host.keys, prefix)

@@ -1,5 +1,5 @@
-"""Between the tree that authors handle and the flat form of the contract, where an array lies beside the infos and a value
-only refers to it. Imported only within a component."""
+"""Conversion between the tree of values that authors use and the flat form of the contract, where arrays lie beside the infos and
+values refer to them. Imported only within a component."""
 from wit_world.imports import types
 
 from . import values as v
@@ -19,20 +19,20 @@ def lift_proc(proc):
 
 
 def lift_identity(identity):
-    return None if identity is None else v.Identity(identity.uid, identity.gid)
+    return None if identity is None else v.UserIdentity(identity.uid, identity.gid)
 
 
 class Lift:
-    """Puts arrays into the values that refer to them. What is not there reads as no value."""
+    """Moves arrays into the values that refer to them. A reference to a missing array becomes None."""
 
     def __init__(self, arrays):
         self.arrays = []
-        # An array refers to those before it only, so one after the other is enough.
+        # In order: an array refers only to earlier ones.
         for array in arrays:
             items = array.items.value
-            if isinstance(array.items, types.Items_Infos):
+            if isinstance(array.items, types.ArrayItems_Infos):
                 items = self.infos(items)
-            elif isinstance(array.items, types.Items_Procs):
+            elif isinstance(array.items, types.ArrayItems_Procs):
                 items = [lift_proc(proc) for proc in items]
             else:
                 items = [self.value(item) for item in items]
@@ -56,20 +56,20 @@ class Lift:
             return v.Timeval(*flat.value)
         if kind is types.Value_Array:
             return self.arrays[flat.value] if flat.value < len(self.arrays) else None
-        return v.Opaque(flat.value.data_type, flat.value.at)
+        return v.Opaque(flat.value.data_type, flat.value.handle)
 
 
-def lift_content(content):
+def lift_infos(content):
     return Lift(content.arrays).infos(content.infos)
 
 
-def lift_found(found):
+def lift_value(found):
     return None if found is None else Lift(found.arrays).value(found.value)
 
 
-def lift_chain(chain):
+def lift_results(chain):
     lift = Lift(chain.arrays)
-    return [v.Step(step.name, step.status, lift.infos(step.infos)) for step in chain.steps]
+    return [v.ChainResult(step.name, step.status, lift.infos(step.infos)) for step in results.results]
 
 
 def lower_value(value, arrays):
@@ -85,7 +85,7 @@ def lower_value(value, arrays):
     if isinstance(value, v.Timeval):
         return types.Value_Timeval((value.seconds, value.microseconds))
     if isinstance(value, v.Opaque):
-        return types.Value_Other(types.Opaque(value.data_type, value.at))
+        return types.Value_Other(types.Opaque(value.data_type, value.handle))
     if isinstance(value, bytearray):
         return types.Value_Bytes(bytes(value))
     if isinstance(value, (list, tuple)):
@@ -100,11 +100,11 @@ def _lower_array(items, arrays):
     element = getattr(items, "element", None)
     element = v.element_of(items) if element is None else element
     if element == v.INFO:
-        lowered = types.Items_Infos(lower_infos(items, arrays))
+        lowered = types.ArrayItems_Infos(lower_infos(items, arrays))
     elif element == v.PROC:
-        lowered = types.Items_Procs([types.Proc(proc.nspace, proc.rank) for proc in items])
+        lowered = types.ArrayItems_Procs([types.Proc(proc.nspace, proc.rank) for proc in items])
     else:
-        lowered = types.Items_Values([lower_value(item, arrays) for item in items])
+        lowered = types.ArrayItems_Values([lower_value(item, arrays) for item in items])
     arrays.append(types.Array(element, lowered))
     return len(arrays) - 1
 
@@ -117,6 +117,6 @@ def lower_infos(infos, arrays):
     return [lower_info(info, arrays) for info in infos]
 
 
-def lower_content(infos):
+def lower_flat_infos(infos):
     arrays = []
-    return types.Content(lower_infos(infos, arrays), arrays)
+    return types.FlatInfos(lower_infos(infos, arrays), arrays)

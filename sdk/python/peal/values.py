@@ -1,4 +1,4 @@
-"""Values and infos as an author handles them.
+"""Values and infos as authors use them.
 
 | PMIx | Python |
 |---|---|
@@ -8,7 +8,7 @@
 | namespace, single precision | `Nspace` (a `str`), `Float32` (a `float`) |
 | array of infos, procs or anything else | `Array` (a `list`) |
 
-What is returned may be a plain `int` (64 bits, signed if it fits) or `list` (of the type of its first element) as well.
+Values that are returned may also be a plain `int` (64 bits, signed if it fits) or `list` (of the type of its first element).
 """
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Optional
 
 
 class Number(int):
-    """An integer that keeps its PMIx type. Its range is checked."""
+    """Integer that keeps its PMIx type. Its range is checked."""
 
     data_type = 0
     low, high = 0, 0
@@ -65,7 +65,7 @@ class Float32(float):
 
 
 class Nspace(str):
-    """A namespace."""
+    """Namespace."""
 
     data_type = 60
 
@@ -74,14 +74,14 @@ class Nspace(str):
 
 
 class Timeval(NamedTuple):
-    """A span or point of time."""
+    """Span or point of time."""
 
     seconds: int
     microseconds: int
 
 
 class Proc(NamedTuple):
-    """A proc: its namespace and its rank there."""
+    """Proc: namespace and rank."""
 
     nspace: str
     rank: int
@@ -90,22 +90,22 @@ class Proc(NamedTuple):
         return f"{self.nspace}:{self.rank}"
 
 
-class Identity(NamedTuple):
-    """User and group of a process, as the kernel knows them."""
+class UserIdentity(NamedTuple):
+    """User and group of a process, as reported by the kernel."""
 
     uid: int
     gid: int
 
 
 class Opaque(NamedTuple):
-    """A value of a type that has no shape here, or a string that is not UTF-8: it can be passed on within the same call."""
+    """Value of a type that the contract does not define, or string that is not UTF-8. It can be passed on within the same call."""
 
     data_type: int
-    at: int
+    handle: int
 
 
 class Range(IntEnum):
-    """Whom an event is meant for."""
+    """Range of an event."""
 
     UNDEF = 0
     RM = 1
@@ -118,7 +118,7 @@ class Range(IntEnum):
 
 
 class InfoFlags(IntFlag):
-    """How binding an info is."""
+    """Flags of an info."""
 
     NONE = 0
     REQUIRED = 1
@@ -130,7 +130,7 @@ class InfoFlags(IntFlag):
 
 @dataclass
 class Info:
-    """A piece of information or a directive."""
+    """Info or directive."""
 
     key: str
     value: Any = None
@@ -138,8 +138,8 @@ class Info:
 
 
 @dataclass
-class Step:
-    """What one member of a chain returned: its name, its status (-1000000 and below for one that failed), its infos."""
+class ChainResult:
+    """Result of one module of a chain: its name, its status (-1000000 and below for a module that failed), its infos."""
 
     name: str
     status: int
@@ -147,7 +147,7 @@ class Step:
 
 
 class Array(list):
-    """An array of values of one type, which it has even if it is empty: `element`, a PMIx type number."""
+    """Array of values of one type, which is given even if the array is empty: `element`, a PMIx type number."""
 
     def __init__(self, items=(), element: Optional[int] = None):
         super().__init__(items)
@@ -164,7 +164,7 @@ PROC, INFO = 22, 24
 
 
 def data_type(value) -> int:
-    """The PMIx type number of a value."""
+    """Returns the PMIx type number of a value."""
     own = getattr(value, "data_type", None)
     if own is not None:
         return own
@@ -181,10 +181,10 @@ def data_type(value) -> int:
 
 
 def element_of(items) -> int:
-    """The type of the first item that has one."""
+    """Returns the type of the first item that has one."""
     return next((data_type(item) for item in items if item is not None), 0)
 
 
 def find(infos, key):
-    """The value of the last info with this key, or None."""
+    """Returns the value of the last info with this key, or None."""
     return next((info.value for info in reversed(infos) if info.key == key), None)

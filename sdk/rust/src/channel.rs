@@ -1,12 +1,12 @@
-//! Log channels: the request being logged.
+//! Log channels: the log request of the current call.
 use crate::{
-    Identity, Info, Outcome, Proc, Step, Value,
+    ChainResult, Info, Outcome, Proc, UserIdentity, Value,
     bindings::log_channel::exports::peal::pmix::log_channel::RequestHead,
     view::{View, for_tests},
 };
 
-/// The request being logged. It is a view of the call being made: each question is answered by the host, so keep an answer
-/// that is needed twice.
+/// Log request of the current call. Every accessor calls the host unless its documentation says
+/// otherwise, so keep a value that is needed twice.
 #[derive(Debug)]
 pub struct LogRequest {
     head: RequestHead,
@@ -16,14 +16,14 @@ pub struct LogRequest {
 for_tests!(LogRequest);
 
 impl LogRequest {
-    /// For tests: a request to log nothing to the channel of this key, first in its chain.
+    /// Creates a request for tests: without data, for the channel of this key, first in its chain.
     pub fn for_test(channel: impl Into<String>) -> LogRequest {
         let head = RequestHead {
             channel: channel.into(),
             timestamp: 0,
             infos: 0,
             directives: 0,
-            steps: 0,
+            previous: 0,
         };
         LogRequest {
             head,
@@ -31,64 +31,67 @@ impl LogRequest {
         }
     }
 
-    /// For tests: the same, logged at this time.
+    /// Sets the time of the request, in tests.
     #[must_use]
-    pub fn at(mut self, timestamp: u64) -> LogRequest {
+    pub fn with_timestamp(mut self, timestamp: u64) -> LogRequest {
         self.head.timestamp = timestamp;
         self
     }
 
-    /// The key of the channel that is meant, such as [`crate::key::PMIX_LOG_STDERR`]; a module may be several channels.
+    /// Returns the key of the channel, such as [`crate::key::PMIX_LOG_STDERR`]; a module may serve
+    /// several channels.
     pub fn channel(&self) -> &str {
         &self.head.channel
     }
 
-    /// When it was logged by the requester's word, in seconds since the epoch.
+    /// Returns the time of the request as stated by the requester, in seconds since the epoch.
     pub fn timestamp(&self) -> Option<u64> {
         Some(self.head.timestamp).filter(|seconds| *seconds != 0)
     }
 
-    /// Who logs it; none means the resource manager.
+    /// Returns the requester. None: the resource manager.
     pub fn source(&self) -> Option<Proc> {
         self.view.source()
     }
 
-    /// As whom, by the kernel's word; none where nobody is behind it.
-    pub fn identity(&self) -> Option<Identity> {
+    /// Returns the user of the requester, as reported by the kernel. None where no process is the
+    /// requester.
+    pub fn identity(&self) -> Option<UserIdentity> {
         self.view.identity()
     }
 
-    /// What is to be written: what is under this channel's own key, and what is under no channel's.
+    /// Returns the data to be written: those under the key of this channel, and those under no
+    /// channel's key.
     pub fn data(&self) -> Vec<Info> {
         self.view.infos()
     }
 
-    /// How it is to be written.
+    /// Returns the directives: how the data are to be written.
     pub fn directives(&self) -> Vec<Info> {
         self.view.directives()
     }
 
-    /// The value of this key ([`crate::key`] has the Standard's) among its data or else its directives. A repeated key means
-    /// the last.
+    /// Returns the value of a key ([`crate::key`] has the Standard's) among the data or else the
+    /// directives. Of a repeated key the last value counts.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.view.get(key)
     }
 
-    /// What became of the channels that were tried before for this request, oldest first.
-    pub fn steps(&self) -> Vec<Step> {
-        self.view.steps()
+    /// Returns the results of the channels that were tried earlier for this request, oldest first.
+    pub fn previous_results(&self) -> Vec<ChainResult> {
+        self.view.previous_results()
     }
 
-    /// How many channels were tried before; known without asking the host.
-    pub fn step_count(&self) -> u32 {
+    /// Returns the number of channels that were tried earlier, without a call of the host.
+    pub fn previous_count(&self) -> u32 {
         match &self.view {
-            View::Call => self.head.steps,
-            View::Test(facts) => facts.steps.len() as u32,
+            View::Call => self.head.previous,
+            View::Test(test_call) => test_call.previous.len() as u32,
         }
     }
 }
 
-/// What [`crate::channel!`] exports as `log`.
+/// Runs the function that [`crate::channel!`] exports as `log`.
 #[doc(hidden)]
 pub fn run_log<O: Into<Outcome>>(head: RequestHead, log: impl Fn(&LogRequest) -> O) -> i32 {
     crate::describe_panics();
@@ -100,8 +103,8 @@ pub fn run_log<O: Into<Outcome>>(head: RequestHead, log: impl Fn(&LogRequest) ->
     .deliver()
 }
 
-/// Makes a component of this crate: a module that logs, by a `fn(&LogRequest) -> Result<(), i32>`, the error being a status.
-/// One that has more to say returns an [`Outcome`].
+/// Exports the role `log-channel` from this crate, by a `fn(&LogRequest) -> Result<(), i32>` whose
+/// error is a status. A function with more to report returns an [`Outcome`].
 #[macro_export]
 macro_rules! channel {
     ($log:path) => {

@@ -1,12 +1,12 @@
-//! The event being handled. Nothing of it is copied into the module until it is asked for.
+//! The event of the current call. Its parts are copied into the module only when they are read.
 use crate::{
-    Identity, Info, Outcome, Proc, Range, Step, Value,
+    ChainResult, Info, Outcome, Proc, Range, UserIdentity, Value,
     bindings::EventHead,
     view::{View, for_tests},
 };
 
-/// The event being handled. It is a view of the call being made: each question is answered by the host, so keep an
-/// answer that is needed twice.
+/// Event of the current call. Every accessor calls the host unless its documentation says
+/// otherwise, so keep a value that is needed twice.
 #[derive(Debug)]
 pub struct Event {
     head: EventHead,
@@ -16,7 +16,8 @@ pub struct Event {
 for_tests!(Event);
 
 impl Event {
-    /// For tests: an event with this code, raised by the resource manager for a namespace, without infos, first in its chain.
+    /// Creates an event for tests: with this code, raised by the resource manager for a namespace,
+    /// without infos, first in its chain.
     pub fn for_test(code: i32) -> Event {
         let head = EventHead {
             registration: 1,
@@ -24,7 +25,7 @@ impl Event {
             code,
             range: Range::Namespace,
             infos: 0,
-            steps: 0,
+            previous: 0,
         };
         Event {
             head,
@@ -32,81 +33,85 @@ impl Event {
         }
     }
 
-    /// For tests: the same, meant for these.
+    /// Sets the range, in tests.
     #[must_use]
-    pub fn for_range(mut self, range: Range) -> Event {
+    pub fn with_range(mut self, range: Range) -> Event {
         self.head.range = range;
         self
     }
 
-    /// What happened: one of [`crate::status`], or a number that programs agreed upon.
+    /// Returns the event code: one of [`crate::status`], or a number that programs agreed upon.
+    /// Does not call the host.
     pub fn code(&self) -> i32 {
         self.head.code
     }
 
-    /// Whom the event is meant for.
+    /// Returns the range of the event, without a call of the host.
     pub fn range(&self) -> Range {
         self.head.range
     }
 
-    /// The number of the registration that this call is for.
+    /// Returns the number of the registration that this call is for, without a call of the host.
     pub fn registration(&self) -> u64 {
         self.head.registration
     }
 
-    /// The tag that this module gave that registration ([`crate::Registration::tag`]); 0 where the admin's file made it.
+    /// Returns the tag that this module gave to that registration ([`crate::Registration::tag`]),
+    /// without a call of the host; 0 if the configuration made it.
     pub fn tag(&self) -> u32 {
         self.head.tag
     }
 
-    /// Who raised it; none means the resource manager.
+    /// Returns the source of the event. None: the resource manager.
     pub fn source(&self) -> Option<Proc> {
         self.view.source()
     }
 
-    /// User and group of the source, as the kernel told the server; none where nobody is behind it.
-    pub fn credentials(&self) -> Option<Identity> {
+    /// Returns user and group of the source, as reported by the kernel. None where no process is
+    /// the source.
+    pub fn credentials(&self) -> Option<UserIdentity> {
         self.view.identity()
     }
 
-    /// The procs it is aimed at, where it names any.
+    /// Returns the target procs of the event, if it names any.
     pub fn targets(&self) -> Vec<Proc> {
         self.view.procs()
     }
 
-    /// The value of this key ([`crate::key`] has the Standard's), if there is one. A repeated key means the last.
+    /// Returns the value of a key ([`crate::key`] has the Standard's). Of a repeated key the last
+    /// value counts.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.view.get(key)
     }
 
-    /// All infos, in their order.
+    /// Returns all infos in their order.
     pub fn infos(&self) -> Vec<Info> {
         self.view.infos()
     }
 
-    /// How many infos there are; known without asking the host.
+    /// Returns the number of infos, without a call of the host.
     pub fn info_count(&self) -> u32 {
         match &self.view {
             View::Call => self.head.infos,
-            View::Test(facts) => facts.infos.len() as u32,
+            View::Test(test_call) => test_call.infos.len() as u32,
         }
     }
 
-    /// What those before this one in the chain returned, oldest first.
-    pub fn steps(&self) -> Vec<Step> {
-        self.view.steps()
+    /// Returns the results of the handlers that ran earlier in the chain, oldest first.
+    pub fn previous_results(&self) -> Vec<ChainResult> {
+        self.view.previous_results()
     }
 
-    /// How many handlers of this chain ran before; known without asking the host.
-    pub fn step_count(&self) -> u32 {
+    /// Returns the number of handlers that ran earlier in the chain, without a call of the host.
+    pub fn previous_count(&self) -> u32 {
         match &self.view {
-            View::Call => self.head.steps,
-            View::Test(facts) => facts.steps.len() as u32,
+            View::Call => self.head.previous,
+            View::Test(test_call) => test_call.previous.len() as u32,
         }
     }
 }
 
-/// What [`crate::handler!`] exports as `handle`.
+/// Runs the function that [`crate::handler!`] exports as `handle`.
 #[doc(hidden)]
 pub fn run_handle(head: EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
     crate::describe_panics();
@@ -117,8 +122,9 @@ pub fn run_handle(head: EventHead, handle: impl Fn(&Event) -> Outcome) -> i32 {
     .deliver()
 }
 
-/// Makes a component of this crate: a module whose events are handled by a `fn(&Event) -> Outcome`. Which events those
-/// are, the admin's file or the command line says.
+/// Exports the role `event-handler` from this crate, by a `fn(&Event) -> Outcome`. The
+/// configuration or the command line selects the events, unless the module also exports
+/// [`crate::lifecycle!`].
 #[macro_export]
 macro_rules! handler {
     ($handle:path) => {

@@ -1,54 +1,56 @@
-//! Capability `files`: files in directories that the admin named for this module.
+//! Capability `files`: reads and writes files in directories that the admin granted to this module.
 //!
-//! A path is relative to its directory and leads nowhere else. Whatever is done takes effect at once, also if the call then
-//! fails. Everything is refused with [`crate::status::PMIX_ERR_NOT_FOUND`] for a directory or file that is not there, with
-//! [`crate::status::PMIX_ERR_NO_PERMISSIONS`] for a path that leads out of its directory and for what may not be read or
-//! changed, and with [`crate::status::PMIX_ERR_BAD_PARAM`] for a path that is empty or longer than 4096 bytes, or that names
-//! no regular file.
+//! A path is relative to its directory and cannot leave it. Operations take effect immediately,
+//! also if the call then fails. All are refused with [`crate::status::PMIX_ERR_NOT_FOUND`] for a
+//! directory or file that does not exist, with [`crate::status::PMIX_ERR_NO_PERMISSIONS`] for a
+//! path that leaves its directory and for missing access rights, and with
+//! [`crate::status::PMIX_ERR_BAD_PARAM`] for a path that is empty, longer than 4096 bytes, or not
+//! that of a regular file.
 use crate::bindings::files;
 
-/// The names of the directories, in their order.
+/// Returns the names of the granted directories, sorted.
 pub fn directories() -> Vec<String> {
     files::directories()
 }
 
-/// All of a file.
+/// Returns the content of a file.
 ///
 /// # Errors
-/// The status with which it was refused: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] for one of more than 16 MiB.
+/// The status of the refusal: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] beyond 16 MiB.
 pub fn read(directory: &str, path: &str) -> Result<Vec<u8>, i32> {
     files::read(directory, path)
 }
 
-/// Puts these bytes in the place of a file's, or makes it; no directories are made.
+/// Replaces the content of a file, or creates the file; creates no directories.
 ///
 /// # Errors
-/// The status with which it was refused: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] where the file would have more than
-/// 16 MiB, or the directory more than its quota.
+/// The status of the refusal: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] if the file would exceed
+/// 16 MiB, or the directory its quota.
 pub fn write(directory: &str, path: &str, bytes: impl AsRef<[u8]>) -> Result<(), i32> {
     files::write(directory, path, bytes.as_ref())
 }
 
-/// Puts these bytes behind those of a file, or makes it.
+/// Appends to a file, or creates the file.
 ///
 /// # Errors
-/// As of [`write`].
+/// Those of [`write`].
 pub fn append(directory: &str, path: &str, bytes: impl AsRef<[u8]>) -> Result<(), i32> {
     files::append(directory, path, bytes.as_ref())
 }
 
-/// Drops a file.
+/// Removes a file.
 ///
 /// # Errors
-/// The status with which it was refused.
+/// The status of the refusal.
 pub fn remove(directory: &str, path: &str) -> Result<(), i32> {
     files::remove(directory, path)
 }
 
-/// The names of what is in a directory, in their order: by the path `.` in the named one itself.
+/// Returns the names of the entries of a directory, sorted; the path `.` is the granted directory
+/// itself.
 ///
 /// # Errors
-/// The status with which it was refused: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] where there are more than 10,000.
-pub fn entries(directory: &str, path: &str) -> Result<Vec<String>, i32> {
-    files::entries(directory, path)
+/// The status of the refusal: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] beyond 10,000 entries.
+pub fn list(directory: &str, path: &str) -> Result<Vec<String>, i32> {
+    files::list(directory, path)
 }

@@ -1,4 +1,4 @@
-//! What an author of Peal modules writes against.
+//! SDK for Peal modules in Rust.
 //!
 //! A handler is a function from an event to an outcome:
 //!
@@ -8,7 +8,7 @@
 //! fn handle(event: &Event) -> Outcome {
 //!     log::info(format!("event {}", event.code()));
 //!     match event.get(key::PMIX_EVENT_HDLR_NAME) {
-//!         Some(_) => Outcome::complete().with("my.handler.seen", event.step_count()),
+//!         Some(_) => Outcome::complete().with("my.handler.seen", event.previous_count()),
 //!         None => Outcome::no_action(),
 //!     }
 //! }
@@ -16,8 +16,8 @@
 //! handler!(handle);
 //! ```
 //!
-//! A policy is a function from a request to what it says of it. A module may fill several of these roles; this one decides
-//! about job control and about events, by one rule, which its admin sets:
+//! A policy is a function from a request to its outcome. A module may have several roles. This one
+//! decides about job control and about events by one rule, which its admin configures:
 //!
 //! ```
 //! use peal_sdk::{
@@ -37,7 +37,7 @@
 //!     match request.identity() {
 //!         Some(identity) if u64::from(identity.uid).to_le_bytes()[..] == locked => {
 //!             PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
-//!                 .because(format!("uid {} is locked until Monday", identity.uid))
+//!                 .with_reason(format!("uid {} is locked until Monday", identity.uid))
 //!         }
 //!         _ => PolicyOutcome::pass(),
 //!     }
@@ -48,7 +48,8 @@
 //! job_control_policy!(decide);
 //! ```
 //!
-//! A log channel is a function from a request to what became of it, and writes to the sinks that its admin opened for it:
+//! A log channel is a function from a log request to a result. It writes to the sinks that its
+//! admin opened for it:
 //!
 //! ```
 //! use peal_sdk::{LogRequest, channel, sink, status};
@@ -61,29 +62,32 @@
 //! channel!(log);
 //! ```
 //!
-//! Functions are tested natively: what the host would hand over is made by `for_test`.
+//! Functions are tested natively. `for_test` creates the events and requests that the host would
+//! pass:
 //!
 //! ```
 //! # use peal_sdk::{Event, Outcome};
 //! # fn handle(event: &Event) -> Outcome {
-//! #     Outcome::complete().with("my.handler.seen", event.step_count())
+//! #     Outcome::complete().with("my.handler.seen", event.previous_count())
 //! # }
 //! let event = Event::for_test(-3001).with("site.load", 5u32);
 //! assert_eq!(handle(&event), Outcome::complete().with("my.handler.seen", 0u32));
 //! ```
 //!
-//! A module asks its host for what it uses and for nothing else: whoever never calls [`log`] does not import `logging`.
-//! A panic is a trap; the host drops the instance and the chain goes on. Its text, file and line are told wherever a failure of the
-//! module is: in the host's trace, in the audit trail and by `peal module test`.
+//! A component imports only the capabilities that the module uses: without a call of [`log`] it
+//! does not import `logging`. A panic is a trap: the host drops the instance and the chain
+//! continues. Text, file and line of the panic are part of the failure in the host's trace, in the
+//! audit trail and in `peal module test`.
 #[doc(hidden)]
 pub mod bindings;
 mod channel;
 pub mod clock;
-pub mod control;
 mod event;
 pub mod files;
+pub mod job_control;
 mod lifecycle;
 pub mod log;
+pub mod log_request;
 mod names;
 mod notify;
 mod outcome;
@@ -92,11 +96,10 @@ mod policy;
 mod policy_roles;
 pub mod random;
 pub mod registration;
-pub mod report;
+pub mod resource_usage;
 pub mod sink;
 pub mod state;
 mod tree;
-pub mod usage;
 mod value;
 mod view;
 
@@ -117,7 +120,7 @@ pub use panic::describe_panics;
 #[doc(hidden)]
 pub use policy::run_decide;
 pub use policy::{
-    Application, ConnectionKind, Group, GroupKind, Matter, Peer, PolicyOutcome, REASON, Request,
-    Target,
+    Application, ConnectionKind, GroupOperationKind, PeerInfo, PolicyOutcome, PolicySubject,
+    REASON, Request, TargetProc, UnixGroup,
 };
-pub use value::{Identity, Info, InfoFlags, Opaque, Proc, Range, Step, Value};
+pub use value::{ChainResult, Info, InfoFlags, Opaque, Proc, Range, UserIdentity, Value};

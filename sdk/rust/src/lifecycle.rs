@@ -1,26 +1,26 @@
-//! For modules that say themselves what they handle: the admin's settings in, registrations out.
+//! Modules with settings, or with registrations of their own.
 use crate::{
     Info, Value,
     bindings::types,
-    tree::{lift_content, lower_content},
+    tree::{lift_infos, lower_infos},
 };
 use std::ops::RangeInclusive;
 
-/// The settings of this module in the admin's file.
+/// Settings of this module in the admin's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     settings: Vec<Info>,
 }
 
 impl Config {
-    /// For tests: these settings.
+    /// Creates settings for tests.
     pub fn for_test(settings: impl IntoIterator<Item = Info>) -> Config {
         Config {
             settings: settings.into_iter().collect(),
         }
     }
 
-    /// The setting of this name, if there is one.
+    /// Returns the setting of this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.settings
             .iter()
@@ -29,10 +29,10 @@ impl Config {
             .map(|info| &info.value)
     }
 
-    /// The number of this name, if there is one, or what is wrong with it.
+    /// Returns the number of this name, if the setting exists.
     ///
     /// # Errors
-    /// Where it is no number, or not within the bounds.
+    /// A message for the admin, if the setting is not a number or not within the bounds.
     pub fn number(&self, name: &str, bounds: RangeInclusive<i64>) -> Result<Option<i64>, String> {
         let Some(value) = self.get(name) else {
             return Ok(None);
@@ -48,10 +48,10 @@ impl Config {
         number.ok_or_else(wanted).map(Some)
     }
 
-    /// The text of this name, if there is one, or what is wrong with it.
+    /// Returns the text of this name, if the setting exists.
     ///
     /// # Errors
-    /// Where it is no text.
+    /// A message for the admin, if the setting is not a text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, String> {
         let Some(value) = self.get(name) else {
             return Ok(None);
@@ -62,10 +62,11 @@ impl Config {
             .map(Some)
     }
 
-    /// What stands between the commas of the text of this name; nothing where that is empty.
+    /// Returns the comma-separated parts of the text of this name, if the setting exists; an empty
+    /// list for an empty text.
     ///
     /// # Errors
-    /// Where it is no text.
+    /// A message for the admin, if the setting is not a text.
     pub fn list(&self, name: &str) -> Result<Option<Vec<&str>>, String> {
         let text = self.text(name)?;
         Ok(text.map(|text| {
@@ -76,11 +77,11 @@ impl Config {
         }))
     }
 
-    /// That there is no setting but these.
+    /// Checks that there are no settings but these.
     ///
     /// # Errors
-    /// The first of another name.
-    pub fn only(&self, names: &[&str]) -> Result<(), String> {
+    /// A message for the admin that names the first other setting.
+    pub fn allow_only(&self, names: &[&str]) -> Result<(), String> {
         match self
             .settings
             .iter()
@@ -95,13 +96,14 @@ impl Config {
         }
     }
 
-    /// All settings.
+    /// Returns all settings.
     pub fn settings(&self) -> &[Info] {
         &self.settings
     }
 }
 
-/// What a module wishes to handle. Without a code it is a default registration, called for every event.
+/// Registration that a module requests. Without codes it is a default registration, called for
+/// every event.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct Registration {
@@ -112,37 +114,37 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// A default registration without a name, tag 0.
+    /// Creates a default registration without a name, with tag 0.
     pub fn new() -> Registration {
         Registration::default()
     }
 
-    /// The same with this tag, by which [`crate::Event::tag`] tells which registration is called.
+    /// Sets the tag, which [`crate::Event::tag`] returns in calls for this registration.
     pub fn tag(mut self, tag: u32) -> Registration {
         self.tag = tag;
         self
     }
 
-    /// The same under this name; its results appear under it.
+    /// Sets the name; results appear under it.
     pub fn name(mut self, name: impl Into<String>) -> Registration {
         self.name = Some(name.into());
         self
     }
 
-    /// The same for one more code.
+    /// Adds a code.
     pub fn code(mut self, code: i32) -> Registration {
         self.codes.push(code);
         self
     }
 
-    /// The same with one more placement word or filter, such as [`crate::key::PMIX_EVENT_HDLR_FIRST`].
+    /// Adds a placement or filter, such as [`crate::key::PMIX_EVENT_HDLR_FIRST`].
     pub fn directive(mut self, key: impl Into<String>, value: impl Into<Value>) -> Registration {
         self.directives.push(Info::new(key, value));
         self
     }
 
     pub(crate) fn lower(self) -> types::Registration {
-        let directives = lower_content(self.directives);
+        let directives = lower_infos(self.directives);
         types::Registration {
             tag: self.tag,
             name: self.name,
@@ -152,15 +154,15 @@ impl Registration {
     }
 }
 
-/// What [`crate::lifecycle!`] exports as `init`.
+/// Runs the function that [`crate::lifecycle!`] exports as `init`.
 #[doc(hidden)]
 pub fn run_init(
-    config: types::Content,
+    config: types::FlatInfos,
     init: impl Fn(&Config) -> Result<Vec<Registration>, String>,
 ) -> Result<Vec<types::Registration>, String> {
     crate::describe_panics();
     let config = Config {
-        settings: lift_content(config),
+        settings: lift_infos(config),
     };
     Ok(init(&config)?
         .into_iter()
@@ -168,10 +170,10 @@ pub fn run_init(
         .collect())
 }
 
-/// Beside the macros of other roles, for a module with settings: an
-/// `init: fn(&Config) -> Result<Vec<Registration>, String>` is called before anything else, with the settings from the
-/// admin's file, and a `stop: fn()` when the module is taken out of service. A handler says by its registrations which events
-/// it handles; others return none.
+/// Exports the role `lifecycle` from this crate, beside the macros of other roles. An `init:
+/// fn(&Config) -> Result<Vec<Registration>, String>` is called before any other function, with the
+/// settings of the admin's configuration. A `stop: fn()` is called before an instance is dropped.
+/// Handlers return the registrations that they request; other modules return none.
 #[macro_export]
 macro_rules! lifecycle {
     ($init:path, $stop:path) => {
@@ -184,7 +186,7 @@ macro_rules! lifecycle {
             struct Module;
 
             impl role::Guest for Module {
-                fn init(config: types::Content) -> Result<Vec<types::Registration>, String> {
+                fn init(config: types::FlatInfos) -> Result<Vec<types::Registration>, String> {
                     $crate::run_init(config, $init)
                 }
 

@@ -1,7 +1,8 @@
-//! What a handler says of an event, or a log channel of a request: a status, and infos for whoever comes after it.
+//! Outcome of an event handler or a log channel: a status, and infos for later modules of the
+//! chain.
 use crate::{Info, Value, bindings::call, status, tree::lower_info};
 
-/// What a handler did about an event, or a log channel about a request. RFC 0002, "PMIx Event Notification".
+/// Outcome of a handler's or a log channel's call. RFC 0002, "PMIx Event Notification".
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Outcome {
@@ -10,32 +11,33 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing was done.
+    /// Creates an outcome: no action was taken.
     pub fn no_action() -> Outcome {
         Outcome::status(status::PMIX_EVENT_NO_ACTION_TAKEN)
     }
 
-    /// Something was done; others may do more.
+    /// Creates an outcome: an action was taken; others may take more.
     pub fn partial() -> Outcome {
         Outcome::status(status::PMIX_EVENT_PARTIAL_ACTION_TAKEN)
     }
 
-    /// Something will be done later.
+    /// Creates an outcome: an action will be taken later.
     pub fn deferred() -> Outcome {
         Outcome::status(status::PMIX_EVENT_ACTION_DEFERRED)
     }
 
-    /// All is done: ends this owner's chain. No other status does.
+    /// Creates an outcome: all actions were taken. This status alone ends the chain of its owner.
     pub fn complete() -> Outcome {
         Outcome::status(status::PMIX_EVENT_ACTION_COMPLETE)
     }
 
-    /// It was logged.
+    /// Creates an outcome: the request was logged.
     pub fn success() -> Outcome {
         Outcome::status(status::PMIX_SUCCESS)
     }
 
-    /// Any status, as one of [`crate::status`] or a number that programs agreed upon.
+    /// Creates an outcome with any status: one of [`crate::status`], or a number that programs
+    /// agreed upon.
     pub fn status(status: i32) -> Outcome {
         Outcome {
             status,
@@ -43,29 +45,29 @@ impl Outcome {
         }
     }
 
-    /// The same, with one more info for those that come after.
+    /// Adds an info for later modules of the chain.
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> Outcome {
         self.infos.push(Info::new(key, value));
         self
     }
 
-    /// The same, with one more info, which may have flags.
+    /// Adds an info, which may have flags.
     pub fn with_info(mut self, info: Info) -> Outcome {
         self.infos.push(info);
         self
     }
 
-    /// Its status.
+    /// Returns the status.
     pub fn code(&self) -> i32 {
         self.status
     }
 
-    /// What it says beside its status.
+    /// Returns the infos.
     pub fn infos(&self) -> &[Info] {
         &self.infos
     }
 
-    /// The value that it says under this key; the last of several.
+    /// Returns the value of a key; the last of several.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.infos
             .iter()
@@ -73,7 +75,7 @@ impl Outcome {
             .map(|info| &info.value)
     }
 
-    /// Hands the infos to the host and returns the status.
+    /// Pushes the infos to the host and returns the status.
     pub(crate) fn deliver(self) -> i32 {
         for info in self.infos {
             let (info, arrays) = lower_info(info);

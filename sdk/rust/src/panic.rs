@@ -1,8 +1,9 @@
-//! Panics, described to the host before they end the call.
+//! Description of panics to the host before they end the call.
 use crate::bindings::exception;
 use std::{panic, sync::Once};
 
-/// Has panics described to the host. Every function that a component exports begins with this: it has no other start.
+/// Installs the hook that describes panics to the host. Every exported function calls it first,
+/// because a component has no other start.
 #[doc(hidden)]
 pub fn describe_panics() {
     static ONCE: Once = Once::new();

@@ -1,9 +1,9 @@
-//! Policies: the request being decided about, and what a policy says of it.
+//! Policies: the request of the current call, and the outcome of a policy.
 pub use crate::bindings::connection_policy::exports::peal::pmix::connection_policy::ConnectionKind;
-pub use crate::bindings::group_policy::exports::peal::pmix::group_policy::GroupKind;
-pub use crate::bindings::types::{Group, Peer};
+pub use crate::bindings::group_policy::exports::peal::pmix::group_policy::GroupOperationKind;
+pub use crate::bindings::types::{PeerInfo, UnixGroup};
 use crate::{
-    Identity, Info, Proc, Range, Step, Value,
+    ChainResult, Info, Proc, Range, UserIdentity, Value,
     bindings::{
         amendment, call, connection_policy::exports::peal::pmix::connection_policy,
         event_policy::exports::peal::pmix::event_policy,
@@ -14,122 +14,123 @@ use crate::{
         provision_policy::exports::peal::pmix::provision_policy,
         spawn_policy::exports::peal::pmix::spawn_policy, types,
     },
-    tree::{lower_content, lower_info},
+    tree::{lower_info, lower_infos},
     view::{View, for_tests},
 };
 
-/// The key under which a reason in words is shown to the requester.
+/// Key of a reason in plain text, which the requester receives.
 pub const REASON: &str = "peal.reason";
 
-/// What is decided about.
+/// Subject of a decision.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Matter {
-    /// Whether somebody may connect.
+pub enum PolicySubject {
+    /// Connection of a peer.
     Connection(ConnectionKind),
-    /// Whether an event may be raised, and reach other users.
+    /// Event that is raised, and may reach other users.
     Event {
-        /// What happened: one of [`crate::status`], or a number that programs agreed upon.
+        /// Event code: one of [`crate::status`], or a number that programs agreed upon.
         code: i32,
-        /// Whom it is meant for.
+        /// Range of the event.
         range: Range,
     },
-    /// Whether a client may register for events; the codes are those of [`Request::codes`].
+    /// Registration of a client for events; [`Request::codes`] has its codes.
     Registration,
-    /// Whether procs may be controlled.
+    /// Job control of procs.
     JobControl,
-    /// Whether procs, files or the use of resources may be watched; the monitor is the info.
+    /// Monitor of procs, files or resources; the monitor is the info.
     Monitor,
-    /// Whether nodes are provided: those of [`Request::nodes`], with [`Request::image`]. Who grants pushes the answer.
+    /// Provision of nodes: those of [`Request::nodes`], with [`Request::image`]. A policy that
+    /// grants pushes the answer.
     Provision,
-    /// Whether something may be logged.
+    /// Log request.
     Log,
-    /// Whether somebody may take part in a group: that of [`Request::group_name`], with the targets.
-    Group(GroupKind),
-    /// Whether a job may be spawned: that of [`Request::applications`]. Its directives may be amended.
+    /// Operation on the group of [`Request::group_name`], with the targets.
+    Group(GroupOperationKind),
+    /// Spawn of the job of [`Request::applications`]. Its directives may be amended.
     Spawn,
 }
 
-/// A proc that a request is about, and whose it is.
+/// Target proc of a request, and its owner.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Target {
-    /// The proc; its rank may be the wildcard.
+pub struct TargetProc {
+    /// Proc; its rank may be the wildcard.
     pub proc: Proc,
-    /// User and group of its job; none where that job is not known here.
-    pub owner: Option<Identity>,
+    /// User and group of its job. None where this server does not know the job.
+    pub owner: Option<UserIdentity>,
 }
 
-/// An application that is to be started.
+/// Application of the job to be spawned.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Application {
-    /// The program as it was asked for, perhaps a name that is looked for in the directories of `PATH`; empty where none is named.
+    /// Program as requested, possibly a name to be searched in `PATH`; empty if none is named.
     pub command: String,
-    /// Its arguments, without its name.
+    /// Arguments without the program's name.
     pub arguments: Vec<String>,
-    /// What it finds in its environment beside the server's own, each `NAME=value`.
+    /// Environment in addition to that of the server, each `NAME=value`.
     pub environment: Vec<String>,
-    /// Where it starts, unless `PMIX_WDIR` among its directives or the job's says otherwise.
+    /// Working directory, unless `PMIX_WDIR` is among the directives of the application or job.
     pub directory: Option<String>,
-    /// How many procs; 0 where the number makes no sense.
+    /// Number of procs; 0 for an invalid number.
     pub procs: u32,
-    /// Its own directives.
+    /// Directives of the application.
     pub directives: Vec<Info>,
 }
 
-/// The request being decided about. It is a view of the call being made: each question is answered by the host, so keep an
-/// answer that is needed twice.
+/// Request of the current call. Every accessor calls the host unless its documentation says
+/// otherwise, so keep a value that is needed twice.
 #[derive(Debug)]
 pub struct Request {
-    matter: Matter,
+    subject: PolicySubject,
     codes: Vec<i32>,
     nodes: Vec<String>,
     image: Option<String>,
     group_name: Option<String>,
     applications: Vec<spawn_policy::Application>,
     targets: u32,
-    steps: u32,
+    previous: u32,
     view: View,
 }
 
 for_tests!(Request);
 
 impl Request {
-    /// For tests: a request of nobody about nothing but this, first in its chain.
-    pub fn for_test(matter: Matter) -> Request {
+    /// Creates a request for tests: about this subject, without a requester, first in its chain.
+    pub fn for_test(subject: PolicySubject) -> Request {
         Request {
             view: View::test(),
-            ..Request::new(matter, 0, 0)
+            ..Request::new(subject, 0, 0)
         }
     }
 
-    /// For tests: the same for one more code of a registration.
+    /// Adds a code of a registration, in tests.
     #[must_use]
     pub fn with_code(mut self, code: i32) -> Request {
         self.codes.push(code);
         self
     }
 
-    /// For tests: the same for one more node.
+    /// Adds a node, in tests.
     #[must_use]
     pub fn with_node(mut self, name: impl Into<String>) -> Request {
         self.nodes.push(name.into());
         self
     }
 
-    /// For tests: the same with this image.
+    /// Sets the image, in tests.
     #[must_use]
     pub fn with_image(mut self, image: impl Into<String>) -> Request {
         self.image = Some(image.into());
         self
     }
 
-    /// For tests: the same about a group of this name.
+    /// Sets the name of the group, in tests.
     #[must_use]
-    pub fn of_group(mut self, name: impl Into<String>) -> Request {
+    pub fn with_group_name(mut self, name: impl Into<String>) -> Request {
         self.group_name = Some(name.into());
         self
     }
 
-    /// For tests: the same with one more application that is to be started.
+    /// Adds an application to be spawned, in tests.
     #[must_use]
     pub fn with_application(mut self, application: Application) -> Request {
         let Application {
@@ -141,8 +142,8 @@ impl Request {
             directives,
         } = application;
         let count = directives.len() as u32;
-        if let Some(facts) = self.view.facts() {
-            facts.infos.extend(directives);
+        if let Some(test_call) = self.view.test_call() {
+            test_call.infos.extend(directives);
         }
         let directives = count;
         let head = spawn_policy::Application {
@@ -157,50 +158,50 @@ impl Request {
         self
     }
 
-    /// For tests: the same, with the requester in one more group.
+    /// Adds a Unix group of the requester, in tests.
     #[must_use]
-    pub fn in_group(mut self, group: Group) -> Request {
-        if let Some(facts) = self.view.facts() {
-            facts.groups.push(group);
+    pub fn with_unix_group(mut self, group: UnixGroup) -> Request {
+        if let Some(test_call) = self.view.test_call() {
+            test_call.unix_groups.push(group);
         }
         self
     }
 
-    /// For tests: the same, with the server running as this.
+    /// Sets the user of the server, in tests.
     #[must_use]
-    pub fn under(mut self, server: Identity) -> Request {
-        if let Some(facts) = self.view.facts() {
-            facts.server = Some(server);
+    pub fn with_server_user(mut self, server: UserIdentity) -> Request {
+        if let Some(test_call) = self.view.test_call() {
+            test_call.server_identity = Some(server);
         }
         self
     }
 
-    /// What is decided about; known without asking the host.
-    pub fn matter(&self) -> Matter {
-        self.matter
+    /// Returns the subject of the decision, without a call of the host.
+    pub fn subject(&self) -> PolicySubject {
+        self.subject
     }
 
-    /// The codes of a registration, none meaning all; known without asking the host.
+    /// Returns the codes of a registration, without a call of the host; none: all codes.
     pub fn codes(&self) -> &[i32] {
         &self.codes
     }
 
-    /// The nodes that are to be provided, each by its name; known without asking the host.
+    /// Returns the names of the nodes to be provided, without a call of the host.
     pub fn nodes(&self) -> &[String] {
         &self.nodes
     }
 
-    /// What is to be put on them; known without asking the host.
+    /// Returns the image for the nodes, without a call of the host.
     pub fn image(&self) -> Option<&str> {
         self.image.as_deref()
     }
 
-    /// What the group is called, where it is about one and names it; known without asking the host.
+    /// Returns the name of the group, if the request names one, without a call of the host.
     pub fn group_name(&self) -> Option<&str> {
         self.group_name.as_deref()
     }
 
-    /// What is to be started, one job of them all.
+    /// Returns the applications of the job to be spawned.
     pub fn applications(&self) -> Vec<Application> {
         let has_directives = self
             .applications
@@ -234,88 +235,91 @@ impl Request {
         self.applications.iter().map(own).collect()
     }
 
-    /// Who asks; none for a tool that has no name yet.
+    /// Returns the requester. None for a tool that has no name yet.
     pub fn requester(&self) -> Option<Proc> {
         self.view.source()
     }
 
-    /// As whom, by the kernel's word; none where nobody is behind it.
-    pub fn identity(&self) -> Option<Identity> {
+    /// Returns the user of the requester, as reported by the kernel. None where no process is the
+    /// requester.
+    pub fn identity(&self) -> Option<UserIdentity> {
         self.view.identity()
     }
 
-    /// The groups of the requester's process by the kernel's word: the one that it runs as, then those beside it.
-    pub fn groups(&self) -> Vec<Group> {
-        self.view.groups()
+    /// Returns the Unix groups of the requester's process, as reported by the kernel: its effective
+    /// group first, then its supplementary groups.
+    pub fn unix_groups(&self) -> Vec<UnixGroup> {
+        self.view.unix_groups()
     }
 
-    /// As whom the server runs.
-    pub fn server(&self) -> Option<Identity> {
-        self.view.server()
+    /// Returns the user of the server.
+    pub fn server_identity(&self) -> Option<UserIdentity> {
+        self.view.server_identity()
     }
 
-    /// What is at the other end of a connection; none where something else is decided about.
-    pub fn peer(&self) -> Option<Peer> {
-        call::connection()
+    /// Returns the peer that requests a connection. None for other subjects.
+    pub fn peer(&self) -> Option<PeerInfo> {
+        call::peer()
     }
 
-    /// The procs that it is about, with their owners.
-    pub fn targets(&self) -> Vec<Target> {
+    /// Returns the target procs with their owners.
+    pub fn targets(&self) -> Vec<TargetProc> {
         self.view.targets()
     }
 
-    /// How many procs it is about; known without asking the host.
+    /// Returns the number of targets, without a call of the host.
     pub fn target_count(&self) -> u32 {
         match &self.view {
             View::Call => self.targets,
-            View::Test(facts) => facts.targets.len() as u32,
+            View::Test(test_call) => test_call.targets.len() as u32,
         }
     }
 
-    /// What it carries: an event's infos, what a peer said of itself, what is to be logged, the directives of all applications.
+    /// Returns the infos of the request: those of an event, those that a peer sent when it
+    /// connected, the data to be logged, or the directives of all applications.
     pub fn infos(&self) -> Vec<Info> {
         self.view.infos()
     }
 
-    /// How it is to be done: the directives of job control, of a monitor, of a registration, of a log request, of a job that is to be
-    /// spawned, or of a request about a group; of an invitation and its answer the infos of their event.
+    /// Returns the directives of the request: how it is to be carried out. For an invitation and
+    /// its answer these are the infos of the event.
     pub fn directives(&self) -> Vec<Info> {
         self.view.directives()
     }
 
-    /// The value of this key ([`crate::key`] has the Standard's) among its infos or else its directives. A repeated key means
-    /// the last.
+    /// Returns the value of a key ([`crate::key`] has the Standard's) among the infos or else the
+    /// directives. Of a repeated key the last value counts.
     pub fn get(&self, key: &str) -> Option<Value> {
         self.view.get(key)
     }
 
-    /// What those before this one in the chain said, oldest first.
-    pub fn steps(&self) -> Vec<Step> {
-        self.view.steps()
+    /// Returns the results of the policies that ran earlier in the chain, oldest first.
+    pub fn previous_results(&self) -> Vec<ChainResult> {
+        self.view.previous_results()
     }
 
-    /// How many policies of this chain were asked before; known without asking the host.
-    pub fn step_count(&self) -> u32 {
+    /// Returns the number of policies that ran earlier in the chain, without a call of the host.
+    pub fn previous_count(&self) -> u32 {
         match &self.view {
-            View::Call => self.steps,
-            View::Test(facts) => facts.steps.len() as u32,
+            View::Call => self.previous,
+            View::Test(test_call) => test_call.previous.len() as u32,
         }
     }
 }
 
 impl Request {
-    fn new(matter: Matter, targets: u32, steps: u32) -> Request {
+    fn new(subject: PolicySubject, targets: u32, previous: u32) -> Request {
         let (codes, nodes, applications) = (Vec::new(), Vec::new(), Vec::new());
         let (image, group_name) = (None, None);
         Request {
-            matter,
+            subject,
             codes,
             nodes,
             image,
             group_name,
             applications,
             targets,
-            steps,
+            previous,
             view: View::Call,
         }
     }
@@ -325,39 +329,43 @@ impl From<event_policy::RegistrationHead> for Request {
     fn from(head: event_policy::RegistrationHead) -> Request {
         Request {
             codes: head.codes,
-            ..Request::new(Matter::Registration, 0, head.steps)
+            ..Request::new(PolicySubject::Registration, 0, head.previous)
         }
     }
 }
 
 impl From<connection_policy::RequestHead> for Request {
     fn from(head: connection_policy::RequestHead) -> Request {
-        Request::new(Matter::Connection(head.kind), head.targets, head.steps)
+        Request::new(
+            PolicySubject::Connection(head.kind),
+            head.targets,
+            head.previous,
+        )
     }
 }
 
 impl From<event_policy::RequestHead> for Request {
     fn from(head: event_policy::RequestHead) -> Request {
         Request::new(
-            Matter::Event {
+            PolicySubject::Event {
                 code: head.code,
                 range: head.range,
             },
             head.targets,
-            head.steps,
+            head.previous,
         )
     }
 }
 
 impl From<job_control_policy::RequestHead> for Request {
     fn from(head: job_control_policy::RequestHead) -> Request {
-        Request::new(Matter::JobControl, head.targets, head.steps)
+        Request::new(PolicySubject::JobControl, head.targets, head.previous)
     }
 }
 
 impl From<monitor_policy::RequestHead> for Request {
     fn from(head: monitor_policy::RequestHead) -> Request {
-        Request::new(Matter::Monitor, head.targets, head.steps)
+        Request::new(PolicySubject::Monitor, head.targets, head.previous)
     }
 }
 
@@ -366,14 +374,14 @@ impl From<provision_policy::RequestHead> for Request {
         Request {
             nodes: head.nodes,
             image: head.image,
-            ..Request::new(Matter::Provision, 0, head.steps)
+            ..Request::new(PolicySubject::Provision, 0, head.previous)
         }
     }
 }
 
 impl From<log_policy::RequestHead> for Request {
     fn from(head: log_policy::RequestHead) -> Request {
-        Request::new(Matter::Log, 0, head.steps)
+        Request::new(PolicySubject::Log, 0, head.previous)
     }
 }
 
@@ -381,7 +389,7 @@ impl From<group_policy::RequestHead> for Request {
     fn from(head: group_policy::RequestHead) -> Request {
         Request {
             group_name: head.name,
-            ..Request::new(Matter::Group(head.kind), head.targets, head.steps)
+            ..Request::new(PolicySubject::Group(head.kind), head.targets, head.previous)
         }
     }
 }
@@ -390,16 +398,16 @@ impl From<spawn_policy::RequestHead> for Request {
     fn from(head: spawn_policy::RequestHead) -> Request {
         Request {
             applications: head.applications,
-            ..Request::new(Matter::Spawn, head.targets, head.steps)
+            ..Request::new(PolicySubject::Spawn, head.targets, head.previous)
         }
     }
 }
 
-/// What a policy says of a request. What is concluded from all of them is the verdict of their chain.
+/// Outcome of one policy about a request. The verdict is the conclusion of the whole chain.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct PolicyOutcome {
-    outcome: types::Outcome,
+    outcome: types::PolicyOutcome,
     infos: Vec<Info>,
     amended: Option<Vec<Info>>,
     range: Option<Range>,
@@ -407,23 +415,24 @@ pub struct PolicyOutcome {
 }
 
 impl PolicyOutcome {
-    /// Nothing: those after it decide, and if none does, the site's default.
+    /// Creates an outcome without a decision: later policies decide or, if none does, the site's
+    /// default.
     pub fn pass() -> PolicyOutcome {
-        PolicyOutcome::new(types::Outcome::Pass)
+        PolicyOutcome::new(types::PolicyOutcome::Pass)
     }
 
-    /// Yes; those after it are not asked.
+    /// Creates an outcome that grants the request; later policies are not called.
     pub fn grant() -> PolicyOutcome {
-        PolicyOutcome::new(types::Outcome::Grant)
+        PolicyOutcome::new(types::PolicyOutcome::Grant)
     }
 
-    /// No, with the status that the requester is told, such as [`crate::status::PMIX_ERR_NO_PERMISSIONS`]; those after it are
-    /// not asked.
+    /// Creates an outcome that denies the request with a status for the requester, such as
+    /// [`crate::status::PMIX_ERR_NO_PERMISSIONS`]; later policies are not called.
     pub fn deny(status: i32) -> PolicyOutcome {
-        PolicyOutcome::new(types::Outcome::Deny(status))
+        PolicyOutcome::new(types::PolicyOutcome::Deny(status))
     }
 
-    fn new(outcome: types::Outcome) -> PolicyOutcome {
+    fn new(outcome: types::PolicyOutcome) -> PolicyOutcome {
         PolicyOutcome {
             outcome,
             infos: Vec::new(),
@@ -433,84 +442,85 @@ impl PolicyOutcome {
         }
     }
 
-    /// The same with a reason in words, shown to the requester under [`REASON`].
-    pub fn because(self, words: impl Into<String>) -> PolicyOutcome {
+    /// Adds a reason in plain text, which the requester receives under [`REASON`].
+    pub fn with_reason(self, words: impl Into<String>) -> PolicyOutcome {
         self.with(REASON, words.into())
     }
 
-    /// The same with one more info beside it.
+    /// Adds an info.
     pub fn with(mut self, key: impl Into<String>, value: impl Into<Value>) -> PolicyOutcome {
         self.infos.push(Info::new(key, value));
         self
     }
 
-    /// The same with these in the place of the request's directives or, where it is about an event or a connection, of its
-    /// infos. Without effect if it denies.
+    /// Replaces the directives of the request or, for an event or a connection, its infos. Without
+    /// effect if the outcome is a denial.
     pub fn amend(mut self, directives: impl IntoIterator<Item = Info>) -> PolicyOutcome {
         self.amended = Some(directives.into_iter().collect());
         self
     }
 
-    /// The same with this range in the place of the event's; without effect for one that is not within it, or if it denies.
-    pub fn narrow(mut self, range: Range) -> PolicyOutcome {
+    /// Replaces the range of the event. Without effect if the new range is not within the old one,
+    /// or if the outcome is a denial.
+    pub fn narrow_range(mut self, range: Range) -> PolicyOutcome {
         self.range = Some(range);
         self
     }
 
-    /// The same with these in the place of what is to be logged: other texts, or other channels for them. Without effect where
-    /// something else is decided about, or if it denies.
-    pub fn rewrite(mut self, data: impl IntoIterator<Item = Info>) -> PolicyOutcome {
+    /// Replaces the data of a log request: other texts, or other channels for them. Without effect
+    /// for other subjects, or if the outcome is a denial.
+    pub fn rewrite_data(mut self, data: impl IntoIterator<Item = Info>) -> PolicyOutcome {
         self.rewritten = Some(data.into_iter().collect());
         self
     }
 
-    /// What is to be logged instead, if it says so.
+    /// Returns the data that replace those of the log request.
     pub fn rewritten(&self) -> Option<&[Info]> {
         self.rewritten.as_deref()
     }
 
-    /// Whether it says no.
+    /// Returns whether the outcome is a denial.
     pub fn is_denial(&self) -> bool {
-        matches!(self.outcome, types::Outcome::Deny(_))
+        matches!(self.outcome, types::PolicyOutcome::Deny(_))
     }
 
-    /// Whether it says yes.
+    /// Returns whether the outcome is a grant.
     pub fn is_grant(&self) -> bool {
-        matches!(self.outcome, types::Outcome::Grant)
+        matches!(self.outcome, types::PolicyOutcome::Grant)
     }
 
-    /// What it says beside that: reasons.
+    /// Returns the infos: the reasons of a denial.
     pub fn infos(&self) -> &[Info] {
         &self.infos
     }
 
-    /// Hands all that is beside it to the host.
-    fn deliver(self) -> types::Outcome {
+    /// Passes infos and amendments to the host.
+    fn deliver(self) -> types::PolicyOutcome {
         for info in self.infos {
             let (info, arrays) = lower_info(info);
             call::push(&info, &arrays);
         }
         if let Some(amended) = self.amended {
-            amendment::amend(&lower_content(amended));
+            amendment::amend(&lower_infos(amended));
         }
         if let Some(range) = self.range {
             // A range that is no narrower changes nothing, as is said above.
-            let _ = amendment::narrow(range);
+            let _ = amendment::narrow_range(range);
         }
         if let Some(rewritten) = self.rewritten {
             // Where nothing is to be logged this changes nothing, as is said above.
-            let _ = amendment::rewrite(&lower_content(rewritten));
+            let _ = amendment::rewrite_data(&lower_infos(rewritten));
         }
         self.outcome
     }
 }
 
-/// What the macros of policies export as `decide`.
+/// Runs the function that the macros of policies export as `decide`.
 #[doc(hidden)]
 pub fn run_decide(
     head: impl Into<Request>,
     decide: impl Fn(&Request) -> PolicyOutcome,
-) -> types::Outcome {
+) -> types::PolicyOutcome {
     crate::describe_panics();
     decide(&head.into()).deliver()
 }

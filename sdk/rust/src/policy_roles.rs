@@ -1,6 +1,7 @@
-//! What makes a policy of a crate: one macro for each role.
+//! Macros that export the policy roles, one for each.
 
-/// Makes a component of this crate: a module that decides who may connect, by a `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `connection-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`:
+/// decides about connections.
 #[macro_export]
 macro_rules! connection_policy {
     ($decide:path) => {
@@ -8,21 +9,21 @@ macro_rules! connection_policy {
     };
 }
 
-/// Makes a component of this crate: a module that decides which events may be raised and heard, by a
-/// `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `event-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`: decides
+/// about events and registrations.
 #[macro_export]
 macro_rules! event_policy {
     ($decide:path) => {
         $crate::export_policy!(event_policy, export_event_policy, $decide, {
-            fn decide_registration(head: role::RegistrationHead) -> types::Outcome {
+            fn decide_registration(head: role::RegistrationHead) -> types::PolicyOutcome {
                 $crate::run_decide(head, $decide)
             }
         });
     };
 }
 
-/// Makes a component of this crate: a module that decides which procs may be controlled, by a
-/// `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `job-control-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`:
+/// decides about job control.
 #[macro_export]
 macro_rules! job_control_policy {
     ($decide:path) => {
@@ -30,7 +31,8 @@ macro_rules! job_control_policy {
     };
 }
 
-/// Makes a component of this crate: a module that decides who may watch what, by a `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `monitor-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`: decides
+/// about monitors.
 #[macro_export]
 macro_rules! monitor_policy {
     ($decide:path) => {
@@ -38,8 +40,8 @@ macro_rules! monitor_policy {
     };
 }
 
-/// Makes a component of this crate: a module that provides nodes, by a `fn(&Request) -> PolicyOutcome`. What a grant is given by
-/// [`PolicyOutcome::with`] the requester is told.
+/// Exports the role `provision-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`:
+/// provides nodes. The requester receives the infos of a grant ([`PolicyOutcome::with`]).
 #[macro_export]
 macro_rules! provision_policy {
     ($decide:path) => {
@@ -47,7 +49,8 @@ macro_rules! provision_policy {
     };
 }
 
-/// Makes a component of this crate: a module that decides what may be logged, by a `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `log-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`: decides
+/// about log requests.
 #[macro_export]
 macro_rules! log_policy {
     ($decide:path) => {
@@ -55,7 +58,8 @@ macro_rules! log_policy {
     };
 }
 
-/// Makes a component of this crate: a module that decides who may form groups, invite and join, by a `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `group-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`: decides
+/// about groups and invitations.
 #[macro_export]
 macro_rules! group_policy {
     ($decide:path) => {
@@ -63,7 +67,8 @@ macro_rules! group_policy {
     };
 }
 
-/// Makes a component of this crate: a module that decides what may be spawned, by a `fn(&Request) -> PolicyOutcome`.
+/// Exports the role `spawn-policy` from this crate, by a `fn(&Request) -> PolicyOutcome`: decides
+/// about spawned jobs.
 #[macro_export]
 macro_rules! spawn_policy {
     ($decide:path) => {
@@ -71,7 +76,7 @@ macro_rules! spawn_policy {
     };
 }
 
-/// What the macros of policies have in common.
+/// Common part of the macros of policies.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_policy {
@@ -85,7 +90,7 @@ macro_rules! export_policy {
             struct Module;
 
             impl role::Guest for Module {
-                fn decide(head: role::RequestHead) -> types::Outcome {
+                fn decide(head: role::RequestHead) -> types::PolicyOutcome {
                     $crate::run_decide(head, $decide)
                 }
                 $($($more)+)?

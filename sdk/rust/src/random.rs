@@ -1,22 +1,22 @@
-//! Capability `random`: random numbers, as good as those of the host's system.
+//! Capability `random`: reads random data from the random source of the host system.
 use crate::bindings::random;
 
-/// The most bytes that the host gives at once.
+/// Maximum number of bytes of one call of the host.
 const AT_ONCE: usize = 65_536;
 
-/// A number; each is as likely as any other.
-pub fn number() -> u64 {
-    random::number()
+/// Returns a uniformly distributed number.
+pub fn get_u64() -> u64 {
+    random::get_random_u64()
 }
 
-/// Fills this with random bytes.
+/// Fills a buffer with random bytes.
 ///
 /// # Errors
-/// The status with which it was refused.
+/// The status of the refusal.
 pub fn fill(bytes: &mut [u8]) -> Result<(), i32> {
     for part in bytes.chunks_mut(AT_ONCE) {
         let len = u32::try_from(part.len()).unwrap_or(u32::MAX);
-        part.copy_from_slice(&random::bytes(len)?);
+        part.copy_from_slice(&random::get_random_bytes(len)?);
     }
     Ok(())
 }

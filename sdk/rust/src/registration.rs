@@ -1,21 +1,21 @@
-//! Capability `registration`: changes what this module is registered for.
+//! Capability `registration`: changes the registrations of this module.
 use crate::{Registration, bindings::registration};
 
-/// Registers for more events once this call has returned, in the chain in which the module is being called. A place that
-/// somebody else holds is found out only then: the host traces it, and registers nothing.
+/// Adds a registration after this call has returned, in the chain that called the module. If
+/// another module holds the requested placement, the host traces the conflict and adds nothing.
 ///
 /// # Errors
-/// The status with which the host refused it: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] where this call has asked for as many
-/// changes as one may.
+/// The status of the refusal: [`crate::status::PMIX_ERR_OUT_OF_RESOURCE`] after 16 changes in one
+/// call.
 pub fn register(wish: Registration) -> Result<(), i32> {
     registration::register(&wish.lower())
 }
 
-/// Ends one of this module's registrations once this call has returned, such as the one being called
-/// ([`crate::Event::registration`]).
+/// Removes one of this module's registrations after this call has returned, such as that of the
+/// current call ([`crate::Event::registration`]).
 ///
 /// # Errors
-/// As for [`register`].
+/// Those of [`register`].
 pub fn deregister(number: u64) -> Result<(), i32> {
     registration::deregister(number)
 }

@@ -1,44 +1,46 @@
-//! Capability `sink`: writes to what the admin named and opened for this module.
+//! Capability `sink`: writes to the sinks that the admin opened for this module.
 use crate::bindings::sink;
 
-/// The names of the sinks that this module may write to, in their order.
+/// Returns the names of the sinks that this module may write to, sorted.
 pub fn names() -> Vec<String> {
     sink::names()
 }
 
-/// Writes all of this for the request being logged, at once: what was written before a call fails stays written.
+/// Writes all bytes immediately, for the log request of this call. Data written before a call fails
+/// stay written.
 ///
 /// # Errors
-/// The status with which it was refused: [`crate::status::PMIX_ERR_NOT_FOUND`] where no sink has this name,
-/// [`crate::status::PMIX_ERR_NOT_AVAILABLE`] where nothing is being logged, else what the sink says.
+/// The status of the refusal: [`crate::status::PMIX_ERR_NOT_FOUND`] for an unknown sink,
+/// [`crate::status::PMIX_ERR_NOT_AVAILABLE`] outside of log channels, or the status of the sink.
 pub fn write(sink: &str, bytes: impl AsRef<[u8]>) -> Result<(), i32> {
     sink::write(sink, bytes.as_ref())
 }
 
-/// A mail in its parts; the host makes the message.
+/// Parts of a mail; the host composes the message.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mail {
-    /// From whom; none: whom the admin said.
+    /// Address of the sender; none: the sender that the admin configured.
     pub sender: Option<String>,
-    /// To whom.
+    /// Addresses of the recipients.
     pub recipients: Vec<String>,
-    /// One line.
+    /// Subject, one line.
     pub subject: String,
-    /// Any text, with line feeds.
+    /// Body, with line feeds.
     pub text: String,
-    /// By which mail server; none: the one that the admin said.
+    /// Mail server; none: the server that the admin configured.
     pub server: Option<String>,
-    /// On which port of it.
+    /// Port of the mail server; none: the port that the admin configured.
     pub port: Option<u16>,
 }
 
-/// Hands a mail to a sink that takes mail, for the request being logged.
+/// Passes a mail to a mail sink, for the log request of this call.
 ///
 /// # Errors
-/// As [`write`], and [`crate::status::PMIX_ERR_NOT_SUPPORTED`] by a sink that takes none,
-/// [`crate::status::PMIX_ERR_BAD_PARAM`] where an address is none, [`crate::status::PMIX_ERR_NO_PERMISSIONS`] for a sender,
-/// recipient or server that its admin does not allow.
-pub fn submit(sink: &str, mail: Mail) -> Result<(), i32> {
+/// Those of [`write`], and [`crate::status::PMIX_ERR_NOT_SUPPORTED`] by a sink of another kind,
+/// [`crate::status::PMIX_ERR_BAD_PARAM`] for an invalid address,
+/// [`crate::status::PMIX_ERR_NO_PERMISSIONS`] for a sender, recipient or server that the admin does
+/// not allow.
+pub fn send_mail(sink: &str, mail: Mail) -> Result<(), i32> {
     let Mail {
         sender,
         recipients,
@@ -47,7 +49,7 @@ pub fn submit(sink: &str, mail: Mail) -> Result<(), i32> {
         server,
         port,
     } = mail;
-    sink::submit(
+    sink::send_mail(
         sink,
         &sink::Mail {
             sender,

@@ -1,39 +1,39 @@
-//! Between the tree that authors handle and the flat form of the contract, where an array lies beside the infos and a
-//! value only refers to it.
+//! Conversion between the tree of values that authors use and the flat form of the contract, where
+//! arrays lie beside the infos and values refer to them.
 use crate::{
-    Info, Step, Value,
-    bindings::types::{self, Array, Items},
+    ChainResult, Info, Value,
+    bindings::types::{self, Array, ArrayItems},
 };
 
-/// Infos as an author handles them.
-pub fn lift_content(content: types::Content) -> Vec<Info> {
+/// Converts infos to the tree form.
+pub fn lift_infos(content: types::FlatInfos) -> Vec<Info> {
     Lift::new(content.arrays).infos(content.infos)
 }
 
-/// A value as an author handles it.
-pub fn lift_found(found: types::Found) -> Value {
+/// Converts a value to the tree form.
+pub fn lift_value(found: types::FlatValue) -> Value {
     Lift::new(found.arrays).value(found.value)
 }
 
-/// Steps as an author handles them.
-pub fn lift_chain(chain: types::Chain) -> Vec<Step> {
+/// Converts chain results to the tree form.
+pub fn lift_results(chain: types::ChainResults) -> Vec<ChainResult> {
     let mut lift = Lift::new(chain.arrays);
-    let step = |step: types::Step| Step {
+    let step = |step: types::ChainResult| ChainResult {
         name: step.name,
         status: step.status,
         infos: lift.infos(step.infos),
     };
-    chain.steps.into_iter().map(step).collect()
+    chain.results.into_iter().map(step).collect()
 }
 
-/// Puts arrays into the values that refer to them. Each is taken from here by the one value that does; what is not there
-/// reads as no value.
+/// Moves arrays into the values that refer to them. Each array is moved by one reference; a
+/// reference to a missing array becomes no value.
 struct Lift {
     arrays: Vec<Value>,
 }
 
 impl Lift {
-    /// An array refers to those before it only, so one after the other is enough.
+    /// Converts the arrays in order: an array refers only to earlier ones.
     fn new(arrays: Vec<Array>) -> Lift {
         let mut lift = Lift {
             arrays: Vec::with_capacity(arrays.len()),
@@ -47,9 +47,9 @@ impl Lift {
 
     fn array(&mut self, array: Array) -> Value {
         match array.items {
-            Items::Infos(infos) => Value::Infos(self.infos(infos)),
-            Items::Procs(procs) => Value::Procs(procs),
-            Items::Values(values) => {
+            ArrayItems::Infos(infos) => Value::Infos(self.infos(infos)),
+            ArrayItems::Procs(procs) => Value::Procs(procs),
+            ArrayItems::Values(values) => {
                 let items = values.into_iter().map(|value| self.value(value)).collect();
                 Value::Values {
                     element: array.element,
@@ -112,26 +112,29 @@ impl Lift {
     }
 }
 
-/// Infos as the contract has them.
-pub fn lower_content(infos: impl IntoIterator<Item = Info>) -> types::Content {
+/// Converts infos to the flat form.
+pub fn lower_infos(infos: impl IntoIterator<Item = Info>) -> types::FlatInfos {
     let mut arrays = Vec::new();
-    types::Content {
-        infos: lower_infos(infos, &mut arrays),
+    types::FlatInfos {
+        infos: infos_beside(infos, &mut arrays),
         arrays,
     }
 }
 
-/// An info as the contract has it, and its arrays.
+/// Converts an info to the flat form, with its arrays.
 pub fn lower_info(info: Info) -> (types::Info, Vec<Array>) {
     let mut arrays = Vec::new();
     (info_beside(info, &mut arrays), arrays)
 }
 
-/// The data types of the elements that arrays have a case of their own for.
+/// Data types of the elements that have a case of their own in `array-items`.
 const PMIX_PROC: u16 = 22;
 const PMIX_INFO: u16 = 24;
 
-fn lower_infos(infos: impl IntoIterator<Item = Info>, arrays: &mut Vec<Array>) -> Vec<types::Info> {
+fn infos_beside(
+    infos: impl IntoIterator<Item = Info>,
+    arrays: &mut Vec<Array>,
+) -> Vec<types::Info> {
     infos
         .into_iter()
         .map(|info| info_beside(info, arrays))
@@ -146,8 +149,8 @@ fn info_beside(info: Info, arrays: &mut Vec<Array>) -> types::Info {
     }
 }
 
-/// Adds an array, whose own arrays are there already, and refers to it.
-fn pushed(arrays: &mut Vec<Array>, element: u16, items: Items) -> types::Value {
+/// Appends an array, after the arrays that it refers to, and returns the reference to it.
+fn pushed(arrays: &mut Vec<Array>, element: u16, items: ArrayItems) -> types::Value {
     arrays.push(Array { element, items });
     types::Value::Array(arrays.len() as u32 - 1)
 }
@@ -185,16 +188,16 @@ fn lower_value(value: Value, arrays: &mut Vec<Array>) -> types::Value {
         Value::Range(range) => Flat::Range(range),
         Value::Bytes(bytes) => Flat::Bytes(bytes),
         Value::Infos(infos) => {
-            let infos = lower_infos(infos, arrays);
-            pushed(arrays, PMIX_INFO, Items::Infos(infos))
+            let infos = infos_beside(infos, arrays);
+            pushed(arrays, PMIX_INFO, ArrayItems::Infos(infos))
         }
-        Value::Procs(procs) => pushed(arrays, PMIX_PROC, Items::Procs(procs)),
+        Value::Procs(procs) => pushed(arrays, PMIX_PROC, ArrayItems::Procs(procs)),
         Value::Values { element, items } => {
             let values = items
                 .into_iter()
                 .map(|value| lower_value(value, arrays))
                 .collect();
-            pushed(arrays, element, Items::Values(values))
+            pushed(arrays, element, ArrayItems::Values(values))
         }
         Value::Other(opaque) => Flat::Other(opaque),
     }
@@ -208,7 +211,7 @@ mod tests {
     fn there_and_back(value: Value) -> Value {
         let mut arrays = Vec::new();
         let value = lower_value(value, &mut arrays);
-        lift_found(types::Found { value, arrays })
+        lift_value(types::FlatValue { value, arrays })
     }
 
     #[test]
@@ -245,7 +248,7 @@ mod tests {
             Value::Bytes(vec![20, 21]),
             Value::Other(Opaque {
                 data_type: 22,
-                at: 23,
+                handle: 23,
             }),
         ];
         for scalar in scalars {
@@ -267,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_steps_of_a_chain_share_their_arrays() {
-        let step = |name: &str| Step {
+        let step = |name: &str| ChainResult {
             name: name.into(),
             status: -1,
             infos: vec![
@@ -277,22 +280,22 @@ mod tests {
         };
         let mut arrays = Vec::new();
         let flat = ["first", "second"].map(|name| {
-            let Step {
+            let ChainResult {
                 name,
                 status,
                 infos,
             } = step(name);
-            types::Step {
+            types::ChainResult {
                 name,
                 status,
-                infos: lower_infos(infos, &mut arrays),
+                infos: infos_beside(infos, &mut arrays),
             }
         });
-        let chain = types::Chain {
-            steps: flat.into(),
+        let chain = types::ChainResults {
+            results: flat.into(),
             arrays,
         };
-        assert_eq!(lift_chain(chain), [step("first"), step("second")]);
+        assert_eq!(lift_results(chain), [step("first"), step("second")]);
     }
 
     #[test]
@@ -326,10 +329,10 @@ mod tests {
     fn an_array_that_is_not_there_reads_as_no_value() {
         let itself = Array {
             element: 39,
-            items: Items::Values(vec![types::Value::Array(0)]),
+            items: ArrayItems::Values(vec![types::Value::Array(0)]),
         };
         let found = |at| {
-            lift_found(types::Found {
+            lift_value(types::FlatValue {
                 value: types::Value::Array(at),
                 arrays: vec![itself.clone()],
             })

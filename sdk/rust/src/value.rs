@@ -1,24 +1,24 @@
-//! Values and infos as an author handles them: a tree, whose arrays hold what they hold.
-pub use crate::bindings::types::{Identity, InfoFlags, Opaque, Proc, Range};
+//! Values and infos as authors use them: a tree, in which arrays contain their elements.
+pub use crate::bindings::types::{InfoFlags, Opaque, Proc, Range, UserIdentity};
 use std::fmt;
 
-/// A value (`pmix_value_t`). Integer types keep the width that the Standard gives them; [`Value::as_u64`] and
+/// Value (`pmix_value_t`). Integer types keep the width of the Standard; [`Value::as_u64`] and
 /// [`Value::as_i64`] read any of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// No value; a NULL string of C arrives like this too.
+    /// No value; also a NULL string of C.
     Undef,
     /// True or false.
     Boolean(bool),
     /// One byte.
     Byte(u8),
-    /// A string.
+    /// String.
     Text(String),
-    /// A size or count.
+    /// Size or count.
     Size(u64),
-    /// A process id.
+    /// Process id.
     Pid(u32),
-    /// A C `int`.
+    /// C `int`.
     Int(i32),
     /// 8 bits, signed.
     Int8(i8),
@@ -28,7 +28,7 @@ pub enum Value {
     Int32(i32),
     /// 64 bits, signed.
     Int64(i64),
-    /// A C `unsigned int`.
+    /// C `unsigned int`.
     Uint(u32),
     /// 8 bits.
     Uint8(u8),
@@ -42,45 +42,45 @@ pub enum Value {
     Float32(f32),
     /// Double precision.
     Float64(f64),
-    /// A span or point of time.
+    /// Span or point of time.
     Timeval {
         /// Whole seconds.
         seconds: i64,
-        /// Microseconds beyond them.
+        /// Additional microseconds.
         microseconds: i64,
     },
     /// Seconds since the epoch.
     Time(u64),
-    /// A status or event code.
+    /// Status or event code.
     Status(i32),
-    /// A proc.
+    /// Proc.
     Proc(Proc),
-    /// A namespace.
+    /// Namespace.
     Nspace(String),
-    /// A rank.
+    /// Rank.
     Rank(u32),
-    /// Whom an event is meant for.
+    /// Range of an event.
     Range(Range),
-    /// A byte object.
+    /// Byte object.
     Bytes(Vec<u8>),
-    /// An array of infos.
+    /// Array of infos.
     Infos(Vec<Info>),
-    /// An array of procs.
+    /// Array of procs.
     Procs(Vec<Proc>),
-    /// An array of values of one type, which it has even if it is empty.
+    /// Array of values of one type, which is given even if the array is empty.
     Values {
-        /// The type number of its elements, as [`Value::data_type`] returns it.
+        /// Type number of the elements, as [`Value::data_type`] returns it.
         element: u16,
-        /// Its elements. In an array of strings, [`Value::Undef`] is a NULL string.
+        /// Elements. In an array of strings, [`Value::Undef`] is a NULL string.
         items: Vec<Value>,
     },
-    /// A value of a type that has no shape here, or a string that is not UTF-8: it can be passed on, within the same call,
-    /// not looked into.
+    /// Value of a type that the contract does not define, or a string that is not UTF-8. A module
+    /// can pass it on within the same call, but not read it.
     Other(Opaque),
 }
 
 impl Value {
-    /// Its type number (`pmix_data_type_t`).
+    /// Returns the type number (`pmix_data_type_t`).
     pub fn data_type(&self) -> u16 {
         match self {
             Value::Undef => 0,
@@ -114,7 +114,7 @@ impl Value {
         }
     }
 
-    /// The truth value, of a boolean.
+    /// Returns the truth value of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Boolean(truth) => Some(*truth),
@@ -122,7 +122,7 @@ impl Value {
         }
     }
 
-    /// The text, of a string or namespace.
+    /// Returns the text of a string or namespace.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::Text(text) | Value::Nspace(text) => Some(text),
@@ -130,12 +130,12 @@ impl Value {
         }
     }
 
-    /// The number, of any type that counts, if it fits.
+    /// Returns the number of any integer type, if it fits.
     pub fn as_u64(&self) -> Option<u64> {
         self.integer().and_then(|number| number.try_into().ok())
     }
 
-    /// The number, of any type that counts and of a status, if it fits.
+    /// Returns the number of any integer type or status, if it fits.
     pub fn as_i64(&self) -> Option<i64> {
         self.integer().and_then(|number| number.try_into().ok())
     }
@@ -155,19 +155,19 @@ impl Value {
     }
 }
 
-/// A piece of information or a directive (`pmix_info_t`).
+/// Info or directive (`pmix_info_t`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Info {
-    /// The key string as it travels, such as [`crate::key::PMIX_EVENT_HDLR_NAME`].
+    /// Key string of the Standard, such as [`crate::key::PMIX_EVENT_HDLR_NAME`].
     pub key: String,
-    /// How binding it is.
+    /// Flags.
     pub flags: InfoFlags,
-    /// Its value.
+    /// Value.
     pub value: Value,
 }
 
 impl Info {
-    /// An info without flags.
+    /// Creates an info without flags.
     pub fn new(key: impl Into<String>, value: impl Into<Value>) -> Info {
         Info {
             key: key.into(),
@@ -177,19 +177,19 @@ impl Info {
     }
 }
 
-/// What one member of a chain returned.
+/// Result of one module of a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// The name it was registered with, or empty.
+pub struct ChainResult {
+    /// Name of its registration, or empty.
     pub name: String,
-    /// Its status; for one that failed, a status of Peal's own (-1000000 and below).
+    /// Status; of a module that failed, one of Peal's own (-1000000 and below).
     pub status: i32,
-    /// What it returned beside its status.
+    /// Infos that it pushed.
     pub infos: Vec<Info>,
 }
 
 impl Proc {
-    /// The proc of this rank in this namespace.
+    /// Creates a proc.
     pub fn new(nspace: impl Into<String>, rank: u32) -> Proc {
         Proc {
             nspace: nspace.into(),
@@ -220,7 +220,7 @@ from! {
     Proc => Proc, Range => Range, Vec<u8> => Bytes, Vec<Info> => Infos, Vec<Proc> => Procs,
 }
 
-/// An array of the type of its first element that has one.
+/// Creates an array of the type of its first element that has one.
 impl From<Vec<Value>> for Value {
     fn from(items: Vec<Value>) -> Value {
         let element = items

@@ -1,30 +1,31 @@
-//! Where the answers of an event or request come from: the call being made or, in a unit test, what the test says.
+//! Source of the values of an event or request: the current call or, in a unit test, a
+//! [`TestCall`].
 use crate::{
-    Group, Identity, Info, Proc, Step, Target, Value,
+    ChainResult, Info, Proc, TargetProc, UnixGroup, UserIdentity, Value,
     bindings::call,
-    tree::{lift_chain, lift_content, lift_found},
+    tree::{lift_infos, lift_results, lift_value},
 };
 
-/// What events and requests are views of.
+/// Source of the values of an event or request.
 #[derive(Debug)]
 pub(crate) enum View {
-    /// The call being made; each question is answered by the host.
+    /// Current call; the host returns the values.
     Call,
-    /// A test.
-    Test(Box<Facts>),
+    /// Unit test.
+    Test(Box<TestCall>),
 }
 
-/// What a test says.
+/// Values of a call in a unit test.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct TestCall {
     pub(crate) source: Option<Proc>,
-    pub(crate) identity: Option<Identity>,
-    pub(crate) groups: Vec<Group>,
-    pub(crate) server: Option<Identity>,
-    pub(crate) targets: Vec<Target>,
+    pub(crate) identity: Option<UserIdentity>,
+    pub(crate) unix_groups: Vec<UnixGroup>,
+    pub(crate) server_identity: Option<UserIdentity>,
+    pub(crate) targets: Vec<TargetProc>,
     pub(crate) infos: Vec<Info>,
     pub(crate) directives: Vec<Info>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) previous: Vec<ChainResult>,
 }
 
 impl View {
@@ -32,46 +33,46 @@ impl View {
         View::Test(Box::default())
     }
 
-    /// What a test says; that of a call cannot be changed.
-    pub(crate) fn facts(&mut self) -> Option<&mut Facts> {
+    /// Returns the values of a test for changes; none in a call of the host.
+    pub(crate) fn test_call(&mut self) -> Option<&mut TestCall> {
         match self {
             View::Call => None,
-            View::Test(facts) => Some(facts),
+            View::Test(test_call) => Some(test_call),
         }
     }
 
     pub(crate) fn source(&self) -> Option<Proc> {
         match self {
             View::Call => call::source(),
-            View::Test(facts) => facts.source.clone(),
+            View::Test(test_call) => test_call.source.clone(),
         }
     }
 
-    pub(crate) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn identity(&self) -> Option<UserIdentity> {
         match self {
             View::Call => call::credentials(),
-            View::Test(facts) => facts.identity,
+            View::Test(test_call) => test_call.identity,
         }
     }
 
-    pub(crate) fn groups(&self) -> Vec<Group> {
+    pub(crate) fn unix_groups(&self) -> Vec<UnixGroup> {
         match self {
-            View::Call => call::groups(),
-            View::Test(facts) => facts.groups.clone(),
+            View::Call => call::unix_groups(),
+            View::Test(test_call) => test_call.unix_groups.clone(),
         }
     }
 
-    pub(crate) fn server(&self) -> Option<Identity> {
+    pub(crate) fn server_identity(&self) -> Option<UserIdentity> {
         match self {
-            View::Call => call::server(),
-            View::Test(facts) => facts.server,
+            View::Call => call::server_identity(),
+            View::Test(test_call) => test_call.server_identity,
         }
     }
 
     pub(crate) fn procs(&self) -> Vec<Proc> {
         match self {
             View::Call => call::targets(),
-            View::Test(facts) => facts
+            View::Test(test_call) => test_call
                 .targets
                 .iter()
                 .map(|target| target.proc.clone())
@@ -79,115 +80,119 @@ impl View {
         }
     }
 
-    pub(crate) fn targets(&self) -> Vec<Target> {
+    pub(crate) fn targets(&self) -> Vec<TargetProc> {
         match self {
             View::Call => {
-                let (procs, owners) = (call::targets(), call::owners());
+                let (procs, owners) = (call::targets(), call::target_owners());
                 procs
                     .into_iter()
                     .zip(owners)
-                    .map(|(proc, owner)| Target { proc, owner })
+                    .map(|(proc, owner)| TargetProc { proc, owner })
                     .collect()
             }
-            View::Test(facts) => facts.targets.clone(),
+            View::Test(test_call) => test_call.targets.clone(),
         }
     }
 
     pub(crate) fn infos(&self) -> Vec<Info> {
         match self {
-            View::Call => lift_content(call::infos()),
-            View::Test(facts) => facts.infos.clone(),
+            View::Call => lift_infos(call::infos()),
+            View::Test(test_call) => test_call.infos.clone(),
         }
     }
 
     pub(crate) fn directives(&self) -> Vec<Info> {
         match self {
-            View::Call => lift_content(call::directives()),
-            View::Test(facts) => facts.directives.clone(),
+            View::Call => lift_infos(call::directives()),
+            View::Test(test_call) => test_call.directives.clone(),
         }
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<Value> {
         match self {
-            View::Call => call::get(key).map(lift_found),
-            View::Test(facts) => {
+            View::Call => call::get(key).map(lift_value),
+            View::Test(test_call) => {
                 let last = |infos: &[Info]| {
                     infos
                         .iter()
                         .rfind(|info| info.key == key)
                         .map(|info| info.value.clone())
                 };
-                last(&facts.infos).or_else(|| last(&facts.directives))
+                last(&test_call.infos).or_else(|| last(&test_call.directives))
             }
         }
     }
 
-    pub(crate) fn steps(&self) -> Vec<Step> {
+    pub(crate) fn previous_results(&self) -> Vec<ChainResult> {
         match self {
-            View::Call => lift_chain(call::steps()),
-            View::Test(facts) => facts.steps.clone(),
+            View::Call => lift_results(call::previous_results()),
+            View::Test(test_call) => test_call.previous.clone(),
         }
     }
 }
 
-/// How a test says what an event or request is like. On the one that a host hands over these have no effect.
+/// Setters of events and requests in tests. Without effect in a call of the host.
 macro_rules! for_tests {
     ($view:ident) => {
         impl $view {
-            /// For tests: the same, caused by this proc.
+            /// Sets the source or requester, in tests.
             #[must_use]
-            pub fn by(mut self, source: crate::Proc) -> $view {
-                if let Some(facts) = self.view.facts() {
-                    facts.source = Some(source);
+            pub fn with_source(mut self, source: crate::Proc) -> $view {
+                if let Some(test_call) = self.view.test_call() {
+                    test_call.source = Some(source);
                 }
                 self
             }
 
-            /// For tests: the same, with this user and group of the source.
+            /// Sets user and group of the source, in tests.
             #[must_use]
-            pub fn as_user(mut self, identity: crate::Identity) -> $view {
-                if let Some(facts) = self.view.facts() {
-                    facts.identity = Some(identity);
+            pub fn with_identity(mut self, identity: crate::UserIdentity) -> $view {
+                if let Some(test_call) = self.view.test_call() {
+                    test_call.identity = Some(identity);
                 }
                 self
             }
 
-            /// For tests: the same with one more info.
+            /// Adds an info, in tests.
             #[must_use]
             pub fn with(mut self, key: impl Into<String>, value: impl Into<crate::Value>) -> $view {
-                if let Some(facts) = self.view.facts() {
-                    facts.infos.push(crate::Info::new(key, value));
+                if let Some(test_call) = self.view.test_call() {
+                    test_call.infos.push(crate::Info::new(key, value));
                 }
                 self
             }
 
-            /// For tests: the same with one more directive.
+            /// Adds a directive, in tests.
             #[must_use]
             pub fn with_directive(
                 mut self,
                 key: impl Into<String>,
                 value: impl Into<crate::Value>,
             ) -> $view {
-                if let Some(facts) = self.view.facts() {
-                    facts.directives.push(crate::Info::new(key, value));
+                if let Some(test_call) = self.view.test_call() {
+                    test_call.directives.push(crate::Info::new(key, value));
                 }
                 self
             }
 
-            /// For tests: the same, with one more proc that it is about.
+            /// Adds a target proc with its owner, in tests.
             #[must_use]
-            pub fn about(mut self, proc: crate::Proc, owner: Option<crate::Identity>) -> $view {
-                if let Some(facts) = self.view.facts() {
-                    facts.targets.push(crate::Target { proc, owner });
+            pub fn with_target(
+                mut self,
+                proc: crate::Proc,
+                owner: Option<crate::UserIdentity>,
+            ) -> $view {
+                if let Some(test_call) = self.view.test_call() {
+                    test_call.targets.push(crate::TargetProc { proc, owner });
                 }
                 self
             }
 
-            /// For tests: the same behind one more step of the chain.
+            /// Adds the result of an earlier module of the chain, in tests.
             #[must_use]
-            pub fn after(mut self, step: crate::Step) -> $view {
-                if let Some(facts) = self.view.facts() {
-                    facts.steps.push(step);
+            pub fn with_previous_result(mut self, step: crate::ChainResult) -> $view {
+                if let Some(test_call) = self.view.test_call() {
+                    test_call.previous.push(step);
                 }
                 self
             }

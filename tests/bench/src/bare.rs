@@ -32,15 +32,15 @@ impl call::Host for Nothing {
         None
     }
 
-    fn credentials(&mut self) -> Option<types::Identity> {
+    fn credentials(&mut self) -> Option<types::UserIdentity> {
         None
     }
 
-    fn groups(&mut self) -> Vec<types::Group> {
+    fn unix_groups(&mut self) -> Vec<types::UnixGroup> {
         Vec::new()
     }
 
-    fn server(&mut self) -> Option<types::Identity> {
+    fn server_identity(&mut self) -> Option<types::UserIdentity> {
         None
     }
 
@@ -48,35 +48,35 @@ impl call::Host for Nothing {
         Vec::new()
     }
 
-    fn owners(&mut self) -> Vec<Option<types::Identity>> {
+    fn target_owners(&mut self) -> Vec<Option<types::UserIdentity>> {
         Vec::new()
     }
 
-    fn connection(&mut self) -> Option<types::Peer> {
+    fn peer(&mut self) -> Option<types::PeerInfo> {
         None
     }
 
-    fn get(&mut self, _: String) -> Option<types::Found> {
-        Some(types::Found {
+    fn get(&mut self, _: String) -> Option<types::FlatValue> {
+        Some(types::FlatValue {
             value: types::Value::Uint64(1),
             arrays: Vec::new(),
         })
     }
 
-    fn infos(&mut self) -> types::Content {
-        types::Content {
+    fn infos(&mut self) -> types::FlatInfos {
+        types::FlatInfos {
             infos: Vec::new(),
             arrays: Vec::new(),
         }
     }
 
-    fn directives(&mut self) -> types::Content {
+    fn directives(&mut self) -> types::FlatInfos {
         self.infos()
     }
 
-    fn steps(&mut self) -> types::Chain {
-        types::Chain {
-            steps: Vec::new(),
+    fn previous_results(&mut self) -> types::ChainResults {
+        types::ChainResults {
+            results: Vec::new(),
             arrays: Vec::new(),
         }
     }
@@ -132,14 +132,14 @@ impl Bare {
         let Bare { stores, handlers } = self;
         let last = stores.len().saturating_sub(1);
         for (at, handler) in handlers.iter().enumerate() {
-            let (range, steps) = (types::Range::Local, u32::try_from(at)?);
+            let (range, previous) = (types::Range::Local, u32::try_from(at)?);
             let head = EventHead {
                 registration: 1,
                 tag: 0,
                 code,
                 range,
                 infos,
-                steps,
+                previous,
             };
             let store = stores.get_mut(at.min(last)).context("no store")?;
             handler.call_handle(store, head)?;

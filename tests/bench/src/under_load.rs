@@ -18,7 +18,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 /// What is raised in a flood; nobody listens to it.
 const FLOOD: Status = Status(-3998);
 
-/// What makes the component `bomb` do harm.
+/// What makes the component `limit-breaker` do harm.
 const BOMB: Status = Status(-3997);
 
 /// How long it is from one bomb to the next: they are there faster than they can be cut off.

@@ -17,7 +17,7 @@ use std::{
 
 /// A configuration of `peal attach`: whoever is silent is logged, and killed.
 const WATCHDOG: &str = "[[module]]\nname = \"watchdog\"\npath = \"FILE\"\n\
-                        grants = [\"logging\", \"clock\", \"control\", \"report\", \"usage\"]\n\
+                        grants = [\"logging\", \"clock\", \"job-control\", \"log-request\", \"resource-usage\"]\n\
                         config = { action = \"kill\", log = \"stderr\" }\n";
 
 fn words(text: &[&str]) -> Vec<OsString> {
@@ -172,7 +172,8 @@ fn events_raised_by_handlers_reach_the_program() {
         "hears".into(),
         "silent".into(),
     ];
-    let done = run(&mut server.job(2, &[], attach(&["reply"], &[], &program))).expect_status(0);
+    let done =
+        run(&mut server.job(2, &[], attach(&["event-echo"], &[], &program))).expect_status(0);
     // Rank 0 hears the alert, and raises another event, of which the source is itself.
     let raised: Vec<&str> = done
         .stdout

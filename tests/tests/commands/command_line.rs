@@ -131,7 +131,7 @@ fn inspect_shows_exports_and_imports_of_module() {
         json["producers"]["language"].to_string().contains("Rust"),
         "{json}"
     );
-    let spin = run(peal(["module", "inspect", "--json"]).arg(guest("spin")))
+    let spin = run(peal(["module", "inspect", "--json"]).arg(guest("loop-forever")))
         .expect_status(0)
         .stdout;
     let spin: serde_json::Value = serde_json::from_str(&spin).unwrap();

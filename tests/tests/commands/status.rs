@@ -55,10 +55,10 @@ fn large(component: &Path) -> Vec<u8> {
 async fn status_of_full_trail_shows_consequence_once() {
     let place = Place::new();
     let dir = place.path("").display().to_string();
-    fs::write(place.path("large.wasm"), large(&guest("discreet"))).unwrap();
+    fs::write(place.path("large.wasm"), large(&guest("namespace-only"))).unwrap();
     place.configure(&format!(
         "[audit]\npath = \"{dir}audit.db\"\non_failure = \"deny\"\nmax_bytes = 1048576\n\
-         [[module]]\nname = \"discreet\"\npath = \"large.wasm\"\n"
+         [[module]]\nname = \"namespace-only\"\npath = \"large.wasm\"\n"
     ));
     let server = place.start();
     server.tell(&["job", "register", "job", "-n", "1"]);

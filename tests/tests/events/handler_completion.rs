@@ -161,7 +161,7 @@ async fn deferred_handler_that_panics_does_not_hold_the_chain() {
     let results = soon("the last handler is called", told.recv())
         .await
         .unwrap();
-    let trapped = |name| result(name, Status::PEAL_ERR_HANDLER_TRAPPED, &[]);
+    let trapped = |name| result(name, Status::PEAL_ERR_MODULE_TRAPPED, &[]);
     assert_eq!(results, [trapped("late"), trapped("at once")]);
 }
 
@@ -189,7 +189,7 @@ async fn deferred_handler_that_never_completes_times_out() {
         .unwrap();
     assert_eq!(
         results,
-        [result("never", Status::PEAL_ERR_HANDLER_TIMEOUT, &[])]
+        [result("never", Status::PEAL_ERR_MODULE_TIMEOUT, &[])]
     );
     soon("nobody waits for it any more", complete.closed()).await;
 }

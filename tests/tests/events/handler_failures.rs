@@ -27,11 +27,11 @@ use tokio::sync::mpsc;
 /// An event that every module here handles well.
 const HEALTHY: Status = Status(-100);
 
-const TRAPPED: Status = Status::PEAL_ERR_HANDLER_TRAPPED;
-const TIMEOUT: Status = Status::PEAL_ERR_HANDLER_TIMEOUT;
-const MEMORY: Status = Status::PEAL_ERR_HANDLER_MEMORY;
-const OUTPUT: Status = Status::PEAL_ERR_HANDLER_OUTPUT;
-const HOST_CALLS: Status = Status::PEAL_ERR_HANDLER_HOST_CALLS;
+const TRAPPED: Status = Status::PEAL_ERR_MODULE_TRAPPED;
+const TIMEOUT: Status = Status::PEAL_ERR_MODULE_TIMEOUT;
+const MEMORY: Status = Status::PEAL_ERR_MODULE_MEMORY;
+const OUTPUT: Status = Status::PEAL_ERR_MODULE_OUTPUT;
+const HOST_CALLS: Status = Status::PEAL_ERR_MODULE_HOST_CALLS;
 
 /// A module, and in which ways it fails.
 struct Failing {
@@ -242,7 +242,7 @@ async fn handler_unable_to_run_has_result_and_runs_later() {
     let (node, mut passed) = site([managed.clone(), complete()]).await;
     // It has not been told its settings.
     let found = steps(&node, &mut passed, HEALTHY).await;
-    let unavailable = Status::PEAL_ERR_HANDLER_UNAVAILABLE;
+    let unavailable = Status::PEAL_ERR_MODULE_UNAVAILABLE;
     assert_eq!(
         (found[0].status, &found[1].infos),
         (unavailable, &seen(1, "managed", unavailable))

@@ -42,7 +42,7 @@ fn job(program: &Path, handlers: &[&str], more: &[&str]) -> Done {
 #[test]
 fn handlers_see_events_leaving_the_process_and_earlier_results() {
     let program = c_program("job");
-    let done = job(&program, &["report", "complete", "spin"], &[]).expect_status(0);
+    let done = job(&program, &["report", "complete", "loop-forever"], &[]).expect_status(0);
     let events = handled(&done);
     // What is about the environment nobody asked for.
     for (range, number) in [
@@ -70,7 +70,7 @@ fn handlers_see_events_leaving_the_process_and_earlier_results() {
             .any(|event| event.headline.contains("range PMIX_RANGE_NAMESPACE,"))
     );
     for event in &events {
-        // `spin` would never return; it is not called, because the one before it ends the chain.
+        // `loop-forever` would never return; it is not called, because the one before it ends the chain.
         let [report, complete] = &event.answers[..] else {
             panic!("{event:?}")
         };
@@ -105,7 +105,7 @@ fn handlers_see_events_leaving_the_process_and_earlier_results() {
 fn looping_or_trapping_handler_is_stopped_and_job_unaffected() {
     let program = c_program("job");
     let plain = job(&program, &[], &[]).expect_status(0);
-    let done = job(&program, &["trap", "spin", "complete"], &[]).expect_status(0);
+    let done = job(&program, &["trap", "loop-forever", "complete"], &[]).expect_status(0);
     assert_eq!(done.by_rank(), plain.by_rank());
     let events = handled(&done);
     assert_eq!(events.len(), 8, "{}", done.stderr);
@@ -114,16 +114,16 @@ fn looping_or_trapping_handler_is_stopped_and_job_unaffected() {
             panic!("{event:?}")
         };
         assert!(
-            trap.starts_with("trap answers PEAL_ERR_HANDLER_TRAPPED (-1000001)"),
+            trap.starts_with("trap answers PEAL_ERR_MODULE_TRAPPED (-1000001)"),
             "{event:?}"
         );
         assert!(
-            spin.starts_with("spin answers PEAL_ERR_HANDLER_TIMEOUT (-1000002)"),
+            spin.starts_with("loop-forever answers PEAL_ERR_MODULE_TIMEOUT (-1000002)"),
             "{event:?}"
         );
         assert!(complete.contains("peal.complete.seen=2"), "{event:?}");
         assert!(
-            complete.contains("peal.complete.after=\"spin\""),
+            complete.contains("peal.complete.after=\"loop-forever\""),
             "{event:?}"
         );
     }

@@ -161,15 +161,15 @@ impl Place {
 #[test]
 fn a_handler_that_wants_no_termination_lets_the_job_go_on() {
     let done = Place::new()
-        .handlers([guest("keep-going")])
-        .goes_on("handler \"keep-going\" of the job wants no termination");
+        .handlers([guest("continue-on-abort")])
+        .goes_on("handler \"continue-on-abort\" of the job wants no termination");
     assert!(!done.stderr.contains("is being ended"), "{}", done.stderr);
 }
 
 #[needs(prepared)]
 #[test]
 fn a_handler_has_a_proc_started_again_as_often_as_it_may_be() {
-    let grants = "grants = [\"control\"]\nconfig = { times = 2 }";
+    let grants = "grants = [\"job-control\"]\nconfig = { times = 2 }";
     let done = Place::new()
         .site("restart", guest("restart"), grants)
         .ends();
@@ -187,7 +187,7 @@ fn restarted_proc_is_no_failure_and_knows_its_restart() {
     let place = Place::new();
     let (config, flag) = (place.path("peal.toml"), place.path("flag"));
     let module = format!(
-        "[[module]]\nname = \"restart\"\npath = {:?}\ngrants = [\"control\"]\n",
+        "[[module]]\nname = \"restart\"\npath = {:?}\ngrants = [\"job-control\"]\n",
         guest("restart")
     );
     fs::write(&config, module + "config = { checkpoint = \"step-5\" }\n").unwrap();
@@ -227,7 +227,7 @@ fn a_handler_that_wants_termination_ends_a_job_that_would_go_on() {
 #[needs(prepared)]
 #[test]
 fn the_site_outranks_the_job() {
-    let place = Place::new().site("spares", guest("keep-going"), "");
+    let place = Place::new().site("spares", guest("continue-on-abort"), "");
     let wants = place.wants_termination();
     let done = place
         .handlers([wants])
@@ -237,7 +237,7 @@ fn the_site_outranks_the_job() {
     let wants = place.wants_termination();
     let done = place
         .site("ends", wants, "")
-        .handlers([guest("keep-going")])
+        .handlers([guest("continue-on-abort")])
         .ends();
     assert!(
         done.stderr
@@ -254,29 +254,29 @@ fn the_last_handler_of_a_chain_that_says_anything_counts() {
     let place = Place::new();
     let wants = place.wants_termination();
     place
-        .handlers([wants, guest("keep-going"), guest("report")])
-        .goes_on("handler \"keep-going\" of the job");
+        .handlers([wants, guest("continue-on-abort"), guest("report")])
+        .goes_on("handler \"continue-on-abort\" of the job");
     let place = Place::new();
     let wants = place.wants_termination();
     place
-        .handlers([guest("keep-going"), wants, guest("report")])
+        .handlers([guest("continue-on-abort"), wants, guest("report")])
         .ends();
 }
 
 #[needs(prepared)]
 #[test]
 fn a_handler_that_fails_has_said_nothing() {
-    let spun = "spin answers PEAL_ERR_HANDLER_TIMEOUT";
+    let spun = "loop-forever answers PEAL_ERR_MODULE_TIMEOUT";
     Place::new()
         .on_abort("continue")
-        .handlers([guest("spin")])
+        .handlers([guest("loop-forever")])
         .goes_on(spun);
-    let done = Place::new().handlers([guest("spin")]).ends();
+    let done = Place::new().handlers([guest("loop-forever")]).ends();
     assert!(!done.stderr.contains(WANTED), "{}", done.stderr);
     // Whoever comes after it is heard.
     Place::new()
-        .site("spin", guest("spin"), "")
-        .handlers([guest("keep-going")])
+        .site("loop-forever", guest("loop-forever"), "")
+        .handlers([guest("continue-on-abort")])
         .goes_on(SPARED);
 }
 
@@ -285,11 +285,11 @@ fn a_handler_that_fails_has_said_nothing() {
 fn handlers_that_take_too_long_are_not_waited_for() {
     let text = "[run]\naction_timeout_ms = 50\n[server]\nchain_drain_timeout_ms = 0\n";
     let place = Place::new().configured(text).site(
-        "spin",
-        guest("spin"),
+        "loop-forever",
+        guest("loop-forever"),
         "limits = { call_time_ms = 2000 }",
     );
-    let done = place.handlers([guest("keep-going")]).ends();
+    let done = place.handlers([guest("continue-on-abort")]).ends();
     assert!(
         done.stderr
             .contains("handlers take too long to say what becomes of the job"),
@@ -306,7 +306,7 @@ fn job_without_handlers_waits_for_none() {
     Place::new().configured(day).ends();
     Place::new()
         .configured(day)
-        .site("other", guest("keep-going"), "codes = [-3999]")
+        .site("other", guest("continue-on-abort"), "codes = [-3999]")
         .ends();
     Place::new()
         .configured(day)
@@ -320,7 +320,7 @@ fn each_abnormal_end_is_a_question_of_its_own() {
     let codes = "codes = [\"PMIX_ERR_PROC_ABORTED_BY_SIG\"]";
     let script = "test $PMIX_RANK = 1 || exec sleep 1000\nuntil test -e $FLAG; do :; done; exit 3";
     let done = Place::new()
-        .site("spares", guest("keep-going"), codes)
+        .site("spares", guest("continue-on-abort"), codes)
         .run(script, SPARED)
         .expect_status(137);
     assert!(
@@ -425,7 +425,7 @@ async fn site_request_is_known_before_chains_of_others_end() {
     let notices = Notices::default();
     let mut passed = notices.listen(Notice::is_passed);
     let node = node(
-        &[(Owner::Site, "keep-going"), (user, "spin")],
+        &[(Owner::Site, "continue-on-abort"), (user, "loop-forever")],
         ServerSettings::default(),
         &notices,
     )
@@ -437,7 +437,11 @@ async fn site_request_is_known_before_chains_of_others_end() {
     let wished = soon("the site has spoken", wished).await.unwrap();
     assert_eq!(
         (wished.wish, wished.owner, &*wished.handler),
-        (TerminationRequest::NoTermination, Owner::Site, "keep-going")
+        (
+            TerminationRequest::NoTermination,
+            Owner::Site,
+            "continue-on-abort"
+        )
     );
     assert_eq!(passed.try_recv(), None, "the user's handler still runs");
 }
@@ -454,7 +458,7 @@ async fn a_chain_that_cannot_keep_up_has_said_nothing() {
         ..ServerSettings::default()
     };
     let node = node(
-        &[(Owner::Site, "keep-going")],
+        &[(Owner::Site, "continue-on-abort")],
         settings,
         &Notices::default(),
     )
@@ -471,7 +475,7 @@ async fn a_chain_that_cannot_keep_up_has_said_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_server_delays_no_one() {
     let node = node(
-        &[(Owner::Site, "keep-going")],
+        &[(Owner::Site, "continue-on-abort")],
         ServerSettings::default(),
         &Notices::default(),
     )

@@ -27,7 +27,7 @@ use std::{
 
 const NEWS: Status = Status(-3001);
 
-/// Codes in the order in which they are raised, and which step of `follow` each is; only those in their turn are heard.
+/// Codes in the order in which they are raised, and which step of `reregister` each is; only those in their turn are heard.
 const ROW: [i32; 6] = [-3001, -3001, -3003, -3002, -3003, -3002];
 const STEPS: [Option<u64>; 6] = [Some(0), None, None, Some(1), Some(2), None];
 const STEP: KeyName = KeyName("peal.follow.step");
@@ -69,7 +69,7 @@ async fn node_with(modules: Modules) -> Node {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn module_handler_ends_own_registration_and_makes_another() {
-    let (follow, wishes) = module("follow");
+    let (follow, wishes) = module("reregister");
     let mut chains = HostedChains::default();
     wishes.iter().for_each(|wish| {
         chains
@@ -259,7 +259,7 @@ fn affects(node: &Node) -> Vec<Info> {
 async fn so_does_one_in_a_client() {
     let node = Node::alone(ServerSettings::default(), 2).await;
     let (client, other) = (node.client(0).await, node.client(1).await);
-    let (follow, _) = module("follow");
+    let (follow, _) = module("reregister");
     client
         .register(&[NEWS], &[], Handler::component(follow))
         .await
@@ -295,15 +295,15 @@ async fn so_does_one_in_a_client() {
 #[needs(prepared)]
 #[tokio::test(flavor = "multi_thread")]
 async fn policy_narrows_and_annotates_events_and_refuses_handlers() {
-    let (discreet, _) = module("discreet");
+    let (namespace_only, _) = module("namespace-only");
     let mut policies = HostedPolicies::default();
     policies
         .register(
             Hook::Event,
-            "discreet",
+            "namespace-only",
             ChainPlacement::Append,
             OnFailure::Deny,
-            discreet,
+            namespace_only,
         )
         .unwrap();
     let node = node_with(Modules {
@@ -336,7 +336,7 @@ async fn policy_narrows_and_annotates_events_and_refuses_handlers() {
         let event = next(&mut heard).await;
         let noted = event
             .infos
-            .value_of(KeyName("peal.discreet.asked"))
+            .value_of(KeyName("peal.namespace-only.asked"))
             .cloned();
         assert_eq!((event.range, noted), (becomes, asked.map(Value::Range)));
     }

@@ -227,7 +227,7 @@ async fn panicking_handler_has_failed_and_chain_continues() {
         let results = soon("the last handler is called", told.recv())
             .await
             .unwrap();
-        let failed = |name| result(name, Status::PEAL_ERR_HANDLER_TRAPPED, []);
+        let failed = |name| result(name, Status::PEAL_ERR_MODULE_TRAPPED, []);
         assert_eq!(results, [failed("here"), failed("elsewhere")]);
     }
 }

@@ -86,7 +86,7 @@ fn watched(place: &Place) -> String {
         "[store]\npath = \"{store}\"\n\
          [[module]]\nname = \"record\"\npath = \"{record}\"\nchannels = [\"job_record\"]\ngrants = [\"sink\", \"clock\"]\nsinks = [\"job-record\"]\n\
          [[module]]\nname = \"watchdog\"\npath = \"{watchdog}\"\n\
-         grants = [\"logging\", \"clock\", \"control\", \"report\", \"usage\"]\n[module.config]\naction = \"kill\"\n",
+         grants = [\"logging\", \"clock\", \"job-control\", \"log-request\", \"resource-usage\"]\n[module.config]\naction = \"kill\"\n",
         store = place.path("store.db").display(),
         record = guest("record").display(),
         watchdog = guest("watchdog").display(),

@@ -252,15 +252,15 @@ fn mourned(mpi: &OpenMpi, job: &str, on_abort: &str, seconds: &str) -> Done {
             guest(name)
         )
     };
-    let mourn = module(
-        "mourn",
-        &format!("grants = [\"report\"]\nconfig = {{ job = {job:?} }}"),
+    let log_abort = module(
+        "log-abort",
+        &format!("grants = [\"log-request\"]\nconfig = {{ job = {job:?} }}"),
     );
     let stdio = module(
         "stdio",
         "channels = [\"stderr\"]\nsinks = [\"stderr\"]\ngrants = [\"sink\"]",
     );
-    fs::write(&config, mourn + &stdio).unwrap();
+    fs::write(&config, log_abort + &stdio).unwrap();
     let options = [
         "--events",
         "--on-abort",
@@ -287,7 +287,7 @@ fn a_handler_has_the_others_go_on_when_a_rank_is_killed() {
         assert_eq!(done.stdout, both, "{}: {}", mpi.name, done.stderr);
         assert!(
             done.stderr
-                .contains("goes on: handler \"mourn\" of the site wants no termination"),
+                .contains("goes on: handler \"log-abort\" of the site wants no termination"),
             "{}",
             done.stderr
         );
@@ -308,7 +308,7 @@ fn a_handler_has_the_job_end_when_a_rank_is_killed() {
         );
         assert!(
             done.stderr
-                .contains("is to end: handler \"mourn\" of the site wants termination"),
+                .contains("is to end: handler \"log-abort\" of the site wants termination"),
             "{}",
             done.stderr
         );

@@ -208,7 +208,7 @@ fn ten_thousand_calls_in_four_languages_replay_equally() {
     let dir = tempfile::tempdir().unwrap();
     let (engine, audit) = (engine(), AuditTrail::open(settings(dir.path())).unwrap());
     let read = |path: &Path| std::fs::read(path).unwrap();
-    let names = ["echo", "escalate", "report", "follow"];
+    let names = ["echo", "escalate", "report", "reregister"];
     let mut handlers: Vec<Module> = names
         .iter()
         .map(|name| load(&engine, &audit, name, read(&guest(name))))

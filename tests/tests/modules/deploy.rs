@@ -72,7 +72,7 @@ async fn policies_are_replaced_two_hundred_times_under_load() {
     const REPLACED: u64 = 200;
     const WARM: u64 = 60;
     let place = Place::new();
-    let component = fs::read(guest("tally")).unwrap();
+    let component = fs::read(guest("count-events")).unwrap();
     let write = |version: u64| {
         for name in ["one.wasm", "two.wasm"] {
             put(&place.path(name), variant(&component, (version % 4) as u8));
@@ -233,8 +233,11 @@ async fn component_dropped_into_directory_decides_without_reload() {
     // Nobody objects yet.
     let first = daemon.client("job", 1).await;
     first.register(&[], &[], listener().0).await.unwrap();
-    put(&drop_ins.join("discreet.toml"), module("discreet", ""));
-    runs(&place, &["discreet"]);
+    put(
+        &drop_ins.join("namespace-only.toml"),
+        module("namespace-only", ""),
+    );
+    runs(&place, &["namespace-only"]);
     let event = next(&mut heard).await;
     assert_eq!(
         (event.code, event.source),
@@ -245,7 +248,7 @@ async fn component_dropped_into_directory_decides_without_reload() {
         .value_of(KeyName("peal.modules.changes"))
         .and_then(Value::as_str)
         .unwrap();
-    assert_eq!(changes, "module \"discreet\" added");
+    assert_eq!(changes, "module \"namespace-only\" added");
     let second = daemon.client("job", 2).await;
     let refused = second
         .register(&[], &[], listener().0)
@@ -256,14 +259,14 @@ async fn component_dropped_into_directory_decides_without_reload() {
 
     // Anything wrong anywhere: all stays as it is.
     put(&drop_ins.join("same-user.toml"), module("same-user", ""));
-    runs(&place, &["discreet", "same-user"]);
+    runs(&place, &["namespace-only", "same-user"]);
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_DEPLOYED);
     put(
         &drop_ins.join("wrong.toml"),
         "name = \"wrong\"\npath = \"/nowhere.wasm\"\n",
     );
     assert_eq!(next(&mut heard).await.code, Status::PEAL_MODULES_REFUSED);
-    runs(&place, &["discreet", "same-user"]);
+    runs(&place, &["namespace-only", "same-user"]);
     let said = daemon.ask(&["module", "reload"]).expect_status(125).stderr;
     assert!(
         said.contains("wrong.toml:2:1") && said.contains("cannot read /nowhere.wasm"),
@@ -273,7 +276,7 @@ async fn component_dropped_into_directory_decides_without_reload() {
     fs::remove_file(drop_ins.join("wrong.toml")).unwrap();
 
     // And gone again.
-    fs::remove_file(drop_ins.join("discreet.toml")).unwrap();
+    fs::remove_file(drop_ins.join("namespace-only.toml")).unwrap();
     runs(&place, &["same-user"]);
     let third = daemon.client("job", 3).await;
     third.register(&[], &[], listener().0).await.unwrap();
@@ -285,24 +288,27 @@ async fn component_dropped_into_directory_decides_without_reload() {
 async fn modules_are_disabled_enabled_rolled_back_across_restarts() {
     let place = Place::new();
     let (daemon, drop_ins) = watching(&place);
-    put(&drop_ins.join("10-discreet.toml"), module("discreet", ""));
+    put(
+        &drop_ins.join("10-namespace-only.toml"),
+        module("namespace-only", ""),
+    );
     put(&drop_ins.join("20-same-user.toml"), module("same-user", ""));
-    runs(&place, &["discreet", "same-user"]);
+    runs(&place, &["namespace-only", "same-user"]);
     let before = place.modules().version;
     assert_eq!(
         daemon
-            .tell(&["module", "disable", "discreet"])
+            .tell(&["module", "disable", "namespace-only"])
             .lines()
             .next()
             .unwrap(),
-        "module \"discreet\" disabled"
+        "module \"namespace-only\" disabled"
     );
     let wrong = daemon
-        .ask(&["module", "disable", "discret"])
+        .ask(&["module", "disable", "namespace-onl"])
         .expect_status(125)
         .stderr;
     assert!(
-        wrong.contains("there is no module \"discret\"; did you mean \"discreet\"?"),
+        wrong.contains("there is no module \"namespace-onl\"; did you mean \"namespace-only\"?"),
         "{wrong}"
     );
     let states = |place: &Place| {
@@ -322,11 +328,11 @@ async fn modules_are_disabled_enabled_rolled_back_across_restarts() {
         ["disabled", "active"],
         "a restart enables nothing"
     );
-    daemon.tell(&["module", "enable", "discreet"]);
+    daemon.tell(&["module", "enable", "namespace-only"]);
     assert_eq!(states(&place), ["active", "active"]);
     assert_eq!(
-        daemon.tell(&["module", "enable", "discreet"]),
-        "module \"discreet\" is as it was\n"
+        daemon.tell(&["module", "enable", "namespace-only"]),
+        "module \"namespace-only\" is as it was\n"
     );
 
     put(
@@ -384,7 +390,7 @@ async fn server_starts_with_last_set_if_files_are_invalid() {
     // The component is gone as well when it is needed.
     put(
         &place.path("kept.wasm"),
-        fs::read(guest("discreet")).unwrap(),
+        fs::read(guest("namespace-only")).unwrap(),
     );
     put(
         &drop_ins.join("kept.toml"),
@@ -487,7 +493,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
     let (daemon, drop_ins) = watching(&place);
     put(
         &drop_ins.join("a.toml"),
-        module("discreet", "mode = \"shadow\""),
+        module("namespace-only", "mode = \"shadow\""),
     );
     put(
         &drop_ins.join("b.toml"),
@@ -497,7 +503,7 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
         &drop_ins.join("c.toml"),
         module("report", "grants = [\"logging\"]\nevent_classes = \"both\""),
     );
-    runs(&place, &["discreet", "complete", "report"]);
+    runs(&place, &["namespace-only", "complete", "report"]);
     daemon.tell(&["job", "register", "job", "-n", "3"]);
     let (client, hearing) = (daemon.client("job", 0).await, daemon.client("job", 1).await);
     let (handler, mut heard) = listener();
@@ -532,9 +538,9 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
             tokio::task::yield_now().await;
         }
     };
-    soon("the policy has looked on", differed("discreet", 1)).await;
+    soon("the policy has looked on", differed("namespace-only", 1)).await;
     soon("the handler has looked on", differed("complete", 1)).await;
-    let shadow = &diff("discreet")[0];
+    let shadow = &diff("namespace-only")[0];
     // It was asked about the registration, too, and had nothing against it.
     assert_eq!(
         (shadow.differed, shadow.failed, shadow.missed),
@@ -580,9 +586,9 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
         .stderr;
     assert!(wrong.contains("module \"report\" is no shadow"), "{wrong}");
 
-    let told = daemon.tell(&["module", "promote", "discreet"]);
+    let told = daemon.tell(&["module", "promote", "namespace-only"]);
     assert!(
-        told.starts_with("module \"discreet\" takes part from now on"),
+        told.starts_with("module \"namespace-only\" takes part from now on"),
         "{told}"
     );
     client
@@ -593,10 +599,10 @@ async fn shadow_module_shows_outcome_and_acts_only_after_promotion() {
     // Another component of that name looks on again.
     put(
         &place.path("other.wasm"),
-        variant(&fs::read(guest("discreet")).unwrap(), 1),
+        variant(&fs::read(guest("namespace-only")).unwrap(), 1),
     );
     let other = format!(
-        "name = \"discreet\"\npath = {:?}\nmode = \"shadow\"\nlimits.call_time_ms = 60000\n",
+        "name = \"namespace-only\"\npath = {:?}\nmode = \"shadow\"\nlimits.call_time_ms = 60000\n",
         place.path("other.wasm")
     );
     put(&drop_ins.join("a.toml"), other);

@@ -17,25 +17,25 @@ const CALM: Status = Status(-9000);
 const BOMBS: [(i32, &str, &str, &str); 8] = [
     (
         -9001,
-        "PEAL_ERR_HANDLER_MEMORY",
+        "PEAL_ERR_MODULE_MEMORY",
         "memory",
         "(limits.memory_bytes)",
     ),
     (
         -9002,
-        "PEAL_ERR_HANDLER_TIMEOUT",
+        "PEAL_ERR_MODULE_TIMEOUT",
         "call_time",
         "the call ran longer than 200ms (limits.call_time_ms)",
     ),
     (
         -9003,
-        "PEAL_ERR_HANDLER_HOST_CALLS",
+        "PEAL_ERR_MODULE_HOST_CALLS",
         "host_calls",
         "made more than the 2000 host calls that one call may make (limits.host_calls)",
     ),
     (
         -9004,
-        "PEAL_ERR_HANDLER_OUTPUT",
+        "PEAL_ERR_MODULE_OUTPUT",
         "output",
         "(limits.output_bytes)",
     ),
@@ -47,19 +47,19 @@ const BOMBS: [(i32, &str, &str, &str); 8] = [
     ),
     (
         -9006,
-        "PEAL_ERR_HANDLER_TRAPPED",
+        "PEAL_ERR_MODULE_TRAPPED",
         "stack",
         "call stack exhausted (stack",
     ),
     (
         -9007,
-        "PEAL_ERR_HANDLER_TIMEOUT",
+        "PEAL_ERR_MODULE_TIMEOUT",
         "call_time",
         "(limits.call_time_ms)",
     ),
     (
         -9008,
-        "PEAL_ERR_HANDLER_MEMORY",
+        "PEAL_ERR_MODULE_MEMORY",
         "memory",
         "(limits.memory_bytes)",
     ),

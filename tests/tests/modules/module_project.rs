@@ -61,7 +61,7 @@ fn probe(language: &str) -> Option<[&'static str; 4]> {
         "c" => [
             "// Turns tools away",
             "  if (request->is_tool)",
-            "  peal_peer peer;\n  if (peal_connection(&peer)) return probe(&peer);\n  if (request->is_tool)",
+            "  peal_peer_info peer;\n  if (peal_peer(&peer)) return probe(&peer);\n  if (request->is_tool)",
             include_str!("probes/probe.c"),
         ],
         "python" => [

@@ -78,7 +78,7 @@ fn shipped_modules_pass_their_cases() {
         "join-by-rule",
         "escalate",
         "watchdog",
-        "mourn",
+        "log-abort",
         "restart",
         "same-user",
         "stdio",
@@ -146,7 +146,7 @@ fn failed_module_fails_its_case_unless_expected() {
         done.stdout
     );
     let expected = format!(
-        "{event}expect = {{ failure = \"trapped\", status = \"PEAL_ERR_HANDLER_TRAPPED\" }}\n"
+        "{event}expect = {{ failure = \"trapped\", status = \"PEAL_ERR_MODULE_TRAPPED\" }}\n"
     );
     try_guest("trap", &expected).expect_status(0);
     try_guest("trap-policy", "[[case]]\nname = \"it traps\"\nrequest = { hook = \"connection\", kind = \"tool\" }\nexpect = { failure = \"trapped\" }")
@@ -464,7 +464,7 @@ fn duration_of_calls_is_measured() {
 #[test]
 fn call_over_the_servers_limit_fails_its_case() {
     let case = "[[case]]\nname = \"it loops\"\nevent = { code = -3001 }\nexpect = { status = 0 }\n";
-    let done = try_guest("spin", case).expect_status(1);
+    let done = try_guest("loop-forever", case).expect_status(1);
     assert!(
         done.stdout
             .contains("got timeout: the call ran longer than 100ms (limits.call_time_ms)"),
@@ -472,7 +472,7 @@ fn call_over_the_servers_limit_fails_its_case() {
         done.stdout
     );
     let (_dir, file) = cases(case);
-    let spin = guest("spin");
+    let spin = guest("loop-forever");
     let done = module(&["test", text(&spin), text(&file), "--call-time", "20ms"]).expect_status(1);
     assert!(
         done.stdout.contains("ran longer than 20ms"),
@@ -487,7 +487,7 @@ fn call_over_the_servers_limit_fails_its_case() {
 #[needs(prepared)]
 #[test]
 fn bench_of_no_finished_call_shows_no_time() {
-    let spin = guest("spin");
+    let spin = guest("loop-forever");
     let done = module(&["bench", text(&spin), "--call-time", "5ms"]).expect_status(1);
     let row = done
         .stdout

@@ -224,7 +224,7 @@ fn same_user_lets_unknown_user_do_nothing() {
         };
         assert_eq!(
             decide(&module, nobody),
-            refused("nobody knows whose mine:0 is")
+            refused("user of mine:0 is unknown: the kernel reports no owner of its connection")
         );
         let nameless = PolicyRequest {
             identity: None,
@@ -233,7 +233,9 @@ fn same_user_lets_unknown_user_do_nothing() {
         };
         assert_eq!(
             decide(&module, nameless),
-            refused("nobody knows whose a tool without a name is")
+            refused(
+                "user of a tool without a name is unknown: the kernel reports no owner of its connection"
+            )
         );
     }
 }
@@ -303,7 +305,7 @@ fn guests_import_only_capabilities_in_use() {
             ],
         ),
         (
-            "mourn",
+            "log-abort",
             &[Role::EventHandler, Role::Lifecycle],
             &[Capability::Report],
         ),

@@ -137,7 +137,7 @@ fn the_settings_that_are_documented_can_be_used() {
         ("handlers", "join-by-rule"),
         ("handlers", "escalate"),
         ("handlers", "watchdog"),
-        ("handlers", "mourn"),
+        ("handlers", "log-abort"),
         ("handlers", "restart"),
     ] {
         let source = std::fs::read_to_string(

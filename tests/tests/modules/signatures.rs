@@ -51,19 +51,19 @@ fn list(place: &Place) -> ModuleList {
     list
 }
 
-/// The site's module `discreet` in a file of its own, with these settings of all modules. Nothing is watched.
+/// The site's module `namespace-only` in a file of its own, with these settings of all modules. Nothing is watched.
 fn site(place: &Place, modules: &str) -> PathBuf {
-    let component = place.path("discreet.wasm");
-    fs::copy(guest("discreet"), &component).unwrap();
+    let component = place.path("namespace-only.wasm");
+    fs::copy(guest("namespace-only"), &component).unwrap();
     configure(place, modules);
     component
 }
 
 fn configure(place: &Place, modules: &str) {
     place.configure(&format!(
-        "[deploy]\nwatch = false\n[store]\npath = {:?}\n[modules]\n{modules}\n[[module]]\nname = \"discreet\"\npath = {:?}\n",
+        "[deploy]\nwatch = false\n[store]\npath = {:?}\n[modules]\n{modules}\n[[module]]\nname = \"namespace-only\"\npath = {:?}\n",
         place.path("store.db"),
-        place.path("discreet.wasm"),
+        place.path("namespace-only.wasm"),
     ));
 }
 
@@ -221,7 +221,7 @@ async fn unsigned_site_module_is_refused_and_old_set_stays() {
     let component = site(&place, &rules);
     let (mut command, _states) = place.serve("unsigned");
     let refused = run(&mut command).expect_status(125).stderr;
-    let says = "module discreet must be signed (modules.require_signature has \"site\"): it is not signed: there is no ";
+    let says = "module namespace-only must be signed (modules.require_signature has \"site\"): it is not signed: there is no ";
     assert!(refused.contains(says), "{refused}");
     let check = || run(peal(["config", "check"]).arg(place.path("peal.toml")));
     assert!(check().expect_status(1).stderr.contains(says));
@@ -342,8 +342,8 @@ async fn reload_changes_rules_and_keys_also_for_rollback() {
     let second = list(&place).modules[0].signer.clone().unwrap();
     assert_ne!(first.key, second.key);
     // It is loaded again with the signature of now, and what only the old key signed is not.
-    daemon.tell(&["module", "disable", "discreet"]);
-    daemon.tell(&["module", "enable", "discreet"]);
+    daemon.tell(&["module", "disable", "namespace-only"]);
+    daemon.tell(&["module", "enable", "namespace-only"]);
     let refused = daemon
         .ask(&["module", "rollback", "1"])
         .expect_status(125)
@@ -501,8 +501,8 @@ fn signature_for_another_module_or_past_time_is_invalid() {
     };
     for conditions in [
         &[][..],
-        &["--module", "discreet"],
-        &["--module", "discreet", "--valid-for", "1d"],
+        &["--module", "namespace-only"],
+        &["--module", "namespace-only", "--valid-for", "1d"],
     ] {
         signed(conditions).expect_status(0);
     }
@@ -511,7 +511,7 @@ fn signature_for_another_module_or_past_time_is_invalid() {
         told.stderr.contains("is for a module \"other\""),
         "{told:?}"
     );
-    let told = signed(&["--module", "discreet", "--valid-for", "1ms"]).expect_status(1);
+    let told = signed(&["--module", "namespace-only", "--valid-for", "1ms"]).expect_status(1);
     assert!(
         told.stderr.contains("holds no longer: it ended today"),
         "{told:?}"

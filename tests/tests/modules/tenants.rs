@@ -110,7 +110,7 @@ fn directories_of_a_module_are_there_and_granted_and_named_once() {
 fn job_supplied_module_uses_configured_limits() {
     let told = |set: &[&str]| {
         let mut command = peal(["run", "--events", "--handler"]);
-        command.arg(guest("spin"));
+        command.arg(guest("loop-forever"));
         for set in set {
             command.args(["--set", set]);
         }
@@ -118,7 +118,7 @@ fn job_supplied_module_uses_configured_limits() {
     };
     let done = told(&["job_supplied.call_time_ms=37"]).expect_status(0);
     assert!(
-        done.stderr.contains("PEAL_ERR_HANDLER_TIMEOUT"),
+        done.stderr.contains("PEAL_ERR_MODULE_TIMEOUT"),
         "{}",
         done.stderr
     );
@@ -130,7 +130,7 @@ fn job_supplied_module_uses_configured_limits() {
     );
     let done = told(&["job_supplied.fuel=10000"]).expect_status(0);
     assert!(
-        done.stderr.contains("PEAL_ERR_HANDLER_FUEL"),
+        done.stderr.contains("PEAL_ERR_MODULE_FUEL"),
         "{}",
         done.stderr
     );

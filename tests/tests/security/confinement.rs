@@ -43,8 +43,8 @@ fn all_threads_of_server_reach_only_configured_paths() {
         tempfile::tempdir().unwrap(),
     );
     let component = elsewhere.path().join("late.wasm");
-    fs::copy(guest("discreet"), &component).unwrap();
-    fs::copy(guest("discreet"), known.path().join("known.wasm")).unwrap();
+    fs::copy(guest("namespace-only"), &component).unwrap();
+    fs::copy(guest("namespace-only"), known.path().join("known.wasm")).unwrap();
     // Not the system's directory for temporary files, below which all of this lies.
     let base = format!(
         "[deploy]\nwatch = false\n[events]\nspill_dir = {:?}\n[tools]\nsystem_dir = {:?}\n[confinement]\nmode = \"require\"\n\

@@ -256,7 +256,7 @@ async fn a_policy_that_traps_counts_as_its_on_failure() {
     let denies = policies(&[Hook::JobControl], "broken", OnFailure::Deny, &trap);
     let (node, _) = node(ServerSettings::default(), denies).await;
     let (status, reason) = ask_to_kill(&mut Peer::connect(&node, 0).await, "job").await;
-    assert_eq!(status, Status::PEAL_ERR_HANDLER_TRAPPED);
+    assert_eq!(status, Status::PEAL_ERR_MODULE_TRAPPED);
     let reason = reason.unwrap();
     assert!(
         reason.starts_with("policy \"broken\" failed: ")
@@ -502,7 +502,7 @@ async fn excess_pending_requests_are_denied_and_abandoned_ones_freed() {
     );
     assert_eq!(
         peer.reply(200, CommandCode::JobControl).await.status(),
-        Status::PEAL_ERR_HANDLER_TIMEOUT
+        Status::PEAL_ERR_MODULE_TIMEOUT
     );
     // The requester leaves while the policy thinks.
     peer.request(202, &kill("job")).await;

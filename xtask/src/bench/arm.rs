@@ -201,14 +201,14 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     // Seven handlers that answer, and one that raises the reply.
     let handlers = || -> String {
         let few = (0..7).map(|at| {
-            module("answer", "codes = [-3101]\nevent_classes = \"both\"").replacen(
-                "answer",
-                &format!("answer-{at}"),
+            module("read-push", "codes = [-3101]\nevent_classes = \"both\"").replacen(
+                "read-push",
+                &format!("read-push-{at}"),
                 1,
             )
         });
         few.chain([module(
-            "reply",
+            "event-echo",
             "codes = [-3101]\nevent_classes = \"both\"\ngrants = [\"notify\"]",
         )])
         .collect()
@@ -221,9 +221,9 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
     };
     let modules: String = match hosts {
         Hosts::Nothing => String::new(),
-        Hosts::Bomb => module("bomb", "limits = { failures = 0 }"),
-        Hosts::Policy => module("discreet", ""),
-        Hosts::PolicyRecorded => trail() + &module("discreet", ""),
+        Hosts::Bomb => module("limit-breaker", "limits = { failures = 0 }"),
+        Hosts::Policy => module("namespace-only", ""),
+        Hosts::PolicyRecorded => trail() + &module("namespace-only", ""),
         Hosts::Handlers => handlers(),
         Hosts::Stdio => {
             let both = "[\"stdout\", \"stderr\"]";
@@ -235,7 +235,7 @@ fn configuration(hosts: Hosts, programs: &Programs, scratch: &Scratch) -> Result
         Hosts::HandlersRecorded => trail() + &handlers(),
         Hosts::PolicyAndShadow => {
             let spins = "mode = \"shadow\"\nlimits = { failures = 0, call_time_ms = 1000 }";
-            module("discreet", "") + &module("brood", spins)
+            module("namespace-only", "") + &module("slow-policy", spins)
         }
     };
     // Events that wait for handlers at the end do not matter.

@@ -383,7 +383,7 @@ impl Plan {
             self.arm(
                 format!("step.{by}"),
                 MeasuredWork::Chain {
-                    component: "answer",
+                    component: "read-push",
                     by,
                     handlers: 16,
                     modules: 16,

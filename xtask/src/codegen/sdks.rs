@@ -121,7 +121,7 @@ fn js_like(
 pub fn c_bindings(root: &Path) -> Result<Vec<(String, String)>> {
     let mut wit = wit_parser::Resolve::default();
     let (package, _) = wit.push_dir(root.join("wit")).context("reading wit/")?;
-    let world = wit.select_world(&[package], Some("capabilities"))?;
+    let world = wit.select_world(&[package], Some("imports"))?;
     let options = wit_bindgen_c::Opts {
         no_helpers: true,
         no_object_file: true,

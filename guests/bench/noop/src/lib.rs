@@ -1,4 +1,4 @@
-//! Does nothing: what a call costs by itself.
+//! Does nothing: the cost of the call itself.
 use peal_sdk::{Event, Outcome, handler};
 
 fn noop(_: &Event) -> Outcome {

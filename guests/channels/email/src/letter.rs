@@ -1,16 +1,16 @@
-//! From a request to its mail.
+//! Conversion of a log request to a mail.
 use crate::{parts::Parts, settings::Settings};
-use peal_lines::{Dress, Texts, Wishes, channel_name, shown, visible};
+use peal_log_format::{Dress, LogDirectives, Texts, channel_name, shown, visible};
 use peal_sdk::{LogRequest, Proc, sink::Mail, status};
 
-/// The mail of a request. `now` says the time where the requester does not.
+/// Composes the mail of a request. `now` is the time if the requester gives none.
 pub fn letter(
     request: &LogRequest,
     settings: &Settings,
     now: impl FnOnce() -> u64,
 ) -> Result<Mail, i32> {
     let data = request.data();
-    let wishes = Wishes::of(request, &data)?.no_xml()?;
+    let directives = LogDirectives::of(request, &data)?.no_xml()?;
     let parts = Parts::of(request, data)?;
     let mut texts = Texts::of(parts.data, request.channel())?;
     texts.messages.splice(0..0, parts.text);
@@ -22,12 +22,12 @@ pub fn letter(
     if recipients.is_empty() || texts.is_empty() {
         return Err(status::PMIX_ERR_BAD_PARAM);
     }
-    let seconds = wishes.timestamp.unwrap_or_else(now);
-    let wishes = Wishes {
+    let seconds = directives.timestamp.unwrap_or_else(now);
+    let directives = LogDirectives {
         timestamp: Some(seconds),
-        ..wishes
+        ..directives
     };
-    let dress = Dress::asked(&wishes, channel_name(request.channel()));
+    let dress = Dress::asked(&directives, channel_name(request.channel()));
     // Ends of lines as others write them are none to be shown.
     let mut text: String = texts
         .all()
@@ -47,7 +47,7 @@ pub fn letter(
     })
 }
 
-/// Who logged it, and when. It is the last line, whatever others look like it.
+/// Returns the line with requester and time. It is the last line, whatever earlier lines look like.
 fn footer(source: Option<&Proc>, seconds: u64) -> String {
     let who = match source {
         Some(Proc { nspace, rank }) => format!("rank {rank} of {}", visible(nspace)),
@@ -76,7 +76,7 @@ mod tests {
             .map(|(key, text)| Info::new(key, text))
             .collect();
         LogRequest::for_test(OWN)
-            .by(Proc::new("solver", 3))
+            .with_source(Proc::new("solver", 3))
             .with(OWN, array)
     }
 
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn lines_are_dressed_as_asked_and_control_no_terminal() {
         let request = request("\u{1b}[2J")
-            .by(Proc::new("a\nb", 0))
-            .at(1)
+            .with_source(Proc::new("a\nb", 0))
+            .with_timestamp(1)
             .with_directive(key::PMIX_LOG_TAG_OUTPUT, true)
             .with_directive(key::PMIX_LOG_TIMESTAMP_OUTPUT, true);
         let text = "1970-01-01T00:00:01Z <email>: \\u{1b}[2J\n\n-- \nLogged by rank 0 of a\\nb at 1970-01-01T00:00:01Z\n";
@@ -158,11 +158,11 @@ mod tests {
         );
     }
 
-    /// Text of which half could be taken for something else.
+    /// Strategy for texts that resemble the channel's own syntax.
     const ODD: &str = r##"([ab \n\r\t<>"'&;#\[\],:0]|(?s:.)){0,60}"##;
 
     proptest! {
-        /// Whatever stands where, no part of a mail that is sent has more than one line but its text.
+        /// No part of a mail except its text has more than one line, for any input.
         #[test]
         fn parts_stay_parts(
             address in "[ab\r\n]{1,2}@[ab]{1,2}",
@@ -176,8 +176,8 @@ mod tests {
                 .with_directive(key::PMIX_LOG_EMAIL_SERVER, server);
             if let Ok(Mail { sender, subject, server, text, .. }) = sent(&request, Vec::new()) {
                 let heads = [sender.unwrap(), subject, server.unwrap()].concat();
-                prop_assert!(heads.chars().all(peal_lines::is_plain));
-                prop_assert!(text.chars().all(|character| character == '\n' || peal_lines::is_plain(character)));
+                prop_assert!(heads.chars().all(peal_log_format::is_plain));
+                prop_assert!(text.chars().all(|character| character == '\n' || peal_log_format::is_plain(character)));
                 prop_assert!(text.ends_with(FOOTER));
             }
         }

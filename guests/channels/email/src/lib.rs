@@ -1,9 +1,10 @@
-//! The log channel `pmix.log.email`: what is logged becomes a mail, which goes to a sink in its parts, so that nothing in a part
-//! can be taken for another.
+//! Log channel `pmix.log.email`: sends the data of a request as a mail. The mail goes to a sink in
+//! separate parts, so that the content of one part cannot appear in another.
 //!
-//! The array of `PMIX_LOG_EMAIL` has the mail's attributes (`PMIX_LOG_EMAIL_ADDR`, `_SENDER_ADDR`, `_SUBJECT`, `_MSG`, `_SERVER`,
-//! `_SRVR_PORT`); they may stand beside it or among the directives as well. The array counts more than what is beside it, and
-//! that more than directives. Whether a sender, recipient or server may be chosen is up to the sink.
+//! The array of `PMIX_LOG_EMAIL` has the attributes of the mail (`PMIX_LOG_EMAIL_ADDR`,
+//! `_SENDER_ADDR`, `_SUBJECT`, `_MSG`, `_SERVER`, `_SRVR_PORT`). They may also be among the data or
+//! directives. The array takes precedence over the data, and the data over directives. The sink
+//! decides whether the requester may choose a sender, recipient or server.
 //!
 //! ```toml
 //! [[module]]
@@ -14,7 +15,7 @@
 //! grants = ["sink", "clock"]
 //! [module.config]                              # all of this has defaults
 //! sink = "mail"
-//! recipients = "ops@site.example"              # with commas, for requests that name nobody; else those are refused
+//! recipients = "ops@site.example"              # comma-separated, for requests that name none; else these are refused
 //! subject = "Message from a job"               # for requests without one
 //! footer = true                                # who logged it and when, as the last lines
 //! ```
@@ -42,7 +43,7 @@ fn log(request: &LogRequest) -> Result<(), i32> {
         return Err(status::PMIX_ERR_NOT_SUPPORTED);
     }
     let settings = SETTINGS.get().ok_or(status::PMIX_ERR_INIT)?;
-    sink::submit(
+    sink::send_mail(
         &settings.sink,
         letter(request, settings, || clock::now().as_secs())?,
     )

@@ -1,29 +1,29 @@
-//! The attributes of a mail, collected from wherever they may stand.
-use peal_lines::RESERVED;
+//! Attributes of a mail, collected from the array, the data and the directives.
+use peal_log_format::RESERVED;
 use peal_sdk::{Info, LogRequest, Value, key, status};
 
-/// What a request says of its mail.
+/// Parts of a mail that a request gives.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Parts {
-    /// From whom.
+    /// Sender.
     pub sender: Option<String>,
-    /// To whom.
+    /// Recipients.
     pub recipients: Vec<String>,
-    /// What it is about.
+    /// Subject.
     pub subject: Option<String>,
-    /// What it says.
+    /// Text.
     pub text: Option<String>,
-    /// By which server.
+    /// Mail server.
     pub server: Option<String>,
-    /// On which port of it.
+    /// Port of the mail server.
     pub port: Option<u16>,
-    /// What else is in its data, the arrays' infos among the others.
+    /// Other data, including the infos of the arrays.
     pub data: Vec<Info>,
 }
 
 impl Parts {
-    /// Those of this request, whose data are these. What stands later counts: directives, data, and the arrays of the channel's
-    /// own key.
+    /// Reads the parts of a request with these data. Later sources take precedence: directives,
+    /// data, and the arrays of the channel's own key.
     pub fn of(request: &LogRequest, data: Vec<Info>) -> Result<Parts, i32> {
         let mut parts = Parts::default();
         for info in request.directives() {
@@ -48,7 +48,8 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Takes an info of the array: an attribute, text or payload. How to write is said among the directives.
+    /// Reads an info of the array: an attribute, text or payload. Formatting is given among the
+    /// directives.
     fn take_inner(&mut self, info: Info) -> Result<(), i32> {
         if self.take(&info)? {
             return Ok(());
@@ -60,7 +61,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Takes an attribute of the mail, or says that it is none.
+    /// Reads an attribute of the mail, or reports that the info is none.
     fn take(&mut self, info: &Info) -> Result<bool, i32> {
         let text = || match &info.value {
             Value::Text(text) => Ok(text.as_str()),
@@ -79,7 +80,7 @@ impl Parts {
     }
 }
 
-/// Addresses with commas between them.
+/// Parses comma-separated addresses.
 pub fn addresses(text: &str) -> Result<Vec<String>, i32> {
     text.split(',')
         .map(|part| part.trim_matches(' '))
@@ -88,7 +89,7 @@ pub fn addresses(text: &str) -> Result<Vec<String>, i32> {
         .collect()
 }
 
-/// An address, perhaps with a name before it. Whether it is one in all that mail asks for, the sink knows.
+/// Checks an address, which may have a name before it. The sink validates it completely.
 fn address(text: &str) -> Result<String, i32> {
     let text = one_line(text)?.trim().to_owned();
     let has_both = text
@@ -101,9 +102,9 @@ fn address(text: &str) -> Result<String, i32> {
     }
 }
 
-/// Text that fits into a header.
+/// Checks text for a header.
 pub fn one_line(text: &str) -> Result<String, i32> {
-    let fits = |character: char| character != '\t' && peal_lines::is_plain(character);
+    let fits = |character: char| character != '\t' && peal_log_format::is_plain(character);
     if text.chars().all(fits) {
         Ok(text.to_owned())
     } else {

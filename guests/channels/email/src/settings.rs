@@ -1,30 +1,30 @@
-//! What the admin says of mails.
+//! Settings of the mail channel.
 use crate::parts::{addresses, one_line};
 use peal_sdk::{Config, Value};
 
-/// All that is set.
+/// All settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The sink that takes mail.
+    /// Sink for mails.
     pub sink: String,
-    /// To whom a mail goes that names nobody.
+    /// Recipients of a mail that names none.
     pub recipients: Vec<String>,
-    /// The subject of a mail that has none.
+    /// Subject of a mail that has none.
     pub subject: String,
-    /// Whether it says at its end who logged it.
+    /// Whether the mail ends with a line about the requester.
     pub footer: bool,
 }
 
 impl Settings {
-    /// Those of this configuration, for a module with these sinks.
+    /// Reads the settings of a module with these sinks.
     pub fn read(config: &Config, sinks: &[String]) -> Result<Settings, String> {
-        config.only(&["sink", "recipients", "subject", "footer"])?;
+        config.allow_only(&["sink", "recipients", "subject", "footer"])?;
         let wrong = |name: &str, what: &str| format!("the setting {name:?} is {what}");
         let recipients = addresses(config.text("recipients")?.unwrap_or_default());
         let subject = one_line(config.text("subject")?.unwrap_or("Message from a job"));
         let footer = config.get("footer").map_or(Some(true), Value::as_bool);
         Ok(Settings {
-            sink: peal_lines::opened(config, "sink", "mail", sinks)?,
+            sink: peal_log_format::opened(config, "sink", "mail", sinks)?,
             recipients: recipients
                 .map_err(|_| wrong("recipients", "addresses with commas between them"))?,
             subject: subject
@@ -39,7 +39,7 @@ pub mod tests {
     use super::*;
     use peal_sdk::Info;
 
-    /// Those of these settings, with the sink "mail".
+    /// Reads the settings, with the sink "mail".
     pub fn settings(given: impl IntoIterator<Item = Info>) -> Result<Settings, String> {
         Settings::read(&Config::for_test(given), &["mail".to_owned()])
     }

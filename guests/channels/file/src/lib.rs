@@ -1,5 +1,5 @@
-//! A log channel for a site's own keys, or any others that its admin gives it: each line of what is logged becomes a line
-//! `TIME [nspace,rank] text` of the sink that its admin named, in which nothing can be taken for another line or field.
+//! Log channel for the keys that its admin configures: writes each line of the data as a line `TIME
+//! [nspace,rank] text` to the configured sink. No data can imitate another line or field.
 //!
 //! ```toml
 //! [[module]]
@@ -11,16 +11,21 @@
 //! [module.config]
 //! sink = "file"                  # the default; who writes to several files has one module for each
 //! ```
-use peal_lines::{Dress, channel_name, lines, read, shown, visible};
+use peal_log_format::{Dress, channel_name, lines, read, shown, visible};
 use peal_sdk::{Config, LogRequest, Proc, Registration, channel, clock, lifecycle, sink, status};
 use std::sync::OnceLock;
 
 static SINK: OnceLock<String> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["sink"])?;
+    config.allow_only(&["sink"])?;
     // An instance is told its settings once.
-    let _ = SINK.set(peal_lines::opened(config, "sink", "file", &sink::names())?);
+    let _ = SINK.set(peal_log_format::opened(
+        config,
+        "sink",
+        "file",
+        &sink::names(),
+    )?);
     Ok(Vec::new())
 }
 
@@ -31,15 +36,15 @@ fn log(request: &LogRequest) -> Result<(), i32> {
     sink::write(name, written(request, || clock::now().as_secs())?)
 }
 
-/// The lines of a request, at once. `now` says the time where the requester does not.
+/// Returns the lines of a request. `now` is the time if the requester gives none.
 fn written(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i32> {
-    let (wishes, texts) = read(request)?;
-    let wishes = wishes.no_xml()?;
-    let time = shown(wishes.timestamp.unwrap_or_else(now));
+    let (directives, texts) = read(request)?;
+    let directives = directives.no_xml()?;
+    let time = shown(directives.timestamp.unwrap_or_else(now));
     // The time is there in any case.
     let dress = Dress {
         time: None,
-        ..Dress::asked(&wishes, channel_name(request.channel()))
+        ..Dress::asked(&directives, channel_name(request.channel()))
     };
     let start = format!(
         "{time} [{}] {}",
@@ -54,7 +59,7 @@ fn written(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i3
     Ok(texts.all().map(written).collect())
 }
 
-/// Who logged it, in one field.
+/// Returns the requester as one field.
 fn who(source: Option<&Proc>) -> String {
     let Some(Proc { nspace, rank }) = source else {
         return "-".to_owned();
@@ -82,7 +87,7 @@ mod tests {
 
     fn request() -> LogRequest {
         LogRequest::for_test(OWN)
-            .by(Proc::new("solver", 3))
+            .with_source(Proc::new("solver", 3))
             .with(OWN, "one\ntwo \u{1b}c")
             .with("site.load", 5u32)
     }
@@ -99,7 +104,7 @@ mod tests {
             .concat();
         assert_eq!(lines_of(&request()).unwrap(), lines);
         assert!(
-            lines_of(&request().at(1))
+            lines_of(&request().with_timestamp(1))
                 .unwrap()
                 .starts_with("1970-01-01T00:00:01Z [solver,3] one\n")
         );
@@ -110,7 +115,7 @@ mod tests {
     #[test]
     fn line_of_proc_cannot_look_like_another_procs() {
         let request = LogRequest::for_test(OWN)
-            .by(Proc::new("a,0] x\n[b", 1))
+            .with_source(Proc::new("a,0] x\n[b", 1))
             .with(OWN, "y\n[root,0] z");
         let start = "2026-01-05T09:00:00Z [a\\u{2c}0\\u{5d}\\u{20}x\\n\\u{5b}b,1] ";
         assert_eq!(
@@ -140,19 +145,20 @@ mod tests {
         );
     }
 
-    /// Text of which half could be taken for something else.
+    /// Strategy for texts that resemble the channel's own syntax.
     const ODD: &str = r##"([ab \n\r\t<>"'&;#\[\],:0]|(?s:.)){0,60}"##;
 
     proptest! {
-        /// Whatever a text and a namespace have, each line has three fields, and the second says who it was.
+        /// Each line has three fields, and the second names the requester, for any text and
+        /// namespace.
         #[test]
         fn lines_have_their_fields(text in ODD, nspace in ODD) {
-            let request = LogRequest::for_test(OWN).by(Proc::new(nspace, 3)).with(OWN, text.as_str());
+            let request = LogRequest::for_test(OWN).with_source(Proc::new(nspace, 3)).with(OWN, text.as_str());
             let written = lines_of(&request).unwrap();
             prop_assert_eq!(written.split_terminator('\n').count(), lines(&text).count());
             for (line, text) in written.split_terminator('\n').zip(lines(&text)) {
                 let fields: Vec<&str> = line.splitn(3, ' ').collect();
-                prop_assert!(line.chars().all(peal_lines::is_plain));
+                prop_assert!(line.chars().all(peal_log_format::is_plain));
                 prop_assert!(fields[1].starts_with('[') && fields[1].ends_with(",3]"));
                 prop_assert!(fields[1].matches(['[', ']', ',']).count() == 3);
                 prop_assert_eq!(fields[2], visible(text));

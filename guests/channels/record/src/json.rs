@@ -1,14 +1,15 @@
-//! Values as JSON, all of them so that people can read them.
-use peal_lines::{is_plain, readable};
+//! Values as JSON, all of them readable by people.
+use peal_log_format::{is_plain, readable};
 use peal_sdk::{Info, Proc, Value};
 use serde_json::{Value as Json, json};
 
-/// An info: its key, the type of its value by the word that `--info` has for it, and its value.
+/// Converts an info: its key, the type of its value as `--info` names it, and its value.
 pub fn info(info: &Info) -> Json {
     json!({ "key": info.key, "type": word(&info.value), "value": value(&info.value) })
 }
 
-/// A value. Numbers are numbers, arrays and trees are arrays; the rest is text, where JSON has nothing like it.
+/// Converts a value. Numbers stay numbers, arrays and trees become arrays; types that JSON lacks
+/// become text.
 fn value(of: &Value) -> Json {
     match of {
         Value::Undef => Json::Null,
@@ -66,7 +67,7 @@ fn word(value: &Value) -> &'static str {
     }
 }
 
-/// On one line, in which what a terminal would obey is escaped as well.
+/// Formats on one line, in which control sequences of terminals are escaped.
 pub fn line(of: &Json) -> String {
     let mut line = String::new();
     for character in of.to_string().chars() {

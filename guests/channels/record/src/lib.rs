@@ -1,5 +1,6 @@
-//! The log channels `pmix.log.jrec` and `pmix.log.gstore`: what is logged becomes one object of JSON in a job's record, or in
-//! the site's datastore. A text is the message; a true boolean records the payload alone.
+//! Log channels `pmix.log.jrec` and `pmix.log.gstore`: write the data of a request as one JSON
+//! object to the record of a job, or to the site's datastore. A text is the message; a true boolean
+//! records the payload only.
 //!
 //! ```toml
 //! [[module]]
@@ -19,7 +20,7 @@ use peal_sdk::{Config, LogRequest, Registration, channel, clock, key, lifecycle,
 use record::record;
 use std::sync::OnceLock;
 
-/// The sinks of the two channels.
+/// Sinks of the two channels.
 #[derive(Debug)]
 struct Settings {
     job_record: Option<String>,
@@ -30,10 +31,10 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 impl Settings {
     fn read(config: &Config, sinks: &[String]) -> Result<Settings, String> {
-        config.only(&["job_record", "datastore"])?;
+        config.allow_only(&["job_record", "datastore"])?;
         let sink = |setting, default: &str| match config.text(setting)? {
             None if !sinks.iter().any(|sink| sink == default) => Ok(None),
-            _ => peal_lines::opened(config, setting, default, sinks).map(Some),
+            _ => peal_log_format::opened(config, setting, default, sinks).map(Some),
         };
         let settings = Settings {
             job_record: sink("job_record", "job-record")?,

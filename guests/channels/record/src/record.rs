@@ -1,18 +1,21 @@
-//! From a request to its record.
+//! Conversion of a log request to its record.
 use crate::json;
-use peal_lines::{channel_name, read, shown};
+use peal_log_format::{channel_name, read, shown};
 use peal_sdk::{LogRequest, Proc};
 use serde_json::{Map, Value as Json, json};
 
-/// One line of JSON: an object with what is known of these: `time`, `channel`, `nspace` and `rank` and the user `uid` of who
-/// logged it, `text`, and `data`, the payload.
+/// Returns one line of JSON: an object with the known ones of `time`, `channel`, `nspace`, `rank`
+/// and `uid` of the requester, `text`, and `data`, the payload.
 pub fn record(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String, i32> {
     // Each record has its time and channel, asked for or not.
-    let (wishes, texts) = read(request)?;
-    let wishes = wishes.no_xml()?;
+    let (directives, texts) = read(request)?;
+    let directives = directives.no_xml()?;
     let mut record = Map::new();
     let mut put = |name: &str, value: Json| record.insert(name.to_owned(), value);
-    put("time", json!(shown(wishes.timestamp.unwrap_or_else(now))));
+    put(
+        "time",
+        json!(shown(directives.timestamp.unwrap_or_else(now))),
+    );
     put("channel", json!(channel_name(request.channel())));
     if let Some(Proc { nspace, rank }) = request.source() {
         put("nspace", json!(nspace));
@@ -33,7 +36,7 @@ pub fn record(request: &LogRequest, now: impl FnOnce() -> u64) -> Result<String,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peal_sdk::{Identity, key, status};
+    use peal_sdk::{UserIdentity, key, status};
     use proptest::prelude::*;
 
     const OWN: &str = key::PMIX_LOG_JOB_RECORD;
@@ -47,8 +50,8 @@ mod tests {
     #[test]
     fn a_text_is_the_message_and_payload_its_data() {
         let request = LogRequest::for_test(OWN)
-            .by(Proc::new("solver", 3))
-            .as_user(Identity {
+            .with_source(Proc::new("solver", 3))
+            .with_identity(UserIdentity {
                 uid: 1000,
                 gid: 1000,
             })
@@ -65,7 +68,7 @@ mod tests {
     fn true_records_the_payload_alone() {
         let store = key::PMIX_LOG_GLOBAL_DATASTORE;
         let request = LogRequest::for_test(store)
-            .at(1)
+            .with_timestamp(1)
             .with(store, true)
             .with("site.load", 5u32);
         let wanted = json!({
@@ -82,7 +85,7 @@ mod tests {
     #[test]
     fn a_text_forges_no_field() {
         let request = LogRequest::for_test(OWN)
-            .by(Proc::new("a\",\"rank\":0,\"x\":\"", 1))
+            .with_source(Proc::new("a\",\"rank\":0,\"x\":\"", 1))
             .with(OWN, "x\",\"uid\":0}\n{");
         let record = recorded(&request).unwrap();
         assert_eq!((&record["rank"], record.get("uid")), (&json!(1), None));
@@ -98,7 +101,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is logged is read back as it was, from one line.
+        /// Any data can be read back unchanged from one line.
         #[test]
         fn records_are_read_back(
             text in any::<String>(),
@@ -107,7 +110,7 @@ mod tests {
             value in any::<String>(),
         ) {
             let request = LogRequest::for_test(OWN)
-                .by(Proc::new(nspace.as_str(), 3))
+                .with_source(Proc::new(nspace.as_str(), 3))
                 .with(OWN, text.as_str())
                 .with(key.as_str(), value.as_str());
             let wanted = json!({

@@ -1,8 +1,9 @@
-//! The log channels `pmix.log.stdout` and `pmix.log.stderr`: writes what is logged to the sinks "stdout" and "stderr", line by
-//! line or as XML, so that nothing in it can forge a line's tag or an element, or control a terminal.
+//! Log channels `pmix.log.stdout` and `pmix.log.stderr`: write the data of a request to the sinks
+//! "stdout" and "stderr", line by line or as XML. No data can forge the tag of a line or an
+//! element, or control a terminal.
 //!
-//! What is under the channel's own key is the text. What is under no channel's key is written as well, behind its key; the host
-//! hands over nothing else, but attributes that say how to write.
+//! The text is under the channel's own key. Data under no channel's key are written as well, after
+//! their key; the host passes nothing else except attributes for formatting.
 //!
 //! ```toml
 //! [[module]]
@@ -14,7 +15,7 @@
 //! ```
 mod xml;
 
-use peal_lines::{Dress, read};
+use peal_log_format::{Dress, read};
 use peal_sdk::{LogRequest, channel, key, sink, status};
 use xml::Elements;
 
@@ -27,11 +28,12 @@ fn log(request: &LogRequest) -> Result<(), i32> {
     sink::write(sink, written(request, sink)?)
 }
 
-/// What a request becomes on the channel of this name. Nothing is written where a part of it cannot be.
+/// Formats a request for the channel of this name. Nothing is written if a part cannot be
+/// formatted.
 fn written(request: &LogRequest, name: &str) -> Result<String, i32> {
-    let (wishes, texts) = read(request)?;
-    let dress = Dress::asked(&wishes, name);
-    Ok(if wishes.xml {
+    let (directives, texts) = read(request)?;
+    let dress = Dress::asked(&directives, name);
+    Ok(if directives.xml {
         let elements = Elements::new(name, request.source().as_ref(), dress.time);
         texts.all().map(|text| elements.render(&text)).collect()
     } else {
@@ -49,10 +51,10 @@ mod tests {
     fn request() -> LogRequest {
         let out = key::PMIX_LOG_STDOUT;
         LogRequest::for_test(out)
-            .by(Proc::new("solver", 0))
+            .with_source(Proc::new("solver", 0))
             .with(out, "one\ntwo")
             .with("site.load", 5u32)
-            .at(1)
+            .with_timestamp(1)
     }
 
     #[test]

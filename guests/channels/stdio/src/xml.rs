@@ -1,17 +1,18 @@
-//! Lines as XML: each an element of its own, in which nothing makes an element or attribute.
-use peal_lines::{lines, shown, visible};
+//! Lines as XML: each an element of its own, whose text cannot create elements or attributes.
+use peal_log_format::{lines, shown, visible};
 use peal_sdk::Proc;
 
-/// The elements of one request.
+/// Format of the elements of one request.
 pub struct Elements {
-    /// What stands before each line.
+    /// Text before each line.
     start: String,
-    /// What stands behind it.
+    /// Text after each line.
     end: String,
 }
 
 impl Elements {
-    /// Elements of this name, as what this proc said; `time` as in [`peal_lines::Dress`].
+    /// Creates elements of this name, with the requester's proc as attributes; `time` as in
+    /// [`peal_log_format::Dress`].
     pub fn new(name: &str, source: Option<&Proc>, time: Option<Option<u64>>) -> Elements {
         let mut start = format!("<{name}");
         if let Some(Proc { nspace, rank }) = source {
@@ -32,7 +33,7 @@ impl Elements {
         }
     }
 
-    /// A text's lines.
+    /// Formats the lines of a text.
     pub fn render(&self, text: &str) -> String {
         lines(text)
             .map(|line| format!("{}{}{}", self.start, escaped(line), self.end))
@@ -40,7 +41,8 @@ impl Elements {
     }
 }
 
-/// Text as XML: markup as entities, and what XML 1.0 cannot carry or a terminal would obey made visible.
+/// Escapes text for XML: markup as entities; characters that XML 1.0 cannot contain or that control
+/// a terminal are made visible.
 fn escaped(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     for character in visible(text).chars() {
@@ -57,7 +59,7 @@ fn escaped(text: &str) -> String {
     written
 }
 
-/// The same for an attribute, where a tab would be read as a space.
+/// Escapes text for an attribute, where XML readers turn a tab into a space.
 fn attribute(text: &str) -> String {
     escaped(text).replace('\t', "&#009;")
 }
@@ -116,7 +118,7 @@ mod tests {
         );
     }
 
-    /// What an XML reader makes of text.
+    /// Returns the text that an XML reader sees.
     fn unescaped(text: &str) -> String {
         let named = [
             ("&lt;", "<"),
@@ -133,11 +135,12 @@ mod tests {
             })
     }
 
-    /// Text of which half could be taken for something else.
+    /// Strategy for texts that resemble the channel's own syntax.
     const ODD: &str = r##"([ab \n\r\t<>"'&;#\[\],:0]|(?s:.)){0,60}"##;
 
     proptest! {
-        /// Whatever a text and a namespace have, each line is one element, and a reader finds in it what was logged.
+        /// Each line is one element from which a reader gets the logged text, for any text and
+        /// namespace.
         #[test]
         fn elements_are_read_back(text in ODD, nspace in ODD) {
             let proc = Proc::new(nspace.clone(), 3);

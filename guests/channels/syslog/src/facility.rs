@@ -1,21 +1,22 @@
-//! Facilities: what a message of syslog is about, by the names that every syslog has for them.
+//! Facilities of syslog messages, by their standard names.
 
-/// All of them, in the order of their numbers.
+/// All facilities, in the order of their numbers.
 const NAMES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
     "ftp", "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4",
     "local5", "local6", "local7",
 ];
 
-/// What requesters may name unless the admin says otherwise: what programs of users are for.
+/// Facilities that requesters may name unless the admin configures others: those for programs of
+/// users.
 pub const FOR_ANYBODY: [&str; 9] = [
     "user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
 ];
 
-/// The number of a facility. The kernel's is nobody else's.
+/// Returns the number of a facility. The kernel's is reserved.
 ///
 /// # Errors
-/// What is wrong with the name, for the admin.
+/// A message for the admin about the invalid name.
 pub fn number(name: &str) -> Result<u8, String> {
     let known = (0..).zip(NAMES).skip(1).find(|(_, known)| *known == name);
     let there_are = || {

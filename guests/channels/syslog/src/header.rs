@@ -1,30 +1,31 @@
-//! What stands before the text of a message. What a requester chose becomes one field of it, whatever that was.
-use peal_lines::rfc3339;
+//! Header of a syslog message. Each value that a requester chooses becomes exactly one field of it.
+use peal_log_format::rfc3339;
 use peal_sdk::Proc;
 
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
-/// The longest name of an application in RFC 5424, and the longest tag in RFC 3164.
+/// Maximum lengths: name of an application in RFC 5424, tag in RFC 3164.
 const LONGEST: [usize; 2] = [48, 32];
-/// What messages from here are called: their kind in RFC 5424, and their tag in RFC 3164 where nobody is known to be their source.
+/// Message id in RFC 5424, and tag in RFC 3164 if the requester is unknown.
 const KIND: &str = "pmix";
 
-/// What is said of a message.
+/// Values of the header.
 #[derive(Clone, Debug)]
 pub struct Head<'a> {
     /// Severity and facility.
     pub priority: u8,
-    /// When it was logged, in seconds since the epoch.
+    /// Time of the request, in seconds since the epoch.
     pub seconds: u64,
-    /// On which host, if that is to be said.
+    /// Hostname, if it is to be included.
     pub hostname: Option<&'a str>,
-    /// By whom.
+    /// Requester.
     pub source: Option<&'a Proc>,
 }
 
 impl Head<'_> {
-    /// As RFC 5424 writes it; none for a time that it has no words for. The application is the namespace, the process the rank.
+    /// Formats the header by RFC 5424; none for a time that it cannot express. The application is
+    /// the namespace, the process the rank.
     pub fn rfc5424(&self) -> Option<String> {
         let time = rfc3339(self.seconds)?;
         let host = self.hostname.unwrap_or("-");
@@ -42,8 +43,8 @@ impl Head<'_> {
         ))
     }
 
-    /// As RFC 3164 writes it, in UTC; none for a time that it has no words for. Without a hostname it is what C libraries say to a
-    /// local syslog.
+    /// Formats the header by RFC 3164, in UTC; none for a time that it cannot express. Without a
+    /// hostname it is the form that C libraries send to a local syslog.
     pub fn rfc3164(&self) -> Option<String> {
         let time = rfc3339(self.seconds)?;
         let (date, clock) = time.trim_end_matches('Z').split_once('T')?;
@@ -66,7 +67,7 @@ impl Head<'_> {
     }
 }
 
-/// A namespace as a field: other characters become `_`, so that it is one field, and what is too long is cut.
+/// Converts a namespace to a field: other characters become `_`, and excess length is cut.
 fn name(nspace: &str, longest: usize, allowed: impl Fn(u8) -> bool) -> String {
     let one = |character: char| {
         u8::try_from(character)

@@ -1,6 +1,6 @@
-//! The log channels `pmix.log.lsys`, `pmix.log.gsys` and `pmix.log.syslog`: each line of what is logged becomes one message of
-//! syslog, in which nothing can be taken for a header, a field or a second message. The last one is the global syslog where
-//! the admin opened one, else the local one.
+//! Log channels `pmix.log.lsys`, `pmix.log.gsys` and `pmix.log.syslog`: send each line of the data
+//! as one syslog message. No data can imitate a header, a field or a second message. The last
+//! channel is the global syslog if the admin opened one, else the local one.
 //!
 //! ```toml
 //! [[module]]

@@ -1,28 +1,28 @@
-//! From a request to the messages that it becomes: one for each line.
+//! Conversion of a log request to syslog messages: one for each line.
 use crate::{
     header::Head,
     priority::priority,
     settings::{Format, Settings, Target},
 };
-use peal_lines::{Dress, channel_name, lines, read, visible};
+use peal_log_format::{Dress, channel_name, lines, read, visible};
 use peal_sdk::{LogRequest, status};
 
-/// What stands where a message was cut.
+/// Mark at the end of a cut message.
 const CUT: char = '…';
 
-/// The messages of a request, complete. `now` says the time where the requester does not.
+/// Returns the complete messages of a request. `now` is the time if the requester gives none.
 pub fn messages(
     request: &LogRequest,
     settings: &Settings,
     target: &Target,
     now: impl FnOnce() -> u64,
 ) -> Result<Vec<String>, i32> {
-    let (wishes, texts) = read(request)?;
-    let wishes = wishes.no_xml()?;
+    let (directives, texts) = read(request)?;
+    let directives = directives.no_xml()?;
     let source = request.source();
     let head = Head {
         priority: priority(request, settings)?,
-        seconds: wishes.timestamp.unwrap_or_else(now),
+        seconds: directives.timestamp.unwrap_or_else(now),
         hostname: settings.hostname.as_deref(),
         source: source.as_ref(),
     };
@@ -33,7 +33,7 @@ pub fn messages(
     // The header has the time in any case.
     let dress = Dress {
         time: None,
-        ..Dress::asked(&wishes, channel_name(request.channel()))
+        ..Dress::asked(&directives, channel_name(request.channel()))
     };
     let start = header.ok_or(status::PMIX_ERR_BAD_PARAM)? + &dress.prefix();
     let most = settings.max_bytes(target.format);
@@ -45,7 +45,7 @@ pub fn messages(
     Ok(texts.all().flat_map::<Vec<String>, _>(messages).collect())
 }
 
-/// A message of at most so many bytes, which shows that it was longer.
+/// Cuts a message to a maximum of bytes, with a mark.
 fn cut(mut message: String, most: usize) -> String {
     if message.len() > most {
         message.truncate(message.floor_char_boundary(most.saturating_sub(CUT.len_utf8())));
@@ -76,7 +76,7 @@ mod tests {
 
     fn request(text: &str) -> LogRequest {
         LogRequest::for_test(OWN)
-            .by(Proc::new("solver", 3))
+            .with_source(Proc::new("solver", 3))
             .with(OWN, text)
     }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn time_and_priority_of_requester_and_settings_are_used() {
         let request = request("x")
-            .at(1)
+            .with_timestamp(1)
             .with_directive(key::PMIX_LOG_SYSLOG_PRI, 1i32);
         assert_eq!(
             said(&request, Vec::new()).unwrap(),
@@ -120,7 +120,7 @@ mod tests {
             messages
                 .iter()
                 .flat_map(|message| message.chars())
-                .all(peal_lines::is_plain)
+                .all(peal_log_format::is_plain)
         );
     }
 
@@ -164,7 +164,7 @@ mod tests {
             Err(status::PMIX_ERR_BAD_PARAM)
         );
         assert_eq!(
-            said(&request("x").at(u64::MAX), Vec::new()),
+            said(&request("x").with_timestamp(u64::MAX), Vec::new()),
             Err(status::PMIX_ERR_BAD_PARAM),
             "no such year"
         );
@@ -172,19 +172,20 @@ mod tests {
         assert_eq!(said(&priority, Vec::new()), Err(status::PMIX_ERR_BAD_PARAM));
     }
 
-    /// Text of which half could be taken for something else.
+    /// Strategy for texts that resemble the channel's own syntax.
     const ODD: &str = r##"([ab \n\r\t<>"'&;#\[\],:0]|(?s:.)){0,60}"##;
 
     proptest! {
-        /// Whatever a text and a namespace have, there is a message for each line, and its fields are where they belong.
+        /// There is one message for each line, with its fields in place, for any text and
+        /// namespace.
         #[test]
         fn messages_have_their_fields(text in ODD, nspace in ODD, bytes in 480..600i64) {
-            let request = LogRequest::for_test(OWN).by(Proc::new(nspace, 3)).with(OWN, text.as_str());
+            let request = LogRequest::for_test(OWN).with_source(Proc::new(nspace, 3)).with(OWN, text.as_str());
             let given = || vec![Info::new("max_bytes", bytes)];
             let messages = said(&request, given()).unwrap();
             prop_assert_eq!(messages.len(), lines(&text).count());
             for (message, line) in messages.iter().zip(lines(&text)) {
-                prop_assert!(message.chars().all(peal_lines::is_plain) && message.len() <= bytes as usize);
+                prop_assert!(message.chars().all(peal_log_format::is_plain) && message.len() <= bytes as usize);
                 let fields: Vec<&str> = message.splitn(8, ' ').collect();
                 prop_assert_eq!(&fields[..3], ["<14>1", "2026-01-05T09:00:00Z", "-"]);
                 prop_assert!((1..=48).contains(&fields[3].len()));

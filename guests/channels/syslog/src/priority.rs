@@ -1,13 +1,13 @@
-//! How grave a message is and what it is about: the number at its beginning.
+//! Priority of a syslog message: severity and facility, the number at its beginning.
 use crate::settings::Settings;
 use peal_sdk::{LogRequest, key, status};
 
-/// The severity of a message for which no other is asked.
+/// Severity of a message that requests no other.
 const INFO: u8 = 6;
-/// The lowest bits are the severity, those above the facility.
+/// Bits of the severity; the facility is in the higher ones.
 const SEVERITIES: u8 = 8;
 
-/// The priority that a request asks for. A facility of zero is the kernel's, and means that none is named.
+/// Returns the requested priority. Facility zero is the kernel's and counts as not given.
 pub fn priority(request: &LogRequest, settings: &Settings) -> Result<u8, i32> {
     let Some(asked) = request.get(key::PMIX_LOG_SYSLOG_PRI) else {
         return Ok(settings.facility * SEVERITIES + INFO);

@@ -1,48 +1,48 @@
-//! What the admin says of syslog.
+//! Settings of the syslog channels.
 use crate::facility;
 use peal_sdk::{Config, key, status};
 
-/// The least that a message may have: what every receiver must take.
+/// Minimum of the maximum message size: every receiver must accept this many bytes.
 const LEAST: i64 = 480;
-/// The most: more is no message but a file.
+/// Maximum of the maximum message size.
 const MOST: i64 = 65_536;
 
-/// How messages are written.
+/// Format of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// That of now.
+    /// RFC 5424.
     Rfc5424,
-    /// That of before.
+    /// RFC 3164.
     Rfc3164,
 }
 
-/// Where a channel leads.
+/// Destination of a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// The name of the sink.
+    /// Name of the sink.
     pub sink: String,
-    /// In which form it is written to.
+    /// Format of its messages.
     pub format: Format,
 }
 
-/// All that is set.
+/// All settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     local: Option<Target>,
     global: Option<Target>,
-    /// The facility of those who name none.
+    /// Facility of requests that name none.
     pub facility: u8,
-    /// What else a requester may name.
+    /// Other facilities that a requester may name.
     pub facilities: Vec<u8>,
-    /// As the messages say; none leaves it to the receiver.
+    /// Hostname in messages; none: the receiver adds it.
     pub hostname: Option<String>,
     max_bytes: Option<usize>,
 }
 
 impl Settings {
-    /// Those of this configuration, for a module with these sinks.
+    /// Reads the settings of a module with these sinks.
     pub fn read(config: &Config, sinks: &[String]) -> Result<Settings, String> {
-        config.only(&[
+        config.allow_only(&[
             "local",
             "global",
             "format",
@@ -81,7 +81,7 @@ impl Settings {
         })
     }
 
-    /// Where the channel of this key leads.
+    /// Returns the destination of the channel of this key.
     pub fn target(&self, channel: &str) -> Result<&Target, i32> {
         let target = match channel {
             key::PMIX_LOG_LOCAL_SYSLOG => self.local.as_ref(),
@@ -92,7 +92,8 @@ impl Settings {
         target.ok_or(status::PMIX_ERR_NOT_AVAILABLE)
     }
 
-    /// The most bytes of a message: what its form says that receivers should take, unless the admin knows better.
+    /// Returns the maximum size of a message in bytes: the one that receivers should accept by its
+    /// format, unless configured.
     pub fn max_bytes(&self, format: Format) -> usize {
         let usual = match format {
             Format::Rfc5424 => 2048,
@@ -113,7 +114,8 @@ fn format(config: &Config, name: &str) -> Result<Option<Format>, String> {
     }
 }
 
-/// One of the two, which may be missing unless its name was set.
+/// Reads the destination of one of the two sinks, which may be missing unless its name is
+/// configured.
 fn target(
     config: &Config,
     setting: &str,
@@ -125,7 +127,7 @@ fn target(
         return Ok(None);
     }
     Ok(Some(Target {
-        sink: peal_lines::opened(config, setting, default, sinks)?,
+        sink: peal_log_format::opened(config, setting, default, sinks)?,
         format,
     }))
 }
@@ -145,7 +147,7 @@ pub mod tests {
     use super::*;
     use peal_sdk::Info;
 
-    /// Those of these settings, with both sinks.
+    /// Reads the settings, with both sinks.
     pub fn settings(given: impl IntoIterator<Item = Info>) -> Result<Settings, String> {
         Settings::read(
             &Config::for_test(given),

@@ -1,9 +1,9 @@
-//! Ends the chain, saying how many handlers ran before it and what the last of them returned.
+//! Ends the chain, and pushes the number of earlier handlers and the result of the last of them.
 use peal_sdk::{Event, Outcome, Value, handler};
 
 fn complete(event: &Event) -> Outcome {
-    let steps = event.steps();
-    let outcome = Outcome::complete().with("peal.complete.seen", event.step_count());
+    let steps = event.previous_results();
+    let outcome = Outcome::complete().with("peal.complete.seen", event.previous_count());
     match steps.last() {
         Some(last) => outcome
             .with("peal.complete.after", last.name.as_str())

@@ -1,12 +1,16 @@
-//! Returns every info that the event carries, says who ran before it, and counts its calls. The same in C, Python and JavaScript
-//! stands in `guests/c`, `guests/python` and `guests/js`.
+//! Returns every info of the event, pushes the names of earlier handlers, and counts its calls.
+//! Versions in C, Python and JavaScript are in `guests/c`, `guests/python` and `guests/js`.
 use peal_sdk::{Event, Outcome, handler};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
 fn echo(event: &Event) -> Outcome {
-    let before: Vec<String> = event.steps().into_iter().map(|step| step.name).collect();
+    let before: Vec<String> = event
+        .previous_results()
+        .into_iter()
+        .map(|step| step.name)
+        .collect();
     let outcome = event
         .infos()
         .into_iter()

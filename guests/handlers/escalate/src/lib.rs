@@ -1,7 +1,7 @@
-//! Makes of the same event, again and again, another one: so that one lost link is noted, and five within a minute are an
-//! alarm. Counts each code apart, and for each affected proc (or source). When there were enough it raises the other event,
-//! with what was counted, and begins anew. Events about jobs are counted and those of the environment. What is counted is in
-//! memory: a restart forgets it.
+//! Raises another event after repetitions of an event: one lost link is noted, five within a minute
+//! raise an alarm. Counts each code separately, and each affected proc (or source). At the
+//! configured count it raises the other event with the counted values, and starts again. It counts
+//! events of jobs and of the environment. Counts are in memory; a restart resets them.
 //!
 //! ```toml
 //! [[module]]
@@ -18,8 +18,8 @@
 //! message = "a link is lost again and again"    # PMIX_EVENT_TEXT_MESSAGE
 //! ```
 //!
-//! The event that is raised carries `PMIX_EVENT_AFFECTED_PROC` where that was counted, and `peal.escalate.code`,
-//! `peal.escalate.count` and `peal.escalate.seconds`.
+//! The raised event carries `PMIX_EVENT_AFFECTED_PROC` if events are counted per affected proc, and
+//! `peal.escalate.code`, `peal.escalate.count` and `peal.escalate.seconds`.
 mod tally;
 
 use peal_sdk::{
@@ -29,13 +29,13 @@ use peal_sdk::{
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tally::Tally;
 
-/// The most that is counted at once: codes and procs.
+/// Maximum number of counters: codes and procs.
 const ROOM: usize = 1024;
 
-/// What is counted: a code, and the namespace and rank that it is counted for.
+/// Key of a counter: a code, and the namespace and rank that it is counted for.
 type What = (i32, Option<(String, u32)>);
 
-/// For whom events are counted.
+/// Unit that events are counted for.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Affected,
@@ -60,7 +60,7 @@ const NAMES: [&str; 7] = [
 ];
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&NAMES)?;
+    config.allow_only(&NAMES)?;
     let code = |text: &str| {
         text.parse()
             .map_err(|_| format!("{text:?} in \"codes\" is no number of a code"))
@@ -188,7 +188,7 @@ fn escalate(event: &Event) -> Outcome {
     }
 }
 
-/// Whom an event is counted for; nobody in particular is one, too.
+/// Returns the proc that an event is counted for; none is a unit, too.
 fn counted_for(event: &Event, by: By) -> Vec<Option<Proc>> {
     let procs = match by {
         By::All => Vec::new(),

@@ -1,20 +1,20 @@
-//! Counts what happens again and again, within a window of time and bounded memory.
+//! Counter of repetitions within a time window, in bounded memory.
 use std::collections::{BTreeMap, VecDeque};
 
-/// When what happened, by what it happened to.
+/// Times of repetitions, by key.
 #[derive(Debug)]
 pub struct Tally<K> {
-    /// So many within the window are too many.
+    /// Count that is reported.
     count: usize,
-    /// The window, in milliseconds.
+    /// Window, in milliseconds.
     window: u64,
-    /// The most of what is counted at once.
+    /// Maximum number of keys.
     room: usize,
     times: BTreeMap<K, VecDeque<u64>>,
 }
 
 impl<K: Ord + Clone> Tally<K> {
-    /// Nothing has happened yet.
+    /// Creates an empty counter.
     pub fn new(count: usize, window: u64, room: usize) -> Tally<K> {
         Tally {
             count: count.max(1),
@@ -24,7 +24,7 @@ impl<K: Ord + Clone> Tally<K> {
         }
     }
 
-    /// Counts one more: whether these are too many now, and then it begins anew.
+    /// Counts one repetition. Returns whether the count is reached; the key then starts again.
     pub fn add(&mut self, what: &K, now: u64) -> bool {
         let times = self.times.entry(what.clone()).or_default();
         // What seems to come later was before the clock was set back.
@@ -38,7 +38,7 @@ impl<K: Ord + Clone> Tally<K> {
         is_too_many
     }
 
-    /// Forgets what happened last the longest ago, where there is too much.
+    /// Drops the key whose last repetition is the oldest, if there are too many keys.
     fn make_room(&mut self) {
         while self.times.len() > self.room {
             let oldest = self
@@ -81,7 +81,7 @@ mod tests {
     }
 
     proptest! {
-        /// However much happens to however many, what is kept is bounded, and too many are never missed while there is room.
+        /// Memory is bounded, and no reached count is missed while all keys fit, for any sequence.
         #[test]
         fn memory_is_bounded(events in prop::collection::vec((0u8..20, 0u64..400), 1..300), count in 1usize..5) {
             let (mut tally, mut ample, mut now) = (Tally::new(count, 1000, 4), Tally::new(count, 1000, 64), 0);

@@ -1,33 +1,34 @@
-//! Says which invitations to groups (`PMIX_GROUP_INVITED`) are to be accepted, by rules: the first that fits counts, and where none does
-//! this says nothing.
+//! Answers invitations to groups (`PMIX_GROUP_INVITED`) by rules. The first rule that matches
+//! counts; without a match there is no answer.
 //!
 //! ```toml
 //! [[module]]
 //! name = "join-by-rule"
 //! path = "join-by-rule.wasm"
 //! [module.config]
-//! # GROUP/NAMESPACE/USER=ANSWER: what the group is called, the namespace of whoever invites, and his user by number; what is left out
-//! # is any, and a `*` at the end of a name stands for any text. The answer is accept or decline.
+//! # GROUP/NAMESPACE/USER=ANSWER: name of the group, namespace and user number of the inviting proc; a missing part matches any,
+//! # and a `*` at the end of a name stands for any text. The answer is accept or decline.
 //! rules = "crew-*/solver-*=accept, io/*/1000=accept, *=decline"
 //! ```
 //!
-//! Where a server hosts this it is no proc, and answers nobody: it advises. The answer is among its results, for handlers behind it and for
-//! observers, under [`ANSWER`], and the rule that it is by under [`RULE`]. Peal's client, where this is in its own chain, joins or declines so.
+//! A server that hosts this module is no proc and sends no answer itself. The answer is a result
+//! under [`ANSWER`], with the rule under [`RULE`], for later handlers and observers. Peal's client
+//! joins or declines accordingly if the module is in its own chain.
 mod rule;
 
 use peal_sdk::{Config, Event, Outcome, Registration, Value, handler, key, lifecycle, status};
 use rule::Rule;
 use std::sync::OnceLock;
 
-/// What is to be answered: `accept` or `decline`, a text.
+/// Key of the answer: `accept` or `decline`, a text.
 const ANSWER: &str = "peal.group.answer";
-/// By which rule, as the settings have it.
+/// Key of the rule, as configured.
 const RULE: &str = "peal.group.rule";
 
 static RULES: OnceLock<Vec<Rule>> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["rules"])?;
+    config.allow_only(&["rules"])?;
     let rules = config.list("rules")?.unwrap_or_default();
     if rules.is_empty() {
         return Err("the setting \"rules\" is missing: who is to be answered what, as in \"crew-*=accept, *=decline\""

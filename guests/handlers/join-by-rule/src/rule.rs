@@ -1,7 +1,7 @@
-//! One rule: which invitations it is for, and what is to be answered.
-use peal_patterns::Pattern;
+//! Rule: the invitations that it matches, and its answer.
+use peal_name_patterns::Pattern;
 
-/// What an invitation is answered.
+/// Answer to an invitation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     Accept,
@@ -17,7 +17,7 @@ impl Answer {
     }
 }
 
-/// What is left out is any.
+/// Patterns of a rule; a missing one matches anything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     group: Pattern,
@@ -28,7 +28,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Reads `GROUP/NAMESPACE/USER=ANSWER`. Whatever is in the way of that in the name of a group is written as the `*` at its end.
+    /// Parses `GROUP/NAMESPACE/USER=ANSWER`. In the name of a group, a `*` at the end also stands
+    /// for these separators.
     pub fn read(text: &str) -> Result<Rule, String> {
         let wrong = |what: &str| {
             let wanted =
@@ -70,7 +71,8 @@ impl Rule {
         })
     }
 
-    /// Whether it is for the invitation to this group, by somebody of this namespace and user, as far as either is known.
+    /// Returns whether the rule matches an invitation to this group by a proc of this namespace and
+    /// user, as far as they are known.
     pub fn is_for(&self, group: &str, nspace: Option<&str>, user: Option<u32>) -> bool {
         let from = |pattern: &Pattern| nspace.is_some_and(|nspace| pattern.is_for(nspace));
         self.group.is_for(group)
@@ -82,7 +84,7 @@ impl Rule {
         self.answer
     }
 
-    /// As it was written.
+    /// Returns the rule as configured.
     pub fn text(&self) -> &str {
         &self.text
     }

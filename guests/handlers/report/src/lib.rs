@@ -1,13 +1,13 @@
-//! Logs each event it sees, in one line of bounded length, says how many handlers ran before it, and leaves the rest to
-//! others.
-use peal_lines::{readable, visible};
+//! Logs each event in one line of bounded length, and pushes the number of earlier handlers. Takes
+//! no other action.
+use peal_log_format::{readable, visible};
 use peal_sdk::{Event, Outcome, handler, log};
 use std::fmt::{self, Write};
 
-/// The longest line, in bytes.
+/// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 1024;
 
-/// A line that takes what there is room for.
+/// Line that accepts text up to the maximum length.
 struct Line(String);
 
 impl Write for Line {
@@ -47,7 +47,7 @@ fn report(event: &Event) -> Outcome {
         line.0.push('…');
     }
     log::info(line.0);
-    Outcome::no_action().with("peal.report.seen", event.step_count())
+    Outcome::no_action().with("peal.report.seen", event.previous_count())
 }
 
 handler!(report);

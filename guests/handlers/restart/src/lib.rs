@@ -1,20 +1,20 @@
-//! Starts a proc again that has ended abnormally, up to so many times, and wishes that the others of its job go on. Who was started
-//! again that often stays gone: what becomes of the job then is for others to say. Where nobody asks (the job is being ended, or none
-//! of it is left) it does nothing.
+//! Restarts a proc that ended abnormally, up to a maximum number of times, and requests that its
+//! job continues. After the maximum it takes no action, and other handlers decide about the job.
+//! Ignores ends that need no decision: the job is being terminated, or none of its procs is left.
 //!
 //! ```toml
 //! [[module]]
 //! name = "restart"
 //! path = "restart.wasm"
-//! grants = ["control"]
+//! grants = ["job-control"]
 //! [module.config]
 //! times = 3                      # how often each proc; once, unless it is said
 //! checkpoint = "/scratch/last"   # what it is told to go on from; else it begins anew
 //! ```
 //!
-//! The number of its request for job control is among its results: `peal.restart.request`.
+//! The result `peal.restart.request` is the number of its request for job control.
 use peal_sdk::{
-    Config, Event, Info, Outcome, Proc, Registration, Value, control, handler, key, lifecycle,
+    Config, Event, Info, Outcome, Proc, Registration, Value, handler, job_control, key, lifecycle,
     status,
 };
 use std::{
@@ -22,20 +22,20 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-/// The most procs that are remembered at once.
+/// Maximum number of remembered procs.
 const ROOM: usize = 1024;
 
 struct Settings {
     times: u32,
     checkpoint: Option<String>,
-    /// How often procs were started again, those last that were so first.
+    /// Numbers of restarts by proc, the latest first.
     started: Mutex<VecDeque<(Proc, u32)>>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["times", "checkpoint"])?;
+    config.allow_only(&["times", "checkpoint"])?;
     let times = config.number("times", 1..=1000)?.unwrap_or(1);
     let times = u32::try_from(times).unwrap_or(1);
     let checkpoint = config.text("checkpoint")?.map(str::to_owned);
@@ -75,7 +75,7 @@ fn restart(event: &Event) -> Outcome {
         .checkpoint
         .as_deref()
         .map_or(Value::Undef, Value::from);
-    match control::request([dead], [Info::new(key::PMIX_JOB_CTRL_RESTART, from)]) {
+    match job_control::request([dead], [Info::new(key::PMIX_JOB_CTRL_RESTART, from)]) {
         Ok(number) => Outcome::partial()
             .with(key::PMIX_EVENT_NO_TERMINATION, true)
             .with("peal.restart.request", number),
@@ -84,7 +84,7 @@ fn restart(event: &Event) -> Outcome {
 }
 
 impl Settings {
-    /// Whether a proc may start once more, which is counted.
+    /// Counts a restart, and returns whether it is allowed.
     fn may_start(&self, proc: &Proc) -> bool {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, times)) = started.iter_mut().find(|(known, _)| known == proc) {

@@ -1,4 +1,4 @@
-//! Panics, which is a trap. Shows that the host drops the instance and the chain goes on.
+//! Panics, which is a trap: the host drops the instance and the chain continues.
 use peal_sdk::{Event, Outcome, handler};
 
 #[expect(clippy::panic, reason = "it is what this module is for")]

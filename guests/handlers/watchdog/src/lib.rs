@@ -1,13 +1,14 @@
-//! Acts when the heartbeat of a proc stops, or a file that is watched stands still: finds out what the proc uses, writes that into the
-//! record of its job, sends a mail if it is to, and then ends or restarts the proc or its job, once for each alert. Where the
-//! application asked to deal with it itself (`PMIX_MONITOR_APP_CONTROL`) it says so to the trace and does nothing. The silent proc is the
-//! one that is affected; where an alert names none, its source, as the C library's servers have it.
+//! Acts on an alert of a monitor: a heartbeat has stopped, or a file does not change. Queries the
+//! resources that the proc uses, writes them to the record of its job, sends a mail if configured,
+//! and terminates or restarts the proc or its job, once for each alert. If the application handles
+//! alerts itself (`PMIX_MONITOR_APP_CONTROL`), it only writes to the trace. The silent proc is the
+//! affected proc of the alert or, without one, its source, as in alerts of the C library's servers.
 //!
 //! ```toml
 //! [[module]]
 //! name = "watchdog"
 //! path = "watchdog.wasm"
-//! grants = ["logging", "clock", "control", "report", "usage"]
+//! grants = ["logging", "clock", "job-control", "log-request", "resource-usage"]
 //! [module.config]
 //! action = "terminate"           # kill, terminate, restart or none (which is what it does unless it is told)
 //! of = "proc"                    # whom: the silent proc, or its whole "job"
@@ -16,20 +17,21 @@
 //! mail = "ops@example.org"       # who is told; needs a log channel for mail
 //! ```
 //!
-//! What it did is among its results: `peal.watchdog.action` and `peal.watchdog.request`, the number of its request for job control.
+//! Its results are `peal.watchdog.action` and `peal.watchdog.request`, the number of its request
+//! for job control.
 use peal_sdk::{
-    Config, Event, Info, Outcome, Proc, Registration, Value, clock, control, handler, key,
-    lifecycle, log, report, status, usage,
+    Config, Event, Info, Outcome, Proc, Registration, Value, clock, handler, job_control, key,
+    lifecycle, log, log_request, resource_usage, status,
 };
 use std::{
     collections::BTreeMap,
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-/// The wildcard rank: all procs of a job.
+/// Wildcard rank: all procs of a job.
 const ALL: u32 = u32::MAX - 1;
 
-/// The most jobs that are remembered at once.
+/// Maximum number of remembered jobs.
 const ROOM: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -61,14 +63,14 @@ impl Action {
     }
 }
 
-/// Whom it acts upon.
+/// Target of the action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Of {
     Proc,
     Job,
 }
 
-/// Where it is written that somebody is silent.
+/// Channel of the log request about a silent proc.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Log {
     JobRecord,
@@ -88,18 +90,18 @@ impl Log {
 struct Settings {
     action: Action,
     of: Of,
-    /// In milliseconds.
+    /// Minimum time between actions upon one job, in milliseconds.
     pause: u64,
     log: Log,
     mail: Option<String>,
-    /// When it last acted upon a job.
+    /// Times of the last action by job.
     acted: Mutex<BTreeMap<String, u64>>,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["action", "of", "pause", "log", "mail"])?;
+    config.allow_only(&["action", "of", "pause", "log", "mail"])?;
     let action = match config.text("action")?.unwrap_or("none") {
         "kill" => Action::Kill,
         "terminate" => Action::Terminate,
@@ -169,10 +171,7 @@ fn watch(event: &Event) -> Outcome {
         _ => event.source(),
     };
     let Some(silent) = affected else {
-        log::warn(format!(
-            "alert {} names nobody whom it is about",
-            event.code()
-        ));
+        log::warn(format!("alert {} names no affected proc", event.code()));
         return Outcome::no_action();
     };
     let what = described(event, &silent);
@@ -180,7 +179,7 @@ fn watch(event: &Event) -> Outcome {
         .get(key::PMIX_MONITOR_APP_CONTROL)
         .is_some_and(|value| value.as_bool() == Some(true))
     {
-        log::info(format!("{what}: left to the application, as it wishes"));
+        log::info(format!("{what}: left to the application, as it requested"));
         return Outcome::no_action();
     }
     let action = if is_enough(settings, &silent.nspace) {
@@ -197,7 +196,7 @@ fn watch(event: &Event) -> Outcome {
     };
     let asked = action
         .directive()
-        .map(|directive| control::request([whom], [directive]));
+        .map(|directive| job_control::request([whom], [directive]));
     tell(
         settings,
         &format!("{what}, action: {}", action.name()),
@@ -217,7 +216,7 @@ fn watch(event: &Event) -> Outcome {
     }
 }
 
-/// What is the matter, in words.
+/// Describes the subject in words.
 fn described(event: &Event, silent: &Proc) -> String {
     let what = match event.code() {
         status::PMIX_MONITOR_FILE_ALERT => match event.get(key::PMIX_MONITOR_FILE) {
@@ -232,7 +231,7 @@ fn described(event: &Event, silent: &Proc) -> String {
     }
 }
 
-/// Whether a whole job was acted upon so short a time ago that this alert belongs to that.
+/// Returns whether the last action upon this whole job is so recent that it covers the alert.
 fn is_enough(settings: &Settings, job: &str) -> bool {
     if settings.of == Of::Proc || settings.action == Action::Nothing {
         return false;
@@ -252,15 +251,16 @@ fn is_enough(settings: &Settings, job: &str) -> bool {
     false
 }
 
-/// Writes it where it is to be, with what the proc uses, and into a mail. What cannot be told does not keep it from acting.
+/// Logs the alert, with the resources that the proc uses, and sends the mail. Failures do not
+/// prevent the action.
 fn tell(settings: &Settings, words: &str, silent: &Proc) {
     let about = || [Info::new(key::PMIX_LOG_SOURCE, silent.clone())];
-    let used = usage::of(std::slice::from_ref(silent)).unwrap_or_else(|status| {
+    let used = resource_usage::query(std::slice::from_ref(silent)).unwrap_or_else(|status| {
         log::debug(format!("what {silent} uses is not known ({status})"));
         Vec::new()
     });
     let line = std::iter::once(settings.log.line(words));
-    if let Err(status) = report::log(line.chain(used), about()) {
+    if let Err(status) = log_request::submit(line.chain(used), about()) {
         log::warn(format!("{words}: this cannot be recorded ({status})"));
     }
     let Some(address) = &settings.mail else {
@@ -271,7 +271,7 @@ fn tell(settings: &Settings, words: &str, silent: &Proc) {
         Info::new(key::PMIX_LOG_EMAIL_SUBJECT, format!("{silent} is silent")),
         Info::new(key::PMIX_LOG_EMAIL_MSG, words),
     ]);
-    if let Err(status) = report::log([Info::new(key::PMIX_LOG_EMAIL, mail)], about()) {
+    if let Err(status) = log_request::submit([Info::new(key::PMIX_LOG_EMAIL, mail)], about()) {
         log::warn(format!("{words}: {address} cannot be told ({status})"));
     }
 }

@@ -1,5 +1,6 @@
-//! Members of some groups of the system may control any job; about all others this passes, and those behind it decide. Groups are those
-//! of the requester's process by the kernel's word, as they were when it connected: whoever joins a group later connects anew.
+//! Grants job control of any job to members of configured Unix groups; passes otherwise. The groups
+//! are those of the requester's process, as reported by the kernel when it connected: a user who
+//! joins a group later has to connect again.
 //!
 //! ```toml
 //! [[module]]
@@ -9,12 +10,12 @@
 //! groups = "wheel, 500"          # by name, as `/etc/group` has it, or by number
 //! ```
 use peal_sdk::{
-    Config, Group, Matter, PolicyOutcome, Registration, Request, Value, job_control_policy,
-    lifecycle,
+    Config, PolicyOutcome, PolicySubject, Registration, Request, UnixGroup, Value,
+    job_control_policy, lifecycle,
 };
 use std::sync::OnceLock;
 
-/// A group, as its admin says which.
+/// Configured group.
 #[derive(Clone, PartialEq, Debug)]
 enum Wanted {
     Number(u32),
@@ -27,7 +28,7 @@ impl Wanted {
             .map_or_else(|_| Wanted::Name(text.to_owned()), Wanted::Number)
     }
 
-    fn is(&self, group: &Group) -> bool {
+    fn is(&self, group: &UnixGroup) -> bool {
         match self {
             Wanted::Number(gid) => group.gid == *gid,
             Wanted::Name(name) => group.name.as_ref() == Some(name),
@@ -38,7 +39,7 @@ impl Wanted {
 static GROUPS: OnceLock<Vec<Wanted>> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["groups"])?;
+    config.allow_only(&["groups"])?;
     let groups = match config.get("groups") {
         Some(Value::Int64(_)) => {
             let gid = config
@@ -68,11 +69,11 @@ fn stop() {}
 fn decide(request: &Request) -> PolicyOutcome {
     let Some(wanted) = GROUPS
         .get()
-        .filter(|_| request.matter() == Matter::JobControl)
+        .filter(|_| request.subject() == PolicySubject::JobControl)
     else {
         return PolicyOutcome::pass();
     };
-    let groups = request.groups();
+    let groups = request.unix_groups();
     if groups
         .iter()
         .any(|group| wanted.iter().any(|wanted| wanted.is(group)))

@@ -1,6 +1,7 @@
-//! Which groups procs may form: by their names, by who takes part, and by how many are named at once. What fits passes to the policies
-//! behind, and the default decides, which lets each user form groups of his own procs. Whoever is refused is told why, as are
-//! all who take part in what he wanted to form. What there is may always be dissolved.
+//! Restricts PMIx groups by their names, their participants and the number of procs named at once.
+//! Requests within the rules pass to later policies; by default users may form groups of their own
+//! procs. A denial gives its reason to the requester and, for a construct, to all participants.
+//! Groups may always be destructed.
 //!
 //! ```toml
 //! [[module]]
@@ -9,26 +10,26 @@
 //! [module.config]
 //! names = "crew-*, io"           # what groups may be called; a `*` at the end stands for any text
 //! namespaces = "solver-*, viz-*" # whose procs may form, invite and join; who is named by others is judged when it calls itself
-//! most = 64                      # how many procs one may name; whole jobs are not named then, for nobody knows how many that are
+//! most = 64                      # maximum number of procs in a request; requests for whole jobs are then denied
 //! because = "ask ops@example.org or see /etc/motd"    # told beside the reason
 //! ```
-use peal_patterns::Pattern;
+use peal_name_patterns::Pattern;
 use peal_sdk::{
-    Config, GroupKind, Matter, PolicyOutcome, Registration, Request, group_policy, lifecycle,
-    status,
+    Config, GroupOperationKind, PolicyOutcome, PolicySubject, Registration, Request, group_policy,
+    lifecycle, status,
 };
 use std::sync::OnceLock;
 
-/// The wildcard rank: all procs of a job.
+/// Wildcard rank: all procs of a job.
 const ALL: u32 = u32::MAX - 1;
 
-/// The most procs that a call may name where that is limited.
+/// Maximum of the setting `most`.
 const MOST: i64 = 1_000_000;
 
 struct Settings {
-    /// None: all.
+    /// Allowed names; none: all.
     names: Option<Vec<Pattern>>,
-    /// None: all.
+    /// Allowed namespaces; none: all.
     nspaces: Option<Vec<Pattern>>,
     most: Option<usize>,
     because: String,
@@ -37,7 +38,7 @@ struct Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["names", "namespaces", "most", "because"])?;
+    config.allow_only(&["names", "namespaces", "most", "because"])?;
     let (names, nspaces) = (patterns(config, "names")?, patterns(config, "namespaces")?);
     let most = config
         .number("most", 1..=MOST)?
@@ -69,7 +70,7 @@ fn patterns(config: &Config, setting: &str) -> Result<Option<Vec<Pattern>>, Stri
     };
     if texts.is_empty() {
         return Err(format!(
-            "the setting {setting:?} is empty, so that nobody could form a group; leave it out to allow all"
+            "the setting {setting:?} is empty, which denies all groups; leave it out to allow all"
         ));
     }
     texts
@@ -82,20 +83,20 @@ fn patterns(config: &Config, setting: &str) -> Result<Option<Vec<Pattern>>, Stri
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let (Some(settings), Matter::Group(kind)) = (SETTINGS.get(), request.matter()) else {
+    let (Some(settings), PolicySubject::Group(kind)) = (SETTINGS.get(), request.subject()) else {
         return PolicyOutcome::pass();
     };
-    if kind == GroupKind::Destruct {
+    if kind == GroupOperationKind::Destruct {
         return PolicyOutcome::pass();
     }
     match breaks(settings, request) {
         None => PolicyOutcome::pass(),
         Some(reason) => PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
-            .because(format!("{reason}{}", settings.because)),
+            .with_reason(format!("{reason}{}", settings.because)),
     }
 }
 
-/// Which rule a request breaks, in words.
+/// Returns the rule that a request violates, in words.
 fn breaks(settings: &Settings, request: &Request) -> Option<String> {
     // An answer to an invitation need not name the group, whose name was looked at when they were invited.
     if let (Some(names), Some(name)) = (&settings.names, request.group_name())

@@ -1,19 +1,20 @@
-//! A bucket of lines for each user, which fills up evenly: full after a minute.
+//! Token bucket of lines for each user, which refills evenly within a minute.
 
-/// A minute, in milliseconds. In so many parts a line is counted, so that each millisecond adds a whole number of them.
+/// Minute, in milliseconds. A line is counted in this many parts, so that each millisecond adds a
+/// whole number of them.
 const MINUTE: u64 = 60_000;
 
-/// What a user may still log.
+/// Lines that a user may still log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
-    /// When it was last looked at, in milliseconds since the epoch.
+    /// Time of the last update, in milliseconds since the epoch.
     at: u64,
-    /// What was in it then, in parts of lines.
+    /// Content at that time, in parts of lines.
     parts: u64,
 }
 
 impl Bucket {
-    /// A full one, for so many lines.
+    /// Creates a full bucket for this many lines.
     pub fn full(now: u64, lines: u64) -> Bucket {
         Bucket {
             at: now,
@@ -21,7 +22,7 @@ impl Bucket {
         }
     }
 
-    /// That of a state; what makes no sense is as good as nothing.
+    /// Reads a bucket from state; an invalid one counts as none.
     pub fn from_bytes(bytes: &[u8]) -> Option<Bucket> {
         let (numbers, []) = bytes.as_chunks::<8>() else {
             return None;
@@ -33,7 +34,7 @@ impl Bucket {
         })
     }
 
-    /// For a state.
+    /// Converts the bucket for the state.
     pub fn to_bytes(self) -> Vec<u8> {
         [self.at, self.parts]
             .into_iter()
@@ -41,7 +42,8 @@ impl Bucket {
             .collect()
     }
 
-    /// The same later, where it holds so many lines. A clock that was set back adds nothing.
+    /// Returns the bucket at a later time, with a capacity of `most` lines. A clock that was set
+    /// back adds nothing.
     fn later(self, now: u64, most: u64) -> Bucket {
         let come = now.saturating_sub(self.at).saturating_mul(most);
         Bucket {
@@ -53,12 +55,13 @@ impl Bucket {
         }
     }
 
-    /// Whether it is full again, and as good as forgotten.
+    /// Returns whether the bucket is full and can be dropped.
     pub fn is_full(self, now: u64, most: u64) -> bool {
         self.later(now, most) == Bucket::full(now, most)
     }
 
-    /// Takes so many lines out, where it holds `most`, or says in how many milliseconds they are there: never, if that is none.
+    /// Takes lines out of a bucket with a capacity of `most`, or returns the milliseconds until
+    /// they are available; none: never.
     pub fn take(self, now: u64, lines: u64, most: u64) -> Result<Bucket, Option<u64>> {
         let (there, wanted) = (self.later(now, most), lines.saturating_mul(MINUTE));
         match there.parts.checked_sub(wanted) {
@@ -105,11 +108,11 @@ mod tests {
         #[test]
         fn minute_has_at_most_twice_the_limit_and_waiting_requests_pass(
             most in 1u64..50,
-            wishes in proptest::collection::vec((0u64..20_000, 1u64..60), 1..60),
+            requests in proptest::collection::vec((0u64..20_000, 1u64..60), 1..60),
         ) {
             let (mut bucket, mut now) = (Bucket::full(0, most), 0);
             let mut taken: Vec<(u64, u64)> = Vec::new();
-            for (after, lines) in wishes {
+            for (after, lines) in requests {
                 now += after;
                 match bucket.take(now, lines, most) {
                     Ok(less) => {

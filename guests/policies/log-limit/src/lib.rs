@@ -1,10 +1,12 @@
-//! What users log: so many lines in a minute, no secrets, and output that goes elsewhere. What is left passes to the policies behind.
+//! Limits the lines that users log in a minute, hides secrets, and diverts output. Requests within
+//! the limits pass to later policies.
 //!
-//! - Whoever logs more is denied with `PMIX_ERR_RESOURCE_BUSY`; the trace says when there is room again. A line is one of a text, and
-//!   any other info. What is denied does not count, and what was counted is kept as state, so that it holds for all
-//!   instances and after a restart.
-//! - Values of the keys in `redact` are written as `(redacted)`, however deep in arrays they are.
-//! - What procs of the namespaces in `divert` log to `stdout` goes to another channel; a `*` at the end stands for any text.
+//! - Requests beyond the limit are denied with `PMIX_ERR_RESOURCE_BUSY`; the trace has the time
+//!   until lines are available. A line is a line of a text, or any other info. Denied requests do
+//!   not count. The counts are state, so that they apply to all instances and survive restarts.
+//! - Values of the keys in `redact` are replaced by `(redacted)`, also in nested arrays.
+//! - Output to `stdout` of procs of the namespaces in `divert` goes to another channel; a `*` at
+//!   the end stands for any text.
 //!
 //! ```toml
 //! [[module]]
@@ -27,10 +29,10 @@ use peal_sdk::{
 use rewriting::{Diversion, divert, lines, redact};
 use std::sync::OnceLock;
 
-/// The most lines of a minute.
+/// Maximum number of lines in a minute.
 const MOST: i64 = 1_000_000;
 
-/// How many buckets are looked at for each new one, so that those of users who have left do not stay.
+/// Number of buckets that are checked for each new one, so that those of absent users are dropped.
 const SWEPT: usize = 8;
 
 struct Settings {
@@ -43,7 +45,7 @@ struct Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["per_minute", "exempt", "redact", "divert"])?;
+    config.allow_only(&["per_minute", "exempt", "redact", "divert"])?;
     let per_minute = config
         .number("per_minute", 1..=MOST)?
         .and_then(|lines| u64::try_from(lines).ok());
@@ -102,7 +104,7 @@ fn decide(request: &Request) -> PolicyOutcome {
         .unwrap_or_default();
     let mut outcome = PolicyOutcome::pass();
     if divert(&mut data, &nspace, &settings.diversions) | redact(&mut data, &settings.secret) {
-        outcome = outcome.rewrite(data);
+        outcome = outcome.rewrite_data(data);
     }
     if redact(&mut directives, &settings.secret) {
         outcome = outcome.amend(directives);
@@ -110,15 +112,16 @@ fn decide(request: &Request) -> PolicyOutcome {
     outcome
 }
 
-/// Counts these lines, unless there are too many.
+/// Counts lines, unless there are too many.
 fn over_the_limit(settings: &Settings, request: &Request, lines: u64) -> Option<PolicyOutcome> {
     let (most, uid) = (settings.per_minute?, request.identity()?.uid);
     if settings.exempt.contains(&uid) {
         return None;
     }
     let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
-    let busy =
-        |reason: String| Some(PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY).because(reason));
+    let busy = |reason: String| {
+        Some(PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY).with_reason(reason))
+    };
     match take(&uid.to_string(), now, lines, most) {
         Ok(Ok(())) => None,
         Ok(Err(Some(wait))) => {
@@ -133,7 +136,7 @@ fn over_the_limit(settings: &Settings, request: &Request, lines: u64) -> Option<
         // What cannot be counted is not let through.
         Err(status) => Some(
             PolicyOutcome::deny(status)
-                .because(format!("the lines of uid {uid} cannot be counted")),
+                .with_reason(format!("the lines of uid {uid} cannot be counted")),
         ),
     }
 }
@@ -152,7 +155,8 @@ fn take(key: &str, now: u64, lines: u64, most: u64) -> Result<Result<(), Option<
     }
 }
 
-/// Drops some of the buckets that are full. Where it looks depends on the time, so that all have their turn.
+/// Drops some of the full buckets. The position depends on the time, so that all are checked in
+/// turn.
 fn sweep(now: u64, most: u64) -> Result<(), i32> {
     let keys = state::keys("")?;
     let start = usize::try_from(now)

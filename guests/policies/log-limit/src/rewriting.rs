@@ -1,11 +1,11 @@
-//! What is made of a request: values that nobody is to read, and output that goes elsewhere.
-use peal_patterns::Pattern;
+//! Changes to the data of a request: hidden values and diverted output.
+use peal_name_patterns::Pattern;
 use peal_sdk::{Info, Value, key};
 
-/// What stands in the place of a value that nobody is to read.
+/// Replacement of a hidden value.
 const HIDDEN: &str = "(redacted)";
 
-/// The output of some namespaces, and the channel that it goes to.
+/// Diversion of the output of some namespaces to a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diversion {
     nspace: Pattern,
@@ -13,7 +13,7 @@ pub struct Diversion {
 }
 
 impl Diversion {
-    /// Reads `NAMESPACE=KEY`; a `*` at the end of the namespace stands for any text.
+    /// Parses `NAMESPACE=KEY`; a `*` at the end of the namespace stands for any text.
     pub fn read(text: &str) -> Result<Diversion, String> {
         let wanted = || {
             format!(
@@ -33,7 +33,8 @@ impl Diversion {
     }
 }
 
-/// What somebody of this namespace wants on `stdout` goes where the first diversion for it says; whether any does.
+/// Moves output to `stdout` to the channel of the first diversion for this namespace. Returns
+/// whether there was any.
 pub fn divert(data: &mut [Info], nspace: &str, diversions: &[Diversion]) -> bool {
     let Some(diversion) = diversions
         .iter()
@@ -52,7 +53,7 @@ pub fn divert(data: &mut [Info], nspace: &str, diversions: &[Diversion]) -> bool
     changed
 }
 
-/// Hides the values of these keys, however deep they are; whether there are any.
+/// Hides the values of these keys, also in nested arrays. Returns whether there were any.
 pub fn redact(infos: &mut [Info], secret: &[String]) -> bool {
     let mut changed = false;
     for info in infos {
@@ -76,7 +77,7 @@ fn redact_within(value: &mut Value, secret: &[String]) -> bool {
     }
 }
 
-/// How many lines a list of infos is: one for each at least, and those of its texts.
+/// Counts the lines of a list of infos: at least one for each, and all lines of texts.
 pub fn lines(infos: &[Info]) -> u64 {
     let of = |info: &Info| match &info.value {
         Value::Text(text) => (text

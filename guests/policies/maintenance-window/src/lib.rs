@@ -1,6 +1,7 @@
-//! Keeps users out while a node is maintained: within the windows of its settings, who is not exempt is denied with
-//! `PMIX_ERR_NOT_AVAILABLE` and told under `peal.reason` how long. Outside of them everything passes to the policies behind.
-//! What runs goes on; registrations for events pass always.
+//! Denies users access while a node is maintained: within the configured windows, users who are not
+//! exempt are denied with `PMIX_ERR_NOT_AVAILABLE`, and `peal.reason` has the end of the window.
+//! Outside of the windows all requests pass to later policies. Running jobs continue; registrations
+//! for events always pass.
 //!
 //! ```toml
 //! [[module]]
@@ -20,8 +21,8 @@
 mod plan;
 
 use peal_sdk::{
-    Config, Matter, PolicyOutcome, Registration, Request, clock, connection_policy, event_policy,
-    job_control_policy, lifecycle, status,
+    Config, PolicyOutcome, PolicySubject, Registration, Request, clock, connection_policy,
+    event_policy, job_control_policy, lifecycle, status,
 };
 use plan::Plan;
 use std::sync::OnceLock;
@@ -30,7 +31,7 @@ struct Settings {
     plan: Plan,
     connection: bool,
     job_control: bool,
-    /// Which events; none for all of them.
+    /// Codes of denied events; none: all.
     events: Option<Vec<i32>>,
     exempt: Vec<u32>,
     because: String,
@@ -44,7 +45,7 @@ const NAMES: [&str; 7] = [
 const HOOKS: [&str; 3] = ["connection", "job-control", "event"];
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&NAMES)?;
+    config.allow_only(&NAMES)?;
     let list = |name| config.list(name).map(Option::unwrap_or_default);
     let plan = Plan::read(
         &list("weekly")?,
@@ -101,19 +102,19 @@ fn decide(request: &Request) -> PolicyOutcome {
     let Some(settings) = SETTINGS.get() else {
         return PolicyOutcome::pass();
     };
-    let is_meant = match request.matter() {
-        Matter::Connection(_) => settings.connection,
-        Matter::JobControl => settings.job_control,
-        Matter::Event { code, .. } => settings
+    let is_meant = match request.subject() {
+        PolicySubject::Connection(_) => settings.connection,
+        PolicySubject::JobControl => settings.job_control,
+        PolicySubject::Event { code, .. } => settings
             .events
             .as_ref()
             .is_none_or(|codes| codes.contains(&code)),
-        Matter::Registration
-        | Matter::Monitor
-        | Matter::Provision
-        | Matter::Log
-        | Matter::Group(_)
-        | Matter::Spawn => false,
+        PolicySubject::Registration
+        | PolicySubject::Monitor
+        | PolicySubject::Provision
+        | PolicySubject::Log
+        | PolicySubject::Group(_)
+        | PolicySubject::Spawn => false,
     };
     if !is_meant
         || request
@@ -124,7 +125,7 @@ fn decide(request: &Request) -> PolicyOutcome {
     }
     let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
     match settings.plan.closed_until(now) {
-        Some(end) => PolicyOutcome::deny(status::PMIX_ERR_NOT_AVAILABLE).because(format!(
+        Some(end) => PolicyOutcome::deny(status::PMIX_ERR_NOT_AVAILABLE).with_reason(format!(
             "maintenance until {}{}",
             settings.plan.written(end),
             settings.because

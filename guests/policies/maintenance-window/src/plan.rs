@@ -1,21 +1,21 @@
-//! When a node is maintained: windows of the week and single ones, in minutes.
+//! Maintenance windows: weekly and single ones, in minutes.
 use std::time::{Duration, UNIX_EPOCH};
 
-/// A day, in minutes.
+/// Day, in minutes.
 const DAY: i64 = 24 * 60;
-/// A week.
+/// Week, in minutes.
 const WEEK: i64 = 7 * DAY;
-/// What day the epoch began with, from Monday: a Thursday.
+/// Weekday of the epoch, counted from Monday: a Thursday.
 const EPOCH_DAY: i64 = 3;
-/// How many windows that touch each other count as one. Some never end.
+/// Maximum number of adjoining windows that count as one; some plans never end.
 const TOUCHING: usize = 64;
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// A window of every week.
+/// Weekly window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Weekly {
-    /// Its beginning, in minutes after the beginning of Monday.
+    /// Beginning, in minutes after the beginning of Monday.
     from: i64,
     length: i64,
 }
@@ -24,14 +24,14 @@ struct Weekly {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     weekly: Vec<Weekly>,
-    /// Those that come once: beginnings and ends in minutes since the epoch, as the local clock has it.
+    /// Single windows: beginnings and ends in minutes since the epoch, in local time.
     once: Vec<(i64, i64)>,
-    /// How far the local clock is ahead of UTC.
+    /// Offset of local time from UTC.
     offset: i64,
 }
 
 impl Plan {
-    /// That of the settings `weekly`, `once` and `offset`, or what is wrong with them.
+    /// Reads the settings `weekly`, `once` and `offset`, or returns a message about an invalid one.
     pub fn read(weekly: &[&str], once: &[&str], offset: &str) -> Result<Plan, String> {
         let offset = read_offset(offset)?;
         let weekly: Result<Vec<Vec<Weekly>>, String> =
@@ -49,8 +49,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// When the window ends, as the local clock shows it, that is open so many milliseconds after the epoch; none if none is
-    /// open. Windows that touch count as one.
+    /// Returns the end, in local time, of the window that is open at a time in milliseconds since
+    /// the epoch; none if none is open. Adjoining windows count as one.
     pub fn closed_until(&self, now: u64) -> Option<i64> {
         let start = i64::try_from(now / 60_000).unwrap_or(i64::MAX / 2) + self.offset;
         let mut until = start;
@@ -63,7 +63,7 @@ impl Plan {
         (until > start).then_some(until)
     }
 
-    /// The last end of the windows that are open in this minute.
+    /// Returns the last end of the windows that are open in this minute.
     fn end_at(&self, minute: i64) -> Option<i64> {
         let weekly = self.weekly.iter().filter_map(|window| {
             let since = (minute + EPOCH_DAY * DAY - window.from).rem_euclid(WEEK);
@@ -77,7 +77,7 @@ impl Plan {
         weekly.chain(once).max()
     }
 
-    /// A minute of the local clock, as people write it.
+    /// Formats a minute of local time.
     pub fn written(&self, minute: i64) -> String {
         let time = UNIX_EPOCH + Duration::from_secs(u64::try_from(minute * 60).unwrap_or_default());
         let text = humantime::format_rfc3339_seconds(time)
@@ -98,7 +98,7 @@ impl Plan {
     }
 }
 
-/// Minutes of the day, as in `22:00`; `24:00` is its end.
+/// Parses minutes of the day, as in `22:00`; `24:00` is its end.
 fn read_time(text: &str) -> Option<i64> {
     let (hours, minutes) = text
         .split_once(':')
@@ -133,7 +133,7 @@ fn read_day(text: &str) -> Option<i64> {
         .map(|(_, number)| number)
 }
 
-/// `Mon`, `Mon-Fri`, `Sat+Sun` or `daily`.
+/// Parses `Mon`, `Mon-Fri`, `Sat+Sun` or `daily`.
 fn read_days(text: &str) -> Option<Vec<i64>> {
     if text == "daily" {
         return Some((0..7).collect());
@@ -149,7 +149,7 @@ fn read_days(text: &str) -> Option<Vec<i64>> {
     text.split('+').map(read_day).collect()
 }
 
-/// `DAYS FROM-TO`, where the end may be on the next day, or `DAY FROM-DAY TO`.
+/// Parses `DAYS FROM-TO`, where the end may be on the next day, or `DAY FROM-DAY TO`.
 fn read_weekly(text: &str) -> Result<Vec<Weekly>, String> {
     let read = || {
         let parts: Vec<&str> = text.split_whitespace().collect();
@@ -182,7 +182,7 @@ fn read_weekly(text: &str) -> Result<Vec<Weekly>, String> {
     })
 }
 
-/// `DATE TIME/DATE TIME`.
+/// Parses `DATE TIME/DATE TIME`.
 fn read_once(text: &str) -> Result<(i64, i64), String> {
     let minute = |text: &str| {
         let time = humantime::parse_rfc3339_weak(&format!("{}:00", text.trim())).ok()?;
@@ -295,7 +295,8 @@ mod tests {
     }
 
     proptest! {
-        /// A week has as many closed minutes as its windows say, wherever it begins, and what is closed opens when it says.
+        /// A week has as many closed minutes as its windows define, wherever it begins, and opens
+        /// at the announced time.
         #[test]
         fn every_week_is_the_same(from in 0i64..DAY, length in 1i64..DAY, day in 0i64..7, week in 1i64..4000, offset in -840i64..840) {
             let window = Weekly { from: day * DAY + from, length };

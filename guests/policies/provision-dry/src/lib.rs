@@ -1,6 +1,6 @@
-//! Grants nodes of a list with images of a list, says what it would do with them, and does nothing: to try requests with, and to
-//! begin from. Who asks for nodes that are all others' is left to those behind it; who asks for some of them and for others, or for an
-//! image that is not in the list, is denied.
+//! Grants configured nodes with configured images, reports the action that a real policy would
+//! take, and does nothing: for trying requests, and as a starting point. Requests that name only
+//! other nodes pass. Requests that name both kinds, or another image, are denied.
 //!
 //! ```toml
 //! [[module]]
@@ -11,11 +11,12 @@
 //! images = "rescue, centos-9"    # without it, nodes are granted as they are and no image is
 //! ```
 //!
-//! The answer is `peal.provision.dry` (true), `peal.provision.nodes` (how many) and `peal.provision.would` (in words).
+//! The answer is `peal.provision.dry` (true), `peal.provision.nodes` (their number) and
+//! `peal.provision.would` (in words).
 use peal_sdk::{Config, PolicyOutcome, Registration, Request, lifecycle, provision_policy, status};
 use std::sync::OnceLock;
 
-/// How many nodes are told by name.
+/// Maximum number of nodes that the answer names.
 const SHOWN: usize = 64;
 
 struct Settings {
@@ -37,7 +38,7 @@ impl Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["nodes", "images"])?;
+    config.allow_only(&["nodes", "images"])?;
     let texts = |name| -> Result<Vec<String>, String> {
         Ok(config
             .list(name)?
@@ -114,7 +115,7 @@ fn all(names: &[String]) -> String {
 }
 
 fn refuse(reason: String) -> PolicyOutcome {
-    PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).because(reason)
+    PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).with_reason(reason)
 }
 
 provision_policy!(decide);

@@ -1,8 +1,7 @@
-//! Lets each user ask for so much in a minute, hook by hook: connect, raise events, register for them, control jobs, have jobs
-//! spawned. Whoever
-//! wants more is denied with `PMIX_ERR_RESOURCE_BUSY`, and told under `peal.reason` when to try again; what is denied does not
-//! count. All else passes to the policies behind. What was counted is kept as state, so that it holds for all instances
-//! and after a restart.
+//! Limits the requests of each user in a minute, by hook: connections, events, registrations, job
+//! control, spawned jobs. Requests beyond the limit are denied with `PMIX_ERR_RESOURCE_BUSY`;
+//! `peal.reason` has the time to wait. Denied requests do not count. All others pass to later
+//! policies. The counts are state, so that they apply to all instances and survive restarts.
 //!
 //! ```toml
 //! [[module]]
@@ -22,19 +21,19 @@
 mod window;
 
 use peal_sdk::{
-    Config, Identity, Matter, PolicyOutcome, Registration, Request, clock, connection_policy,
-    event_policy, job_control_policy, lifecycle, spawn_policy, state, status,
+    Config, PolicyOutcome, PolicySubject, Registration, Request, UserIdentity, clock,
+    connection_policy, event_policy, job_control_policy, lifecycle, spawn_policy, state, status,
 };
 use std::sync::OnceLock;
 use window::Window;
 
-/// The most requests of a minute: their times are one value of the state.
+/// Maximum number of requests in a minute: their times are one value of the state.
 const MOST: i64 = 8192;
 
-/// How many windows are looked at for each new one, so that those of users who have left do not stay.
+/// Number of windows that are checked for each new one, so that those of absent users are dropped.
 const SWEPT: usize = 8;
 
-/// What is counted, by the names of the settings.
+/// Counted hooks, by the names of the settings.
 const COUNTED: [&str; 5] = [
     "connection",
     "event",
@@ -44,7 +43,7 @@ const COUNTED: [&str; 5] = [
 ];
 
 struct Settings {
-    /// How many there may be in a minute, in the order of [`COUNTED`].
+    /// Limits in a minute, in the order of [`COUNTED`].
     most: [Option<usize>; COUNTED.len()],
     exempt: Vec<u32>,
 }
@@ -53,7 +52,7 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
     let [connection, event, registration, job_control, spawn] = COUNTED;
-    config.only(&[
+    config.allow_only(&[
         "per_minute",
         connection,
         event,
@@ -100,14 +99,17 @@ fn decide(request: &Request) -> PolicyOutcome {
     let Some((settings, identity)) = SETTINGS.get().zip(request.identity()) else {
         return PolicyOutcome::pass();
     };
-    let what = match request.matter() {
-        Matter::Connection(_) => 0,
-        Matter::Event { .. } => 1,
-        Matter::Registration => 2,
-        Matter::JobControl => 3,
-        Matter::Spawn => 4,
+    let what = match request.subject() {
+        PolicySubject::Connection(_) => 0,
+        PolicySubject::Event { .. } => 1,
+        PolicySubject::Registration => 2,
+        PolicySubject::JobControl => 3,
+        PolicySubject::Spawn => 4,
         // Lines are counted by `log-limit`; watching is bounded by the server.
-        Matter::Log | Matter::Monitor | Matter::Provision | Matter::Group(_) => {
+        PolicySubject::Log
+        | PolicySubject::Monitor
+        | PolicySubject::Provision
+        | PolicySubject::Group(_) => {
             return PolicyOutcome::pass();
         }
     };
@@ -119,21 +121,20 @@ fn decide(request: &Request) -> PolicyOutcome {
     }
 }
 
-fn count(what: &str, most: usize, Identity { uid, .. }: Identity) -> PolicyOutcome {
+fn count(what: &str, most: usize, UserIdentity { uid, .. }: UserIdentity) -> PolicyOutcome {
     let now = u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX);
     let key = format!("{what}/{uid}");
     match admit(&key, now, most) {
         Ok(Ok(())) => PolicyOutcome::pass(),
         Ok(Err(wait)) => {
             let (seconds, what) = (wait.div_ceil(1000), what.replace('_', " "));
-            PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY).because(format!(
+            PolicyOutcome::deny(status::PMIX_ERR_RESOURCE_BUSY).with_reason(format!(
                 "uid {uid} may make {most} {what} requests a minute: try again in {seconds} s"
             ))
         }
         // What cannot be counted is not let through.
-        Err(status) => {
-            PolicyOutcome::deny(status).because(format!("requests of uid {uid} cannot be counted"))
-        }
+        Err(status) => PolicyOutcome::deny(status)
+            .with_reason(format!("requests of uid {uid} cannot be counted")),
     }
 }
 
@@ -150,7 +151,8 @@ fn admit(key: &str, now: u64, most: usize) -> Result<Result<(), u64>, i32> {
     Ok(admitted)
 }
 
-/// Drops some of the windows that are over. Where it looks depends on the time, so that all have their turn.
+/// Drops some of the expired windows. The position depends on the time, so that all are checked in
+/// turn.
 fn sweep(now: u64) -> Result<(), i32> {
     let keys = state::keys("")?;
     let start = usize::try_from(now)

@@ -1,30 +1,31 @@
-//! A sliding window: when the requests of the last minute were, and whether one more may be.
+//! Sliding window: the times of the requests in the last minute, and whether another is allowed.
 
-/// How long a request counts, in milliseconds.
+/// Length of the window, in milliseconds.
 pub const MINUTE: u64 = 60_000;
 
-/// The times of the requests that still count, oldest first, in milliseconds.
+/// Times of the requests within the window, oldest first, in milliseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Window(Vec<u64>);
 
 impl Window {
-    /// That of a state; what makes no sense is as good as nothing.
+    /// Reads a window from state; an invalid one counts as empty.
     pub fn from_bytes(bytes: &[u8]) -> Window {
         let (times, _) = bytes.as_chunks::<8>();
         Window(times.iter().map(|time| u64::from_le_bytes(*time)).collect())
     }
 
-    /// For a state.
+    /// Converts the window for the state.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|time| time.to_le_bytes()).collect()
     }
 
-    /// Whether nothing in it counts any more.
+    /// Returns whether all requests have expired.
     pub fn is_over(&self, now: u64) -> bool {
         !self.0.iter().any(|time| counts(*time, now))
     }
 
-    /// Counts a request, or says after how many milliseconds there is room for it: at least one, at most a minute.
+    /// Counts a request, or returns the milliseconds until it is allowed: at least one, at most a
+    /// minute.
     pub fn admit(&mut self, now: u64, most: usize) -> Result<(), u64> {
         self.0.retain(|time| counts(*time, now));
         if self.0.len() < most {
@@ -41,7 +42,8 @@ impl Window {
     }
 }
 
-/// What seems to come later was before the clock was set back: it is forgotten, lest it lock somebody out for long.
+/// Drops times in the future, which are from before the clock was set back: they would lock a user
+/// out.
 fn counts(time: u64, now: u64) -> bool {
     time <= now && now - time < MINUTE
 }
@@ -81,7 +83,8 @@ mod tests {
     }
 
     proptest! {
-        /// However requests come, no minute has more than it may, and whoever waits as long as he is told is admitted.
+        /// No minute has more requests than allowed, and a user who waits as told is admitted, for
+        /// any sequence.
         #[test]
         fn no_minute_has_more_than_it_may(steps in prop::collection::vec(0u64..30_000, 1..200), most in 1usize..8) {
             let (mut window, mut now, mut admitted) = (Window::default(), 0, Vec::new());

@@ -1,59 +1,65 @@
-//! Lets everybody do with what is their own, and nothing beyond: the rules that hold by default, as a module to read and to
-//! replace. Put it last, for it decides about nearly everything that comes to it.
+//! Grants requests of users about their own procs and denies all others: the default rules as a
+//! module, to be read and replaced. It decides about nearly all requests, so place it last.
 //!
-//! - A proc may connect as the user that it is registered for; a tool if its user is that of the server or of all the jobs
-//!   that it asks about, or root.
-//! - An event may not claim another source than the one it has. Otherwise this passes, and the default decides, which does
-//!   not deliver it across users.
-//! - Groups are formed of the user's own procs, as far as those are known here: names of groups are each user's own.
-//! - Jobs may be spawned as the user's own, and for the user's own procs.
-//! - Procs may be controlled and watched by the user that they belong to, and controlled by the site's own modules.
+//! - A proc may connect as the user that it is registered for. A tool may connect if its user is
+//!   root, that of the server, or that of all jobs that it asks about.
+//! - An event may not claim another source. Otherwise it passes, and the default does not deliver
+//!   it across users.
+//! - Groups may be constructed of the user's own procs, as far as this server knows them: names of
+//!   groups are per user.
+//! - Jobs may be spawned as the requester's user, and for that user's own procs.
+//! - Procs may be controlled and monitored by the user that owns them, and controlled by the site's
+//!   modules.
 use peal_sdk::{
-    ConnectionKind, Identity, Matter, PolicyOutcome, Request, Target, Value, connection_policy,
-    event_policy, group_policy, job_control_policy, key, monitor_policy, spawn_policy, status,
+    ConnectionKind, PolicyOutcome, PolicySubject, Request, TargetProc, UserIdentity, Value,
+    connection_policy, event_policy, group_policy, job_control_policy, key, monitor_policy,
+    spawn_policy, status,
 };
 
 fn decide(request: &Request) -> PolicyOutcome {
     let Some(identity) = request.identity() else {
-        return refuse(format!("nobody knows whose {} is", requester(request)));
+        return refuse(format!(
+            "user of {} is unknown: the kernel reports no owner of its connection",
+            requester(request)
+        ));
     };
-    match request.matter() {
-        Matter::Connection(ConnectionKind::Client) => {
+    match request.subject() {
+        PolicySubject::Connection(ConnectionKind::Client) => {
             own(request, identity, "connect as a proc of")
         }
-        Matter::Connection(ConnectionKind::Tool) => tool(request, identity),
-        Matter::Event { .. } => event(request),
-        Matter::Registration => PolicyOutcome::pass(),
+        PolicySubject::Connection(ConnectionKind::Tool) => tool(request, identity),
+        PolicySubject::Event { .. } => event(request),
+        PolicySubject::Registration => PolicyOutcome::pass(),
         // Only what the site's own modules ask for has no name.
-        Matter::JobControl
-            if request.requester().is_none() && request.server() == Some(identity) =>
+        PolicySubject::JobControl
+            if request.requester().is_none() && request.server_identity() == Some(identity) =>
         {
             PolicyOutcome::grant()
         }
-        Matter::JobControl => own(request, identity, "control"),
-        Matter::Monitor => own(request, identity, "watch"),
-        Matter::Group(_) => group(request, identity),
-        Matter::Spawn => spawn(request, identity),
-        Matter::Provision => PolicyOutcome::pass(),
+        PolicySubject::JobControl => own(request, identity, "control"),
+        PolicySubject::Monitor => own(request, identity, "watch"),
+        PolicySubject::Group(_) => group(request, identity),
+        PolicySubject::Spawn => spawn(request, identity),
+        PolicySubject::Provision => PolicyOutcome::pass(),
         // The channels that there are, are those that the admin lists.
-        Matter::Log => PolicyOutcome::pass(),
+        PolicySubject::Log => PolicyOutcome::pass(),
     }
 }
 
-fn own(request: &Request, identity: Identity, what: &str) -> PolicyOutcome {
+fn own(request: &Request, identity: UserIdentity, what: &str) -> PolicyOutcome {
     let targets = request.targets();
     match targets.iter().find(|target| target.owner.is_none()) {
-        Some(Target { proc, .. }) => PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND)
-            .because(format!("job {} is not known here", proc.nspace)),
+        Some(TargetProc { proc, .. }) => PolicyOutcome::deny(status::PMIX_ERR_NOT_FOUND)
+            .with_reason(format!("job {} is not known here", proc.nspace)),
         None => none_foreign(&targets, identity, what),
     }
 }
 
-fn group(request: &Request, identity: Identity) -> PolicyOutcome {
+fn group(request: &Request, identity: UserIdentity) -> PolicyOutcome {
     none_foreign(&request.targets(), identity, "be in a group with")
 }
 
-fn spawn(request: &Request, identity: Identity) -> PolicyOutcome {
+fn spawn(request: &Request, identity: UserIdentity) -> PolicyOutcome {
     let all = request.directives().into_iter().chain(request.infos());
     let mut named = all.filter(|info| info.key == key::PMIX_USERID);
     if named.any(|info| info.value.as_u64() != Some(identity.uid.into())) {
@@ -65,8 +71,12 @@ fn spawn(request: &Request, identity: Identity) -> PolicyOutcome {
     own(request, identity, "have a job spawned for")
 }
 
-fn none_foreign(targets: &[Target], Identity { uid, .. }: Identity, what: &str) -> PolicyOutcome {
-    let foreign = targets.iter().find_map(|Target { proc, owner }| {
+fn none_foreign(
+    targets: &[TargetProc],
+    UserIdentity { uid, .. }: UserIdentity,
+    what: &str,
+) -> PolicyOutcome {
+    let foreign = targets.iter().find_map(|TargetProc { proc, owner }| {
         let owner = owner.filter(|owner| owner.uid != uid)?.uid;
         Some(format!(
             "uid {uid} may not {what} job {} of uid {owner}",
@@ -76,9 +86,11 @@ fn none_foreign(targets: &[Target], Identity { uid, .. }: Identity, what: &str) 
     foreign.map_or_else(PolicyOutcome::grant, refuse)
 }
 
-fn tool(request: &Request, Identity { uid, .. }: Identity) -> PolicyOutcome {
-    let is_server = request.server().is_some_and(|server| server.uid == uid);
-    let owns = |target: &Target| target.owner.is_some_and(|owner| owner.uid == uid);
+fn tool(request: &Request, UserIdentity { uid, .. }: UserIdentity) -> PolicyOutcome {
+    let is_server = request
+        .server_identity()
+        .is_some_and(|server| server.uid == uid);
+    let owns = |target: &TargetProc| target.owner.is_some_and(|owner| owner.uid == uid);
     if uid == 0 || is_server || (request.target_count() > 0 && request.targets().iter().all(owns)) {
         return PolicyOutcome::grant();
     }
@@ -101,7 +113,7 @@ fn event(request: &Request) -> PolicyOutcome {
 }
 
 fn refuse(reason: String) -> PolicyOutcome {
-    PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).because(reason)
+    PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS).with_reason(reason)
 }
 
 fn requester(request: &Request) -> String {

@@ -1,9 +1,11 @@
-//! What procs may have spawned: how many procs at once and which programs; and where they start, and with their output tagged. What
-//! fits passes to the policies behind, and the default decides. Whoever is refused gets `PMIX_ERR_NO_PERMISSIONS`, or
-//! `PMIX_ERR_JOB_INSUFFICIENT_RESOURCES` for too many procs; why, is in the server's trace and its audit trail. How many jobs may run at
-//! a time the server itself limits (`run.max_spawned_jobs`), how many a user may ask for in a minute the policy `quota`.
+//! Restricts spawned jobs: number of procs and programs at once; sets their directory and tags
+//! their output. Requests within the limits pass to later policies. Others are denied with
+//! `PMIX_ERR_NO_PERMISSIONS`, or with `PMIX_ERR_JOB_INSUFFICIENT_RESOURCES` for too many procs; the
+//! reason is in the trace and the audit trail of the server. The server limits the jobs that run at
+//! a time (`run.max_spawned_jobs`), the policy `quota` the requests of a user in a minute.
 //!
-//! It decides what the server starts for others: what a proc starts by itself, nobody is asked about.
+//! The policy decides about processes that the server starts, not about those that a proc starts
+//! itself.
 //!
 //! ```toml
 //! [[module]]
@@ -16,20 +18,20 @@
 //! tag_output = true                       # each line of their output says whose it is
 //! exempt = "0, 1001"                      # users for whom none of this holds, by number
 //! ```
-use peal_patterns::Pattern;
+use peal_name_patterns::Pattern;
 use peal_sdk::{
-    Application, Config, Info, Matter, PolicyOutcome, Registration, Request, Value, key, lifecycle,
-    spawn_policy, status,
+    Application, Config, Info, PolicyOutcome, PolicySubject, Registration, Request, Value, key,
+    lifecycle, spawn_policy, status,
 };
 use std::sync::OnceLock;
 
-/// The most procs that a request may be limited to.
+/// Maximum of the setting `procs`.
 const MOST: i64 = 1_000_000;
 
 #[derive(Default)]
 struct Settings {
     procs: Option<u64>,
-    /// None: all.
+    /// Allowed programs; none: all.
     programs: Option<Vec<Pattern>>,
     directory: Option<String>,
     is_tagged: bool,
@@ -39,7 +41,7 @@ struct Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 fn init(config: &Config) -> Result<Vec<Registration>, String> {
-    config.only(&["procs", "programs", "directory", "tag_output", "exempt"])?;
+    config.allow_only(&["procs", "programs", "directory", "tag_output", "exempt"])?;
     let settings = Settings {
         procs: config
             .number("procs", 1..=MOST)?
@@ -62,7 +64,7 @@ fn init(config: &Config) -> Result<Vec<Registration>, String> {
     Ok(Vec::new())
 }
 
-/// Paths only: a name would be looked for where the requester's own `PATH` says.
+/// Parses paths only: a name would be searched in the requester's own `PATH`.
 fn programs(config: &Config) -> Result<Option<Vec<Pattern>>, String> {
     let wrong = |text: &str| {
         format!("{text:?} in \"programs\" is no path, or the beginning of one with a * behind it")
@@ -121,7 +123,7 @@ fn exempt(config: &Config) -> Result<Vec<u32>, String> {
 fn stop() {}
 
 fn decide(request: &Request) -> PolicyOutcome {
-    let (Some(settings), Matter::Spawn) = (SETTINGS.get(), request.matter()) else {
+    let (Some(settings), PolicySubject::Spawn) = (SETTINGS.get(), request.subject()) else {
         return PolicyOutcome::pass();
     };
     if request
@@ -132,12 +134,12 @@ fn decide(request: &Request) -> PolicyOutcome {
     }
     let applications = request.applications();
     match breaks(settings, &applications) {
-        Some((status, reason)) => PolicyOutcome::deny(status).because(reason),
+        Some((status, reason)) => PolicyOutcome::deny(status).with_reason(reason),
         None => amended(settings, request.directives()),
     }
 }
 
-/// Which rule it breaks, if any: the status that says so, and words.
+/// Returns the rule that a request violates: its status, and words.
 fn breaks(settings: &Settings, applications: &[Application]) -> Option<(i32, String)> {
     let procs: u64 = applications
         .iter()
@@ -174,12 +176,12 @@ fn refusal(settings: &Settings, application: &Application) -> Option<String> {
     })
 }
 
-/// Whether a path leads up again, as `/opt/../bin` does.
+/// Returns whether a path leads upwards, as `/opt/../bin` does.
 fn goes_back(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }
 
-/// Nothing said, with the directives as they are to be.
+/// Passes, with the required directives.
 fn amended(settings: &Settings, mut directives: Vec<Info>) -> PolicyOutcome {
     let mut set = |key: &str, info: Info| {
         directives.retain(|info| info.key != key);

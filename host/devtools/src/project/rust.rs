@@ -19,7 +19,7 @@ fn part(role: Role) -> Part {
         Role::ConnectionPolicy => Part {
             imports: &[
                 "ConnectionKind",
-                "Matter",
+                "PolicySubject",
                 "PolicyOutcome",
                 "Request",
                 "connection_policy",
@@ -30,7 +30,7 @@ fn part(role: Role) -> Part {
         },
         Role::EventPolicy => Part {
             imports: &[
-                "Matter",
+                "PolicySubject",
                 "PolicyOutcome",
                 "Range",
                 "Request",
@@ -48,7 +48,7 @@ fn part(role: Role) -> Part {
                 "key",
                 "status",
             ],
-            test_imports: &["Matter"],
+            test_imports: &["PolicySubject"],
             text: include_str!("../../templates/rust/job-control-policy.txt"),
         },
         Role::MonitorPolicy => Part {
@@ -59,27 +59,27 @@ fn part(role: Role) -> Part {
                 "monitor_policy",
                 "status",
             ],
-            test_imports: &["Matter"],
+            test_imports: &["PolicySubject"],
             text: include_str!("../../templates/rust/monitor-policy.txt"),
         },
         Role::ProvisionPolicy => Part {
             imports: &["PolicyOutcome", "Request", "provision_policy"],
-            test_imports: &["Matter"],
+            test_imports: &["PolicySubject"],
             text: include_str!("../../templates/rust/provision-policy.txt"),
         },
         Role::LogPolicy => Part {
             imports: &["PolicyOutcome", "Request", "Value", "log_policy"],
-            test_imports: &["Info", "Matter"],
+            test_imports: &["Info", "PolicySubject"],
             text: include_str!("../../templates/rust/log-policy.txt"),
         },
         Role::GroupPolicy => Part {
             imports: &["PolicyOutcome", "Request", "group_policy", "status"],
-            test_imports: &["GroupKind", "Matter"],
+            test_imports: &["GroupOperationKind", "PolicySubject"],
             text: include_str!("../../templates/rust/group-policy.txt"),
         },
         Role::SpawnPolicy => Part {
             imports: &["PolicyOutcome", "Request", "spawn_policy", "status"],
-            test_imports: &["Application", "Matter"],
+            test_imports: &["Application", "PolicySubject"],
             text: include_str!("../../templates/rust/spawn-policy.txt"),
         },
         Role::LogChannel => Part {

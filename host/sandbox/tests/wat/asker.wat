@@ -3,16 +3,16 @@
 ;; was refused, else 0.
 (component
   (;include call.part;)
-  (import "peal:pmix/control@0.1.0" (instance $control
+  (import "peal:pmix/job-control@0.1.0" (instance $control
     (export "request" (func (param "targets" (list $proc)) (param "directives" $content)
       (result (result u64 (error s32)))))))
-  (import "peal:pmix/report@0.1.0" (instance $report
-    (export "log" (func (param "data" $content) (param "directives" $content) (result (result (error s32)))))))
-  (import "peal:pmix/usage@0.1.0" (instance $usage
-    (export "of" (func (param "procs" (list $proc)) (result (result $content (error s32)))))))
+  (import "peal:pmix/log-request@0.1.0" (instance $report
+    (export "submit" (func (param "data" $content) (param "directives" $content) (result (result (error s32)))))))
+  (import "peal:pmix/resource-usage@0.1.0" (instance $usage
+    (export "query" (func (param "procs" (list $proc)) (result (result $content (error s32)))))))
   (core func $control (canon lower (func $control "request") (memory $memory)))
-  (core func $report (canon lower (func $report "log") (memory $memory)))
-  (core func $usage (canon lower (func $usage "of") (memory $memory) (realloc $realloc)))
+  (core func $report (canon lower (func $report "submit") (memory $memory)))
+  (core func $usage (canon lower (func $usage "query") (memory $memory) (realloc $realloc)))
   (core module $m
     (import "own" "control" (func $control (param i32 i32 i32 i32 i32 i32 i32)))
     (import "own" "report" (func $report (param i32 i32 i32 i32 i32 i32 i32 i32 i32)))

@@ -4,11 +4,11 @@
 (component
   (import "peal:pmix/types@0.1.0" (instance $types
     (type $peer' (record (field "pid" (option u32)) (field "release" string)))
-    (export "peer" (type $peer (eq $peer')))))
-  (alias export $types "peer" (type $peer))
+    (export "peer-info" (type $peer (eq $peer')))))
+  (alias export $types "peer-info" (type $peer))
   (import "peal:pmix/call@0.1.0" (instance $call
-    (export "peer" (type $p (eq $peer)))
-    (export "connection" (func (result (option $p))))))
+    (export "peer-info" (type $p (eq $peer)))
+    (export "peer" (func (result (option $p))))))
   (core module $libc
     (memory (export "memory") 1)
     (global $next (mut i32) (i32.const 1024))
@@ -18,7 +18,7 @@
   (core instance $libc (instantiate $libc))
   (alias core export $libc "memory" (core memory $memory))
   (alias core export $libc "realloc" (core func $realloc))
-  (core func $connection (canon lower (func $call "connection") (memory $memory) (realloc $realloc)))
+  (core func $connection (canon lower (func $call "peer") (memory $memory) (realloc $realloc)))
   (core module $m
     (import "libc" "memory" (memory 1))
     (import "call" "connection" (func $connection (param i32)))

@@ -3,12 +3,12 @@
 (component
   (;include call.part;)
   (import "peal:pmix/random@0.1.0" (instance $random
-    (export "bytes" (func (param "len" u32) (result (result (list u8) (error s32)))))
-    (export "number" (func (result u64)))))
+    (export "get-random-bytes" (func (param "len" u32) (result (result (list u8) (error s32)))))
+    (export "get-random-u64" (func (result u64)))))
   (import "peal:pmix/files@0.1.0" (instance $files
     (export "read" (func (param "directory" string) (param "path" string) (result (result (list u8) (error s32)))))))
-  (core func $number (canon lower (func $random "number")))
-  (core func $bytes (canon lower (func $random "bytes") (memory $memory) (realloc $realloc)))
+  (core func $number (canon lower (func $random "get-random-u64")))
+  (core func $bytes (canon lower (func $random "get-random-bytes") (memory $memory) (realloc $realloc)))
   (core func $read (canon lower (func $files "read") (memory $memory) (realloc $realloc)))
   (core instance $lent (export "number" (func $number)) (export "bytes" (func $bytes)) (export "read" (func $read)))
   (core module $m

@@ -11,8 +11,8 @@
   (;include capabilities.part;)
   (core module $m
     (import "amendment" "amend" (func $amend (param i32 i32 i32 i32)))
-    (import "amendment" "narrow" (func $narrow (param i32 i32)))
-    (import "amendment" "rewrite" (func $rewrite (param i32 i32 i32 i32 i32)))
+    (import "amendment" "narrow-range" (func $narrow (param i32 i32)))
+    (import "amendment" "rewrite-data" (func $rewrite (param i32 i32 i32 i32 i32)))
     (import "notify" "notify" (func $notify (param i32 i32 i32 i32 i32 i32 i32)))
     (import "sink" "write" (func $write (param i32 i32 i32 i32 i32)))
     (;include push.part;)

@@ -3,7 +3,7 @@
 (component
   (;include call.part;)
   (import "peal:pmix/notify@0.1.0" (instance $notify
-    (export "notify" (func (param "code" s32) (param "range" $range) (param "content" $content)
+    (export "notify" (func (param "code" s32) (param "range" $range) (param "infos" $content)
       (result (result u64 (error s32)))))))
   (core func $notify (canon lower (func $notify "notify") (memory $memory)))
   (core module $m

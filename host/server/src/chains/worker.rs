@@ -309,7 +309,7 @@ fn walk(
             continue;
         }
         if shared.stopped.load(Ordering::Relaxed) {
-            run = call.finish(HandlerOutcome::status(Status::PEAL_ERR_HANDLER_UNAVAILABLE));
+            run = call.finish(HandlerOutcome::status(Status::PEAL_ERR_MODULE_UNAVAILABLE));
             continue;
         }
         let member = call.member();

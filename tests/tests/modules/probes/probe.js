@@ -5,8 +5,8 @@ import * as random from "./sdk/js/random.js";
 function probe(peer) {
   files.write("spool", "a", "hel");
   files.append("spool", "a", new Uint8Array([108, 111]));
-  const words = [peer.pid, peer.release, random.bytes(70000).length, random.number() < 2 ** 53];
-  words.push(...files.directories(), ...files.entries("spool"), String.fromCharCode(...files.read("spool", "a")));
+  const words = [peer.pid, peer.release, random.getBytes(70000).length, random.getNumber() < 2 ** 53];
+  words.push(...files.directories(), ...files.list("spool"), String.fromCharCode(...files.read("spool", "a")));
   files.remove("spool", "a");
   try {
     files.read("spool", "a");

@@ -5,8 +5,8 @@ def probe(peer):
     """Says who connects, and what became of a file."""
     files.write("spool", "a", "hel")
     files.append("spool", "a", b"lo")
-    words = [peer.pid, peer.release, len(random.data(70000)), random.number() < 2**64]
-    words += files.directories() + files.entries("spool") + [files.read("spool", "a").decode()]
+    words = [peer.pid, peer.release, len(random.get_bytes(70000)), random.get_u64() < 2**64]
+    words += files.directories() + files.list("spool") + [files.read("spool", "a").decode()]
     files.remove("spool", "a")
     try:
         files.read("spool", "a")

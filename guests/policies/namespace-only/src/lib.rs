@@ -1,0 +1,29 @@
+//! Restricts events to their job. An event for a wider range goes to the namespace of its source
+//! only, and carries the requested range (`peal.namespace-only.asked`). Registrations for all codes
+//! are denied.
+use peal_sdk::{Info, PolicyOutcome, PolicySubject, Range, Request, Value, event_policy, status};
+
+/// Key of the range that was requested.
+const ASKED: &str = "peal.namespace-only.asked";
+
+fn decide(request: &Request) -> PolicyOutcome {
+    match request.subject() {
+        PolicySubject::Event {
+            range: range @ (Range::Session | Range::Global),
+            ..
+        } => {
+            let mut infos = request.infos();
+            infos.push(Info::new(ASKED, Value::Range(range)));
+            PolicyOutcome::pass()
+                .amend(infos)
+                .narrow_range(Range::Namespace)
+        }
+        PolicySubject::Registration if request.codes().is_empty() => {
+            PolicyOutcome::deny(status::PMIX_ERR_NO_PERMISSIONS)
+                .with_reason("say which codes you want to hear")
+        }
+        _ => PolicyOutcome::pass(),
+    }
+}
+
+event_policy!(decide);
