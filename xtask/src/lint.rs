@@ -1,4 +1,4 @@
-//! `cargo xtask lint`: checks what needs no test to be seen wrong.
+//! `cargo xtask lint`: static checks.
 use crate::{
     codegen,
     command::{self, cargo, step},
@@ -7,7 +7,7 @@ use crate::{
 use anyhow::Result;
 use std::path::Path;
 
-/// Checks everything, what takes least time first.
+/// Runs all checks, the quickest first.
 pub fn run(root: &Path) -> Result<()> {
     step("generated code", || codegen::check(root))?;
     step("features of the demo and the tests", || graphs::check(root))?;

@@ -1,4 +1,4 @@
-//! `peal log`: has a running server log something, as a tool.
+//! `peal log`: a log request to a running server, as a tool.
 use crate::{args::Log, event, node, tool};
 use anyhow::{Context, Result, bail};
 use peal_client::ClientError;
@@ -10,22 +10,22 @@ use std::{
     process::ExitCode,
 };
 
-/// The longest message that is read, in bytes.
+/// Limit of a message's length, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// It was not logged, or not everywhere.
+/// Exit status if the message was not logged by all channels.
 const NOT_LOGGED: u8 = 1;
 
-/// What `--json` prints.
+/// Result in the form of `--json`.
 #[derive(Serialize)]
 struct Outcome {
     status: i32,
     name: Option<&'static str>,
-    /// What became of each channel, by its key, where not all went well.
+    /// Statuses of the channels by key, if some failed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     channels: BTreeMap<String, i32>,
 }
 
-/// Has it logged, and says how that went.
+/// Sends the log request, and prints the result.
 pub fn run(mut args: Log) -> Result<ExitCode> {
     let message = message(args.message.take())?;
     let (data, directives) = (data(&args, &message)?, directives(&args));
@@ -110,19 +110,19 @@ fn message(given: Option<String>) -> Result<String> {
     Ok(text)
 }
 
-/// A copy for each channel that is named, and what goes to all of them.
+/// Returns a copy of the message for each named channel, and the data for all of them.
 fn data(args: &Log, message: &str) -> Result<Vec<Info>> {
-    let mut channels: Vec<&Key> = args.to.iter().collect();
+    let mut channels: Vec<&Key> = args.channels.iter().collect();
     channels.extend(
         args.required
             .iter()
-            .filter(|channel| !args.to.contains(channel)),
+            .filter(|channel| !args.channels.contains(channel)),
     );
     let is_mail = |channel: &Key| *channel == key::PMIX_LOG_EMAIL;
     let has_mail = channels.is_empty() || channels.iter().any(|channel| is_mail(channel));
     if !has_mail && (args.subject.is_some() || !args.mail_to.is_empty()) {
         return Err(crate::usage_error(
-            "--mail-to and --subject are for mail: --to email",
+            "--mail-to and --subject require a mail channel: --channel email",
         ));
     }
     let mut data: Vec<Info> = Vec::new();

@@ -1,48 +1,48 @@
-//! Shares of users: what holds where none is set, and whether those that are set fit the totals that they are shares of, and the system.
+//! Shares of users: their defaults, and checks of given ones against their totals and the system.
 use crate::{
     document::Origins,
     problem::Problem,
     settings::{Config, Log, Server, Store, Tools},
 };
 
-/// The part of all connections, and of all tools, that one user may have unless another one is set.
+/// Divisor that gives the default share of one user of all connections and tools.
 const PART: usize = 4;
 
-/// The handshakes of one user that are read at once unless another number is set.
+/// Default number of concurrent handshakes of one user.
 const HANDSHAKES: usize = 64;
 
-/// The files that a server needs beside those of its connections.
+/// Files that a server needs beside those of its connections.
 const OTHER_FILES: u64 = 64;
 
-/// The resources of the system, as far as they are known.
+/// Resources of the system, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemResources {
-    /// The files that this process may have open (`RLIMIT_NOFILE`, the hard limit).
+    /// Limit of open files of this process (`RLIMIT_NOFILE`, the hard limit).
     pub open_files: Option<u64>,
-    /// The memory of the machine, in bytes.
+    /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
 }
 
 impl Server {
-    /// The connections that one user may have.
+    /// Returns the connections that one user may have.
     pub fn connections_per_user(&self) -> usize {
         self.max_connections_per_user
             .unwrap_or((self.max_connections / PART).max(1))
     }
 
-    /// The handshakes of one user that are read at once.
+    /// Returns the concurrent handshakes that one user may have.
     pub fn handshakes_per_user(&self) -> usize {
         self.max_handshakes_per_user
             .unwrap_or(HANDSHAKES.min(self.connections_per_user()))
     }
 
-    /// The bytes that unfinished messages of one user may take.
+    /// Returns the bytes that incomplete messages of one user may take.
     pub fn partial_frame_bytes_per_user(&self) -> usize {
         self.max_partial_frame_bytes_per_user
-            .unwrap_or(self.max_message.saturating_mul(2))
+            .unwrap_or(self.max_message_bytes.saturating_mul(2))
     }
 
-    /// The bytes that the values which one user's procs have put may take.
+    /// Returns the bytes that values put by one user's procs may take.
     pub fn put_bytes_per_user(&self) -> usize {
         self.max_put_bytes_per_user
             .unwrap_or(self.max_put_bytes.saturating_mul(2))
@@ -50,50 +50,52 @@ impl Server {
 }
 
 impl Tools {
-    /// The tools that one user may have.
+    /// Returns the tools that one user may have.
     pub fn per_user(&self) -> usize {
-        self.max_per_user.unwrap_or((self.max / PART).max(1))
+        self.max_connections_per_user
+            .unwrap_or((self.max_connections / PART).max(1))
     }
 }
 
 impl Log {
-    /// The number of requests of one user that may wait.
+    /// Returns the queued log requests that one user may have.
     pub fn user_queued(&self) -> usize {
-        self.max_user_queued.unwrap_or(self.max_queued.div_ceil(4))
+        self.max_queue_requests_per_user
+            .unwrap_or(self.max_queue_requests.div_ceil(4))
     }
 
-    /// The number of bytes that these may take.
+    /// Returns the bytes that these requests may take.
     pub fn user_queued_bytes(&self) -> usize {
-        self.max_user_queued_bytes
-            .unwrap_or(self.max_queued_bytes / 4)
+        self.max_queue_bytes_per_user
+            .unwrap_or(self.max_queue_bytes / 4)
     }
 }
 
 impl Store {
-    /// The number of bytes that the entries of all jobs may take.
+    /// Returns the bytes that record entries of all jobs may take.
     pub fn record_bytes(&self) -> u64 {
         self.max_record_bytes.unwrap_or(self.max_bytes / 2)
     }
 
-    /// The number of bytes that the entries of one user's jobs may take.
+    /// Returns the bytes that record entries of one user's jobs may take.
     pub fn user_record_bytes(&self) -> u64 {
-        self.max_user_record_bytes
+        self.max_record_bytes_per_user
             .unwrap_or(self.record_bytes() / 2)
     }
 
-    /// The number of bytes that the entries of one job may take.
+    /// Returns the bytes that record entries of one job may take.
     pub fn job_record_bytes(&self) -> u64 {
-        self.max_job_record_bytes
+        self.max_record_bytes_per_job
             .unwrap_or(self.user_record_bytes() / 4)
     }
 }
 
-/// A bound that one setting must keep.
+/// Bound of one setting.
 struct Bound {
     key: &'static str,
     value: u64,
     limit: Limit,
-    /// Why.
+    /// Reason of the bound.
     reason: String,
 }
 
@@ -103,7 +105,7 @@ enum Limit {
 }
 
 impl Bound {
-    /// The violation of this bound, and what would be right; none where it is kept.
+    /// Returns the message if the bound is violated.
     fn violation(&self) -> Option<String> {
         let Bound {
             key,
@@ -123,7 +125,8 @@ impl Bound {
     }
 }
 
-/// The mistakes of settings that make no sense together, or on this system. Defaults are right.
+/// Returns the problems of settings that contradict each other or exceed the system. Defaults are
+/// not checked, since they fit.
 pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources) -> Vec<Problem> {
     let bounds = totals(config)
         .into_iter()
@@ -133,7 +136,7 @@ pub(crate) fn check(config: &Config, origins: &Origins, system: SystemResources)
         .collect()
 }
 
-/// The shares beside their totals.
+/// Returns the bounds of shares by their totals.
 fn totals(config: &Config) -> [Bound; 9] {
     let Config {
         server,
@@ -166,28 +169,28 @@ fn totals(config: &Config) -> [Bound; 9] {
             server.connections_per_user(),
         ),
         at_most(
-            "tools.max_per_user",
+            "tools.max_connections_per_user",
             tools.per_user(),
-            "tools.max",
-            tools.max,
+            "tools.max_connections",
+            tools.max_connections,
         ),
         Bound {
             key: "server.max_partial_frame_bytes_per_user",
             value: server.partial_frame_bytes_per_user() as u64,
-            limit: Limit::AtLeast(server.max_message as u64),
-            reason: "a message may be as long (server.max_message)".to_owned(),
+            limit: Limit::AtLeast(server.max_message_bytes as u64),
+            reason: "a message may be as long (server.max_message_bytes)".to_owned(),
         },
         at_most(
-            "log.max_user_queued",
+            "log.max_queue_requests_per_user",
             log.user_queued(),
-            "log.max_queued",
-            log.max_queued,
+            "log.max_queue_requests",
+            log.max_queue_requests,
         ),
         at_most(
-            "log.max_user_queued_bytes",
+            "log.max_queue_bytes_per_user",
             log.user_queued_bytes(),
-            "log.max_queued_bytes",
-            log.max_queued_bytes,
+            "log.max_queue_bytes",
+            log.max_queue_bytes,
         ),
         at_most_bytes(
             "store.max_record_bytes",
@@ -196,21 +199,21 @@ fn totals(config: &Config) -> [Bound; 9] {
             store.max_bytes,
         ),
         at_most_bytes(
-            "store.max_user_record_bytes",
+            "store.max_record_bytes_per_user",
             store.user_record_bytes(),
             "store.max_record_bytes",
             store.record_bytes(),
         ),
         at_most_bytes(
-            "store.max_job_record_bytes",
+            "store.max_record_bytes_per_job",
             store.job_record_bytes(),
-            "store.max_user_record_bytes",
+            "store.max_record_bytes_per_user",
             store.user_record_bytes(),
         ),
     ]
 }
 
-/// The amount that the system has of a resource.
+/// Returns the bounds by the resources of the system.
 fn system_bounds(config: &Config, system: SystemResources) -> Vec<Bound> {
     let server = &config.server;
     let files = system.open_files.map(|files| Bound {
@@ -247,7 +250,7 @@ mod tests {
         memory_bytes: Some(1 << 30),
     };
 
-    /// The mistake in this setting.
+    /// Returns the problems of these settings.
     fn problems(settings: &[&str]) -> Vec<String> {
         let sources = ConfigSources {
             environment: vec![("PEAL_CONFIG".into(), "".into())],
@@ -266,9 +269,9 @@ mod tests {
             .collect()
     }
 
-    /// Each row: settings that fit, the same with one that does not, and what would be right.
+    /// Each row: valid settings, one more that is invalid, and the message.
     #[test]
-    fn shares_above_their_total_or_system_are_refused_with_what_fits() {
+    fn shares_above_total_or_system_are_refused_with_valid_values() {
         for (fits, wrong, says) in [
             (
                 &[
@@ -287,13 +290,16 @@ mod tests {
                 "server.max_handshakes_per_user is 26; it should be at most 25: server.max_connections_per_user is 25",
             ),
             (
-                &["tools.max=8", "tools.max_per_user=8"],
-                "tools.max_per_user=9",
-                "tools.max_per_user is 9; it should be at most 8: tools.max is 8",
+                &[
+                    "tools.max_connections=8",
+                    "tools.max_connections_per_user=8",
+                ],
+                "tools.max_connections_per_user=9",
+                "tools.max_connections_per_user is 9; it should be at most 8: tools.max_connections is 8",
             ),
             (
                 &[
-                    "server.max_message=8192",
+                    "server.max_message_bytes=8192",
                     "server.max_partial_frame_bytes_per_user=8192",
                 ],
                 "server.max_partial_frame_bytes_per_user=8191",
@@ -329,7 +335,7 @@ mod tests {
             "server.max_handshakes_per_user",
             "server.max_partial_frame_bytes_per_user",
             "server.frame_timeout_ms",
-            "tools.max_per_user",
+            "tools.max_connections_per_user",
         ] {
             let told = problems(&[&format!("{key}=0")]);
             assert_eq!(told.len(), 1, "{told:?}");
@@ -342,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_that_nobody_set_follow_their_totals() {
+    fn unset_shares_follow_their_totals() {
         let mut config = Config::default();
         let shares = |config: &Config| {
             let Config { server, tools, .. } = config;
@@ -353,13 +359,13 @@ mod tests {
             ]
         };
         assert_eq!(shares(&config), [1024, 64, 64]);
-        (config.server.max_connections, config.tools.max) = (16, 2);
+        (config.server.max_connections, config.tools.max_connections) = (16, 2);
         assert_eq!(shares(&config), [4, 4, 1]);
         assert_eq!(
             problems(&[
                 "server.max_connections=1",
-                "tools.max=1",
-                "server.max_message=1073741824"
+                "tools.max_connections=1",
+                "server.max_message_bytes=1073741824"
             ]),
             Vec::<String>::new()
         );

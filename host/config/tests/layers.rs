@@ -1,4 +1,5 @@
-//! Every key is read from every layer, each layer overrides those before it, and everybody can see where a value comes from.
+//! Tests of the layers: every key is read from every layer, each layer overrides those before it,
+//! and the origin of a value is known.
 mod support;
 
 use peal_config::{
@@ -9,18 +10,18 @@ use peal_sinks::SinkKind;
 use std::collections::BTreeSet;
 use support::{Site, line, load, with_option, with_variable};
 
-/// The example of a text without its quotes, as one writes it in a shell.
+/// Returns the example of a string without its quotes, as in a shell.
 fn unquoted(setting: &Setting<Config>) -> &str {
     setting.example.trim_matches('"')
 }
 
-/// Where the last part of a dotted key stands in a line that begins with it.
+/// Returns the column of the last part of a dotted key in a line that begins with it.
 fn column(key: &str) -> usize {
     key.rfind('.').map_or(1, |dot| dot + 2)
 }
 
 #[test]
-fn every_key_is_read_from_the_file_the_environment_and_the_command_line() {
+fn every_key_is_read_from_file_environment_and_command_line() {
     for setting in Config::ALL {
         let default = setting.value(&Config::default());
         let (section, name) = setting.key.split_once('.').unwrap();
@@ -92,7 +93,7 @@ fn every_key_of_a_module_is_read() {
         ))
         .unwrap();
         let module = &loaded.modules[0];
-        // So far there is one mode.
+        // There is one mode so far.
         if setting.key != "module.mode" {
             assert_ne!(
                 setting.value(&module.settings),
@@ -128,7 +129,7 @@ fn every_key_of_the_example_file_is_read_and_says_the_default() {
         (&Config::default(), 0)
     );
 
-    // Settings stand behind a `#`, comments behind a `#` and a space.
+    // Settings follow a `#`, comments follow a `#` and a space.
     let settings = commented.lines().map(|line| match line.strip_prefix('#') {
         Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest,
         _ => line,
@@ -201,7 +202,7 @@ fn names_are_told_apart_in_every_layer() {
 #[test]
 fn each_layer_overrides_those_before_it() {
     let site = Site::new(
-        "[events]\nring_size = 1\n\n[server]\noutbox = 11\nmax_clones = 21\n\n[run]\non_abort = \"continue\"\n",
+        "[events]\nring_size = 1\n\n[server]\nmax_outbox_messages = 11\nmax_connections_per_proc = 21\n\n[run]\non_abort = \"continue\"\n",
     );
     let mut sources = site.sources();
     let cache = |sources: &ConfigSources| {
@@ -224,7 +225,7 @@ fn each_layer_overrides_those_before_it() {
         .push(("PEAL_EVENTS_RING_SIZE".into(), "2".into()));
     sources
         .environment
-        .push(("PEAL_SERVER_OUTBOX".into(), "12".into()));
+        .push(("PEAL_SERVER_MAX_OUTBOX_MESSAGES".into(), "12".into()));
     assert_eq!(cache(&sources), (2, "PEAL_EVENTS_RING_SIZE".to_owned()));
     sources
         .given
@@ -241,7 +242,10 @@ fn each_layer_overrides_those_before_it() {
     ));
     let loaded = sources.load().unwrap();
     assert_eq!(
-        (loaded.config.server.outbox, loaded.config.server.max_clones),
+        (
+            loaded.config.server.max_outbox_messages,
+            loaded.config.server.max_connections_per_proc
+        ),
         (12, 21),
         "each key by itself"
     );
@@ -309,7 +313,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
     );
     site.drop_in(
         "10-one.toml",
-        "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory = 65536\n",
+        "name = \"b\"\npath = \"b.wasm\"\n\n[limits]\nmemory_bytes = 65536\n",
     );
     site.drop_in("30-nothing.toml", "# to come\n");
     let loaded = site.load().unwrap();
@@ -329,16 +333,18 @@ fn drop_ins_follow_in_the_order_of_their_names() {
             ("d", "/d.wasm".into()),
         ]
     );
-    assert_eq!(loaded.modules[1].settings.limits.memory, 65_536);
+    assert_eq!(loaded.modules[1].settings.limits.memory_bytes, 65_536);
     assert_eq!(
-        loaded.modules[1].at("module.limits.memory").to_string(),
+        loaded.modules[1]
+            .at("module.limits.memory_bytes")
+            .to_string(),
         format!("{}:5:1", drop_ins.join("10-one.toml").display())
     );
     assert_eq!(loaded.files.len(), 4);
 
     site.drop_in(
         "40-wrong.toml",
-        "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\noutbox = 3\n",
+        "[[module]]\nname = \"main\"\npath = \"x\"\n[server]\nmax_outbox_messages = 3\n",
     );
     let problems = site.load().unwrap_err();
     assert_eq!(problems.len(), 2, "{problems:#?}");
@@ -356,7 +362,7 @@ fn drop_ins_follow_in_the_order_of_their_names() {
 }
 
 #[test]
-fn what_is_shown_can_be_read_again_and_is_the_same() {
+fn shown_configuration_reads_back_equal() {
     let mut text = String::new();
     for setting in Config::ALL {
         let (section, name) = setting.key.split_once('.').unwrap();
@@ -401,8 +407,9 @@ fn what_is_shown_can_be_read_again_and_is_the_same() {
         (&9.into(), &2.into())
     );
     assert_eq!(row("events.ring_size")["origin"]["layer"], "file");
-    assert_eq!(row("server.outbox")["origin"]["layer"], "built-in");
-    assert!(
-        row("store.path")["value"].is_null() && row("store.path")["unset"] == "nothing is kept"
+    assert_eq!(
+        row("server.max_outbox_messages")["origin"]["layer"],
+        "built-in"
     );
+    assert!(row("store.path")["value"].is_null() && row("store.path")["unset"] == "no store");
 }

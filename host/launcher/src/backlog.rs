@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_kept_and_the_end_and_all_of_it_goes_with_the_job() {
+    fn last_lines_and_end_are_kept_until_job_is_removed() {
         let (mut backlog, out) = (OutputBacklog::default(), IofChannel::STDOUT);
         let mut write = |rank, text: &str| backlog.write((&proc(rank), out), text.as_bytes(), 8);
         write(0, "one\n");
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_more_is_kept_than_may_be_and_it_is_what_was_written_last(
+        fn backlog_is_bounded_and_keeps_newest_output(
             writes in prop::collection::vec((0u32..3, "[ab\n]{1,20}"), 1..40), most in 1usize..12,
         ) {
             let mut backlog = OutputBacklog::default();

@@ -34,6 +34,7 @@ use tokio::{
     task::{JoinHandle, JoinSet},
     time::Instant,
 };
+use tracing::Instrument;
 
 /// How far a job is on its way to its end.
 pub(super) enum Ending {
@@ -196,7 +197,7 @@ impl RunningJobTask {
         let spawned = self.spawn_all();
         self.keep_started();
         match spawned {
-            Ok(()) => Ok(tokio::spawn(self.run(inbox))),
+            Ok(()) => Ok(tokio::spawn(self.run(inbox).in_current_span())),
             Err(error) => {
                 self.end.exit_status = 1;
                 self.kill();

@@ -156,7 +156,7 @@ pub struct JobOptions {
     /// How many jobs there may be at the same time that procs have spawned.
     pub max_spawned: usize,
     /// How many bytes of what a proc wrote last to each output are kept for those who pull it later.
-    pub kept_output: usize,
+    pub output_backlog_bytes: usize,
 }
 
 impl Default for JobOptions {
@@ -169,7 +169,7 @@ impl Default for JobOptions {
             restart: RestartOf::default(),
             control_groups: ControlGroups::default(),
             max_spawned: 64,
-            kept_output: 16_384,
+            output_backlog_bytes: 16_384,
         }
     }
 }

@@ -11,6 +11,7 @@ use peal_server::{AddJobError, Spawned};
 use rustix::process::geteuid;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 impl EmbeddedHostEnvironment {
     /// Starts a job.
@@ -27,6 +28,7 @@ impl EmbeddedHostEnvironment {
         kinship: SpawnTree,
     ) -> Result<RunningJob, LaunchError> {
         let Launching { server, uri } = self.launching.get().ok_or(AddJobError::Stopped)?;
+        let nspace = request.nspace.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let inputs = Arc::<Inputs>::default();
         // Before any proc runs: it may abort its job at once.
@@ -61,7 +63,9 @@ impl EmbeddedHostEnvironment {
             inputs: inputs.clone(),
         };
         let work = RunningJobTask::new(server.clone(), uri, request, shared);
-        let task = work.start(inbox).await?;
+        // At the level of errors, as that of a connection: every warning about the job carries its name.
+        let span = tracing::error_span!("launch", nspace = %nspace);
+        let task = work.start(inbox).instrument(span).await?;
         Ok(RunningJob::new(task, inputs))
     }
 
@@ -168,7 +172,7 @@ mod tests {
     use peal_server::{HostEnvironment, Notices};
 
     #[tokio::test]
-    async fn nothing_is_spawned_for_somebody_else_nor_where_jobs_are_only_served() {
+    async fn spawn_for_other_user_or_without_launcher_is_refused() {
         let host = EmbeddedHostEnvironment::new(Notices::default());
         let tool = Proc::new(Nspace::new("tool").unwrap(), Rank(0));
         let uid = geteuid().as_raw();

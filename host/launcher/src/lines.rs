@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_whole_and_what_has_no_end_is_passed_on_at_last() {
+    fn lines_stay_whole_and_endless_line_is_passed_on_at_limit() {
         let mut read = Read::tagged(3, Tagging::Rank);
         assert_eq!(read.more(b"one\ntw", End::NotYet), "[3] one\n");
         assert_eq!(read.more(b"", End::NotYet), "");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn much_at_once_is_cut_at_the_end_of_a_line_and_a_long_line_is_tagged_once() {
+    fn large_output_is_cut_at_line_end_and_long_line_tagged_once() {
         let mut read = Read::tagged(0, Tagging::Plain);
         let much = [&vec![b'x'; LONGEST_LINE], &b"\nrest"[..]].concat();
         assert!(read.more(&much, End::NotYet).ends_with("x\n"));

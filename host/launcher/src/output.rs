@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_reader_may_take_its_time_and_a_writer_may_not_outstay_the_job() {
+    async fn reader_may_be_slow_and_writer_ends_with_job() {
         let (_job, writers) = watch::channel(Writers::Gone);
         let written = b"a line\n".repeat(LONGEST_LINE);
         let mut slow = SlowReader {

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_appear_whole_and_tagged_and_other_jobs_have_no_output_here() {
+    async fn lines_are_whole_and_tagged_and_other_jobs_have_no_output() {
         let (mut far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Rank);
         let stranger = Proc::new(Nspace::new("other").unwrap(), Rank(0));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_that_others_started_has_the_output_of_peal_itself_until_it_is_forgotten() {
+    async fn external_job_has_output_of_peal_until_forgotten() {
         let outputs = Outputs::default();
         let proc = |job: &str| Proc::new(Nspace::new(job).unwrap(), Rank(0));
         let write = |job: &str| {
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_logs_does_not_wait_for_a_slow_reader_and_is_told_when_there_is_no_room() {
+    async fn log_does_not_wait_for_slow_reader_and_full_sink_is_reported() {
         // Nobody reads what a pipe has no room for.
         let (_far, near) = pipe().unwrap();
         let (outputs, proc) = outputs(near, Tagging::Plain);
@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_what_was_logged_waits_until_it_is_written() {
+    async fn flush_waits_until_logged_lines_are_written() {
         let (tell, told) = std::sync::mpsc::channel();
         let got = Arc::new(Mutex::new(Vec::new()));
         let (outputs, proc) = outputs(Told(told, got.clone()), Tagging::Plain);

@@ -67,7 +67,7 @@ impl RunningJobTask {
                 server: self.server.clone(),
                 source: proc.clone(),
                 channel,
-                kept: self.request.keeping.kept_output,
+                kept: self.request.keeping.output_backlog_bytes,
             }
         })?;
         let mut child = self.family.start(proc.clone(), || {

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pulls_gets_what_was_named_until_that_ends() {
+    fn pull_gets_named_output_until_its_end() {
         let (pulls, tool) = (Pulls::default(), proc("tool", Rank(0)));
         let (out, err) = (IofChannel::STDOUT, IofChannel::STDERR);
         let all = proc("job", rank::PMIX_RANK_WILDCARD);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pulls_late_gets_the_last_of_what_was_written_before_the_rest() {
+    fn late_pull_gets_last_output_before_the_rest() {
         let (pulls, source, out) = (Pulls::default(), proc("job", Rank(0)), IofChannel::STDOUT);
         pulls.written((&source, out), b"one\ntwo\n", 64);
         pulls.written((&source, IofChannel::STDERR), b"error\n", 64);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tool_pulls_of_a_job_that_it_starts_goes_with_that() {
+    fn pull_of_spawning_tool_ends_with_spawned_job() {
         let pulls = Arc::new(Pulls::default());
         let source = proc("job", Rank(0));
         let held = pulls
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_more_than_may_be() {
+    fn pulls_per_peer_are_bounded() {
         let pulls = Pulls::default();
         let add = |job: &str| {
             add(

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_told_to_the_jobs_user_and_root_and_what_has_ended_is_forgotten() {
+    fn query_answers_job_user_and_root_and_ended_jobs_are_forgotten() {
         let (table, family) = (JobTable::default(), ChildReaper::adopting());
         let (first, _inbox) = mpsc::channel(1);
         let (second, ended) = mpsc::channel(1);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_runs_until_it_is_being_ended_and_its_procs_show_how_they_ended() {
+    fn job_runs_until_termination_and_procs_show_their_exits() {
         let (table, family) = (JobTable::default(), ChildReaper::adopting());
         let (commands, _inbox) = mpsc::channel(1);
         table.insert(&request("job"), commands);

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn registered_proc_is_paused_resumed_and_killed_with_descendants() {
+    fn registered_proc_is_paused_resumed_killed_with_descendants() {
         let procs = RegisteredProcs::default();
         let ((mut shell, child), (mut other, others_child)) = (family(), family());
         procs.add(Rank(0), shell.id());

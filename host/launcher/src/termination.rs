@@ -449,7 +449,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_waits_for_ends_is_answered_when_nothing_is_left_of_any_and_not_before(
+        fn waiters_for_ends_are_answered_only_after_last_process(
             steps in prop::collection::vec(step(), 0..40),
         ) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

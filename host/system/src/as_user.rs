@@ -79,7 +79,7 @@ mod tests {
 
     #[needs(root)]
     #[test]
-    fn files_are_opened_and_made_as_somebody_and_nobody_else_changes() {
+    fn files_are_opened_as_user_and_other_threads_stay_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let (secret, made) = (dir.path().join("secret"), dir.path().join("made"));
@@ -107,7 +107,7 @@ mod tests {
 
     #[needs(root)]
     #[test]
-    fn whoever_we_do_something_for_cannot_end_us() {
+    fn user_cannot_end_thread_acting_for_it() {
         let ((tell, told), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_runs_as_we_are_and_nobody_is_nobody() {
+    fn own_user_needs_no_switch_and_unknown_user_is_none() {
         let me = UserIdentity {
             uid: geteuid().as_raw(),
             gid: 9,

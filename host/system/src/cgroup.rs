@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_killed_servers_left_goes_and_nothing_else() {
+    fn groups_of_killed_servers_are_removed_and_others_are_not() {
         let own = tempfile::tempdir().unwrap();
         let ours = format!("{JOB}{}-0", std::process::id());
         // No process has a number like the first.
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_in_a_cell_who_was_not_put_there() {
+    fn group_contains_only_assigned_processes() {
         assert!(of(std::process::id()).is_none());
         assert_eq!(server_of("peal-17-3"), Some(17));
         assert_eq!(

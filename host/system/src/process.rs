@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_forges_nothing_and_who_has_threads_left_has_not_ended() {
+    fn process_name_forges_nothing_and_threads_keep_it_alive() {
         let process = RunningProcess::read(&stat("a) Z 1 1 (b", "S", 1)).unwrap();
         assert_eq!(
             (

@@ -57,7 +57,7 @@ impl Groups {
             self.past.insert(*instance, (now, outcome.clone()));
         }
         let before = |part: &Participation| part.after < *instance;
-        let until = now + self.settings.memory;
+        let until = now + self.settings.result_retention;
         match what {
             GroupTransition::Formed(formed) => {
                 self.lobby.nobody_is_late(key, GroupOperation::Construct);

@@ -221,7 +221,10 @@ impl CoordinatorState {
         at: &CoordinatorContext<'_>,
     ) {
         if self.is_full(key, at) {
-            let reason = format_args!("there are {} groups, more are not allowed", at.settings.max);
+            let reason = format_args!(
+                "there are {} groups, more are not allowed",
+                at.settings.max_per_user
+            );
             let failure = GroupFailure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
             return self.refuse(from, key, parts, failure);
         }
@@ -249,7 +252,7 @@ impl CoordinatorState {
                 .filter(|other| other.uid == key.uid)
                 .count()
         };
-        !self.seats.contains_key(key) && own() >= at.settings.max
+        !self.seats.contains_key(key) && own() >= at.settings.max_per_user
     }
 
     fn destruct(

@@ -300,7 +300,10 @@ impl PendingConstruct {
         let told = match (&self.leader, &self.asked) {
             _ if borne && !led => Vec::new(),
             (None, _) if led => {
-                self.asked = Some((FailureArbiter::Anybody, at.now + at.settings.decision));
+                self.asked = Some((
+                    FailureArbiter::Anybody,
+                    at.now + at.settings.decision_timeout,
+                ));
                 self.raise(
                     self.joined.keys().cloned().collect(),
                     code::PMIX_GROUP_LEADER_FAILED,
@@ -317,7 +320,7 @@ impl PendingConstruct {
                 let leader = leader.clone();
                 self.asked = Some((
                     FailureArbiter::Leader(leader.clone()),
-                    at.now + at.settings.decision,
+                    at.now + at.settings.decision_timeout,
                 ));
                 self.raise(vec![leader], code::PMIX_GROUP_MEMBER_FAILED, proc)
             }

@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_called_is_known_awaited_or_not() {
+    fn callers_are_known_with_or_without_being_awaited() {
         let mut lobby = LocalCollectives::default();
         add_call(&mut lobby, part(0, named(3)), named(3));
         let refusal = GroupRefusal {

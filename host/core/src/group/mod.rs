@@ -68,11 +68,11 @@ pub struct GroupSettings {
     /// Timeout of a construct or destruct whose callers give none.
     pub timeout: Duration,
     /// Time that procs have to respond to a failure in a construct.
-    pub decision: Duration,
+    pub decision_timeout: Duration,
     /// Time for which failures are remembered for late callers.
-    pub memory: Duration,
+    pub result_retention: Duration,
     /// Number of groups of one user, pending constructs included.
-    pub max: usize,
+    pub max_per_user: usize,
 }
 
 impl Default for GroupSettings {
@@ -80,9 +80,9 @@ impl Default for GroupSettings {
         let seconds = Duration::from_secs;
         GroupSettings {
             timeout: seconds(300),
-            decision: seconds(10),
-            memory: seconds(60),
-            max: 1024,
+            decision_timeout: seconds(10),
+            result_retention: seconds(60),
+            max_per_user: 1024,
         }
     }
 }
@@ -91,7 +91,7 @@ impl GroupSettings {
     /// Returns the time for which a coordinator remembers sent decisions: half of the servers'
     /// time, so that no server forgets a decision before the coordinator does.
     fn told_for(&self) -> Duration {
-        self.memory / 2
+        self.result_retention / 2
     }
 }
 
@@ -388,7 +388,7 @@ impl Groups {
         self.lobby.expire(now);
         self.pass_all_on(now);
         self.lobby.forget(now);
-        let memory = self.settings.memory;
+        let memory = self.settings.result_retention;
         while let Some(first) = self
             .past
             .first_entry()
@@ -552,7 +552,7 @@ impl Groups {
         let past = self
             .past
             .first_key_value()
-            .map(|(_, (at, _))| *at + self.settings.memory);
+            .map(|(_, (at, _))| *at + self.settings.result_retention);
         self.due = [self.lobby.deadline(), self.board.deadline(), past]
             .into_iter()
             .flatten()

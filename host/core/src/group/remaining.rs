@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_is_ticked_off_is_as_if_removed_from_a_set(named in prop::collection::vec(0u32..200, 0..150), ticked in prop::collection::vec(0u32..200, 0..150)) {
+        fn removed_procs_equal_set_difference(named in prop::collection::vec(0u32..200, 0..150), ticked in prop::collection::vec(0u32..200, 0..150)) {
             let nspace = Nspace::new("job").unwrap();
             let proc = |rank: &u32| Proc::new(nspace.clone(), Rank(*rank));
             let mut set: BTreeSet<Proc> = named.iter().map(proc).collect();

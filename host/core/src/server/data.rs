@@ -290,7 +290,7 @@ impl ServerState {
         if now_or_never || !may_come || hidden {
             return vec![reply(to, code::PMIX_ERR_NOT_FOUND)];
         }
-        if self.modex.held_by(to.peer) >= self.settings.max_held_gets {
+        if self.modex.held_by(to.peer) >= self.settings.max_pending_gets {
             return vec![reply(to, code::PMIX_ERR_OUT_OF_RESOURCE)];
         }
         let deadline = now + timeout(infos).unwrap_or(self.settings.get_timeout);

@@ -29,7 +29,7 @@ impl ServerState {
         proc: &Proc,
         claimed: UserIdentity,
     ) -> Result<(PeerId, Vec<Action>), ConnectionRefusal> {
-        let max = self.settings.max_clones;
+        let max = self.settings.max_connections_per_proc;
         let job = self
             .jobs
             .get_mut(&proc.nspace)

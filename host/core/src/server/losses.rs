@@ -43,7 +43,8 @@ impl ServerState {
     /// Records the loss of a proc that had not finalized. The event follows at the end of the loss
     /// window, which the first loss opens.
     pub(super) fn lose(&mut self, proc: &Proc, now: MonotonicTime) -> Vec<Action> {
-        self.losses.add(proc, now + self.settings.loss_window);
+        self.losses
+            .add(proc, now + self.settings.connection_loss_window);
         self.told_losses(now)
     }
 

@@ -171,8 +171,8 @@ impl ServerState {
             index: settings.event_index_bytes,
         };
         let monitors = MonitorTable::new(monitor::MonitorLimits {
-            each: settings.max_monitors,
-            all: settings.max_all_monitors,
+            each: settings.max_monitors_per_proc,
+            all: settings.max_monitors_total,
             files: settings.max_monitored_files,
         });
         ServerState {

@@ -46,14 +46,14 @@ pub enum ConnectionRefusal {
     NameTaken(Proc),
     /// The number of tools has reached the limit.
     #[error(
-        "there are {max} tools, more are not allowed (tools.max, of which an eighth is for root and the server's user)"
+        "there are {max} tools, more are not allowed (tools.max_connections, of which an eighth is for root and the server's user)"
     )]
     TooManyTools {
         /// The limit.
         max: usize,
     },
     /// The number of a user's tools has reached the limit for one user.
-    #[error("user {uid} has {max} tools, more are not allowed (tools.max_per_user)")]
+    #[error("user {uid} has {max} tools, more are not allowed (tools.max_connections_per_user)")]
     TooManyToolsOfUser {
         /// The user.
         uid: u32,

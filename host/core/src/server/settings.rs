@@ -45,19 +45,19 @@ pub struct StateSettings {
     /// the server's user.
     pub max_put_bytes_per_user: usize,
     /// Number of pending gets of one connection.
-    pub max_held_gets: usize,
+    pub max_pending_gets: usize,
     /// Number of fences in which one proc may wait at once.
     pub max_fences: usize,
     /// Number of codes and filters that one connection may have registered.
     pub max_registrations: usize,
     /// Number of connections of one proc, its own and those of its clones.
-    pub max_clones: u32,
+    pub max_connections_per_proc: u32,
     /// Number of connected tools. An eighth is reserved for root and the server's user.
     pub max_tools: usize,
     /// Number of connected tools of one user. Does not apply to root and the server's user.
     pub max_tools_per_user: usize,
     /// Time in which lost connections are collected for one event; zero raises an event for each.
-    pub loss_window: Duration,
+    pub connection_loss_window: Duration,
     /// Number of events that hosted handlers may raise in response to one event that no handler
     /// raised.
     pub allowance: EventBudget,
@@ -76,9 +76,9 @@ pub struct StateSettings {
     /// The party that monitors.
     pub monitoring: Monitoring,
     /// Number of monitors of one proc.
-    pub max_monitors: usize,
+    pub max_monitors_per_proc: usize,
     /// Number of monitors of all procs; half of it for one user.
-    pub max_all_monitors: usize,
+    pub max_monitors_total: usize,
     /// Number of file monitors, each with an open file; half of it for one user.
     pub max_monitored_files: usize,
 }
@@ -100,13 +100,13 @@ impl Default for StateSettings {
             max_event_bytes: 1 << 20,
             max_put_bytes: 256 << 20,
             max_put_bytes_per_user: 512 << 20,
-            max_held_gets: 4096,
+            max_pending_gets: 4096,
             max_fences: 64,
             max_registrations: 65_536,
-            max_clones: 64,
+            max_connections_per_proc: 64,
             max_tools: 256,
             max_tools_per_user: 64,
-            loss_window: Duration::from_millis(100),
+            connection_loss_window: Duration::from_millis(100),
             allowance: EventBudget(256),
             defaults: Defaults::default(),
             max_decisions: 1024,
@@ -115,8 +115,8 @@ impl Default for StateSettings {
             checkpoint_timeout: Duration::from_secs(300),
             preempt_grace: Duration::from_secs(30),
             monitoring: Monitoring::default(),
-            max_monitors: 64,
-            max_all_monitors: 65_536,
+            max_monitors_per_proc: 64,
+            max_monitors_total: 65_536,
             max_monitored_files: 512,
         }
     }

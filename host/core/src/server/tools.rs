@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_put_is_none_of_a_users_business() {
+    fn values_of_other_users_are_not_given_to_tools() {
         let get = |of: &Proc| Request::Get {
             proc: of.clone(),
             infos: Vec::new(),

@@ -1,7 +1,7 @@
-//! What is documented is so, and what is read of a recording.
+//! Tests of the documented examples, and of recordings.
 use super::*;
 
-/// The blocks of a document in TOML.
+/// Returns the TOML blocks of a document.
 fn examples(document: &str) -> Vec<String> {
     let blocks = document.split("```toml\n").skip(1);
     blocks
@@ -33,7 +33,7 @@ const RECORDED: &str = r#"{"code":{"number":-3001,"name":null},"source":"solver:
 "#;
 
 #[test]
-fn a_recorded_event_becomes_a_case_and_what_cannot_be_told_is_said() {
+fn recorded_event_becomes_case_with_note_on_lost_parts() {
     let recorded = recording::cases(Path::new("night"), RECORDED, "own").unwrap();
     assert_eq!(
         recorded.left_out,

@@ -135,7 +135,7 @@ impl Cleanups {
             .fold(0, usize::saturating_add);
         if paths > self.settings.max_paths {
             let max = self.settings.max_paths;
-            tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.cleanup_paths");
+            tracing::warn!(%by, paths, max, "more is to be removed behind a job than may be: see run.max_cleanup_paths");
             return Err(code::PMIX_ERR_OUT_OF_RESOURCE);
         }
         if let Some(why) = others()
@@ -170,7 +170,7 @@ impl Cleanups {
                 .any(|dir| path.starts_with(dir) && *path != dir)
         }) {
             Some(path) => {
-                tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see wall.clean");
+                tracing::warn!(%by, ?path, ?within, "the wall of this server lets it remove nothing there: see confinement.cleanup_roots");
                 Err(code::PMIX_ERR_NO_PERMISSIONS)
             }
             None => Ok(()),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_due_when_the_last_of_its_procs_has_ended_of_whatever_job() {
+    fn cleanup_is_due_at_end_of_last_proc_of_any_job() {
         let cleanups = two_jobs(CleanupSettings::default());
         let wanted = of(vec![proc("a", 0), proc("a", 1), proc("b", 0)], &["/tmp/x"]);
         assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_or_elsewhere_or_no_plain_path_is_refused() {
+    fn excessive_outside_or_relative_paths_are_refused() {
         let within = Some(vec![PathBuf::from("/tmp")]);
         let cleanups = two_jobs(CleanupSettings {
             max_paths: 2,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_contradicts_what_was_registered_before_is_told_so() {
+    fn registration_contradicting_earlier_one_is_refused() {
         let cleanups = two_jobs(CleanupSettings::default());
         let mut dirs = of(vec![proc("a", 0)], &[]);
         dirs.directories.insert(PathBuf::from("/tmp/x"));

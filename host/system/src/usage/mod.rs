@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_tells_of_itself_what_was_asked_for() {
+    fn process_reports_requested_usage() {
         let own = || UsageOf::Procs {
             procs: Vec::new(),
             pids: [std::process::id()].into(),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn of_other_users_processes_nobody_is_told() {
+    fn usage_of_other_users_processes_is_not_reported() {
         let init = asked(
             UsageOf::Procs {
                 procs: Vec::new(),

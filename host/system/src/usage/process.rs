@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_computed_follows_from_the_texts() {
+    fn usage_is_computed_from_proc_files() {
         let numbers = "1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 3 0 1000 1048576 99".to_owned();
         let rest = vec!["0"; 28].join(" ");
         let stat = format!("17 (a) b (c) R {numbers} {rest}").into_bytes();

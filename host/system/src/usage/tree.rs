@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_counts_for_all_is_told_and_what_it_does_not_is_not() {
+    fn usage_counted_by_kernel_for_tree_is_reported_and_rest_is_not() {
         let all = TreeTexts {
             events: b"populated 1\nfrozen 1\n".to_vec(),
             cpu: b"usage_usec 2500001\nuser_usec 1\n".to_vec(),

@@ -107,7 +107,7 @@ fn nodes() -> impl Strategy<Value = Node> {
 
 proptest! {
     #[test]
-    fn what_is_left_is_what_the_model_leaves(
+    fn remaining_files_equal_model(
         nodes in prop::collection::btree_map("[abcd]", nodes(), 0..5),
         ignored in prop::collection::btree_set("[abcd]", 0..2),
         ways in (any::<bool>(), any::<bool>(), any::<bool>()),
@@ -155,7 +155,7 @@ fn directories_within_each_other_all_go() {
 }
 
 #[test]
-fn what_is_of_another_kind_than_registered_is_left_alone_and_no_link_is_followed() {
+fn entries_of_other_kind_are_left_and_links_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir_all(at("real/sub")).unwrap();

@@ -1,0 +1,115 @@
+//! Peers that Peal is tested against, in `target/tools/peers`. For the sinks: rsyslog from Debian's
+//! packages, unpacked but not installed, so that no daemon starts and root is not needed; and an
+//! SMTP server from PyPI, in an environment of its own. For jobs: MPI ([`mpi`]).
+use crate::{command::run_quietly, mpi};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Packages of rsyslog that a Debian system may lack: the daemon, its TLS, and libraries that only
+/// it needs.
+const PACKAGES: [&str; 5] = [
+    "rsyslog",
+    "rsyslog-gnutls",
+    "libestr0",
+    "libfastjson4",
+    "liblognorm5",
+];
+
+/// Version of the SMTP server that Peal was tested with.
+const AIOSMTPD: &str = "aiosmtpd==1.4.6";
+
+/// Returns the directory of the peers.
+pub fn directory(root: &Path) -> PathBuf {
+    root.join("target/tools/peers")
+}
+
+/// Gets the missing peers, and returns their directory. Unavailable ones are printed here, and by
+/// the tests that need them.
+pub fn get(root: &Path) -> Result<PathBuf> {
+    let peers = directory(root);
+    fs::create_dir_all(&peers).with_context(|| format!("creating {}", peers.display()))?;
+    let all = [
+        ("rsyslog", rsyslog(&peers)),
+        ("the SMTP server", smtp(&peers)),
+        ("Open MPI 4.1", mpi::release_4(root)),
+        ("Open MPI 5.0 and mpi4py", mpi::release_5(&peers)),
+    ];
+    for (what, got) in all {
+        if let Err(error) = got {
+            println!("not available: {what}: {error:#}");
+        }
+    }
+    Ok(peers)
+}
+
+fn rsyslog(peers: &Path) -> Result<()> {
+    let unpacked = peers.join("rsyslog");
+    if unpacked.join("usr/sbin/rsyslogd").exists() {
+        return Ok(());
+    }
+    println!("unpacking rsyslog into {} (once, 4 MB)", unpacked.display());
+    // Without the right to update the lists of packages, they may still be present from before.
+    if peal_build::apt_is_available() {
+        run_quietly(Command::new("apt-get").args(["-q", "update"]))?;
+    }
+    made_whole(&unpacked, |work| {
+        let packages = work.join("packages");
+        fs::create_dir(&packages).with_context(|| format!("creating {}", packages.display()))?;
+        run_quietly(
+            Command::new("apt-get")
+                .args(["-q", "download"])
+                .args(PACKAGES)
+                .current_dir(&packages),
+        )?;
+        let entries =
+            fs::read_dir(&packages).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
+        for package in entries.with_context(|| format!("reading {}", packages.display()))? {
+            run_quietly(
+                Command::new("dpkg-deb")
+                    .arg("-x")
+                    .arg(package.path())
+                    .arg(work),
+            )?;
+        }
+        if !work.join("usr/sbin/rsyslogd").exists() {
+            bail!("the packages have no usr/sbin/rsyslogd");
+        }
+        fs::remove_dir_all(&packages).with_context(|| format!("removing {}", packages.display()))
+    })
+}
+
+/// Makes a directory under another name and renames it when complete, so that an interrupted
+/// attempt starts again.
+pub fn made_whole(place: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let work = place.with_extension("new");
+    if work.exists() {
+        fs::remove_dir_all(&work).with_context(|| format!("removing {}", work.display()))?;
+    }
+    fs::create_dir_all(&work).with_context(|| format!("creating {}", work.display()))?;
+    make(&work)?;
+    fs::rename(&work, place).with_context(|| format!("renaming {}", work.display()))
+}
+
+fn smtp(peers: &Path) -> Result<()> {
+    let environment = peers.join("smtp");
+    let python = environment.join("bin/python3");
+    let is_there =
+        |python: &Path| run_quietly(Command::new(python).args(["-c", "import aiosmtpd"])).is_ok();
+    if python.exists() && is_there(&python) {
+        return Ok(());
+    }
+    println!(
+        "installing {AIOSMTPD} into {} (once, 15 MB)",
+        environment.display()
+    );
+    run_quietly(
+        Command::new("python3")
+            .args(["-m", "venv", "--clear"])
+            .arg(&environment),
+    )?;
+    run_quietly(Command::new(&python).args(["-m", "pip", "install", "--quiet", AIOSMTPD])).map(drop)
+}
