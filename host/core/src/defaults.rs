@@ -177,7 +177,7 @@ pub enum RuleDenial {
     #[error("{} claims that another was the source of its event", name(.0.as_ref()))]
     ForeignSource(Option<Proc>),
     /// A tool belongs to a user without jobs here.
-    #[error("a tool of user {uid}, who has no job here; the server runs as user {server}")]
+    #[error("a tool of user {uid}, which has no job here; the server runs as user {server}")]
     ForeignTool {
         /// The tool's user.
         uid: u32,

@@ -49,9 +49,11 @@ impl fmt::Display for DecidedBy {
         match self {
             DecidedBy::Policy(name) => write!(f, "policy {name:?}"),
             DecidedBy::Default => f.write_str("the default"),
-            DecidedBy::Overload => f.write_str("the server, which has too much to decide"),
-            DecidedBy::Eviction => f.write_str("the server, since a job has that name now,"),
-            DecidedBy::Unrecorded => f.write_str("the server, which cannot record what it grants,"),
+            DecidedBy::Overload => f.write_str("the server, with too many decisions pending,"),
+            DecidedBy::Eviction => f.write_str("the server, because a job has that name now,"),
+            DecidedBy::Unrecorded => {
+                f.write_str("the server, because its decision cannot be recorded,")
+            }
         }
     }
 }
@@ -87,7 +89,7 @@ impl Verdict {
     /// Returns the denial of a request when too many decisions are pending.
     pub fn overload() -> Verdict {
         let reasons = vec![reason(
-            "too many requests wait for the site's policies; try again",
+            "too many requests are waiting for the site's policies; try again",
         )];
         Verdict::Denied {
             by: DecidedBy::Overload,
@@ -99,7 +101,7 @@ impl Verdict {
     /// Returns the denial of a granted request that could not be recorded.
     pub fn unrecorded() -> Verdict {
         let reasons = vec![reason(
-            "what is granted cannot be recorded, as it must be; tell the administrators",
+            "the decision cannot be recorded; notify the administrators",
         )];
         Verdict::Denied {
             by: DecidedBy::Unrecorded,

@@ -19,7 +19,7 @@ pub enum PsetError {
     #[error("process set {0:?} has no members; it needs at least one")]
     Empty(Text),
     /// A member belongs to no job of this server.
-    #[error("process set {name:?} names {proc}, who is in no job of this server")]
+    #[error("process set {name:?} names {proc}, which is in no job of this server")]
     Unknown {
         /// The name of the set.
         name: Text,

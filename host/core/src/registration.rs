@@ -242,7 +242,7 @@ pub enum RegistrationError {
     },
     /// The range is relative to a proc, but the handler belongs to none.
     #[error(
-        "range {range} is relative to whoever registers, and this handler belongs to no proc or job"
+        "range {range} is relative to the registering proc, and this handler belongs to no proc or job"
     )]
     NobodysRange {
         /// The range.

@@ -92,7 +92,7 @@ impl Checkpoint {
     /// Records a proc's report of success or failure.
     pub(crate) fn told_by(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
         if self.waiting.remove(proc).is_some() && status != code::PMIX_SUCCESS {
-            let reason = reason.unwrap_or("it could not make it").to_owned();
+            let reason = reason.unwrap_or("the checkpoint failed").to_owned();
             self.failed.push(NotDone {
                 proc: proc.clone(),
                 status,
@@ -104,7 +104,7 @@ impl Checkpoint {
     /// Records the end of a proc.
     pub(crate) fn lost(&mut self, proc: &Proc) {
         if self.waiting.remove(proc).is_some() {
-            let reason = "it ended before it had made it".to_owned();
+            let reason = "the proc ended before its checkpoint was made".to_owned();
             self.failed.push(NotDone {
                 proc: proc.clone(),
                 status: code::PMIX_ERR_NOT_FOUND,
@@ -117,7 +117,7 @@ impl Checkpoint {
     pub(crate) fn expire(&mut self, now: MonotonicTime) {
         if now >= self.deadline {
             let late = std::mem::take(&mut self.waiting).into_keys();
-            let reason = "it did not say in time that it had made it";
+            let reason = "the proc did not report its checkpoint in time";
             self.failed.extend(late.map(|proc| NotDone {
                 proc,
                 status: code::PMIX_ERR_TIMEOUT,

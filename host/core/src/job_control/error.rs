@@ -60,10 +60,10 @@ pub enum JobControlError {
     #[error("{0} has not declared that it can be preempted; it should register pmix.jctrl.preempt")]
     NotPreemptible(Proc),
     /// A declaration comes from a requester that is no proc of a job.
-    #[error("{0} is no proc of a job, so there is nothing that it could declare")]
+    #[error("{0} is no proc of a job, so it cannot declare anything")]
     NoProc(Proc),
     /// A request without targets comes from a module of the site, which has no namespace.
-    #[error("no targets are named, and whoever asks has no namespace that could be meant")]
+    #[error("no targets are named, and the requester has no namespace; name the targets")]
     Nobody,
     /// An open request of the requester has the same name.
     #[error("a request of yours that has not ended is called {0:?}; choose another name")]
@@ -83,7 +83,7 @@ pub enum JobControlError {
     #[error("pmix.jctrl.pvn: {0}")]
     Nodes(#[from] NodesError),
     /// The number of open requests has reached the limit.
-    #[error("{max} requests have not ended, more are not allowed")]
+    #[error("too many requests have not ended; the limit is {max}")]
     Full {
         /// The limit.
         max: usize,

@@ -131,7 +131,7 @@ pub enum Malformed {
     #[error("{0} is longer than {MAX_PAIR_TEXT} bytes")]
     Long(Key),
     /// The request names too many channels.
-    #[error("it names more than {MAX_CHANNELS} channels")]
+    #[error("the request names more than {MAX_CHANNELS} channels")]
     TooMany,
 }
 

@@ -186,7 +186,7 @@ pub enum MonitorError {
         id: String,
     },
     /// The number of monitors has reached a limit.
-    #[error("{whose} has {max} monitors, more are not allowed")]
+    #[error("{whose} has {max} monitors; the limit is {max}")]
     TooMany {
         /// The proc, its user, or the server.
         whose: String,
