@@ -1,23 +1,23 @@
-//! Procs that are connected: who is in which assemblage, by the set of procs that they named (`PMIx_Connect`).
+//! Assemblages of connected procs, by the set of procs that they named (`PMIx_Connect`).
 use peal_model::{NamedProcs, Nspace, Proc};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All assemblages of this server.
+/// All assemblages of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Assemblages(BTreeMap<NamedProcs, BTreeSet<Proc>>);
 
 impl Assemblages {
-    /// These procs are connected, under the set that they named.
+    /// Connects procs under the set that they named.
     pub(crate) fn connect(&mut self, named: NamedProcs, members: BTreeSet<Proc>) {
         self.0.insert(named, members);
     }
 
-    /// They are no more.
+    /// Dissolves an assemblage.
     pub(crate) fn disconnect(&mut self, named: &NamedProcs) {
         self.0.remove(named);
     }
 
-    /// In how many somebody is.
+    /// Returns the number of assemblages that a proc is in.
     pub(crate) fn count(&self, proc: &Proc) -> usize {
         self.0
             .values()
@@ -25,7 +25,7 @@ impl Assemblages {
             .count()
     }
 
-    /// Somebody is in none any more: with whom it was connected.
+    /// Removes a proc from all assemblages and returns the procs that it was connected with.
     pub(crate) fn leave(&mut self, proc: &Proc) -> BTreeSet<Proc> {
         let mut others = BTreeSet::new();
         for members in self.0.values_mut() {
@@ -37,7 +37,7 @@ impl Assemblages {
         others
     }
 
-    /// A job is gone.
+    /// Removes the procs of a job.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
         self.0.retain(|_, members| {
             members.retain(|proc| proc.nspace != *nspace);

@@ -1,19 +1,19 @@
-//! Whom an event reaches: its range, its own list of targets, and what a registration asks for.
+//! Recipients of an event, by its range, its targets, and the registrations of peers.
 use crate::class::{Affects, Class, ClassFilter, EventSummary, Marking};
 use peal_model::{Event, Infos, KeyName, Nspace, Proc, Range, Rank, Status, rank};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Under this key an event says that a server raised it in the name of its source, which therefore hears it like others. Clients and
-/// modules cannot say so.
+/// Key of an info that marks an event as raised by a server in the name of its source, which then
+/// receives it as other procs do. Clients and modules cannot set it.
 pub(crate) const BY_SERVER: KeyName = KeyName("peal.event.by_server");
 
-/// Whether this proc is among those that an event is meant for, by range and targets alone.
+/// Returns true if an event is meant for a proc, by range and targets alone.
 pub fn includes(event: &Event, proc: &Proc) -> bool {
     EventTargets::of(event).includes(event, proc)
 }
 
-/// Whether an event concerns the procs of this namespace, so that the namespace's own hosted handlers see it.
-/// Unlike the source itself, its namespace's handlers do see what it raised.
+/// Returns true if an event concerns the procs of a namespace, so that the namespace's hosted
+/// handlers see it. Handlers also see events that their own namespace raised.
 pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
     if let Some(targets) = event.custom_targets() {
         return targets.iter().any(|target| target.nspace == *nspace);
@@ -25,19 +25,19 @@ pub fn concerns(event: &Event, nspace: &Nspace) -> bool {
     }
 }
 
-/// Whom an event names, in a form that is asked quickly: events and filters may both name thousands.
+/// The targets and affected procs of an event, as sets: events and filters may both name thousands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct EventTargets {
     affected: ProcSet,
     targets: Option<ProcSet>,
-    /// The namespaces that a namespace range means.
+    /// The namespaces that range `PMIX_RANGE_NAMESPACE` means.
     jobs: Vec<Nspace>,
-    /// Whether its source has raised it itself, and need not hear it.
+    /// True if the source raised the event itself and need not receive it.
     by_source: bool,
 }
 
 impl EventTargets {
-    /// That of this event.
+    /// Returns the targets of an event.
     pub(crate) fn of(event: &Event) -> EventTargets {
         let jobs = if event.range == Range::Namespace {
             jobs_of(event)
@@ -56,22 +56,23 @@ impl EventTargets {
         }
     }
 
-    /// Whether its event is to be delivered to this proc: a source that raised it itself never hears it again from a server.
+    /// Returns true if the event is to be delivered to a proc. A source that raised the event
+    /// itself never receives it from a server.
     pub(crate) fn is_meant_for(&self, event: &Event, proc: &Proc) -> bool {
         !(self.by_source && event.source.as_ref() == Some(proc)) && self.includes(event, proc)
     }
 
-    /// Whether it says whom its event affects.
+    /// Returns true if the event names affected procs.
     pub(crate) fn names_affected(&self) -> bool {
         !self.affected.0.is_empty()
     }
 
-    /// Whether it has a list of targets.
+    /// Returns true if the event has a list of targets.
     pub(crate) fn names_targets(&self) -> bool {
         self.targets.is_some()
     }
 
-    /// Whether it has a list of targets, and this proc is one.
+    /// Returns true if the event's list of targets contains a proc.
     pub(crate) fn names(&self, proc: &Proc) -> bool {
         self.targets
             .as_ref()
@@ -90,7 +91,8 @@ impl EventTargets {
         }
     }
 
-    /// Whether it may include procs of this namespace, so that they need be asked about one by one.
+    /// Returns true if the event may be meant for procs of a namespace, so that each must be
+    /// checked.
     pub(crate) fn may_include(&self, event: &Event, nspace: &Nspace) -> bool {
         match &self.targets {
             Some(targets) => targets.overlaps(&Proc::all(nspace.clone())),
@@ -98,7 +100,8 @@ impl EventTargets {
         }
     }
 
-    /// Whether its event affects one of these procs, or anybody: nobody is named on one side or the other.
+    /// Returns true if the event affects one of these procs. Also true if the event or the filter
+    /// names no procs.
     pub(crate) fn affects(&self, wanted: &[Proc]) -> bool {
         self.affected.0.is_empty()
             || wanted.is_empty()
@@ -106,12 +109,12 @@ impl EventTargets {
     }
 }
 
-/// Procs, and all procs of some jobs.
+/// A set of procs and whole jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcSet(BTreeSet<Proc>);
 
 impl ProcSet {
-    /// Of these; the wildcard rank means all procs of its job.
+    /// Returns the set of these procs. The wildcard rank stands for all procs of its job.
     pub fn of(procs: Vec<Proc>) -> ProcSet {
         ProcSet(procs.into_iter().collect())
     }
@@ -120,12 +123,12 @@ impl ProcSet {
         self.0.len()
     }
 
-    /// Whether it holds this proc, or all of its job.
+    /// Returns true if the set contains a proc or its whole job.
     pub(crate) fn covers(&self, proc: &Proc) -> bool {
         self.0.contains(proc) || self.0.contains(&Proc::all(proc.nspace.clone()))
     }
 
-    /// Whether some proc is in it and covered by this pattern.
+    /// Returns true if some proc is in the set and covered by a pattern.
     fn overlaps(&self, pattern: &Proc) -> bool {
         if pattern.rank != rank::PMIX_RANK_WILDCARD {
             return self.covers(pattern);
@@ -137,13 +140,13 @@ impl ProcSet {
             .is_some_and(|next| next.nspace == pattern.nspace)
     }
 
-    /// Those that it was made of.
+    /// Returns the procs that the set was made of.
     pub fn iter(&self) -> impl Iterator<Item = &Proc> {
         self.0.iter()
     }
 }
 
-/// Whether other servers must hear of it.
+/// Returns true if other servers must receive the event.
 pub fn leaves_node(event: &Event) -> bool {
     let is_wide = matches!(
         event.range,
@@ -152,8 +155,8 @@ pub fn leaves_node(event: &Event) -> bool {
     is_wide && !event.stays_local()
 }
 
-/// The namespaces that a namespace range means: the source's, or for an event of the resource manager those of the procs
-/// that it affects.
+/// Returns the namespaces that range `PMIX_RANGE_NAMESPACE` means: the source's or, for an event of
+/// the resource manager, those of the affected procs.
 pub(crate) fn jobs_of(event: &Event) -> Vec<Nspace> {
     match &event.source {
         Some(source) => vec![source.nspace.clone()],
@@ -170,42 +173,42 @@ pub(crate) fn jobs_of(event: &Event) -> Vec<Nspace> {
     }
 }
 
-/// What a client asked to hear: the server's side of its registrations. Clients name codes when they want them no more, so
-/// that is all there is to remember: which codes, and under which filters.
+/// The server's side of a client's registrations. Clients deregister by code, so only the codes and
+/// their filters are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PeerRegistrations(BTreeMap<CodeFilter, CodeFilters>);
 
-/// Which events of a code are wanted.
+/// A filter for the events of a code.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct CodeFilter {
-    /// Only those of these classes.
+    /// The event classes.
     levels: ClassFilter,
-    /// If any procs are named, only events that affect one of them.
+    /// If not empty, only events that affect one of these procs pass.
     affected: Vec<Proc>,
 }
 
-/// Whether an event is of interest, as far as its head tells.
+/// The degree to which registrations cover an event, as far as its summary shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Coverage {
-    /// It is not.
+    /// The event is not covered.
     Uncovered,
-    /// It is if it affects the right procs: the event must be looked at.
+    /// The event is covered if it affects the right procs, which takes the event itself.
     IfAffected,
-    /// It is.
+    /// The event is covered.
     Covered,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct CodeFilters {
-    /// These codes ...
+    /// Single codes.
     some: BTreeSet<Status>,
-    /// ... and perhaps all: a default registration.
+    /// True for every code: a default registration.
     all: bool,
 }
 
 impl PeerRegistrations {
-    /// Adds an interest in these codes (none: all), of these classes, perhaps only where these procs are affected (none:
-    /// wherever). Asking for neither class adds nothing.
+    /// Adds a registration for codes (none: every code), event classes and affected procs (none:
+    /// any). The class filter `Neither` adds nothing.
     pub fn add(&mut self, codes: &[Status], levels: ClassFilter, mut affected: Vec<Proc>) {
         if levels == ClassFilter::Neither {
             return;
@@ -217,19 +220,20 @@ impl PeerRegistrations {
         known.some.extend(codes);
     }
 
-    /// Whether an event is of interest.
+    /// Returns true if an event is covered.
     pub fn want(&self, event: &Event) -> bool {
         let aim = EventTargets::of(event);
         self.cover(&EventSummary::of(event, &aim), &aim)
     }
 
-    /// Whether an event of this head and aim is of interest. A default registration passes by events marked non-default.
+    /// Returns true if an event with this summary and these targets is covered. Default
+    /// registrations do not cover events marked `PMIX_EVENT_NON_DEFAULT`.
     pub(crate) fn cover(&self, head: &EventSummary, aim: &EventTargets) -> bool {
         self.filters(head)
             .any(|filter| aim.affects(&filter.affected))
     }
 
-    /// Whether an event of this head is of interest, as far as that tells.
+    /// Returns the degree of coverage of an event with this summary.
     pub(crate) fn coverage(&self, head: &EventSummary) -> Coverage {
         let always =
             |filter: &CodeFilter| head.affects == Affects::Anybody || filter.affected.is_empty();
@@ -241,7 +245,7 @@ impl PeerRegistrations {
             })
     }
 
-    /// The filters under which events of such a head are wanted.
+    /// Returns the filters under which events with this summary are registered.
     fn filters(&self, head: &EventSummary) -> impl Iterator<Item = &CodeFilter> {
         let has = |codes: &CodeFilters| {
             codes.some.contains(&head.code) || (codes.all && head.marking == Marking::Ordinary)
@@ -252,7 +256,8 @@ impl PeerRegistrations {
             .map(|(of, _)| of)
     }
 
-    /// Whether events of this class and code are of interest; without a code, those of all codes.
+    /// Returns true if events of this class and code are covered; without a code, those of every
+    /// code.
     pub(crate) fn hears(&self, class: Class, code: Option<Status>) -> bool {
         let has =
             |codes: &CodeFilters| codes.all || code.is_some_and(|code| codes.some.contains(&code));
@@ -261,7 +266,8 @@ impl PeerRegistrations {
             .any(|(filter, codes)| filter.levels.include(class) && has(codes))
     }
 
-    /// Whether events of the environment of this very code were asked for; `Status::DEFAULT_HANDLER` means those of all codes.
+    /// Returns true if environment events of exactly this code are registered;
+    /// `Status::DEFAULT_HANDLER` means those of every code.
     pub(crate) fn asks_for_environment(&self, code: Status) -> bool {
         let has = |codes: &CodeFilters| {
             if code == Status::DEFAULT_HANDLER {
@@ -275,12 +281,12 @@ impl PeerRegistrations {
             .any(|(filter, codes)| filter.levels.include(Class::Environment) && has(codes))
     }
 
-    /// Whether events of this very code were asked for, whatever their class.
+    /// Returns true if events of exactly this code are registered, of any class.
     pub(crate) fn names_code(&self, code: Status) -> bool {
         self.0.values().any(|codes| codes.some.contains(&code))
     }
 
-    /// Drops these codes; `Status::DEFAULT_HANDLER` drops the default registration.
+    /// Removes codes; `Status::DEFAULT_HANDLER` removes the default registration.
     pub fn forget(&mut self, codes: &BTreeSet<Status>) {
         self.0.retain(|_, known| {
             known.some.retain(|code| !codes.contains(code));
@@ -289,7 +295,7 @@ impl PeerRegistrations {
         });
     }
 
-    /// How many codes and filters are remembered.
+    /// Returns the number of codes and filters.
     pub fn len(&self) -> usize {
         self.0
             .iter()
@@ -297,7 +303,7 @@ impl PeerRegistrations {
             .sum()
     }
 
-    /// Whether nothing is of interest.
+    /// Returns true if there are no registrations.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,30 +1,31 @@
-//! Stepping an event through a chain: one handler after the other, each seeing what those before it returned.
+//! Steps of an event through a chain: one handler after the other. Each sees the results of those
+//! before it.
 use crate::registration::{Lifetime, Registration, RegistrationId};
 use peal_model::{ChainResult, Event, Info, Status, code, key};
 use std::{collections::VecDeque, sync::Arc};
 
-/// A handler on the way of an event.
+/// A handler in a chain.
 #[derive(Clone, Debug)]
 pub struct ChainMember<H> {
-    /// The number of its registration ...
+    /// The identifier of its registration.
     pub id: RegistrationId,
-    /// ... and what that asks for.
+    /// Its registration.
     pub registration: Arc<Registration>,
-    /// What is called.
+    /// The handler itself.
     pub handler: H,
 }
 
-/// What a handler answered.
+/// The outcome of a handler's call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HandlerOutcome {
-    /// Any status; only `PMIX_EVENT_ACTION_COMPLETE` ends the chain.
+    /// The status; only `PMIX_EVENT_ACTION_COMPLETE` ends the chain.
     pub status: Status,
-    /// What those after it shall see.
+    /// Results that later handlers see.
     pub infos: Vec<Info>,
 }
 
 impl HandlerOutcome {
-    /// An answer without infos.
+    /// Returns an outcome without infos.
     pub fn status(status: Status) -> HandlerOutcome {
         HandlerOutcome {
             status,
@@ -33,22 +34,22 @@ impl HandlerOutcome {
     }
 }
 
-/// An event on its way through a chain, between two handlers.
+/// An event in a chain, between two handlers.
 #[derive(Clone, Debug)]
 pub struct ChainRun<H> {
     event: Arc<Event>,
     waiting: VecDeque<ChainMember<H>>,
-    /// Shared, so that a handler's call costs no copy of what came before it.
+    /// Shared, so that a handler's call costs no copy of earlier results.
     steps: Arc<Vec<ChainResult>>,
     spent: Vec<RegistrationId>,
 }
 
-/// What comes next.
+/// The next step of a run.
 #[derive(Clone, Debug)]
 pub enum NextHandler<H> {
-    /// This handler is to be called.
+    /// Calls this handler.
     Call(PendingHandler<H>),
-    /// All that had to be called was called.
+    /// Ends the run.
     Done(ChainEnd),
 }
 
@@ -64,7 +65,7 @@ pub struct PendingHandler<H> {
 pub struct ChainEnd {
     /// One entry for every handler that ran, oldest first.
     pub steps: Vec<ChainResult>,
-    /// One-shot registrations that were called and so have ended.
+    /// One-shot registrations that were called and have ended by that.
     pub spent: Vec<RegistrationId>,
 }
 
@@ -79,12 +80,12 @@ impl<H> ChainRun<H> {
         }
     }
 
-    /// Whether nobody is to be called.
+    /// Returns true if no handler is left.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Goes on to the next handler, or to the end.
+    /// Advances to the next handler or to the end.
     pub fn advance(mut self) -> NextHandler<H> {
         match self.waiting.pop_front() {
             Some(member) => NextHandler::Call(PendingHandler { run: self, member }),
@@ -97,13 +98,13 @@ impl<H> ChainRun<H> {
 }
 
 impl<H> PendingHandler<H> {
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> &Arc<Event> {
         &self.run.event
     }
 
-    /// The event as a component is told of it: with the object that its registration wants returned
-    /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, where the C library puts it, too.
+    /// Returns the event as a component receives it: with the object of its registration
+    /// (`PMIX_EVENT_RETURN_OBJECT`) among the infos, as in OpenPMIx.
     pub fn event_with_object(&self) -> Arc<Event> {
         let Some(object) = &self.member.registration.object else {
             return self.run.event.clone();
@@ -118,22 +119,23 @@ impl<H> PendingHandler<H> {
         Arc::new(event)
     }
 
-    /// Whose turn it is.
+    /// Returns the handler to call.
     pub fn member(&self) -> &ChainMember<H> {
         &self.member
     }
 
-    /// What those before it returned, oldest first.
+    /// Returns the results of earlier handlers, oldest first.
     pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
         &self.run.steps
     }
 
-    /// Goes on as if it were not there.
+    /// Continues as if the handler did not exist.
     pub fn pass_over(self) -> ChainRun<H> {
         self.run
     }
 
-    /// Records what it answered. Its results appear under its name, whatever the status; completion ends the chain.
+    /// Records the outcome of the handler. Its results appear under its name, whatever the status.
+    /// `PMIX_EVENT_ACTION_COMPLETE` ends the chain.
     pub fn finish(self, outcome: HandlerOutcome) -> ChainRun<H> {
         let PendingHandler { mut run, member } = self;
         if outcome.status == code::PMIX_EVENT_ACTION_COMPLETE {

@@ -1,43 +1,46 @@
-//! The two classes of events, and which of them a registration asks for.
+//! The two event classes, and filters for them.
 use crate::audience::EventTargets;
 use peal_model::{Event, Info, Infos, Range, Status, Value, key};
 
-/// What an event is about (RFC 0002, "PMIx Event Notification"): certain procs, or what surrounds them.
+/// The class of an event (RFC 0002, "PMIx Event Notification").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
-    /// Certain procs or one job: it names procs, or has range `PMIX_RANGE_NAMESPACE`.
+    /// The event concerns certain procs or one job: it names procs, or has range
+    /// `PMIX_RANGE_NAMESPACE`.
     JobSpecific,
-    /// The environment that procs run in: everything else.
+    /// The event concerns the environment of procs: all other events.
     Environment,
 }
 
 impl Class {
-    /// That of this event, by what it says itself.
+    /// Returns the class of an event.
     pub fn of(event: &Event) -> Class {
         EventSummary::of(event, &EventTargets::of(event)).class
     }
 }
 
-/// The classes of events that a registration asks for.
+/// The event classes that a registration is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ClassFilter {
-    /// Of neither: it said no to both.
+    /// No class: the registration excludes both.
     Neither,
-    /// Of job-specific ones only.
+    /// Job-specific events only.
     JobSpecific,
-    /// Of those of the environment only.
+    /// Environment events only.
     Environment,
-    /// Of both.
+    /// Both classes.
     Both,
 }
 
 impl ClassFilter {
-    /// What these directives ask for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`); `default` where they say nothing.
-    /// A class that is asked for alone is the only one; one that is refused alone leaves the other. Whatever is not a
-    /// boolean counts as absent.
+    /// Returns the filter that directives request (`PMIX_EVENT_JOB_LEVEL`,
+    /// `PMIX_EVENT_ENVIRO_LEVEL`), or `default` if they do not mention classes. If only one class
+    /// is requested, the other is excluded; if only one is excluded, the other is requested. Values
+    /// other than booleans count as absent.
     ///
-    /// The default depends on who registers: [`ClassFilter::Both`] for clients of `libpmix`, whose releases dropped the keys and
-    /// rely on getting both; [`ClassFilter::JobSpecific`] for the handlers of `peal-client` and hosted ones (RFC 0002).
+    /// The default depends on the registering party: [`ClassFilter::Both`] for clients of libpmix,
+    /// whose releases dropped the keys and rely on both classes; [`ClassFilter::JobSpecific`] for
+    /// handlers of `peal-client` and for hosted handlers (RFC 0002).
     pub fn of(directives: &[Info], default: ClassFilter) -> ClassFilter {
         let given = |key| directives.value_of(key).and_then(Value::as_bool);
         let (job, environment) = (
@@ -47,7 +50,7 @@ impl ClassFilter {
         if job.is_none() && environment.is_none() {
             return default;
         }
-        // Of whichever is not spoken of, the opposite of what is said of the other holds.
+        // A class that is not mentioned gets the opposite of the other one.
         match (
             job.or(environment.map(|other| !other)),
             environment.or(job.map(|other| !other)),
@@ -59,7 +62,7 @@ impl ClassFilter {
         }
     }
 
-    /// The directives that say so, for whoever has another default.
+    /// Returns the directives that request this filter.
     pub fn directives(self) -> Vec<Info> {
         let both = [
             (key::PMIX_EVENT_JOB_LEVEL, Class::JobSpecific),
@@ -69,7 +72,7 @@ impl ClassFilter {
             .into()
     }
 
-    /// Whether events of this class are asked for.
+    /// Returns true if the filter includes a class.
     pub fn include(self, class: Class) -> bool {
         match self {
             ClassFilter::Neither => false,
@@ -80,7 +83,8 @@ impl ClassFilter {
     }
 }
 
-/// What of an event suffices to tell, mostly, whether somebody asked for it; also when the event itself is elsewhere.
+/// The part of an event that mostly suffices to match registrations, even while the event itself is
+/// spilled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EventSummary {
     pub(crate) code: Status,
@@ -89,26 +93,26 @@ pub(crate) struct EventSummary {
     pub(crate) affects: Affects,
 }
 
-/// Whether default registrations hear an event.
+/// The marking of an event for default registrations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Marking {
-    /// They do.
+    /// Default registrations receive the event.
     Ordinary,
-    /// They do not (`PMIX_EVENT_NON_DEFAULT`).
+    /// Default registrations do not receive the event (`PMIX_EVENT_NON_DEFAULT`).
     NonDefault,
 }
 
-/// Whether an event says whom it affects.
+/// The procs that an event affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Affects {
-    /// It does not: anybody.
+    /// The event names no affected procs, so it may affect any.
     Anybody,
-    /// Procs that it names.
+    /// The event names the affected procs.
     Named,
 }
 
 impl EventSummary {
-    /// That of this event, which has this aim.
+    /// Returns the summary of an event with these targets.
     pub(crate) fn of(event: &Event, aim: &EventTargets) -> EventSummary {
         let marking = if event.is_non_default() {
             Marking::NonDefault

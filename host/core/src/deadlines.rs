@@ -1,18 +1,18 @@
-//! The times at which things that wait are over, the next one first, without looking through what waits.
+//! Deadlines of pending items, sorted, so that the next one is found in logarithmic time.
 use crate::MonotonicTime;
 use std::collections::BTreeMap;
 
-/// How many things are over at which time.
+/// The number of items for each deadline.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines(BTreeMap<MonotonicTime, usize>);
 
 impl Deadlines {
-    /// One more thing is over then.
+    /// Adds the deadline of an item.
     pub(crate) fn add(&mut self, at: MonotonicTime) {
         *self.0.entry(at).or_default() += 1;
     }
 
-    /// One thing that would have been over then is gone.
+    /// Removes the deadline of an item.
     pub(crate) fn remove(&mut self, at: MonotonicTime) {
         if let Some(count) = self.0.get_mut(&at) {
             *count -= 1;
@@ -22,7 +22,7 @@ impl Deadlines {
         }
     }
 
-    /// When the next thing is over.
+    /// Returns the next deadline.
     pub(crate) fn next(&self) -> Option<MonotonicTime> {
         self.0.first_key_value().map(|(at, _)| *at)
     }

@@ -1,4 +1,4 @@
-//! What holds where no policy decides: one rule per hook, each a row of the table in the design, section 3.3.
+//! Decisions where no policy decides: one built-in rule per hook.
 use peal_model::{
     ConnectionKind, Hook, Info, Infos, PolicyRequest, PolicySubject, Proc, Status, TargetProc,
     UserIdentity, Value, code, key,
@@ -6,15 +6,15 @@ use peal_model::{
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// What holds for a hook where all policies pass, or none is there.
+/// The default of a hook, which holds where all policies pass or none exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HookDefault {
-    /// The rule of the table.
+    /// The built-in rule.
     #[default]
     BuiltIn,
-    /// Everything is granted.
+    /// Grants all requests.
     Grant,
-    /// Everything is denied.
+    /// Denies all requests.
     Deny,
 }
 
@@ -23,7 +23,7 @@ pub enum HookDefault {
 pub struct Defaults(BTreeMap<Hook, HookDefault>);
 
 impl Defaults {
-    /// The default of a hook.
+    /// Returns the default of a hook.
     pub fn of(&self, hook: Hook) -> HookDefault {
         self.0.get(&hook).copied().unwrap_or_default()
     }
@@ -34,49 +34,51 @@ impl Defaults {
     }
 }
 
-/// A request as the table sees it.
+/// A request as the built-in rules see it.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleRequest<'a> {
-    /// Who asks; none for a tool that has no name yet.
+    /// The requester; none for a tool without a name.
     pub requester: Option<&'a Proc>,
-    /// As whom, by the kernel's word. Nobody may do nothing.
+    /// The user that the requester runs as, according to the kernel. Without one, requests are
+    /// denied.
     pub identity: Option<UserIdentity>,
-    /// As whom the server runs.
+    /// The user that the server runs as.
     pub server: UserIdentity,
-    /// Whom it is about.
+    /// The procs that the request concerns.
     pub targets: &'a [TargetProc],
-    /// What is asked.
+    /// The subject of the request.
     pub what: RuleSubject<'a>,
 }
 
-/// What is asked, and all that its rule needs to know beside who and whom.
+/// The subject of a request, with the data that its rule needs beside the requester and the
+/// targets.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleSubject<'a> {
-    /// To connect. The target is the proc itself, or the job that a tool asks about.
+    /// Connecting. The target is the proc itself, or the jobs of a tool's user.
     Connection(ConnectionKind),
-    /// To raise an event, perhaps in the name of another source (`PMIX_EVENT_PROXY`).
+    /// Raising an event, possibly in the name of another source (`PMIX_EVENT_PROXY`).
     Event {
-        /// The source that is claimed.
+        /// The claimed source.
         claimed: Option<&'a Value>,
     },
-    /// To hear of events. What may be raised, and whom it reaches, is decided for each event.
+    /// Registering for events. Raising and delivery are decided for each event.
     Registration,
-    /// To write to log channels.
+    /// Writing to log channels.
     Log,
-    /// To have nodes provided.
+    /// Provisioning nodes.
     Provision,
-    /// To form a group of procs, to invite them, or to come.
+    /// Forming a group, inviting procs or accepting an invitation.
     Group,
-    /// To have a job spawned.
+    /// Spawning a job.
     Spawn {
         /// The directives of its applications.
         infos: &'a [Info],
-        /// Its own.
+        /// The directives of the job.
         directives: &'a [Info],
     },
-    /// To control, watch or ask about others, or to act as some user.
+    /// Controlling, monitoring or querying other procs, or acting as a user.
     Others {
-        /// Which hook it is.
+        /// The hook.
         hook: Hook,
         /// The users that the request names.
         users: &'a [u32],
@@ -84,7 +86,7 @@ pub enum RuleSubject<'a> {
 }
 
 impl<'a> RuleRequest<'a> {
-    /// What policies were asked.
+    /// Returns the rule's view of a policy request.
     pub fn of(request: &'a PolicyRequest) -> RuleRequest<'a> {
         let what = match request.matter {
             PolicySubject::Connection(kind) => RuleSubject::Connection(kind),
@@ -126,7 +128,7 @@ impl<'a> RuleRequest<'a> {
 }
 
 impl RuleSubject<'_> {
-    /// The hook whose rule holds.
+    /// Returns the hook whose rule applies.
     pub fn hook(&self) -> Hook {
         match self {
             RuleSubject::Connection(_) => Hook::Connection,
@@ -140,52 +142,52 @@ impl RuleSubject<'_> {
     }
 }
 
-/// Why a default refuses. Each says who or what stands in the way.
+/// A denial by a default.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RuleDenial {
-    /// About a proc that nobody knows.
+    /// A target is unknown.
     #[error("{0} is not known here")]
     Unknown(Proc),
-    /// About somebody else's proc.
+    /// A target belongs to another user.
     #[error("{target} belongs to user {owner}, {} to user {uid}", name(.requester.as_ref()))]
     Foreign {
-        /// Who asks.
+        /// The requester.
         requester: Option<Proc>,
-        /// As whom.
+        /// The user that the requester runs as.
         uid: u32,
-        /// About whom.
+        /// The target.
         target: Proc,
-        /// Whose that is.
+        /// The owner of the target.
         owner: u32,
     },
-    /// In the name of another user.
+    /// The request names another user.
     #[error("{} belongs to user {uid} and names user {named}", name(.requester.as_ref()))]
     ForeignUser {
-        /// Who asks.
+        /// The requester.
         requester: Option<Proc>,
-        /// As whom.
+        /// The user that the requester runs as.
         uid: u32,
-        /// The user that is named.
+        /// The named user.
         named: u32,
     },
-    /// The kernel does not know who asks.
+    /// The requester's user is unknown.
     #[error("nobody knows whose {} is", name(.0.as_ref()))]
     Nobody(Option<Proc>),
-    /// An event of somebody else.
+    /// The event claims another source.
     #[error("{} claims that another was the source of its event", name(.0.as_ref()))]
     ForeignSource(Option<Proc>),
-    /// A tool of another user.
-    #[error("a tool of user {uid}, who has no job here; the server runs as user {server}")]
+    /// A tool belongs to a user without jobs here.
+    #[error("a tool of user {uid}, which has no job here; the server runs as user {server}")]
     ForeignTool {
-        /// Whose tool it is.
+        /// The tool's user.
         uid: u32,
         /// The server's user.
         server: u32,
     },
-    /// Nodes that nobody provides.
+    /// No policy provides the nodes.
     #[error("the site has no provisioner, or none that provides this")]
     NoProvisioner,
-    /// The site wants it so.
+    /// The site's default denies.
     #[error("the site's default for {0} is to deny")]
     Configured(Hook),
 }
@@ -195,7 +197,7 @@ fn name(proc: Option<&Proc>) -> String {
 }
 
 impl RuleDenial {
-    /// The status that tells the requester of it.
+    /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {
             RuleDenial::Unknown(_) => code::PMIX_ERR_NOT_FOUND,
@@ -205,10 +207,11 @@ impl RuleDenial {
     }
 }
 
-/// What a hook's default says to a case.
+/// Decides a request by a hook's default.
 pub fn decide(default: HookDefault, case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match default {
-        // A site that lets nobody raise events need not keep anybody from hearing those of the resource manager.
+        // A default of `deny` restricts raising events, not receiving those of the resource
+        // manager.
         _ if matches!(case.what, RuleSubject::Registration) => Ok(()),
         HookDefault::Grant => Ok(()),
         HookDefault::Deny => Err(RuleDenial::Configured(case.what.hook())),
@@ -221,16 +224,16 @@ fn built_in(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
         RuleSubject::Connection(ConnectionKind::Client) => own_only(case, &[]),
         RuleSubject::Connection(ConnectionKind::Tool) => tool(case),
         RuleSubject::Event { claimed } => own_event(case, claimed),
-        // The channels that there are, are those that the admin lists; what is not there nobody can be granted.
+        // The admin lists the log channels that exist, and a request cannot name others.
         RuleSubject::Log | RuleSubject::Registration => Ok(()),
         RuleSubject::Provision => Err(RuleDenial::NoProvisioner),
-        // Only what the site's own modules ask for has no name.
+        // Only requests of the site's own modules have no requester.
         RuleSubject::Others { .. }
             if case.requester.is_none() && case.identity == Some(case.server) =>
         {
             Ok(())
         }
-        // The kernel tells root of everybody's processes, and so does the server.
+        // The kernel shows root the processes of all users, and so does the server.
         RuleSubject::Others {
             hook: Hook::Query, ..
         } if case.identity.is_some_and(|identity| identity.uid == 0) => known_only(case),
@@ -247,7 +250,7 @@ fn built_in(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     }
 }
 
-/// Everybody may raise events, in their own name.
+/// Any user may raise events in its own name.
 fn own_event(case: &RuleRequest<'_>, claimed: Option<&Value>) -> Result<(), RuleDenial> {
     let requester = || case.requester.cloned();
     if case.identity.is_none() {
@@ -260,13 +263,13 @@ fn own_event(case: &RuleRequest<'_>, claimed: Option<&Value>) -> Result<(), Rule
     }
 }
 
-/// The same of those whose jobs are here. Others may be on other servers, and whoever is not of this user there cannot come: the names
-/// of groups are each user's own.
+/// Applies `own_only` to procs whose jobs are known. Unknown ones may be on other servers. A proc
+/// of another user cannot take part there, because each user has a name space of groups.
 fn own_as_far_as_known(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     none_foreign(case, uid_of(case)?)
 }
 
-/// All that is named belongs to the requester's user.
+/// Grants if all targets and named users belong to the requester's user.
 fn own_only(case: &RuleRequest<'_>, users: &[u32]) -> Result<(), RuleDenial> {
     let uid = uid_of(case)?;
     known_only(case)?;
@@ -281,7 +284,7 @@ fn own_only(case: &RuleRequest<'_>, users: &[u32]) -> Result<(), RuleDenial> {
     }
 }
 
-/// All that is named is known, whoever it belongs to.
+/// Grants if all targets are known.
 fn known_only(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     match case.targets.iter().find(|target| target.owner.is_none()) {
         Some(unknown) => Err(RuleDenial::Unknown(unknown.proc.clone())),
@@ -295,16 +298,16 @@ fn uid_of(case: &RuleRequest<'_>) -> Result<u32, RuleDenial> {
         .ok_or_else(|| RuleDenial::Nobody(case.requester.cloned()))
 }
 
-/// The user as whom procs shall run.
+/// Returns the user that an info requests procs to run as.
 fn user_named(info: &Info) -> Option<u32> {
     let number = (info.key == key::PMIX_USERID)
         .then(|| info.value.as_u64())
         .flatten()?;
-    // Whoever is beyond the numbers of users is nobody's.
+    // A number beyond the range of user ids belongs to no user.
     Some(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// None of those whose owner is known belongs to another user than this.
+/// Grants if no target with a known owner belongs to another user.
 fn none_foreign(case: &RuleRequest<'_>, uid: u32) -> Result<(), RuleDenial> {
     let foreign = case.targets.iter().find_map(|TargetProc { proc, owner }| {
         let owner = owner.filter(|owner| owner.uid != uid)?.uid;
@@ -318,7 +321,7 @@ fn none_foreign(case: &RuleRequest<'_>, uid: u32) -> Result<(), RuleDenial> {
     foreign.map_or(Ok(()), Err)
 }
 
-/// Root, the server's own user, or whoever owns all that it asks about.
+/// Grants to root, the server's user, and the owner of all targets.
 fn tool(case: &RuleRequest<'_>) -> Result<(), RuleDenial> {
     let uid = case
         .identity

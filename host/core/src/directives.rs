@@ -1,5 +1,6 @@
-//! The directives of a registration, as `PMIx_Register_event_handler` takes them, and the time-out that many calls take.
-//! Values of another type than the Standard's are converted by `peal_model` ([`peal_model::Value::as_u64`] and its like).
+//! Directives of event registrations (`PMIx_Register_event_handler`), and the timeout that many
+//! calls take. Values whose type differs from the Standard's are converted by `peal_model`
+//! ([`peal_model::Value::as_u64`] and similar functions).
 use crate::{
     audience::ProcSet,
     class::ClassFilter,
@@ -11,10 +12,11 @@ use peal_model::{Info, Infos, KeyName, Proc, Range, Status, code, key};
 use std::time::Duration;
 
 impl Registration {
-    /// What a list of directives asks for, as `PMIx_Register_event_handler` takes it, of somebody who registers as this proc
-    /// (a job's hosted handlers as its wildcard rank; none: the site). Keys that are none of a registration are passed over.
+    /// Parses the directives of a registration, as `PMIx_Register_event_handler` takes them.
+    /// `registrant` is the registering proc; a job's hosted handlers register as its wildcard rank,
+    /// and the site's as none. Keys of other calls are ignored.
     ///
-    /// Where nothing is said of classes only job-specific events are asked for.
+    /// Without directives about event classes, the registration is for job-specific events only.
     pub fn from_directives(
         codes: &[Status],
         directives: &[Info],
@@ -83,10 +85,11 @@ impl Registration {
     }
 }
 
-/// The time-out of a call (`PMIX_TIMEOUT`, in seconds); none where the requester gives none of its own, or zero.
+/// Returns the timeout of a call (`PMIX_TIMEOUT`, in seconds); none if it is absent or zero.
 ///
 /// # Errors
-/// `PMIX_ERR_BAD_PARAM` where it is no number, or negative.
+///
+/// Returns `PMIX_ERR_BAD_PARAM` if the value is negative or no number.
 pub(crate) fn timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
     let Some(value) = infos.value_of(key::PMIX_TIMEOUT) else {
         return Ok(None);
@@ -95,7 +98,7 @@ pub(crate) fn timeout(infos: &[Info]) -> Result<Option<Duration>, Status> {
     Ok((seconds > 0).then(|| Duration::from_secs(seconds)))
 }
 
-/// Whose events are asked for.
+/// Returns the filter for event sources.
 fn sources(
     directives: &[Info],
     registrant: Option<&Proc>,
@@ -109,7 +112,7 @@ fn sources(
         )),
     };
     let range = match directives.value_of(key::PMIX_RANGE) {
-        // A list alone says enough.
+        // A list of procs implies a custom range.
         None if listed.is_some() => Range::Custom,
         None => Range::Undef,
         Some(value) => value.as_range().ok_or(RegistrationError::BadDirective {
@@ -129,7 +132,7 @@ fn sources(
         (Range::Namespace, None) => of(&|proc| Proc::all(proc.nspace.clone())),
         (Range::ProcLocal, None) => of(&Proc::clone),
         (Range::Rm, None) => Ok(SourceFilter::ResourceManager),
-        // Whatever reaches a proc comes from its node and session.
+        // Every event that reaches a proc comes from its node and session.
         (Range::Undef | Range::Local | Range::Session | Range::Global, None) => {
             Ok(SourceFilter::Anybody)
         }

@@ -1,22 +1,23 @@
-//! How much may follow from one event: hosted handlers raise events, whose handlers raise events ...
+//! Event budgets: a bound on the events that follow from one event, because hosted handlers raise
+//! events that run through further handlers.
 
-/// How many events hosted handlers may still raise because of one event, all that follow from those included. An event that
-/// no handler raised starts with the server's setting; whatever handlers do, no more than that many follow from it.
+/// The number of events that hosted handlers may still raise in response to one event, directly or
+/// indirectly. An event that no handler raised starts with the server's setting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct EventBudget(pub u32);
 
-/// What the handlers of one owner get of an allowance.
+/// The share of one owner's handlers in an event budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Share {
-    /// How many of the events they raised count; the others are refused.
+    /// The number of raised events that are accepted. Further ones are refused.
     pub number: usize,
-    /// What each of these may lead to.
+    /// The budget of each accepted event.
     pub each: EventBudget,
 }
 
 impl EventBudget {
-    /// Takes the share of an owner whose handlers want to raise so many events: at most half of what is left, so that
-    /// something is left for the owners after it.
+    /// Takes the share of an owner whose handlers raise this many events. It is at most half of
+    /// what is left, so that the owners after it get a share, too.
     pub fn share(&mut self, wanted: usize) -> Share {
         let rest = self.0 / 2;
         let mine = self.0 - rest;

@@ -1,4 +1,5 @@
-//! Fences: procs wait for each other, by the set of procs they name and by what for. Procs that connect or disconnect wait the same way.
+//! Fences: local collectives of procs, identified by the set of procs that they name and by
+//! purpose. Connect and disconnect use them, too.
 use crate::{
     MonotonicTime,
     deadlines::Deadlines,
@@ -7,48 +8,49 @@ use crate::{
 use peal_model::{NamedProcs, Nspace, Proc, RankData};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A fence under way on this server, as the fabric knows it.
+/// Identifier of a fence on this server, as the server transport knows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FenceId(pub u64);
 
-/// What procs wait for each other for. Those who wait for different things do not wait for each other.
+/// The purpose of a collective. Procs with different purposes do not wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Purpose {
-    /// To be at the same point.
+    /// Synchronization.
     Fence,
-    /// To connect.
+    /// Connecting procs.
     Connect,
-    /// To disconnect.
+    /// Disconnecting procs.
     Disconnect,
 }
 
 impl Purpose {
-    /// Whether procs that have finalized are waited for, since they may initialize again. To connections they have left.
+    /// Returns true if finalized procs are waited for, because they may initialize again. They have
+    /// left connections for good.
     pub(crate) fn awaits_finalized(self) -> bool {
         self == Purpose::Fence
     }
 }
 
-/// Whether the values that were put are handed round with the fence (`PMIX_COLLECT_DATA`).
+/// The handling of put values in a fence (`PMIX_COLLECT_DATA`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collect {
-    /// They are.
+    /// The values are exchanged.
     Data,
-    /// They stay where they are.
+    /// The values are not exchanged.
     Nothing,
 }
 
-/// Whether everybody took part.
+/// The completeness of a collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// Everybody did.
+    /// All participants arrived.
     Full,
-    /// Somebody ended before arriving.
+    /// A participant ended before it arrived.
     Partial,
 }
 
 impl Completeness {
-    /// That of two parts of one fence.
+    /// Returns the completeness of two parts of one fence together.
     pub fn and(self, other: Completeness) -> Completeness {
         if self == Completeness::Full {
             other
@@ -58,12 +60,12 @@ impl Completeness {
     }
 }
 
-/// What a server brings to a fence, or the others bring to it.
+/// The contribution of one server, or of all other servers, to a fence.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FenceContribution {
-    /// What its procs have put for others.
+    /// Values that its procs have put for procs of other servers.
     pub data: Vec<RankData>,
-    /// Whether all of its procs took part.
+    /// The completeness of its procs.
     pub attendance: Completeness,
 }
 
@@ -91,7 +93,7 @@ pub(crate) struct LocallyComplete {
     pub(crate) attendance: Completeness,
 }
 
-/// A proc's arrival.
+/// The arrival of a proc.
 #[derive(Debug)]
 pub(crate) struct FenceArrival {
     pub(crate) proc: Proc,
@@ -100,36 +102,36 @@ pub(crate) struct FenceArrival {
     pub(crate) deadline: Option<MonotonicTime>,
 }
 
-/// A fence that is over everywhere.
+/// A fence that is complete on all servers.
 #[derive(Debug)]
 pub(crate) struct CompletedFence {
     pub(crate) purpose: Purpose,
-    /// The procs named.
+    /// The named procs.
     pub(crate) procs: NamedProcs,
-    /// Those of them who arrived here, and who of them still wait.
+    /// The local procs that arrived.
     pub(crate) arrived: BTreeSet<Proc>,
     pub(crate) waiting: Vec<RequestId>,
     pub(crate) attendance: Completeness,
 }
 
-/// Who takes part in a fence.
+/// The participants of a fence.
 #[derive(Debug)]
 pub(crate) struct Participants {
-    /// The procs named, as a set: two fences are the same if their sets are.
+    /// The named procs. Fences with equal sets are the same.
     pub(crate) procs: NamedProcs,
-    /// Those of them that live here and can still arrive.
+    /// The local ones that can still arrive.
     pub(crate) expected: BTreeSet<Proc>,
-    /// Whether one of them has ended already.
+    /// Partial if one of them has ended already.
     pub(crate) attendance: Completeness,
 }
 
-/// All fences under way.
+/// All pending fences.
 #[derive(Debug)]
 pub(crate) struct Fences {
     open: BTreeMap<FenceId, Fence>,
     next: u64,
     deadlines: Deadlines,
-    /// How many fences one proc may wait in.
+    /// Maximum number of fences in which one proc waits.
     max: usize,
 }
 
@@ -143,8 +145,8 @@ impl Fences {
         }
     }
 
-    /// The fence of this set that waits for this proc, if there is one. A proc that calls twice with the same set before the
-    /// first call is answered takes part in two fences.
+    /// Returns the fence of this set that waits for this proc, if any. A proc that calls twice with
+    /// the same set before the first call is answered takes part in two fences.
     pub(crate) fn awaiting(
         &self,
         purpose: Purpose,
@@ -157,7 +159,7 @@ impl Fences {
         self.open.values().find(awaits).map(|fence| fence.id)
     }
 
-    /// Begins a fence.
+    /// Starts a fence.
     pub(crate) fn start(&mut self, purpose: Purpose, participants: Participants) -> FenceId {
         let Participants {
             procs,
@@ -183,7 +185,7 @@ impl Fences {
         id
     }
 
-    /// Whether this proc waits in as many fences as it may.
+    /// Returns true if a proc waits in the maximum number of fences.
     pub(crate) fn is_busy(&self, proc: &Proc) -> bool {
         self.open
             .values()
@@ -192,7 +194,7 @@ impl Fences {
             >= self.max
     }
 
-    /// Counts a proc in, and says whether that was the last that had to come.
+    /// Adds the arrival of a proc. Returns the fence if it was the last one awaited here.
     pub(crate) fn arrive(&mut self, id: FenceId, arrival: FenceArrival) -> Option<LocallyComplete> {
         let fence = self.open.get_mut(&id)?;
         fence.missing.remove(&arrival.proc);
@@ -211,12 +213,14 @@ impl Fences {
         fence.complete()
     }
 
-    /// A proc has ended and will not arrive any more: fences that wait for it go on without it.
+    /// Removes an ended proc from the fences that wait for it. Returns those that are complete by
+    /// that.
     pub(crate) fn leave(&mut self, proc: &Proc) -> Vec<LocallyComplete> {
         self.go_on_without(proc, |_| true)
     }
 
-    /// A proc has finalized: fences that do not wait for such procs go on without it.
+    /// Removes a finalized proc from the collectives that do not wait for finalized procs. Returns
+    /// those that are complete by that.
     pub(crate) fn finalized(&mut self, proc: &Proc) -> Vec<LocallyComplete> {
         self.go_on_without(proc, |purpose| !purpose.awaits_finalized())
     }
@@ -240,7 +244,7 @@ impl Fences {
         complete
     }
 
-    /// The fence is over everywhere.
+    /// Removes a fence that is complete on all servers.
     pub(crate) fn finish(&mut self, id: FenceId) -> Option<CompletedFence> {
         let fence = self.open.remove(&id)?;
         fence
@@ -264,7 +268,7 @@ impl Fences {
         })
     }
 
-    /// Who waits in fences that come to nothing.
+    /// Removes fences and returns the waiting requests.
     fn give_up(&mut self, gone: Vec<FenceId>) -> Vec<RequestId> {
         gone.into_iter()
             .filter_map(|id| self.finish(id))
@@ -272,7 +276,7 @@ impl Fences {
             .collect()
     }
 
-    /// A proc has ended and can be connected with nobody: who waits to connect with it.
+    /// Removes the connects that an ended proc takes part in. Returns the waiting requests.
     pub(crate) fn unconnectable(&mut self, proc: &Proc) -> Vec<RequestId> {
         let has_part =
             |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
@@ -285,7 +289,7 @@ impl Fences {
         self.give_up(gone)
     }
 
-    /// A connection is closed. A fence in which nobody waits any more is gone with it.
+    /// Removes a closed connection. A fence that has no waiting request left is removed, too.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         let mut deserted = Vec::new();
         for fence in self
@@ -301,7 +305,7 @@ impl Fences {
         deserted.into_iter().for_each(|id| drop(self.finish(id)));
     }
 
-    /// A job is gone: who waits in fences that name it; the fences are gone, too.
+    /// Removes the fences that name a removed job. Returns the waiting requests.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
         let names = |fence: &&Fence| fence.procs.iter().any(|proc| proc.nspace == *nspace);
         let gone: Vec<FenceId> = self
@@ -313,7 +317,8 @@ impl Fences {
         self.give_up(gone)
     }
 
-    /// A proc starts anew and knows of no fence: who waits in those that it has a part in; the fences are gone.
+    /// Removes the fences that a restarted proc takes part in, because its new process does not
+    /// know them. Returns the waiting requests.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) -> Vec<RequestId> {
         let has_part =
             |fence: &&Fence| fence.missing.contains(proc) || fence.arrived.contains(proc);
@@ -326,7 +331,7 @@ impl Fences {
         self.give_up(gone)
     }
 
-    /// Those who wait in fences whose time is over; the fences are gone.
+    /// Removes the fences that are past their deadline. Returns the waiting requests.
     pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
@@ -340,7 +345,7 @@ impl Fences {
         self.give_up(due)
     }
 
-    /// When the next fence's time is over.
+    /// Returns the next deadline.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
     }

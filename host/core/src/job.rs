@@ -1,4 +1,4 @@
-//! A job as its server knows it.
+//! Jobs as their server knows them.
 use peal_model::{
     DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Nspace, Proc, Rank, RankData, Text,
     UserIdentity, Value, key,
@@ -8,35 +8,35 @@ use std::{collections::BTreeMap, sync::Arc};
 /// A job on one node, as the host environment describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobSpec {
-    /// Its namespace.
+    /// The namespace.
     pub nspace: Nspace,
-    /// Its applications, whose procs have the ranks one after the other, all of them on this node.
+    /// The applications. Their procs have consecutive ranks, and all are on this node.
     pub apps: Vec<AppSpec>,
-    /// The node's name.
+    /// The name of the node.
     pub hostname: String,
-    /// As whom its procs run.
+    /// The user that the procs run as.
     pub identity: UserIdentity,
-    /// The proc that spawned it, if one did.
+    /// The proc that spawned the job, if any.
     pub parent: Option<Proc>,
-    /// How many procs the jobs have that were started before it and belong together with it (`PMIX_NPROC_OFFSET`).
+    /// The number of procs of earlier jobs in the same spawn tree (`PMIX_NPROC_OFFSET`).
     pub offset: u32,
-    /// For how many procs there is room here at the same time (`PMIX_UNIV_SIZE`).
+    /// The number of procs that the node has slots for (`PMIX_UNIV_SIZE`).
     pub slots: u32,
 }
 
 /// An application of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AppSpec {
-    /// How many procs.
+    /// The number of procs.
     pub size: u32,
-    /// Its command line, if that is known.
+    /// The command line, if known.
     pub command: Option<String>,
-    /// Where it was started, if that is known.
+    /// The working directory, if known.
     pub wdir: Option<String>,
 }
 
 impl JobSpec {
-    /// A job of one application, of which no more is known.
+    /// Creates a job with one application and no further data.
     pub fn new(
         nspace: Nspace,
         size: u32,
@@ -59,46 +59,47 @@ impl JobSpec {
         }
     }
 
-    /// How many procs it has.
+    /// Returns the number of procs.
     pub fn size(&self) -> u32 {
         self.apps
             .iter()
             .fold(0, |sum, app| sum.saturating_add(app.size))
     }
 
-    /// Its ranks.
+    /// Returns the ranks.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
         (0..self.size()).map(Rank)
     }
 }
 
-/// Where a proc is in its life.
+/// The phase of a proc.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcPhase {
-    /// Registered by the host, not yet connected.
+    /// Registered by the host environment, not connected yet.
     Expected,
-    /// Connected, by so many connections (a proc's descendants may connect as its clones).
+    /// Connected, with this number of connections (child processes of a proc may connect as its
+    /// clones).
     Connected(u32),
-    /// Left in order. Its process lives on and may initialize again.
+    /// Finalized. The process lives on and may initialize again.
     Finalized,
-    /// Left in order, and its process has ended.
+    /// Finalized, and the process has ended.
     Terminated,
-    /// Lost its connection, or was reported as ended, without having left in order.
+    /// Lost its connection, or was reported as ended, without having finalized.
     Lost,
 }
 
-/// How far the procs of a job are: how many are in which part of their lives.
+/// The progress of a job: the number of its procs in each phase.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobProgress {
     /// The job.
     pub spec: JobSpec,
-    /// Not yet connected.
+    /// Procs not connected yet.
     pub expected: u32,
-    /// Connected.
+    /// Connected procs.
     pub connected: u32,
-    /// Left in order.
+    /// Finalized procs.
     pub finalized: u32,
-    /// Ended, or lost their connection, without.
+    /// Procs that ended or lost their connection without having finalized.
     pub lost: u32,
 }
 
@@ -108,7 +109,7 @@ pub(crate) struct TrackedJob {
     pub(crate) spec: JobSpec,
     pub(crate) info: Arc<JobInfo>,
     pub(crate) procs: BTreeMap<Rank, ProcPhase>,
-    /// How often each rank was started, where the host says so.
+    /// Number of starts of each rank, where the host environment reports them.
     starts: BTreeMap<Rank, u32>,
 }
 
@@ -145,7 +146,7 @@ impl TrackedJob {
         census
     }
 
-    /// A rank was started as this process, for the first time or again.
+    /// Records that a rank was started as a process, for the first time or again.
     pub(crate) fn started(&mut self, rank: Rank, pid: u32) {
         let starts = self.starts.entry(rank).or_default();
         let before = std::mem::replace(starts, starts.saturating_add(1));
@@ -153,7 +154,8 @@ impl TrackedJob {
         self.say(rank, key::PMIX_PROC_PID, Some(Value::Pid(pid)));
     }
 
-    /// A rank is about to start again, from a checkpoint if there is one (`PMIX_JOB_CTRL_RESTART`).
+    /// Records that a rank is about to be restarted, from a checkpoint if there is one
+    /// (`PMIX_JOB_CTRL_RESTART`).
     pub(crate) fn restarts(&mut self, rank: Rank, checkpoint: Option<&str>) {
         self.say(
             rank,
@@ -163,7 +165,7 @@ impl TrackedJob {
         self.say(rank, key::PMIX_PROC_PID, None);
     }
 
-    /// A rank is in a process set, too.
+    /// Adds a process set to the data of a rank.
     pub(crate) fn joins_set(&mut self, rank: Rank, name: &Text) {
         let known = match self.value(rank, key::PMIX_PSET_NAMES) {
             Some(Value::DataArray(names)) => names.items().to_vec(),
@@ -180,7 +182,7 @@ impl TrackedJob {
         self.say(rank, key::PMIX_PSET_NAMES, Some(Value::DataArray(names)));
     }
 
-    /// What is said of a rank.
+    /// Returns a value from the data of a rank.
     pub(crate) fn value(&self, rank: Rank, key: KeyName) -> Option<&Value> {
         let proc = Proc::new(self.info.nspace.clone(), rank);
         said_of(&self.info, &proc)
@@ -188,7 +190,7 @@ impl TrackedJob {
             .map(|kval| &kval.value)
     }
 
-    /// Says something of a rank in the place of what was said before, or nothing any more.
+    /// Sets or removes a value in the data of a rank.
     pub(crate) fn say(&mut self, rank: Rank, key: KeyName, value: Option<Value>) {
         for entry in &mut Arc::make_mut(&mut self.info).entries {
             if let JobEntry::Rank(of, kvals) = entry
@@ -205,7 +207,7 @@ impl TrackedJob {
     }
 }
 
-/// What the host said of one rank, or of the job as a whole for the wildcard rank.
+/// Returns the host environment's data of one rank, or of the job itself for the wildcard rank.
 pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
     RankData {
         proc: proc.clone(),
@@ -213,12 +215,13 @@ pub(crate) fn values_of(info: &JobInfo, proc: &Proc) -> RankData {
     }
 }
 
-/// Whether the host said something of this key about a rank, or about the job or one of its nodes, applications or sessions.
+/// Returns true if the host environment's data of a rank contain a key. For the job, also those of
+/// its nodes, applications and sessions count.
 pub(crate) fn says(info: &JobInfo, proc: &Proc, key: &Key) -> bool {
     said_of(info, proc).any(|kval| kval.key == *key || members(kval).any(|info| info.key == *key))
 }
 
-/// Whether the host said something of this key about some ranks.
+/// Returns true if the host environment's data of any rank contain a key.
 pub(crate) fn says_of_ranks(info: &JobInfo, key: &Key) -> bool {
     let of_ranks = info.entries.iter().filter_map(|entry| match entry {
         JobEntry::Rank(_, kvals) => Some(kvals),
@@ -227,14 +230,14 @@ pub(crate) fn says_of_ranks(info: &JobInfo, key: &Key) -> bool {
     of_ranks.flatten().any(|kval| kval.key == *key)
 }
 
-/// All that the host said, of the job first and then of each of its ranks.
+/// Returns all data of the host environment: first those of the job, then those of each rank.
 pub(crate) fn all_values(info: &JobInfo) -> impl Iterator<Item = RankData> {
     std::iter::once(Proc::all(info.nspace.clone()))
         .chain(procs_of(info))
         .map(|proc| values_of(info, &proc))
 }
 
-/// The arrays that say of which node, application or session their members are.
+/// Keys of arrays that describe one node, application or session.
 const REALMS: [KeyName; 3] = [
     key::PMIX_NODE_INFO_ARRAY,
     key::PMIX_APP_INFO_ARRAY,
@@ -249,7 +252,7 @@ fn members(kval: &Kval) -> impl Iterator<Item = &Info> {
     infos.into_iter().flatten()
 }
 
-/// The procs of which the host said anything.
+/// Returns the procs that the host environment's data describe.
 pub(crate) fn procs_of(info: &JobInfo) -> impl Iterator<Item = Proc> {
     info.entries.iter().filter_map(|entry| match entry {
         JobEntry::Rank(rank, _) => Some(Proc::new(info.nspace.clone(), *rank)),

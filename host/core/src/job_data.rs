@@ -1,9 +1,10 @@
-//! What the procs of a job are told of it (`pmix-wire.md`, section 6).
+//! Job data for the procs of a job, in the form that OpenPMIx sends with the reply to a client's
+//! first request.
 use crate::job::{AppSpec, JobSpec};
 use peal_model::{DataArray, Info, JobEntry, JobInfo, Key, KeyName, Kval, Proc, Rank, Value, key};
 
 impl JobSpec {
-    /// What a `libpmix` program and Open MPI look for on one node.
+    /// Returns the data that programs with libpmix and Open MPI need on one node.
     pub fn job_info(&self) -> JobInfo {
         let (size, host) = (self.size(), self.hostname.as_str());
         let apps = u32::try_from(self.apps.len()).unwrap_or(u32::MAX);
@@ -62,7 +63,7 @@ impl JobSpec {
         ]
     }
 
-    /// Whether there are more procs than there is room for, so that who waits should let others run.
+    /// Returns true if there are more procs than slots, so that waiting procs should yield.
     pub fn is_crowded(&self) -> bool {
         self.offset.saturating_add(self.size()) > self.slots
     }
@@ -87,7 +88,7 @@ impl JobSpec {
         kvals
     }
 
-    /// By whom it was spawned, if by somebody.
+    /// Returns the values about the parent proc, if there is one.
     fn parentage(&self) -> impl Iterator<Item = Kval> {
         let parent = self.parent.iter();
         parent.flat_map(|parent| {
@@ -99,7 +100,7 @@ impl JobSpec {
         })
     }
 
-    /// Its applications, each with its place among the ranks.
+    /// Returns the applications with their ranks.
     fn placed(&self) -> impl Iterator<Item = AppRanks<'_>> {
         let mut leader = 0;
         (0..).zip(&self.apps).map(move |(number, app)| {
@@ -114,14 +115,14 @@ impl JobSpec {
     }
 }
 
-/// Values that are said of a rank only when its process has started: its process id.
+/// Number of values that are added to a rank when its process has started: its pid.
 const SAID_AT_START: usize = 1;
 
-/// The part of the data of a rank that all ranks of a job have in common. A job of thousands of ranks keeps it once.
+/// The data that all ranks of a job share, kept once for jobs with thousands of ranks.
 struct SharedRankData {
-    /// The keys of the values that differ from rank to rank, in the order of [`JobSpec::rank_values`].
+    /// The keys of the values that differ between ranks, in the order of [`JobSpec::rank_values`].
     own_keys: [Key; 5],
-    /// The values that do not differ.
+    /// The common values.
     common: Vec<Kval>,
 }
 
@@ -138,7 +139,7 @@ impl SharedRankData {
             Kval::new(key::PMIX_HOSTNAME, Value::string(&spec.hostname)),
             Kval::new(key::PMIX_NODEID, Value::Uint32(0)),
             Kval::new(key::PMIX_REINCARNATION, Value::Uint32(0)),
-            // It is bound to no processors.
+            // Procs are not bound to processors.
             Kval::new(key::PMIX_LOCALITY_STRING, Value::String(None)),
         ];
         let common = common.into_iter().chain(spec.parentage()).collect();
@@ -149,7 +150,7 @@ impl SharedRankData {
     }
 }
 
-/// An application and the first of its ranks.
+/// An application and its first rank.
 #[derive(Clone, Copy)]
 struct AppRanks<'a> {
     number: u32,

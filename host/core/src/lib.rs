@@ -1,17 +1,18 @@
-//! The state machines of PMIx: input and time go in, actions come out. No sockets, no clock, no threads.
+//! State machines of PMIx: input and time go in, actions come out. The crate has no sockets, clocks
+//! or threads.
 //!
-//! - [`registration`], [`order`] and [`chain`]: which handlers an event meets, in which order, and how their results are passed on;
-//!   used by servers for hosted modules and by clients for their own handlers alike.
-//! - [`class`], [`audience`] and [`user_scope`]: what an event is about, and whom it reaches.
-//! - [`termination`]: what its handlers wish to become of a job.
-//! - [`policy`] and [`defaults`]: who may do what, by the site's policies and where these say nothing.
-//! - [`job_control`] and [`log`]: what a job-control request asks for, and where a log request goes.
-//! - [`monitor`]: what a request to be watched asks for, and when it is told that somebody is silent.
-//! - [`published`]: what procs publish for others to look up, and who waits for it.
-//! - [`psets`]: process sets, which the host defines.
-//! - [`supported`]: which attributes are honoured, for whoever asks.
-//! - [`server`]: what a server does with the requests of its clients: life cycle, modex, fences, events and
-//!   what of them is kept for those who cannot hear them yet.
+//! - [`registration`], [`order`], [`chain`]: the handlers of an event, their order and results.
+//! Servers use them for hosted modules, and clients for their own handlers.
+//! - [`class`], [`audience`], [`user_scope`]: the class of an event and its recipients.
+//! - [`termination`]: termination requests of handlers for a job.
+//! - [`policy`], [`defaults`]: decisions by policies and by the built-in rules.
+//! - [`job_control`], [`log`]: parsing of job-control requests, routing of log requests.
+//! - [`monitor`]: monitors of procs and their alerts.
+//! - [`published`]: published data and lookups.
+//! - [`psets`]: process sets.
+//! - [`supported`]: supported attributes.
+//! - [`group`]: groups across servers.
+//! - [`server`]: requests of clients: life cycle, modex, fences, events and retained events.
 
 /// The harness of the tests calls this crate by its name, as the tests outside of it do.
 #[cfg(test)]

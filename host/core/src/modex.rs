@@ -1,4 +1,4 @@
-//! What procs have put for each other, and those who wait for it: direct modex on one node.
+//! Values that procs have put, and pending gets for them: direct modex on one node.
 use crate::{
     MonotonicTime,
     deadlines::Deadlines,
@@ -9,39 +9,40 @@ use crate::{
 use peal_model::{Commit, Kval, Nspace, Proc, RankData, Scope, SharedData, rank};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one proc has committed. A value put with global scope is in both.
+/// The committed values of a proc. Values of global scope are in both sets.
 #[derive(Debug, Default)]
 struct Committed {
-    /// For procs of this node.
+    /// Values for procs of this node.
     local: PutValues,
-    /// For procs of other nodes, and for those of this one once they are in a group together.
+    /// Values for procs of other nodes, and for those of this node that share a group with the
+    /// proc.
     remote: PutValues,
     audience: PutVisibility,
-    /// The memory that both take, in bytes.
+    /// Memory of both, in bytes.
     bytes: usize,
-    /// The user who is charged for it.
+    /// The user that is charged.
     uid: u32,
-    /// What gets are answered with, once one was; the same for all of them.
+    /// The cached answer to gets, the same for all requesters.
     answer: Option<SharedData>,
 }
 
-/// For whom of this node what a proc has put is.
+/// The values of a proc that other procs of this node may see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum PutVisibility {
-    /// What it has put for this node.
+    /// Values for this node.
     #[default]
     Node,
-    /// All that it has put: it was in a group with others here.
+    /// All values, because the proc was in a group with procs of this node.
     Group,
 }
 
 impl Committed {
-    /// Whether procs of this node may see such a value.
+    /// Returns true if procs of this node may see a value.
     fn shows(&self, sought: &SoughtValue) -> bool {
         self.local.has(sought) || (self.audience == PutVisibility::Group && self.remote.has(sought))
     }
 
-    /// All that they may see.
+    /// Returns all values that procs of this node may see.
     fn seen(&self) -> impl Iterator<Item = Kval> {
         let remote = self
             .remote
@@ -51,7 +52,7 @@ impl Committed {
     }
 }
 
-/// A get that is held until its key is there.
+/// A get that waits for its value.
 #[derive(Debug)]
 struct PendingGet {
     request: RequestId,
@@ -59,21 +60,21 @@ struct PendingGet {
     deadline: MonotonicTime,
 }
 
-/// All that was put, and the gets that wait for more.
+/// All values, and all pending gets.
 #[derive(Debug)]
 pub(crate) struct Modex {
     committed: BTreeMap<Proc, Committed>,
-    /// Who is or was in a group with others of this node.
+    /// Procs that are or were in a group with procs of this node.
     shared: BTreeSet<Proc>,
     held: BTreeMap<Proc, Vec<PendingGet>>,
-    /// How many are held for each connection.
+    /// Number of pending gets of each connection.
     held_by: BTreeMap<PeerId, usize>,
     deadlines: Deadlines,
     max_bytes: usize,
     charged: UserBytes,
 }
 
-/// The user who is charged for values, and the bytes that the values of all of that user's procs may take.
+/// The user that is charged for values, and the limit on the bytes of that user's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PutShare {
     pub(crate) uid: u32,
@@ -95,8 +96,12 @@ impl Modex {
         }
     }
 
-    /// Adds what a proc commits; the same key with the same qualifiers replaces. All of it, or nothing if that is too much. Returns the gets that this
-    /// answers.
+    /// Adds the values of a commit. A value replaces one with the same key and qualifiers. Returns
+    /// the gets that are answered by that.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a limit is exceeded; then no value is added.
     pub(crate) fn commit(
         &mut self,
         proc: &Proc,
@@ -147,8 +152,8 @@ impl Modex {
         Ok(self.answered(proc))
     }
 
-    /// A proc is in a group with others of this node: what it has put, and will put, for other nodes is for them, too. Returns the gets
-    /// that this answers.
+    /// Shows a proc's values for other nodes to procs of this node, because it is in a group with
+    /// some. Returns the gets that are answered by that.
     pub(crate) fn share(&mut self, proc: &Proc) -> Vec<RequestId> {
         if !self.shared.insert(proc.clone()) {
             return Vec::new();
@@ -159,7 +164,7 @@ impl Modex {
         self.answered(proc)
     }
 
-    /// The gets that wait for what is there now of a proc.
+    /// Takes the pending gets that the current values of a proc answer.
     fn answered(&mut self, proc: &Proc) -> Vec<RequestId> {
         let Some(committed) = self.committed.get(proc) else {
             return Vec::new();
@@ -177,14 +182,14 @@ impl Modex {
             .collect()
     }
 
-    /// Whether a proc has committed at all, and such a value if one is asked for.
+    /// Returns true if a proc has committed anything and, if a value is sought, has that value.
     pub(crate) fn has(&self, proc: &Proc, sought: Option<&SoughtValue>) -> bool {
         let has = |committed: &Committed| sought.is_none_or(|sought| committed.shows(sought));
         self.committed.get(proc).is_some_and(has)
     }
 
-    /// All that a proc of this node may see of another one, behind what the host said of it. Made once, however often it is
-    /// asked for.
+    /// Returns all data of a proc that procs of this node may see, the host environment's first.
+    /// The answer is cached.
     pub(crate) fn answer(&mut self, proc: &Proc, of_host: impl FnOnce() -> RankData) -> SharedData {
         let Some(committed) = self.committed.get_mut(proc) else {
             return of_host().into();
@@ -197,21 +202,22 @@ impl Modex {
         committed.answer.insert(all.into()).clone()
     }
 
-    /// The host says something else of a proc from now on.
+    /// Drops the cached answer because the host environment's data of a proc have changed.
     pub(crate) fn host_says_more(&mut self, proc: &Proc) {
         if let Some(committed) = self.committed.get_mut(proc) {
             committed.answer = None;
         }
     }
 
-    /// Whether a proc has put such a value for other nodes only: then procs of this one need not wait for it.
+    /// Returns true if a proc has put a value for other nodes only, so that local gets need not
+    /// wait for it.
     pub(crate) fn hides(&self, proc: &Proc, sought: &SoughtValue) -> bool {
         let hides =
             |committed: &Committed| committed.remote.has(sought) && !committed.shows(sought);
         self.committed.get(proc).is_some_and(hides)
     }
 
-    /// What a proc has put for other nodes, to be handed round with a fence.
+    /// Returns the values that a proc has put for other nodes, to be exchanged in a fence.
     pub(crate) fn for_others(&self, proc: &Proc) -> Option<RankData> {
         let committed = self.committed.get(proc)?;
         Some(RankData {
@@ -220,17 +226,17 @@ impl Modex {
         })
     }
 
-    /// Stores what another server handed round.
+    /// Stores values from another server.
     pub(crate) fn learn(&mut self, data: RankData) {
         let committed = self.committed.entry(data.proc).or_default();
         committed.answer = None;
         for kval in data.kvals {
-            // The other server has seen to it that there is room, as this one does.
+            // The other server has checked the limits as this one does.
             let _ = committed.local.insert(kval);
         }
     }
 
-    /// Holds a get until what it asks for is there, its proc is gone, or time is over.
+    /// Adds a pending get. It ends when the value is put, the proc ends or the deadline passes.
     pub(crate) fn hold(
         &mut self,
         proc: &Proc,
@@ -247,18 +253,18 @@ impl Modex {
         });
     }
 
-    /// How many gets are held for one requester's connection.
+    /// Returns the number of pending gets of a connection.
     pub(crate) fn held_by(&self, peer: PeerId) -> usize {
         self.held_by.get(&peer).copied().unwrap_or_default()
     }
 
-    /// The proc is gone and will not put anything more: the gets that wait for it.
+    /// Takes the gets that wait for a proc that will not put anything any more.
     pub(crate) fn give_up(&mut self, proc: &Proc) -> Vec<RequestId> {
         let taken = take_held(&mut self.held, proc, |_| true);
         self.release(taken)
     }
 
-    /// The job is gone: the gets that wait for any of its procs.
+    /// Takes the gets that wait for procs of a removed job.
     pub(crate) fn give_up_job(&mut self, nspace: &Nspace) -> Vec<RequestId> {
         let procs: Vec<Proc> = self
             .held
@@ -269,14 +275,14 @@ impl Modex {
         procs.iter().flat_map(|proc| self.give_up(proc)).collect()
     }
 
-    /// The requester is gone: its gets are forgotten.
+    /// Removes the gets of a closed connection.
     pub(crate) fn forget(&mut self, peer: PeerId) {
         if self.held_by(peer) > 0 {
             self.take_all(|held| held.request.peer == peer);
         }
     }
 
-    /// The gets whose time is over.
+    /// Takes the gets that are past their deadline.
     pub(crate) fn expire(&mut self, now: MonotonicTime) -> Vec<RequestId> {
         if self.deadlines.next().is_none_or(|next| next > now) {
             return Vec::new();
@@ -293,7 +299,7 @@ impl Modex {
         self.release(taken)
     }
 
-    /// Those that are held no more.
+    /// Removes the accounting of gets that are no longer pending.
     fn release(&mut self, taken: Vec<PendingGet>) -> Vec<RequestId> {
         for PendingGet {
             request, deadline, ..
@@ -310,17 +316,17 @@ impl Modex {
         taken.into_iter().map(|held| held.request).collect()
     }
 
-    /// When the next held get's time is over.
+    /// Returns the next deadline.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.deadlines.next()
     }
 
-    /// The memory that values take for which users are charged, in bytes.
+    /// Returns the memory of the values that users are charged for, in bytes.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.charged.total()
     }
 
-    /// Drops all that a proc put. Gets that wait for it go on waiting, until it puts what they want or their time is over.
+    /// Drops the values of a proc. Pending gets go on waiting.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) {
         if let Some(Committed { uid, bytes, .. }) = self.committed.remove(proc) {
             self.charged.give_back(uid, bytes);
@@ -328,7 +334,7 @@ impl Modex {
         self.shared.remove(proc);
     }
 
-    /// Drops all that the procs of a namespace put.
+    /// Drops the values of all procs of a namespace.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
         for (_, Committed { uid, bytes, .. }) in self
             .committed

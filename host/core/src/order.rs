@@ -1,7 +1,8 @@
-//! The one order in which the handlers of an owner run.
+//! The order in which the handlers of one owner run.
 //!
-//! It is that of RFC 0002 with the later placement words: the one FIRST, then single-code, multi-code and default
-//! registrations, then the one LAST; inside a category FIRST_IN_CATEGORY, the list, LAST_IN_CATEGORY.
+//! It is the order of RFC 0002 with the later placement directives: FIRST; then single-code,
+//! multi-code and default registrations; then LAST. Inside a category: FIRST_IN_CATEGORY, the list,
+//! LAST_IN_CATEGORY.
 use crate::{
     audience::EventTargets,
     chain::{ChainMember, ChainRun},
@@ -20,7 +21,7 @@ struct RegistrationEntry<H> {
     handler: H,
 }
 
-/// A place that one handler may hold. Shadows stand there beside whoever does.
+/// A position that one active handler may hold, with any number of shadow handlers.
 #[derive(Clone, Debug)]
 struct Slot<H>(Vec<RegistrationEntry<H>>);
 
@@ -99,7 +100,8 @@ impl<H> Bucket<H> {
             .or_else(listed)
     }
 
-    /// Where in the list a handler next to `name` goes; `offset` is 0 for before it and 1 for after it.
+    /// Returns the index in the list for a handler next to `name`; `offset` is 0 for before it and
+    /// 1 for after it.
     fn beside(&self, name: &str, offset: usize) -> Option<Result<usize, RegistrationError>> {
         let beyond = |place| RegistrationError::Beyond {
             name: name.to_owned(),
@@ -129,7 +131,7 @@ impl<H> Bucket<H> {
     }
 }
 
-/// The registrations of one owner, in the order in which their handlers run. `H` is whatever is called.
+/// The registrations of one owner, in the order in which their handlers run. `H` is the handler.
 #[derive(Clone, Debug)]
 pub struct Registrations<H> {
     first: Slot<H>,
@@ -155,7 +157,8 @@ impl<H> Default for Registrations<H> {
 }
 
 impl<H> Registrations<H> {
-    /// Nobody yet, in the place of others: a number that one of those had is nobody else's here.
+    /// Creates an empty table that replaces another. Identifiers of the other table are not
+    /// assigned again.
     pub fn instead_of<O>(others: &Registrations<O>) -> Registrations<H> {
         Registrations {
             next: others.next,
@@ -163,7 +166,11 @@ impl<H> Registrations<H> {
         }
     }
 
-    /// Adds a handler where it wants to stand, or says who is in the way.
+    /// Adds a handler at its placement.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the placement is taken or impossible.
     pub fn register(
         &mut self,
         registration: Registration,
@@ -179,7 +186,7 @@ impl<H> Registrations<H> {
         Ok(id)
     }
 
-    /// Takes over one of those in whose place these are, with its number.
+    /// Adds a registration of the replaced table under its old identifier.
     pub fn take_over(
         &mut self,
         id: RegistrationId,
@@ -220,7 +227,7 @@ impl<H> Registrations<H> {
         Ok(())
     }
 
-    /// Takes a handler out; nothing if there is none of that number.
+    /// Removes a registration and returns its handler, if it exists.
     pub fn deregister(&mut self, id: RegistrationId) -> Option<H> {
         let outermost = self.first.take(id).or_else(|| self.last.take(id));
         let taken = outermost.or_else(|| {
@@ -231,13 +238,13 @@ impl<H> Registrations<H> {
         taken.map(|entry| entry.handler)
     }
 
-    /// The registration of this number and its handler, if it stands.
+    /// Returns a registration with its handler, if it exists.
     pub fn get(&self, id: RegistrationId) -> Option<(&Registration, &H)> {
         let entry = self.entries().find(|entry| entry.id == id)?;
         Some((&*entry.registration, &entry.handler))
     }
 
-    /// Number, registration and handler of each, in the order in which they run.
+    /// Returns the identifier, registration and handler of each, in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = (RegistrationId, &Arc<Registration>, &H)> {
         self.entries()
             .map(|entry| (entry.id, &entry.registration, &entry.handler))
@@ -250,7 +257,7 @@ impl<H> Registrations<H> {
         self.first.0.iter().chain(buckets).chain(&self.last.0)
     }
 
-    /// Whether nobody is registered.
+    /// Returns true if there are no registrations.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -303,7 +310,7 @@ impl<H> Registrations<H> {
 }
 
 impl<H: Clone> Registrations<H> {
-    /// The run of this event through the handlers that it meets.
+    /// Returns the run of an event through the handlers that it matches.
     pub fn run(&self, event: Arc<Event>) -> ChainRun<H> {
         let aim = EventTargets::of(&event);
         let head = EventSummary::of(&event, &aim);
@@ -318,7 +325,8 @@ impl<H: Clone> Registrations<H> {
         ChainRun::new(members.collect(), event)
     }
 
-    /// The run of this event through one handler; nothing if there is none of that number, or the event is not for it.
+    /// Returns the run of an event through one handler; none if the registration does not exist or
+    /// does not match.
     pub fn run_one(&self, id: RegistrationId, event: Arc<Event>) -> Option<ChainRun<H>> {
         let RegistrationEntry {
             registration,

@@ -1,23 +1,23 @@
-//! Whose handlers: one chain per owner, and the order of the owners.
+//! Owners of hosted handlers, with one chain each, and their order.
 use crate::{audience, user_scope::UserScope};
 use peal_model::{Event, Nspace, Proc};
 use std::fmt;
 
-/// Whose chain it is. The order of the members is the order in which the chains run; no owner sees, precedes or ends the
-/// chain of a higher one.
+/// The owner of a chain. The order of the variants is the order in which the chains run. No owner
+/// sees, precedes or ends the chain of an earlier one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Owner {
-    /// The site: sees every event that its server spreads. One for the resource manager alone it sees where the host environment
-    /// leaves those to it.
+    /// The site. Its handlers see every event that the server distributes, and events for the
+    /// resource manager where the host environment leaves these to them.
     Site,
-    /// A user: sees the events that concern their jobs.
+    /// A user. Its handlers see the events that concern its jobs.
     User(u32),
-    /// A job: sees the events that concern its procs.
+    /// A job. Its handlers see the events that concern its procs.
     Namespace(Nspace),
 }
 
 impl Owner {
-    /// As whom its handlers register: those of a job as all of its procs, others as nobody.
+    /// Returns the proc that the owner's handlers register as: all procs of a job, none for others.
     pub fn registrant(&self) -> Option<Proc> {
         match self {
             Owner::Site | Owner::User(_) => None,
@@ -25,7 +25,8 @@ impl Owner {
         }
     }
 
-    /// Whether this owner's handlers see an event that has this reach; `jobs` are the namespaces known, each with its user.
+    /// Returns true if the owner's handlers see an event of this user scope. `jobs` are the known
+    /// namespaces with their users.
     pub fn sees<'a>(
         &self,
         event: &Event,

@@ -1,28 +1,32 @@
-//! Patterns of namespaces: names in which `*` stands for anything.
+//! Patterns of namespaces: names in which `*` stands for any text.
 use peal_model::{IdentError, Nspace};
 use std::fmt;
 
-/// Some namespaces: those whose names look like this.
+/// A pattern that namespaces match by their name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NspacePattern(Nspace);
 
 impl NspacePattern {
-    /// A name, in which each `*` stands for any text, also for none.
+    /// Creates a pattern. Each `*` stands for any text, also the empty one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the text is no valid name of a namespace.
     pub fn new(pattern: &str) -> Result<NspacePattern, IdentError> {
         Nspace::new(pattern).map(NspacePattern)
     }
 
-    /// The only namespace that it can mean, if there is only one.
+    /// Returns the only namespace that can match, if there is only one.
     pub fn exact(&self) -> Option<&Nspace> {
         (!self.0.as_str().contains('*')).then_some(&self.0)
     }
 
-    /// The pattern as it was written, as if it were a name.
+    /// Returns the text of the pattern, as if it were a name.
     pub fn as_nspace(&self) -> &Nspace {
         &self.0
     }
 
-    /// Whether it means this one.
+    /// Returns true if a namespace matches.
     pub fn matches(&self, nspace: &Nspace) -> bool {
         let mut parts = self.0.as_str().split('*');
         let first = parts.next().unwrap_or_default();
@@ -32,7 +36,7 @@ impl NspacePattern {
         let Some(last) = parts.next_back() else {
             return rest.is_empty();
         };
-        // What is between is looked for as early as may be, which leaves the most for what follows.
+        // The earliest match of each part leaves the most text for the parts after it.
         for part in parts {
             let Some((_, behind)) = rest.split_once(part) else {
                 return false;
@@ -54,7 +58,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same, told from the meaning of a star: anything, letter by letter.
+    /// Reference implementation: `*` stands for any text, letter by letter.
     fn means(pattern: &[char], name: &[char]) -> bool {
         match pattern.split_first() {
             None => name.is_empty(),

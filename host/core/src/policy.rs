@@ -1,5 +1,5 @@
-//! Stepping a request through the policies of its hook: each may amend it for those after, the first grant or deny decides,
-//! and where all pass the hook's default does.
+//! Steps of a request through the policies of its hook. Each policy may amend the request for those
+//! after it. The first grant or denial decides; where all pass, the hook's default does.
 use crate::{
     defaults::{self, HookDefault, RuleDenial, RuleRequest},
     order::Registrations,
@@ -11,36 +11,36 @@ use peal_model::{
 };
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-/// Under this key a requester is told in words why something was refused, where Peal itself refuses.
+/// Key of the reason, as text, for a request that Peal itself refuses.
 pub const REASON: KeyName = KeyName("peal.reason");
 
-/// A reason in words.
+/// Returns a reason as an info.
 pub fn reason(words: impl fmt::Display) -> Info {
     Info::new(REASON, Value::string(&words.to_string()))
 }
 
-/// What a policy that fails counts as.
+/// The effect of a policy's failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnFailure {
-    /// A denial.
+    /// The request is denied.
     #[default]
     Deny,
-    /// Nothing: those after it decide.
+    /// The policy passes, and those after it decide.
     Pass,
 }
 
-/// Who has decided.
+/// The origin of a verdict.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DecidedBy {
     /// The policy of this name.
     Policy(String),
-    /// The hook's default: all policies passed, or there are none.
+    /// The hook's default, because all policies passed or none exist.
     Default,
-    /// Nobody: too many requests wait for policies.
+    /// The server, because too many decisions are pending.
     Overload,
-    /// Nobody: whoever asked has lost its name to a job.
+    /// The server, because the requester has lost its name to a job.
     Eviction,
-    /// Nobody: what was decided could not be recorded.
+    /// The server, because the decision could not be recorded.
     Unrecorded,
 }
 
@@ -49,46 +49,47 @@ impl fmt::Display for DecidedBy {
         match self {
             DecidedBy::Policy(name) => write!(f, "policy {name:?}"),
             DecidedBy::Default => f.write_str("the default"),
-            DecidedBy::Overload => f.write_str("the server, which has too much to decide"),
-            DecidedBy::Eviction => f.write_str("the server, since a job has that name now,"),
-            DecidedBy::Unrecorded => f.write_str("the server, which cannot record what it grants,"),
+            DecidedBy::Overload => f.write_str("the server, with too many decisions pending,"),
+            DecidedBy::Eviction => f.write_str("the server, because a job has that name now,"),
+            DecidedBy::Unrecorded => {
+                f.write_str("the server, because its decision cannot be recorded,")
+            }
         }
     }
 }
 
-/// What was concluded.
+/// The conclusion of a policy chain.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Verdict {
-    /// It may be done.
+    /// The request is granted.
     Granted {
-        /// Who says so.
+        /// The origin.
         by: DecidedBy,
-        /// The directives, of an event the infos, as they have become.
+        /// The directives, or of an event the infos, with the amendments.
         amended: Vec<Info>,
-        /// The range of an event, as it has become; none where it is about something else.
+        /// The range of an event, with the amendments; none for other subjects.
         range: Option<Range>,
-        /// What is to be logged, as it has become; none where it is about something else.
+        /// The data of a log request, with the amendments; none for other subjects.
         data: Option<Vec<Info>>,
-        /// Of nodes that are provided: what the requester is told by whoever provides them. Nothing where it is about something
-        /// else.
+        /// The provisioner's infos for the requester; empty for other subjects.
         answer: Vec<Info>,
     },
-    /// It may not.
+    /// The request is denied.
     Denied {
-        /// Who says so.
+        /// The origin.
         by: DecidedBy,
-        /// What the requester is told.
+        /// The status for the requester.
         status: Status,
-        /// And why.
+        /// The reasons.
         reasons: Vec<Info>,
     },
 }
 
 impl Verdict {
-    /// Too many requests wait.
+    /// Returns the denial of a request when too many decisions are pending.
     pub fn overload() -> Verdict {
         let reasons = vec![reason(
-            "too many requests wait for the site's policies; try again",
+            "too many requests are waiting for the site's policies; try again",
         )];
         Verdict::Denied {
             by: DecidedBy::Overload,
@@ -97,10 +98,10 @@ impl Verdict {
         }
     }
 
-    /// It was granted, and that could not be recorded.
+    /// Returns the denial of a granted request that could not be recorded.
     pub fn unrecorded() -> Verdict {
         let reasons = vec![reason(
-            "what is granted cannot be recorded, as it must be; tell the administrators",
+            "the decision cannot be recorded; notify the administrators",
         )];
         Verdict::Denied {
             by: DecidedBy::Unrecorded,
@@ -109,7 +110,7 @@ impl Verdict {
         }
     }
 
-    /// Whoever asked is not any more who they were.
+    /// Returns the denial of a request whose requester has lost its name to a job.
     pub(crate) fn evicted() -> Verdict {
         let reasons = vec![reason("your name belongs to a job now")];
         Verdict::Denied {
@@ -130,23 +131,23 @@ impl From<RuleDenial> for Verdict {
     }
 }
 
-/// What a policy said.
+/// The answer of a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicyAnswer {
-    /// Its outcome, or how it failed.
+    /// The outcome, or the failure.
     pub outcome: Result<PolicyOutcome, PolicyFailure>,
-    /// What it pushed: its reasons.
+    /// The reasons that the policy added.
     pub infos: Vec<Info>,
-    /// How it changes the request.
+    /// The policy's amendment of the request.
     pub amendment: Amendment,
 }
 
-/// How a policy failed.
+/// The failure of a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicyFailure {
-    /// A status of Peal's own.
+    /// The status, one of Peal's own.
     pub status: Status,
-    /// What happened, for people.
+    /// The reason, as text.
     pub reason: String,
 }
 
@@ -171,7 +172,11 @@ impl<P> Default for PolicyChain<P> {
 }
 
 impl<P> PolicyChain<P> {
-    /// Adds a policy where it wants to stand, or says who is in the way. All policies of a hook are of one category.
+    /// Adds a policy at its placement. All policies of a hook are of one category.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the placement is taken or impossible.
     pub fn register(
         &mut self,
         name: &str,
@@ -189,14 +194,14 @@ impl<P> PolicyChain<P> {
             .map(|_| ())
     }
 
-    /// The policies, in the order in which they are asked.
+    /// Returns the policies, in the order in which they are called.
     pub fn iter(&self) -> impl Iterator<Item = &P> {
         self.policies.iter().map(|(_, _, entry)| &entry.policy)
     }
 }
 
 impl<P: Clone> PolicyChain<P> {
-    /// The run of this request through the policies; where all pass, `default` decides.
+    /// Returns the run of a request through the policies. Where all pass, `default` decides.
     pub fn run(&self, request: Arc<PolicyRequest>, default: HookDefault) -> PolicyRun<P> {
         let members = self
             .policies
@@ -223,7 +228,7 @@ struct HookMember<P> {
     policy: P,
 }
 
-/// A request on its way, between two policies.
+/// A request in a policy chain, between two policies.
 #[derive(Clone, Debug)]
 pub struct PolicyRun<P> {
     request: Arc<PolicyRequest>,
@@ -233,16 +238,16 @@ pub struct PolicyRun<P> {
     verdict: Option<Verdict>,
 }
 
-/// What comes next.
+/// The next step of a run.
 #[derive(Clone, Debug)]
 pub enum NextPolicy<P> {
-    /// This policy is to be asked.
+    /// Calls this policy.
     Ask(PendingPolicy<P>),
-    /// It is decided.
+    /// Ends the run.
     Done(ConcludedRun),
 }
 
-/// A policy that is to be asked, or is being asked.
+/// A policy that is to be called, or is being called.
 #[derive(Clone, Debug)]
 pub struct PendingPolicy<P> {
     run: PolicyRun<P>,
@@ -252,14 +257,14 @@ pub struct PendingPolicy<P> {
 /// The end of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConcludedRun {
-    /// What was concluded.
+    /// The verdict.
     pub verdict: Verdict,
-    /// One entry for every policy that was asked, in their order.
+    /// One entry for every policy that was called, in order.
     pub steps: Vec<ChainResult>,
 }
 
 impl<P> PolicyRun<P> {
-    /// Goes on to the next policy, or to the end.
+    /// Advances to the next policy or to the end.
     pub fn advance(mut self) -> NextPolicy<P> {
         let verdict = match self.verdict.take() {
             Some(verdict) => verdict,
@@ -275,7 +280,7 @@ impl<P> PolicyRun<P> {
     }
 }
 
-/// What a hook's default says.
+/// Returns the verdict of a hook's default.
 pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
     match defaults::decide(default, &RuleRequest::of(request)) {
         Ok(()) => granted(DecidedBy::Default, request, &[]),
@@ -284,32 +289,32 @@ pub fn by_default(default: HookDefault, request: &PolicyRequest) -> Verdict {
 }
 
 impl<P> PendingPolicy<P> {
-    /// What it is called.
+    /// Returns the name of the policy.
     pub fn name(&self) -> &str {
         &self.member.name
     }
 
-    /// What is asked.
+    /// Returns the policy to call.
     pub fn policy(&self) -> &P {
         &self.member.policy
     }
 
-    /// The request, as those before it amended it.
+    /// Returns the request with the amendments so far.
     pub fn request(&self) -> &Arc<PolicyRequest> {
         &self.run.request
     }
 
-    /// What those before it said, oldest first.
+    /// Returns the answers of earlier policies, oldest first.
     pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
         &self.run.steps
     }
 
-    /// Goes on as if it were not there.
+    /// Continues as if the policy did not exist.
     pub fn pass_over(self) -> PolicyRun<P> {
         self.run
     }
 
-    /// Records what it said.
+    /// Records the policy's answer.
     pub fn finish(self, said: PolicyAnswer) -> PolicyRun<P> {
         let PendingPolicy { mut run, member } = self;
         let by = DecidedBy::Policy(member.name.to_string());
@@ -324,7 +329,7 @@ impl<P> PendingPolicy<P> {
                 (code::PMIX_SUCCESS, said.infos)
             }
             Ok(PolicyOutcome::Deny(status)) => {
-                // Whoever is refused must not take it for a success.
+                // A requester must not take a denial for a success.
                 let status = if status.is_success() {
                     code::PMIX_ERR_NO_PERMISSIONS
                 } else {
@@ -381,7 +386,8 @@ impl<P> PolicyRun<P> {
                 | PolicySubject::Group(
                     GroupOperationKind::Construct | GroupOperationKind::Destruct,
                 ) => request.directives = amended,
-                // They are those of a request for job control, or of an event, which was decided about before.
+                // The infos are those of the job-control request or event, which was decided
+                // before.
                 PolicySubject::Provision
                 | PolicySubject::Group(GroupOperationKind::Invite | GroupOperationKind::Join) => {}
                 PolicySubject::Event { .. } | PolicySubject::Connection(_) => {
@@ -400,7 +406,8 @@ impl<P> PolicyRun<P> {
     }
 }
 
-/// The request as it has become, and what whoever granted it said.
+/// Returns the verdict that grants a request with its amendments, and the infos of the granting
+/// policy.
 fn granted(by: DecidedBy, request: &PolicyRequest, said: &[Info]) -> Verdict {
     let range = if let PolicySubject::Event { range, .. } = request.matter {
         Some(range)

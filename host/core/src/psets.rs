@@ -1,4 +1,4 @@
-//! Process sets: procs to which the host environment has given a name. Names are each user's own.
+//! Process sets: named sets of procs, defined by the host environment. Each user has a name space.
 use peal_model::{Nspace, Proc, Text};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -6,35 +6,35 @@ use thiserror::Error;
 /// A process set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pset {
-    /// What it is called.
+    /// The name.
     pub name: Text,
-    /// Who is in it, in the host's order.
+    /// The members, in the host environment's order.
     pub members: Vec<Proc>,
 }
 
-/// Why a process set is not defined.
+/// The reason why a process set is not defined.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PsetError {
-    /// Nobody is in it.
+    /// The set has no members.
     #[error("process set {0:?} has no members; it needs at least one")]
     Empty(Text),
-    /// Somebody in it is in no job here.
-    #[error("process set {name:?} names {proc}, who is in no job of this server")]
+    /// A member belongs to no job of this server.
+    #[error("process set {name:?} names {proc}, which is in no job of this server")]
     Unknown {
-        /// The set.
+        /// The name of the set.
         name: Text,
-        /// Who.
+        /// The member.
         proc: Proc,
     },
-    /// Its members are not of one user.
+    /// The members belong to several users.
     #[error("process set {0:?} has procs of several users; all must be of one")]
     Mixed(Text),
-    /// The user has one of that name.
+    /// The user has a set of this name.
     #[error("user {uid} has a process set {name:?} already; names must differ")]
     Exists {
-        /// The set.
+        /// The name of the set.
         name: Text,
-        /// Whose.
+        /// The user.
         uid: u32,
     },
 }
@@ -56,7 +56,7 @@ impl Psets {
         Ok(())
     }
 
-    /// A job is gone: the sets in which procs of it were go with it.
+    /// Removes the sets with procs of a removed job.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) -> Vec<(u32, Pset)> {
         let has = |pset: &Pset| pset.members.iter().any(|proc| proc.nspace == *nspace);
         self.0
@@ -65,7 +65,7 @@ impl Psets {
             .collect()
     }
 
-    /// Those of a user, by name.
+    /// Returns the sets of a user, by name.
     pub(crate) fn of(&self, uid: u32) -> impl Iterator<Item = &Pset> {
         self.0
             .range((uid, Text::default())..)

@@ -1,11 +1,13 @@
-//! Values that a proc has put: by key, and those of one key by the qualifiers that they were put with (`PMIX_QUALIFIED_VALUE`).
+//! Values that a proc has put, by key and qualifiers (`PMIX_QUALIFIED_VALUE`).
 use peal_model::{Info, InfoFlags, Key, Kval, Size, Value, key};
 use std::collections::BTreeMap;
 
-/// The most values of one key that differ by their qualifiers. Each is compared with all of them.
+/// Maximum number of values of one key with different qualifiers, because each new one is compared
+/// with all of them.
 const MAX_QUALIFIED: usize = 256;
 
-/// What a get asks for: a key, and the qualifiers that its value must have. Without qualifiers, a value that has none.
+/// The value that a get seeks: a key, and the qualifiers that the value must have. Without
+/// qualifiers, a value that has none.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct SoughtValue {
     pub(crate) key: Key,
@@ -13,7 +15,7 @@ pub(crate) struct SoughtValue {
 }
 
 impl SoughtValue {
-    /// A key with those of a get's infos that are qualifiers.
+    /// Returns a key with the qualifiers among a get's infos.
     pub(crate) fn new(key: Key, infos: &[Info]) -> SoughtValue {
         SoughtValue {
             key,
@@ -30,7 +32,7 @@ impl SoughtValue {
 #[derive(Debug)]
 struct QualifiedValue {
     qualifiers: Vec<Info>,
-    /// It and its qualifiers, as they were put.
+    /// The value with its qualifiers, as put.
     whole: Value,
 }
 
@@ -41,7 +43,7 @@ impl QualifiedValue {
             .all(|wanted| self.qualifiers.iter().any(|info| is_same(info, wanted)))
     }
 
-    /// Whether the qualifiers of both are the same, in whatever order.
+    /// Returns true if both have the same qualifiers, in any order.
     fn is_like(&self, other: &QualifiedValue) -> bool {
         self.has(&other.qualifiers) && other.has(&self.qualifiers)
     }
@@ -51,7 +53,7 @@ impl QualifiedValue {
     }
 }
 
-/// There are too many values of one key that differ by their qualifiers.
+/// Error for a key with too many values of different qualifiers.
 #[derive(Debug)]
 pub(crate) struct TooManyQualified;
 
@@ -63,7 +65,7 @@ pub(crate) struct PutValues {
 }
 
 impl PutValues {
-    /// Adds a value. One of the same key with the same qualifiers is replaced.
+    /// Adds a value. Replaces one with the same key and qualifiers.
     pub(crate) fn insert(&mut self, kval: Kval) -> Result<(), TooManyQualified> {
         match qualified(kval) {
             Ok((key, value)) => self.insert_qualified(key, value)?,
@@ -86,18 +88,18 @@ impl PutValues {
         Ok(())
     }
 
-    /// Adds all of these, for which there is room ([`PutValues::has_room_for`]).
+    /// Adds values for which [`PutValues::has_room_for`] returned true.
     pub(crate) fn extend(&mut self, other: PutValues) {
         self.plain.extend(other.plain);
         for (key, values) in other.qualified {
             for value in values {
-                // There is room.
+                // The caller has checked the limit.
                 let _ = self.insert_qualified(key.clone(), value);
             }
         }
     }
 
-    /// Whether all of these fit beside the values of their keys.
+    /// Returns true if the values fit beside those of the same keys.
     pub(crate) fn has_room_for(&self, other: &PutValues) -> bool {
         other.qualified.iter().all(|(key, values)| {
             let known = self.qualified.get(key).into_iter().flatten();
@@ -106,7 +108,7 @@ impl PutValues {
         })
     }
 
-    /// The memory that the values take, in bytes.
+    /// Returns the memory of the values, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let plain = self.plain.iter().map(|(key, value)| bytes(key, value));
         plain
@@ -114,7 +116,7 @@ impl PutValues {
             .fold(0, usize::saturating_add)
     }
 
-    /// The memory that these values would free, since they replace others.
+    /// Returns the memory of the values that other values would replace, in bytes.
     pub(crate) fn bytes_replaced_by(&self, other: &PutValues) -> usize {
         let plain = other
             .plain
@@ -130,7 +132,7 @@ impl PutValues {
         plain.chain(qualified).fold(0, usize::saturating_add)
     }
 
-    /// Whether there is such a value.
+    /// Returns true if the sought value exists.
     pub(crate) fn has(&self, sought: &SoughtValue) -> bool {
         if sought.qualifiers.is_empty() {
             return self.plain.contains_key(&sought.key);
@@ -142,12 +144,12 @@ impl PutValues {
             .any(|value| value.has(&sought.qualifiers))
     }
 
-    /// All values.
+    /// Returns all values.
     pub(crate) fn kvals(&self) -> impl Iterator<Item = Kval> {
         self.kvals_beside(&EMPTY)
     }
 
-    /// All values that the other does not have.
+    /// Returns all values that another set does not have.
     pub(crate) fn kvals_beside(&self, other: &PutValues) -> impl Iterator<Item = Kval> {
         let plain = self
             .plain
@@ -177,7 +179,7 @@ static EMPTY: PutValues = PutValues {
     qualified: BTreeMap::new(),
 };
 
-/// The key of a qualified value and what it is, or the pair as it was.
+/// Splits a qualified value into its key and value. Returns other pairs unchanged.
 fn qualified(kval: Kval) -> Result<(Key, QualifiedValue), Kval> {
     if kval.key != key::PMIX_QUALIFIED_VALUE {
         return Err(kval);

@@ -1,5 +1,5 @@
-//! What a handler asks for: codes, a place among others, filters; and why that may be refused. How directives say so is in
-//! `directives.rs`.
+//! Event registrations: codes, placement and filters, and the reasons for refusing them.
+//! `directives.rs` parses them.
 use crate::{
     audience::{EventTargets, ProcSet},
     class::{ClassFilter, EventSummary, Marking},
@@ -8,11 +8,11 @@ use peal_model::{Event, Proc, Range, Status, Value, code};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
 
-/// The number of a registration; never used twice.
+/// Identifier of a registration; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegistrationId(pub u64);
 
-/// The codes that a handler is for.
+/// The codes that a registration is for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EventCodes {
     /// One code.
@@ -24,7 +24,7 @@ pub enum EventCodes {
 }
 
 impl EventCodes {
-    /// The codes of a list as the API takes it: none means all.
+    /// Returns the codes of a list, as the API takes it: an empty one means every code.
     pub fn of(list: &[Status]) -> EventCodes {
         match list {
             [] => EventCodes::Default,
@@ -33,7 +33,7 @@ impl EventCodes {
         }
     }
 
-    /// How many codes are listed.
+    /// Returns the number of listed codes.
     pub fn len(&self) -> usize {
         match self {
             EventCodes::Single(_) => 1,
@@ -42,12 +42,12 @@ impl EventCodes {
         }
     }
 
-    /// Whether none is listed: a default registration.
+    /// Returns true if no code is listed: a default registration.
     pub fn is_empty(&self) -> bool {
         *self == EventCodes::Default
     }
 
-    /// Which part of the chain such a registration belongs to.
+    /// Returns the category of such a registration.
     pub fn category(&self) -> Category {
         match self {
             EventCodes::Single(_) => Category::Single,
@@ -65,14 +65,14 @@ impl EventCodes {
     }
 }
 
-/// The parts of a chain, in the order in which they run.
+/// The categories of a chain, in the order in which they run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Category {
-    /// Registered for one code.
+    /// Registrations for one code.
     Single,
-    /// Registered for several codes.
+    /// Registrations for several codes.
     Multi,
-    /// Registered for all codes.
+    /// Registrations for every code.
     Default,
 }
 
@@ -90,58 +90,59 @@ impl fmt::Display for Category {
     }
 }
 
-/// Where a handler wants to stand.
+/// The placement of a handler in its owner's chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum ChainPlacement {
-    /// Before everything else of this owner (`PMIX_EVENT_HDLR_FIRST`).
+    /// Before all others of the owner (`PMIX_EVENT_HDLR_FIRST`).
     First,
-    /// After everything else of this owner (`PMIX_EVENT_HDLR_LAST`).
+    /// After all others of the owner (`PMIX_EVENT_HDLR_LAST`).
     Last,
-    /// Before everything else of its category (`PMIX_EVENT_HDLR_FIRST_IN_CATEGORY`).
+    /// Before all others of the category (`PMIX_EVENT_HDLR_FIRST_IN_CATEGORY`).
     FirstInCategory,
-    /// After everything else of its category (`PMIX_EVENT_HDLR_LAST_IN_CATEGORY`).
+    /// After all others of the category (`PMIX_EVENT_HDLR_LAST_IN_CATEGORY`).
     LastInCategory,
-    /// At the front of its category's list (`PMIX_EVENT_HDLR_PREPEND`).
+    /// At the front of the category's list (`PMIX_EVENT_HDLR_PREPEND`).
     Prepend,
-    /// At the end of its category's list (`PMIX_EVENT_HDLR_APPEND`), the default.
+    /// At the end of the category's list (`PMIX_EVENT_HDLR_APPEND`), the default.
     #[default]
     Append,
-    /// Just before the first of that name (`PMIX_EVENT_HDLR_BEFORE`).
+    /// Directly before the first handler of this name (`PMIX_EVENT_HDLR_BEFORE`).
     Before(String),
-    /// Just after the first of that name (`PMIX_EVENT_HDLR_AFTER`).
+    /// Directly after the first handler of this name (`PMIX_EVENT_HDLR_AFTER`).
     After(String),
 }
 
-/// Whether who is registered takes part.
+/// The mode of a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// It does.
+    /// The handler takes part.
     #[default]
     Active,
-    /// It only looks on: a shadow stands where it would act, and is in nobody's way.
+    /// The handler is called at its position, and its outcome is ignored. It does not occupy the
+    /// position.
     Shadow,
 }
 
-/// How long a registration stands.
+/// The lifetime of a registration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lifetime {
     /// Until it is deregistered.
     #[default]
     Standing,
-    /// Until it was called once (`PMIX_EVENT_ONESHOT`).
+    /// Until its first call (`PMIX_EVENT_ONESHOT`).
     OneShot,
 }
 
-/// Whose events a handler asks for: the range of a registration is about their source (`PMIX_RANGE` and
+/// A filter for event sources: the range of a registration applies to the source (`PMIX_RANGE` and
 /// `PMIX_EVENT_CUSTOM_RANGE` at registration).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum SourceFilter {
-    /// Anybody's.
+    /// Any source.
     #[default]
     Anybody,
-    /// Those of the resource manager, which have no source.
+    /// The resource manager, whose events have no source.
     ResourceManager,
-    /// Those of these procs; the wildcard rank means all of a job.
+    /// These procs; the wildcard rank stands for all procs of a job.
     These(ProcSet),
 }
 
@@ -155,65 +156,66 @@ impl SourceFilter {
     }
 }
 
-/// What a handler asks for.
+/// A registration of a handler.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Registration {
-    /// What it is called (`PMIX_EVENT_HDLR_NAME`); empty for nothing. Names need not be unique.
+    /// The name (`PMIX_EVENT_HDLR_NAME`), empty for none. Names need not be unique.
     pub name: Arc<str>,
-    /// The codes it is for.
+    /// The codes.
     pub codes: EventCodes,
-    /// Where it wants to stand.
+    /// The placement in the chain.
     pub place: ChainPlacement,
-    /// Whether it takes part.
+    /// The mode.
     pub mode: Mode,
-    /// How long it stands.
+    /// The lifetime.
     pub lifetime: Lifetime,
-    /// The classes of events that it is for (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`).
+    /// The event classes (`PMIX_EVENT_JOB_LEVEL`, `PMIX_EVENT_ENVIRO_LEVEL`).
     pub levels: ClassFilter,
-    /// Whose events it is for.
+    /// The filter for sources.
     pub sources: SourceFilter,
-    /// What its handler is given back with every call (`PMIX_EVENT_RETURN_OBJECT`).
+    /// The object that each call of the handler gets (`PMIX_EVENT_RETURN_OBJECT`).
     pub object: Option<Value>,
-    /// If any procs are named, only events that affect one of them (`PMIX_EVENT_AFFECTED_PROC` and `..._PROCS`).
+    /// If not empty, only events that affect one of these procs (`PMIX_EVENT_AFFECTED_PROC` and
+    /// `..._PROCS`).
     pub affected: Vec<Proc>,
 }
 
-/// Why a registration is refused. Each says what stands in the way.
+/// The reason why a registration is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RegistrationError {
-    /// The one place of its kind is held.
+    /// A position for one handler is taken.
     #[error("{place} is held by {}; only one handler may hold it", display_name(.holder))]
     Taken {
-        /// Which place.
+        /// The position.
         place: &'static str,
-        /// The holder's name.
+        /// The name of the handler there.
         holder: String,
     },
-    /// BEFORE or AFTER a name that nobody has.
+    /// No handler has the name in BEFORE or AFTER.
     #[error("no handler is called {name:?}, so none can stand before or after it")]
     NoSuchName {
         /// The name.
         name: String,
     },
-    /// BEFORE or AFTER somebody in another category.
+    /// The handler named in BEFORE or AFTER is in another category.
     #[error("{name:?} is a {theirs} handler; a {ours} handler cannot stand next to it")]
     OtherCategory {
         /// The name.
         name: String,
-        /// The category of its holder.
+        /// The category of that handler.
         theirs: Category,
         /// The category of the new one.
         ours: Category,
     },
-    /// BEFORE the first or AFTER the last of a category.
+    /// The placement is before the first or after the last of a category.
     #[error("{name:?} holds {place}, so nothing can stand beyond it")]
     Beyond {
         /// The name.
         name: String,
-        /// The place it holds.
+        /// The position of the named handler.
         place: &'static str,
     },
-    /// Two placement words.
+    /// There are two placements.
     #[error("{first} and {second} exclude each other; give one place")]
     TwoPlaces {
         /// One of them.
@@ -221,34 +223,35 @@ pub enum RegistrationError {
         /// The other.
         second: &'static str,
     },
-    /// A directive of the wrong type.
+    /// A directive has the wrong type.
     #[error("{key} must be a {wanted}")]
     BadDirective {
-        /// Its key string.
+        /// The key string.
         key: &'static str,
-        /// The type that it takes.
+        /// The accepted type.
         wanted: &'static str,
     },
-    /// A list of procs beside a range that is another, or the custom range without one.
+    /// There is a list of procs with another range than the custom one, or a custom range without a
+    /// list.
     #[error(
         "range {range} and a list of procs in pmix.evrange belong together only if the range is PMIX_RANGE_CUSTOM"
     )]
     ContradictoryRange {
-        /// The range given.
+        /// The range.
         range: Range,
     },
-    /// A range relative to a proc, for a handler of none.
+    /// The range is relative to a proc, but the handler belongs to none.
     #[error(
-        "range {range} is relative to whoever registers, and this handler belongs to no proc or job"
+        "range {range} is relative to the registering proc, and this handler belongs to no proc or job"
     )]
     NobodysRange {
-        /// The range given.
+        /// The range.
         range: Range,
     },
 }
 
 impl RegistrationError {
-    /// The status that tells a program of it.
+    /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {
             RegistrationError::BadDirective { .. }
@@ -268,7 +271,7 @@ fn display_name(name: &str) -> String {
 }
 
 impl Registration {
-    /// A registration without directives: for job-specific events, as RFC 0002 has it.
+    /// Creates a registration without directives: for job-specific events, as in RFC 0002.
     pub fn new(name: &str, codes: EventCodes) -> Registration {
         Registration {
             name: name.into(),
@@ -283,14 +286,15 @@ impl Registration {
         }
     }
 
-    /// The same under the name that a component wants beside its directives, else that of the directives, else its module's.
+    /// Names the registration: by the component's own choice, else by its directives, else after
+    /// the module.
     pub fn named(self, wanted: Option<&str>, module: &str) -> Registration {
         let own = Some(&*self.name).filter(|own| !own.is_empty());
         let name = wanted.or(own).unwrap_or(module).into();
         Registration { name, ..self }
     }
 
-    /// How many procs it names, as sources and as affected.
+    /// Returns the number of named procs, as sources and as affected procs.
     pub fn names(&self) -> usize {
         let sources = if let SourceFilter::These(procs) = &self.sources {
             procs.len()
@@ -300,15 +304,15 @@ impl Registration {
         sources + self.affected.len()
     }
 
-    /// Whether an event is for it.
+    /// Returns true if the registration matches an event.
     pub fn matches(&self, event: &Event) -> bool {
         let aim = EventTargets::of(event);
         self.is_for(event, &EventSummary::of(event, &aim), &aim)
     }
 
-    /// The same, of an event whose head and aim are known.
+    /// Does the same for an event whose summary and targets are known.
     pub(crate) fn is_for(&self, event: &Event, head: &EventSummary, aim: &EventTargets) -> bool {
-        // One for the resource manager is aimed at its handlers, so that its class does not matter.
+        // Events for the resource manager are aimed at its handlers, whatever their class.
         let is_aimed = event.range == Range::Rm && self.levels != ClassFilter::Neither;
         self.codes.include(head)
             && (is_aimed || self.levels.include(head.class))

@@ -1,13 +1,14 @@
-//! Which attributes are honoured in which calls (`PMIX_QUERY_ATTRIBUTE_SUPPORT`): the server's table, and how it is told.
+//! Supported attributes of each call (`PMIX_QUERY_ATTRIBUTE_SUPPORT`): the server's table, and
+//! answers to queries.
 use peal_model::{
     Attribute, DataArray, Info, Infos, Key, KeyName, Query, Regattr, Text, Value, key,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call, and the attributes that are honoured in it.
+/// A call, and its supported attributes.
 pub type Supported = (&'static str, &'static [KeyName]);
 
-/// What the server itself honours. What its host environment does beside that, the host says.
+/// The attributes that the server itself supports. The host environment reports its own.
 pub const SERVER: &[Supported] = &[
     ("PMIx_Abort", &[]),
     ("PMIx_Commit", &[]),
@@ -131,7 +132,7 @@ pub const SERVER: &[Supported] = &[
     ("PMIx_Resolve_peers", &[]),
 ];
 
-/// The attributes with which debuggers have jobs spawned.
+/// Spawn attributes for debuggers.
 const FOR_DEBUGGERS: [KeyName; 10] = [
     key::PMIX_DEBUGGER_DAEMONS,
     key::PMIX_DEBUG_APP_DIRECTIVES,
@@ -145,11 +146,14 @@ const FOR_DEBUGGERS: [KeyName; 10] = [
     key::PMIX_DEBUG_TARGET,
 ];
 
-/// What is answered of queries about the server's attributes and calls, and about those of the host environment: that is both, as nobody
-/// outside can tell them apart. Clients and tools know for themselves what their libraries honour. What can be said of procs that are
-/// spawned (`PMIX_QUERY_SPAWN_SUPPORT`), and what of that is for debuggers (`PMIX_QUERY_DEBUG_SUPPORT`), is in the same table.
+/// Answers queries about supported attributes and calls. The answers for the server and for the
+/// host environment are the same: both together, because requesters cannot tell them apart. Clients
+/// and tools know what their libraries support. The attributes of spawned procs
+/// (`PMIX_QUERY_SPAWN_SUPPORT`) and those for debuggers (`PMIX_QUERY_DEBUG_SUPPORT`) come from the
+/// same table.
 ///
-/// There is one info for each call: `pattrs` of libpmix 4.2 takes the length of the first list for that of all in the same info.
+/// There is one info for each call, because `pattrs` of libpmix 4.2 uses the length of the first
+/// list for all lists in the same info.
 pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
     let mut told = Vec::new();
     for query in queries {
@@ -168,7 +172,7 @@ pub fn told(queries: &[Query], host: &[Supported]) -> Vec<Info> {
     told
 }
 
-/// Those of the attributes of what is spawned that are meant; nothing where nothing can be spawned.
+/// Returns the selected spawn attributes; none if spawning is not supported.
 fn of_spawn(
     host: &[Supported],
     asked: KeyName,
@@ -217,7 +221,7 @@ fn answer(qualifiers: &[Info], host: &[Supported]) -> Vec<Info> {
     told
 }
 
-/// The attributes of one call, under its name.
+/// Returns the attributes of one call, under its name.
 fn of_call(call: &str, keys: &BTreeSet<&str>) -> Info {
     let attributes = keys
         .iter()
@@ -226,7 +230,7 @@ fn of_call(call: &str, keys: &BTreeSet<&str>) -> Info {
             name: Some(attribute.name.into()),
             key: Some(attribute.key.into()),
             data_type: attribute.data_type(),
-            // `pattrs` counts on a first line.
+            // `pattrs` requires a first line.
             description: vec![Some(attribute.c_type.into())],
         });
     let array = Value::DataArray(DataArray::regattrs(attributes));

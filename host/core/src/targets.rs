@@ -1,12 +1,12 @@
-//! Whom the procs stand for that a request names: ranks that mean several become those.
+//! Resolution of named procs: ranks that stand for several procs become single ones.
 use peal_model::{Nspace, Proc, Rank, rank};
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
-/// Somebody is named who is not there.
+/// A named target does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum UnknownTarget {
-    /// A job that is not there.
+    /// An unknown namespace.
     #[error("there is no namespace {0:?} here")]
     Nspace(Nspace),
     /// A rank that its job does not have.
@@ -14,7 +14,11 @@ pub enum UnknownTarget {
     Rank(Proc),
 }
 
-/// Single procs, each once and known; `ranks` are those of a job, if it is known.
+/// Returns the single procs that named ones stand for. `ranks` returns those of a known job.
+///
+/// # Errors
+///
+/// Fails if a job or rank is unknown.
 pub(crate) fn single(
     named: &[Proc],
     ranks: impl Fn(&Nspace) -> Option<BTreeSet<Rank>>,

@@ -1,18 +1,18 @@
-//! What is to become of a job after the abnormal end of a proc, as the handlers of an event say: the termination wishes of the
-//! Standard.
+//! Termination requests of the Standard: handlers of the event of a proc's abnormal end decide how
+//! its job continues.
 use peal_model::{ChainResult, Info, Value, key};
 
-/// What a handler wishes, by an info among its results that is true.
+/// A termination request: an info among a handler's results whose value is true.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TerminationRequest {
-    /// `PMIX_EVENT_WANT_TERMINATION`: the job is to end.
+    /// `PMIX_EVENT_WANT_TERMINATION`: the job ends.
     Termination,
-    /// `PMIX_EVENT_NO_TERMINATION`: what happened has been dealt with, and the job goes on.
+    /// `PMIX_EVENT_NO_TERMINATION`: the failure has been dealt with, and the job continues.
     NoTermination,
 }
 
 impl TerminationRequest {
-    /// Its word.
+    /// Returns the name of the request.
     pub fn name(self) -> &'static str {
         match self {
             TerminationRequest::Termination => "termination",
@@ -32,8 +32,9 @@ impl TerminationRequest {
     }
 }
 
-/// The wish that counts among the results of one chain, with the step that it is of: the last one. Whoever comes later has
-/// seen what those before him wished, and whoever is to have the last word can be placed last, or end the chain.
+/// Returns the effective request among the results of one chain, with its step: the last one. Later
+/// handlers see the requests of earlier ones, and a handler that must decide can be placed last, or
+/// end the chain.
 pub fn last_wish(steps: &[ChainResult]) -> Option<(&ChainResult, TerminationRequest)> {
     steps.iter().rev().find_map(|step| {
         let wish = step.infos.iter().rev().find_map(TerminationRequest::of)?;

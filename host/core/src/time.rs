@@ -1,7 +1,7 @@
-//! Time as the state machines see it: an argument.
+//! Time of the state machines, which is an argument of their functions.
 use std::{fmt, ops::Add, time::Duration};
 
-/// A point in time, in milliseconds since a start that whoever drives the machine chooses. Never goes back.
+/// A point in time, in milliseconds since a start that the caller chooses. Never decreases.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MonotonicTime(pub u64);
 

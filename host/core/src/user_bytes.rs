@@ -1,16 +1,17 @@
-//! The ledger of memory that is charged to users.
+//! Accounting of memory that is charged to users.
 use std::collections::BTreeMap;
 
-/// The bytes that each user has; users without any are not in it.
+/// The bytes of each user; users without any are not contained.
 #[derive(Debug, Default)]
 pub(crate) struct UserBytes(BTreeMap<u32, usize>);
 
-/// A user would have more bytes than the user's share.
+/// Error for a charge beyond the user's share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OverShare;
 
 impl UserBytes {
-    /// Charges `new` bytes in place of `old` ones. A user who has more than `share` may still replace something by less.
+    /// Charges `new` bytes in place of `old` ones. A user beyond `share` may still replace
+    /// something by less.
     pub(crate) fn replace(
         &mut self,
         uid: u32,
@@ -31,12 +32,12 @@ impl UserBytes {
         self.set(uid, self.of(uid).saturating_sub(bytes));
     }
 
-    /// The bytes that a user has.
+    /// Returns the bytes of a user.
     pub(crate) fn of(&self, uid: u32) -> usize {
         self.0.get(&uid).copied().unwrap_or_default()
     }
 
-    /// The bytes that all users have.
+    /// Returns the bytes of all users.
     pub(crate) fn total(&self) -> usize {
         self.0
             .values()

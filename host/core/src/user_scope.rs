@@ -1,24 +1,27 @@
-//! Which users an event reaches: that of its source, unless somebody granted it more.
+//! The user scope of an event: by default the user of its source.
 use peal_model::UserIdentity;
 
-/// Which users' procs and hosted handlers an event may reach. The site's handlers and the host environment see it either way.
+/// The users whose procs and hosted handlers may receive an event. The site's handlers and the host
+/// environment see it in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UserScope {
-    /// Those of every user: an event of the resource manager, or one that a policy granted.
+    /// All users: an event of the resource manager, or one that a policy granted.
     Everybody,
-    /// Those of this user only.
+    /// One user.
     User(u32),
 }
 
 impl UserScope {
-    /// That of an event of somebody who runs as this, when nothing was granted; nobody's event is the resource manager's.
+    /// Returns the default scope of an event from a source with this identity. An event without one
+    /// is the resource manager's.
     pub fn of(identity: Option<UserIdentity>) -> UserScope {
         identity.map_or(UserScope::Everybody, |identity| {
             UserScope::User(identity.uid)
         })
     }
 
-    /// Whether it includes this user. Who is nobody is reached only by what is for everybody.
+    /// Returns true if the scope includes a user. Without a known user, only the scope of all users
+    /// does.
     pub fn includes(self, uid: Option<u32>) -> bool {
         match self {
             UserScope::Everybody => true,
@@ -26,7 +29,7 @@ impl UserScope {
         }
     }
 
-    /// The one user whom it includes; none if it includes all.
+    /// Returns the one user of the scope; none if it includes all.
     pub(crate) fn user(self) -> Option<u32> {
         match self {
             UserScope::Everybody => None,

@@ -222,7 +222,7 @@ impl CoordinatorState {
     ) {
         if self.is_full(key, at) {
             let reason = format_args!(
-                "there are {} groups, more are not allowed",
+                "the user has {} groups, which is the limit",
                 at.settings.max_per_user
             );
             let failure = GroupFailure::new(code::PMIX_ERR_OUT_OF_RESOURCE, reason);
@@ -522,7 +522,7 @@ impl CoordinatorState {
                         .iter()
                         .flat_map(|dissolving| dissolving.missing.iter());
                     let missing: Vec<String> = missing.take(8).map(Proc::to_string).collect();
-                    let reason = format_args!("these have not called: {}", missing.join(", "));
+                    let reason = format_args!("procs that have not called: {}", missing.join(", "));
                     let failure = GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason);
                     self.decide(at, key, servers, GroupTransition::NotDissolved(failure));
                 }

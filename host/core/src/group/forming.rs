@@ -124,7 +124,7 @@ impl PendingConstruct {
                 None => self.method = Some(LeaderDiscovery::Bootstrap(*count)),
                 Some(LeaderDiscovery::Bootstrap(known)) if known == *count => {}
                 _ => self.fail(GroupFailure::conflict(format_args!(
-                    "{proc} says that {count} lead, others say otherwise"
+                    "{proc} gives {count} leaders, others give another number"
                 ))),
             },
             ConstructRole::Member => {}
@@ -138,7 +138,7 @@ impl PendingConstruct {
         match (&self.order, order) {
             (Some(known), Some(order)) if *known != order => {
                 self.fail(GroupFailure::conflict(format_args!(
-                    "{proc} wants another order of members than others do"
+                    "{proc} gives another order of members than others"
                 )));
             }
             (None, Some(order)) => self.order = Some(order),
@@ -183,7 +183,7 @@ impl PendingConstruct {
                 if !self.invited.contains(proc)
                     && !self.unknown.iter().any(|all| all.nspace == proc.nspace)
                 {
-                    let reason = format_args!("{proc} names procs that lead, and is none of them");
+                    let reason = format_args!("{proc} names leaders and is not among them");
                     self.fail(GroupFailure::new(code::PMIX_ERR_NOT_A_MEMBER, reason));
                 }
             }
@@ -192,7 +192,7 @@ impl PendingConstruct {
                 self.note_whole_jobs(named)
             }
             Some(_) => self.fail(GroupFailure::conflict(format_args!(
-                "{proc} names others that lead than somebody else does"
+                "{proc} names other leaders than another participant"
             ))),
         }
     }
@@ -380,7 +380,7 @@ impl PendingConstruct {
     fn abort(&mut self, by: &Proc) {
         self.fail(GroupFailure::new(
             code::PMIX_GROUP_CONSTRUCT_ABORT,
-            format_args!("{by} has it aborted"),
+            format_args!("{by} aborted the construct"),
         ));
     }
 
@@ -407,7 +407,7 @@ impl PendingConstruct {
             return Some(self.formed());
         }
         if self.asked.as_ref().is_some_and(|(_, until)| *until <= now) {
-            let reason = "somebody has ended, and nobody has said that it should go on without";
+            let reason = "a participant has ended, and no decision to continue came in time";
             return Some(Err(GroupFailure::new(
                 code::PMIX_GROUP_CONSTRUCT_ABORT,
                 reason,
@@ -454,7 +454,7 @@ impl PendingConstruct {
             && self.leading().count() + self.buried > count
         {
             return Err(GroupFailure::conflict(format_args!(
-                "more than {count} lead, which is how many there should be"
+                "more leaders have called than the {count} announced"
             )));
         }
         let named = match &self.method {
@@ -530,14 +530,14 @@ impl PendingConstruct {
             awaited.push(format!("{others} more"));
         }
         let reason = match &self.method {
-            None => "nobody who leads has called".to_owned(),
+            None => "no leader has called".to_owned(),
             Some(LeaderDiscovery::Bootstrap(count)) if awaited.is_empty() => {
                 format!(
-                    "{} of {count} that lead have called",
+                    "{} of {count} leaders have called",
                     self.leading().count() + self.buried
                 )
             }
-            Some(_) => format!("these have not called: {}", awaited.join(", ")),
+            Some(_) => format!("procs that have not called: {}", awaited.join(", ")),
         };
         GroupFailure::new(code::PMIX_ERR_TIMEOUT, reason)
     }

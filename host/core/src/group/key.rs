@@ -35,7 +35,7 @@ impl fmt::Debug for GroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GroupName::Called(name) => write!(f, "{name:?}"),
-            GroupName::Connected(procs) => write!(f, "of {} that connect", procs.len()),
+            GroupName::Connected(procs) => write!(f, "of {} connecting procs", procs.len()),
         }
     }
 }

@@ -253,7 +253,7 @@ impl GroupFailure {
     pub(super) fn exists(key: &GroupKey) -> GroupFailure {
         GroupFailure::new(
             code::PMIX_ERR_EXISTS,
-            format_args!("there is a group {:?}; destruct it first", key.name),
+            format_args!("group {:?} exists; destruct it first", key.name),
         )
     }
 

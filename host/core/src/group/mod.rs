@@ -423,12 +423,12 @@ impl Groups {
     pub fn leftovers(&self) -> Option<String> {
         let left = [
             (!self.lobby.is_empty(), "calls"),
-            (!self.board.is_empty(), "a board"),
+            (!self.board.is_empty(), "coordinator state"),
             (!self.known.is_empty(), "groups"),
-            (!self.past.is_empty(), "a past"),
+            (!self.past.is_empty(), "past decisions"),
             (!self.early.is_empty(), "messages for a coordinator"),
             (self.takeover.is_some(), "a takeover"),
-            (!self.watches.is_empty(), "somebody who watches"),
+            (!self.watches.is_empty(), "loss watches"),
         ];
         let left: Vec<&str> = left
             .into_iter()

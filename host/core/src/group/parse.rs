@@ -22,16 +22,16 @@ pub enum GroupError {
     #[error("a group needs a name of 1 to {LONGEST_NAME} bytes")]
     BadName,
     /// A bootstrap leader names other procs.
-    #[error("with pmix.grp.btstrp the caller names nobody but itself")]
+    #[error("with pmix.grp.btstrp the caller must name no proc but itself")]
     BootstrapNames,
     /// A leader does not name itself.
-    #[error("{0} names procs that lead, and is none of them")]
+    #[error("{0} names leaders and is not among them")]
     NotNamed(Proc),
     /// The caller's values exceed its memory.
-    #[error("what the caller has put is more than it may put")]
+    #[error("the values that the caller has put exceed their limit")]
     TooMuch,
     /// A required directive is not supported.
-    #[error("{0} is not supported, and must be")]
+    #[error("{0} is required and not supported")]
     Unsupported(String),
 }
 

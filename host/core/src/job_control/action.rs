@@ -1,22 +1,22 @@
-//! What can be done to procs.
+//! Actions of job control.
 use std::fmt;
 
-/// What is to be done to the targets of a job-control request.
+/// An action on the targets of a job-control request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobAction {
-    /// Ask them to end, and end them if they do not (`PMIX_JOB_CTRL_TERMINATE`).
+    /// Asks procs to end, and kills those that do not (`PMIX_JOB_CTRL_TERMINATE`).
     Terminate,
-    /// End them at once (`PMIX_JOB_CTRL_KILL`).
+    /// Kills procs at once (`PMIX_JOB_CTRL_KILL`).
     Kill,
-    /// Send them a signal of this number, 1 to 64 (`PMIX_JOB_CTRL_SIGNAL`).
+    /// Sends a signal with this number, 1 to 64 (`PMIX_JOB_CTRL_SIGNAL`).
     Signal(u8),
-    /// Stop them from running until they are resumed (`PMIX_JOB_CTRL_PAUSE`).
+    /// Stops procs until they are resumed (`PMIX_JOB_CTRL_PAUSE`).
     Pause,
-    /// Let them run again (`PMIX_JOB_CTRL_RESUME`).
+    /// Resumes stopped procs (`PMIX_JOB_CTRL_RESUME`).
     Resume,
-    /// End them, and start them again as who they were (`PMIX_JOB_CTRL_RESTART`).
+    /// Ends procs and starts them again under the same names (`PMIX_JOB_CTRL_RESTART`).
     Restart {
-        /// The checkpoint from which they are to go on; none: from their beginning.
+        /// The checkpoint to continue from; none to start from the beginning.
         checkpoint: Option<String>,
     },
 }

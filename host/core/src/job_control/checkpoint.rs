@@ -1,22 +1,24 @@
-//! A checkpoint on its way: which procs are to make it, how each is told, and who has not said yet that it is made.
+//! State of a checkpoint in progress: the procs that have not reported it, and the remaining
+//! methods to request it from each.
 use super::{CheckpointMethod, NotDone};
 use crate::MonotonicTime;
 use peal_model::{Proc, Status, code};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A checkpoint that is being made.
+/// A checkpoint in progress.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    /// What it is called.
+    /// The name of the checkpoint.
     pub(crate) name: String,
-    /// When whoever has not made it has failed.
+    /// The time at which procs that have not reported have failed.
     pub(crate) deadline: MonotonicTime,
-    /// Who has not, and the methods that are left should the one in use not be possible.
+    /// Procs that have not reported, with the methods that remain if the current one is not
+    /// possible.
     waiting: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
     failed: Vec<NotDone>,
 }
 
-/// Procs that are to be told in one way.
+/// Procs from which the checkpoint is requested by one method.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Trigger {
     pub(crate) method: CheckpointMethod,
@@ -24,7 +26,8 @@ pub(crate) struct Trigger {
 }
 
 impl Checkpoint {
-    /// Begins, with the methods of each proc, the first of which is tried first. Who has ended has failed.
+    /// Begins a checkpoint with the methods of each proc, in the order in which they are tried.
+    /// Procs that have ended have failed.
     pub(crate) fn begin(
         name: String,
         procs: BTreeMap<Proc, VecDeque<CheckpointMethod>>,
@@ -49,7 +52,8 @@ impl Checkpoint {
         (checkpoint, triggers)
     }
 
-    /// Procs could not be told in the way that was tried: how they are told next. Who has no other way has failed.
+    /// Moves procs that could not be reached on to their next method. Procs without another method
+    /// have failed.
     pub(crate) fn could_not_be_told(&mut self, not_done: &[NotDone]) -> Vec<Trigger> {
         self.next_for(
             not_done
@@ -80,15 +84,15 @@ impl Checkpoint {
             .collect()
     }
 
-    /// Whether this proc is still to make it.
+    /// Returns true if a proc has not reported.
     pub(crate) fn awaits(&self, proc: &Proc) -> bool {
         self.waiting.contains_key(proc)
     }
 
-    /// A proc says that it has made it, or why it could not.
+    /// Records a proc's report of success or failure.
     pub(crate) fn told_by(&mut self, proc: &Proc, status: Status, reason: Option<&str>) {
         if self.waiting.remove(proc).is_some() && status != code::PMIX_SUCCESS {
-            let reason = reason.unwrap_or("it could not make it").to_owned();
+            let reason = reason.unwrap_or("the checkpoint failed").to_owned();
             self.failed.push(NotDone {
                 proc: proc.clone(),
                 status,
@@ -97,10 +101,10 @@ impl Checkpoint {
         }
     }
 
-    /// A proc is gone.
+    /// Records the end of a proc.
     pub(crate) fn lost(&mut self, proc: &Proc) {
         if self.waiting.remove(proc).is_some() {
-            let reason = "it ended before it had made it".to_owned();
+            let reason = "the proc ended before its checkpoint was made".to_owned();
             self.failed.push(NotDone {
                 proc: proc.clone(),
                 status: code::PMIX_ERR_NOT_FOUND,
@@ -109,11 +113,11 @@ impl Checkpoint {
         }
     }
 
-    /// Time is over for those who have not made it by now.
+    /// Records the failure of all procs that have not reported by the deadline.
     pub(crate) fn expire(&mut self, now: MonotonicTime) {
         if now >= self.deadline {
             let late = std::mem::take(&mut self.waiting).into_keys();
-            let reason = "it did not say in time that it had made it";
+            let reason = "the proc did not report its checkpoint in time";
             self.failed.extend(late.map(|proc| NotDone {
                 proc,
                 status: code::PMIX_ERR_TIMEOUT,
@@ -122,12 +126,12 @@ impl Checkpoint {
         }
     }
 
-    /// Whether nobody is waited for any more.
+    /// Returns true if no report is awaited any more.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Who failed.
+    /// Returns the procs that failed.
     pub(crate) fn failed(&self) -> &[NotDone] {
         &self.failed
     }

@@ -1,24 +1,26 @@
-//! A checkpoint as it was asked for.
+//! Checkpoint requests.
 use super::{CheckpointMethod, JobControlError};
 use peal_model::key;
 use std::time::Duration;
 
-/// A checkpoint that is to be made.
+/// A requested checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckpointOrder {
-    /// What it is called.
+    /// The name of the checkpoint.
     pub checkpoint: String,
-    /// How the procs are told, where the requester knows that better than they.
+    /// The method, where the requester names one.
     pub method: Option<CheckpointMethod>,
-    /// How long it may take; none: what the site says.
+    /// The timeout; none for the site's setting.
     pub timeout: Option<Duration>,
 }
 
-/// A checkpoint by all that is said about it.
+/// Combines the directives of a checkpoint request.
 ///
-/// `pmix.jctrl.ckptsig` is both `PMIX_JOB_CTRL_CHECKPOINT_SIGNAL` and `PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT` in every release up to
-/// today's. Of two numbers under it the first is the signal and the second the time, in the order in which the Standard lists them.
-/// A lone number that a signal has is the signal, as in the example of the RFC; any other is the time, and so is each beside an event.
+/// `pmix.jctrl.ckptsig` is both `PMIX_JOB_CTRL_CHECKPOINT_SIGNAL` and
+/// `PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT` in every release so far. Of two numbers under this key, the
+/// first is the signal and the second the timeout, in the order of the Standard. A single number is
+/// the signal if it is a valid one, as in the RFC's example; otherwise it is the timeout. Beside an
+/// event, every number is the timeout.
 pub(super) fn of(
     checkpoint: String,
     event: Option<CheckpointMethod>,

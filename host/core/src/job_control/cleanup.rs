@@ -1,4 +1,5 @@
-//! What is to be removed when procs have ended (`PMIX_REGISTER_CLEANUP`, `PMIX_REGISTER_CLEANUP_DIR` and what goes with them).
+//! Removal of files after the end of procs (`PMIX_REGISTER_CLEANUP`, `PMIX_REGISTER_CLEANUP_DIR`
+//! and related directives).
 use super::JobControlError;
 use peal_model::{Proc, Value, key};
 use std::{
@@ -8,62 +9,64 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// How many files, directories and ignored names one registration may have, of each.
+/// Maximum number of files, of directories and of ignored names in one registration.
 const MAX_PATHS: usize = 65_536;
-/// How long a path may be, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH: usize = 4096;
 
-/// What is to be removed, once all of some procs have ended.
+/// Files and directories to remove when all of some procs have ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cleanup {
-    /// Single procs, each once and known, in their order: when the last of them has ended, it is removed.
+    /// Single known procs, each once, in order. The removal follows the end of the last one.
     pub procs: Vec<Proc>,
-    /// Absolute paths of files. One that is a directory by then is left alone.
+    /// Absolute paths of files. A path that is a directory by then is left alone.
     pub files: BTreeSet<PathBuf>,
-    /// Absolute paths of directories. One that is no directory by then, a link to one too, is left alone.
+    /// Absolute paths of directories. A path that is no directory by then, or a link to one, is
+    /// left alone.
     pub directories: BTreeSet<PathBuf>,
-    /// How deep it goes in the directories.
+    /// The depth of the removal.
     pub depth: Depth,
-    /// Which of the directories in them are removed.
+    /// The entries of directories that are removed.
     pub subdirectories: Subdirectories,
-    /// Whether the directories themselves go.
+    /// The handling of the directories themselves.
     pub top: TopDirectory,
-    /// Names, without a path, of what is left alone wherever it lies in the directories (`PMIX_CLEANUP_IGNORE`).
+    /// Names without a path that are left alone anywhere in the directories
+    /// (`PMIX_CLEANUP_IGNORE`).
     pub ignored: BTreeSet<OsString>,
 }
 
-/// How deep it goes.
+/// The depth of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Depth {
-    /// Only files that lie in a directory itself are removed.
+    /// Removes files directly in a directory only.
     #[default]
     Flat,
-    /// What lies in the directories in it, too (`PMIX_CLEANUP_RECURSIVE`).
+    /// Removes files in subdirectories, too (`PMIX_CLEANUP_RECURSIVE`).
     Recursive,
 }
 
-/// What of directories is removed.
+/// The entries of directories that are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Subdirectories {
-    /// Files, and the directories that are empty then.
+    /// Files, and directories that are empty after that.
     #[default]
     All,
-    /// No file, only directories that are empty (`PMIX_CLEANUP_EMPTY`).
+    /// Empty directories only (`PMIX_CLEANUP_EMPTY`).
     OnlyEmpty,
 }
 
-/// What becomes of a registered directory itself.
+/// The handling of a registered directory itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TopDirectory {
-    /// It is removed if nothing is left in it.
+    /// Removes the directory if it is empty.
     #[default]
     Remove,
-    /// It stays (`PMIX_CLEANUP_LEAVE_TOPDIR`).
+    /// Leaves the directory (`PMIX_CLEANUP_LEAVE_TOPDIR`).
     Leave,
 }
 
 impl Cleanup {
-    /// Nothing is to be removed that is to be left, or is both a file and a directory.
+    /// Checks that no path is both removed and ignored, or both a file and a directory.
     pub(super) fn contradicts_nothing(&self) -> Result<(), JobControlError> {
         let all = self.files.iter().chain(&self.directories);
         let ignored = all.into_iter().find(|path| {
@@ -86,7 +89,7 @@ impl Cleanup {
     }
 }
 
-/// Adds the paths of one directive to those of the directives before it. Commas separate paths.
+/// Adds the comma-separated paths of a directive to those of earlier directives.
 pub(super) fn add_paths(
     paths: &mut BTreeSet<PathBuf>,
     value: &Value,
@@ -106,7 +109,7 @@ pub(super) fn add_paths(
     add(paths, value, path).ok_or(JobControlError::BadDirective { key, wanted })
 }
 
-/// Adds the names of one directive to those of the directives before it. Commas separate names.
+/// Adds the comma-separated names of a directive to those of earlier directives.
 pub(super) fn add_names(
     names: &mut BTreeSet<OsString>,
     value: &Value,
@@ -123,7 +126,8 @@ pub(super) fn add_names(
     })
 }
 
-/// Adds each word of a value as `read` reads it; none if a word is wrong, there is none, or there are too many in all.
+/// Adds each word of a value, parsed by `read`. Returns none if a word is invalid, there is none,
+/// or the number exceeds the limit.
 fn add<T: Ord>(
     known: &mut BTreeSet<T>,
     value: &Value,
@@ -138,7 +142,7 @@ fn add<T: Ord>(
     Some(())
 }
 
-/// The words of a string, if there are any.
+/// Returns the words of a string, if there are any.
 fn words(value: &Value) -> Option<Vec<&[u8]>> {
     let Value::String(Some(text)) = value else {
         return None;

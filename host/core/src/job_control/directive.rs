@@ -1,13 +1,13 @@
-//! Single directives of job control: of which type they should be, and within which bounds.
+//! Types and bounds of single job-control directives.
 use super::{JobAction, JobControlError, parse::PREEMPT};
 use peal_model::{Info, KeyName, Value, key};
 
-/// How long names may be, of requests, checkpoints and images, in bytes.
+/// Maximum length of the names of requests, checkpoints and images, in bytes.
 const MAX_NAME: usize = 256;
-/// How long anything may be waited for, in seconds: thirty days.
+/// Maximum of all times, in seconds: thirty days.
 const MAX_SECONDS: u64 = 30 * 24 * 3600;
 
-/// What becomes of those who are preempted.
+/// Parses the action that ends a preemption.
 pub(super) fn last_act(info: &Info) -> Result<JobAction, JobControlError> {
     match info.value.as_str() {
         Some("pause") => Ok(JobAction::Pause),
@@ -20,7 +20,7 @@ pub(super) fn last_act(info: &Info) -> Result<JobAction, JobControlError> {
     }
 }
 
-/// Yes or no.
+/// Parses a boolean.
 pub(super) fn flag(info: &Info, key: KeyName) -> Result<bool, JobControlError> {
     info.value.as_bool().ok_or(JobControlError::BadDirective {
         key: key.0,
@@ -28,7 +28,7 @@ pub(super) fn flag(info: &Info, key: KeyName) -> Result<bool, JobControlError> {
     })
 }
 
-/// Seconds or, under the key that has two meanings, perhaps the number of a signal.
+/// Parses a number of seconds or, under the key with two meanings, of a signal.
 pub(super) fn seconds(info: &Info, key: &'static str) -> Result<u64, JobControlError> {
     let wanted = "a number of seconds or of a signal, a PMIX_INT from 0 to 2592000";
     info.value
@@ -37,13 +37,13 @@ pub(super) fn seconds(info: &Info, key: &'static str) -> Result<u64, JobControlE
         .ok_or(JobControlError::BadDirective { key, wanted })
 }
 
-/// A name: short, and nothing in it that a terminal or a file could take for something else.
+/// Parses a name: short, and without control characters that a terminal or a file could interpret.
 pub(super) fn text(info: &Info, key: KeyName) -> Result<String, JobControlError> {
     let wanted = "a name, a PMIX_STRING of 1 to 256 bytes that can all be printed";
     maybe_text(info, key)?.ok_or(JobControlError::BadDirective { key: key.0, wanted })
 }
 
-/// The same; NULL and the empty string are none.
+/// Parses an optional name. NULL and the empty string are none.
 pub(super) fn maybe_text(info: &Info, key: KeyName) -> Result<Option<String>, JobControlError> {
     let wanted = "a PMIX_STRING of at most 256 bytes that can all be printed";
     match &info.value {
@@ -59,7 +59,7 @@ pub(super) fn maybe_text(info: &Info, key: KeyName) -> Result<Option<String>, Jo
     }
 }
 
-/// Whom to mail, and what in words of the requester's own.
+/// Parses the recipients and the text of a mail.
 pub(super) fn mail(value: &Value) -> Result<Vec<Info>, JobControlError> {
     let wrong = || JobControlError::BadDirective {
         key: key::PMIX_LOG_EMAIL.0,

@@ -1,97 +1,97 @@
-//! Why a job-control request is refused. Each error names what stands in the way and what would be right.
+//! Errors of job-control requests. Each names the obstacle and what would be right.
 use super::nodes::NodesError;
 use crate::targets::UnknownTarget;
 use peal_model::{Key, Proc, Status, code};
 use thiserror::Error;
 
-/// Why a request is refused before anything has happened to any proc.
+/// The reason why a request is refused before any effect.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JobControlError {
-    /// It asks for nothing.
+    /// The request has no action.
     #[error(
         "nothing is asked for; give one action (pmix.jctrl.pause, .resume, .sig, .term, .kill, .restart, .ckpt, .cancel, .pvn) \
          or what is to be registered"
     )]
     Nothing,
-    /// It asks for two things.
+    /// The request has two actions.
     #[error("{first} and {second} are asked for at once; give one action")]
     Several {
         /// One of them.
         first: &'static str,
-        /// Another.
+        /// The other.
         second: &'static str,
     },
-    /// A directive that means nothing without another.
+    /// A directive has no meaning without another one.
     #[error("{key} means nothing without {wanted}")]
     Misplaced {
-        /// Its key string.
+        /// The key string.
         key: &'static str,
-        /// What it belongs to.
+        /// The directive that it belongs to.
         wanted: &'static str,
     },
-    /// A directive of the wrong type or out of its bounds.
+    /// A directive has the wrong type or is out of bounds.
     #[error("{key} should be {wanted}")]
     BadDirective {
-        /// Its key string.
+        /// The key string.
         key: &'static str,
-        /// What would be right.
+        /// The accepted values.
         wanted: &'static str,
     },
-    /// A path that is both to be removed and to be left, or to be a file and a directory.
+    /// A path is both removed and ignored, or both a file and a directory.
     #[error("{path:?} {why}")]
     ConflictingCleanup {
         /// The path.
         path: String,
-        /// What contradicts what.
+        /// The contradiction.
         why: &'static str,
     },
-    /// Something that Peal does not do.
+    /// A required directive is not supported.
     #[error("{0} is not supported")]
     Unsupported(Key),
-    /// A target that is not there.
+    /// A target does not exist.
     #[error(transparent)]
     UnknownTarget(#[from] UnknownTarget),
-    /// A checkpoint of somebody who did not say how.
+    /// A target of a checkpoint has not declared a method.
     #[error(
         "{0} has not said how it is checkpointed; it should register pmix.jctrl.ckmethod, or the request name a signal or event"
     )]
     NoMethod(Proc),
-    /// A preemption of somebody who did not agree to it.
+    /// A target of a preemption has not declared that it is preemptible.
     #[error("{0} has not declared that it can be preempted; it should register pmix.jctrl.preempt")]
     NotPreemptible(Proc),
-    /// A declaration of somebody who is no proc of a job.
-    #[error("{0} is no proc of a job, so there is nothing that it could declare")]
+    /// A declaration comes from a requester that is no proc of a job.
+    #[error("{0} is no proc of a job, so it cannot declare anything")]
     NoProc(Proc),
-    /// A request of a module of the site, which is no proc, about itself.
-    #[error("no targets are named, and whoever asks has no namespace that could be meant")]
+    /// A request without targets comes from a module of the site, which has no namespace.
+    #[error("no targets are named, and the requester has no namespace; name the targets")]
     Nobody,
-    /// A request has this name and has not ended.
+    /// An open request of the requester has the same name.
     #[error("a request of yours that has not ended is called {0:?}; choose another name")]
     NameTaken(String),
-    /// Nobody knows a request of this name.
+    /// No request of the requester has this name.
     #[error("no request of yours is called {0:?}")]
     UnknownRequest(String),
-    /// A request that has gone too far.
+    /// A request can no longer be cancelled.
     #[error("{name:?} cannot be cancelled: {why}")]
     NotCancellable {
-        /// What it is called.
+        /// The name of the request.
         name: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// A description that names no nodes.
+    /// A description of nodes is invalid.
     #[error("pmix.jctrl.pvn: {0}")]
     Nodes(#[from] NodesError),
-    /// There are too many requests.
-    #[error("{max} requests have not ended, more are not allowed")]
+    /// The number of open requests has reached the limit.
+    #[error("too many requests have not ended; the limit is {max}")]
     Full {
-        /// How many are allowed.
+        /// The limit.
         max: usize,
     },
 }
 
 impl JobControlError {
-    /// The status that tells a program of it.
+    /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {
             JobControlError::Nothing

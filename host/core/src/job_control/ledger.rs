@@ -1,4 +1,5 @@
-//! The ledger: every job-control request that was accepted or denied, who made it, how far it is, and how it ended.
+//! The job-control ledger: every accepted or denied request with its requester, its stage and its
+//! end.
 use super::{
     Checkpoint, ControlState, JobAction, JobControlError, NotDone, RequestSelector, STATUS,
 };
@@ -9,31 +10,32 @@ use std::{
     fmt,
 };
 
-/// Under this key a query about requests (`PMIX_JOB_CTRL_ID`) tells of one: an array of infos.
+/// Key of an info that describes one request, in the answer to a query (`PMIX_JOB_CTRL_ID`): an
+/// array of infos.
 pub const REQUEST: KeyName = KeyName("peal.jctrl.request");
-/// In it: how far it is.
+/// Key of the state, in a [`REQUEST`].
 pub const STATE: KeyName = KeyName("peal.jctrl.state");
-/// In it: what is being done.
+/// Key of the operation, in a [`REQUEST`].
 pub const OPERATION: KeyName = KeyName("peal.jctrl.action");
 
-/// The number of a request; never used twice.
+/// Identifier of a request; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ControlId(pub u64);
 
-/// What is being done.
+/// The operation of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobControlOperation {
-    /// The host environment does something to procs.
+    /// The host environment acts on procs.
     Act(JobAction),
     /// Procs make a checkpoint of this name.
     Checkpoint(String),
-    /// Procs make room for others; in the end this is done to them.
+    /// Procs are preempted, by this action in the end.
     Preempt(JobAction),
-    /// Nodes are made ready.
+    /// Nodes are provisioned.
     Provision {
-        /// Which.
+        /// The description of the nodes.
         nodes: String,
-        /// With which image.
+        /// The image.
         image: Option<String>,
     },
 }
@@ -55,16 +57,16 @@ impl fmt::Display for JobControlOperation {
     }
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobControlEnd {
-    /// All of it is done.
+    /// The whole operation is done.
     Done,
-    /// Some of it, or nothing, is done.
+    /// The operation is done in part or not at all.
     Failed,
-    /// Whoever made it took it back.
+    /// The requester cancelled the request.
     Cancelled,
-    /// It was not permitted.
+    /// The request was denied.
     Denied,
 }
 
@@ -79,34 +81,36 @@ impl From<JobControlEnd> for ControlState {
     }
 }
 
-/// How far a request is.
+/// The stage of a request.
 #[derive(Debug)]
 pub(crate) enum RequestStage {
-    /// It is permitted and has not begun: somebody is still to say whether it can be done.
+    /// Permitted and not begun: a policy has still to decide whether it can be done.
     Accepted,
-    /// It has begun.
+    /// Begun.
     Running(PendingWork),
-    /// It is over.
+    /// Ended.
     Ended(JobControlEnd),
 }
 
-/// What is being waited for.
+/// The pending work of a request.
 #[derive(Debug)]
 pub(crate) enum PendingWork {
-    /// The host environment, which does it; whoever has not been answered yet is answered then.
+    /// The host environment acts. The request to answer afterwards, if it was not answered yet.
     Host(Option<RequestId>),
-    /// Procs that make a checkpoint.
+    /// Procs make a checkpoint.
     Checkpoint(Checkpoint),
-    /// Procs that prepare to be preempted: those that make a checkpoint, or the end of the time they have.
+    /// Procs prepare for a preemption: until their checkpoints are made or the grace period is
+    /// over.
     Grace {
-        /// Those who make one.
+        /// The checkpoint of procs that can make one.
         checkpoint: Checkpoint,
-        /// Whether there are procs that can make none, whose time has not passed in full.
+        /// True while procs that cannot make one have time left.
         unprepared: bool,
     },
 }
 
-/// Who made a request, and may take it back. Tools and modules come and go, so theirs are their user's.
+/// The owner of a request, who may cancel it. Tools and modules are transient, so their requests
+/// belong to their user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Requestor {
     /// A proc of a job.
@@ -118,28 +122,28 @@ pub(crate) enum Requestor {
 /// A request.
 #[derive(Debug)]
 pub(crate) struct LedgerEntry {
-    /// What its requester calls it, or else we.
+    /// The name that the requester or else the server gave it.
     pub(crate) name: String,
     pub(crate) requestor: Requestor,
-    /// Who made it.
+    /// The requester.
     pub(crate) requester: Option<Proc>,
     pub(crate) identity: Option<UserIdentity>,
     pub(crate) operation: JobControlOperation,
     pub(crate) targets: Vec<Proc>,
     pub(crate) directives: Vec<Info>,
-    /// Whom to mail.
+    /// Infos for the mail about the request.
     pub(crate) mail: Option<Vec<Info>>,
     pub(crate) stage: RequestStage,
-    /// To whom it was not done.
+    /// Targets for which the operation was not done.
     pub(crate) not_done: Vec<NotDone>,
-    /// The status with which somebody refused to do it.
+    /// The status of a refusal by a policy.
     pub(crate) refusal: Option<Status>,
-    /// What else there is to say: reasons, answers.
+    /// Further infos for the requester: reasons, answers.
     pub(crate) infos: Vec<Info>,
 }
 
 impl LedgerEntry {
-    /// How far it is.
+    /// Returns the state of the request.
     pub(crate) fn state(&self) -> ControlState {
         match &self.stage {
             RequestStage::Accepted => ControlState::Accepted,
@@ -162,7 +166,7 @@ impl LedgerEntry {
         }
     }
 
-    /// Why it cannot be taken back any more, if it cannot.
+    /// Returns the reason why the request can no longer be cancelled, if so.
     fn commitment(&self) -> Option<String> {
         match (&self.stage, &self.operation) {
             (RequestStage::Ended(_), _) => Some(format!("it is {}", self.state())),
@@ -173,7 +177,7 @@ impl LedgerEntry {
         }
     }
 
-    /// The checkpoint that is being made.
+    /// Returns the checkpoint in progress.
     pub(crate) fn checkpoint(&self) -> Option<&Checkpoint> {
         match &self.stage {
             RequestStage::Running(
@@ -185,7 +189,7 @@ impl LedgerEntry {
         }
     }
 
-    /// The same, to be taken further.
+    /// Returns the checkpoint in progress, mutable.
     pub(crate) fn checkpoint_mut(&mut self) -> Option<&mut Checkpoint> {
         match &mut self.stage {
             RequestStage::Running(
@@ -197,7 +201,7 @@ impl LedgerEntry {
         }
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub(crate) fn expire(&mut self, now: MonotonicTime) {
         let Some(checkpoint) = self.checkpoint_mut() else {
             return;
@@ -209,12 +213,12 @@ impl LedgerEntry {
         }
     }
 
-    /// When it has something to do next.
+    /// Returns the time at which `expire` has something to do next.
     fn deadline(&self) -> Option<MonotonicTime> {
         self.checkpoint().map(|checkpoint| checkpoint.deadline)
     }
 
-    /// That it is not cancelled, and why.
+    /// Returns a [`REQUEST`] info with the reason why the request is not cancelled.
     fn not_cancelled(&self, why: &str) -> Info {
         let why = [
             Info::new(STATUS, Value::Status(code::PMIX_ERR_INVALID_OPERATION)),
@@ -226,7 +230,7 @@ impl LedgerEntry {
         )
     }
 
-    /// As whoever may know of it is told.
+    /// Returns the infos that describe the request to its requester.
     pub(crate) fn infos(&self) -> Vec<Info> {
         let mut infos = vec![
             Info::new(key::PMIX_JOB_CTRL_ID, Value::string(&self.name)),
@@ -239,17 +243,17 @@ impl LedgerEntry {
     }
 }
 
-/// The requests that a cancellation is about.
+/// The requests that a cancellation applies to.
 #[derive(Debug, Default)]
 pub(crate) struct Cancellation {
-    /// Those that may be taken back.
+    /// Requests that can be cancelled.
     pub(crate) free: Vec<ControlId>,
-    /// Those that may not, as their requester is told, each a [`REQUEST`] with its reason.
+    /// Requests that cannot, each as a [`REQUEST`] info with the reason.
     pub(crate) committed: Vec<Info>,
 }
 
 impl Cancellation {
-    /// The status of a cancellation that takes back what may be.
+    /// Returns the status of the cancellation.
     pub(crate) fn status(&self) -> Status {
         match (self.free.is_empty(), self.committed.is_empty()) {
             (_, true) => code::PMIX_SUCCESS,
@@ -259,11 +263,11 @@ impl Cancellation {
     }
 }
 
-/// All requests that have not ended, and the last of those that have.
+/// All open requests, and the last of the ended ones.
 #[derive(Debug)]
 pub(crate) struct JobControlLedger {
     entries: BTreeMap<ControlId, LedgerEntry>,
-    /// Those that have not ended and wait until some time.
+    /// Open requests with a deadline.
     timed: BTreeSet<(MonotonicTime, ControlId)>,
     open: usize,
     next: u64,
@@ -271,7 +275,8 @@ pub(crate) struct JobControlLedger {
 }
 
 impl JobControlLedger {
-    /// At most so many have not ended, and as many that have are remembered.
+    /// Creates a ledger for at most `max` open requests. The same number of ended ones is
+    /// remembered.
     pub(crate) fn new(max: usize) -> JobControlLedger {
         JobControlLedger {
             entries: BTreeMap::new(),
@@ -282,7 +287,8 @@ impl JobControlLedger {
         }
     }
 
-    /// Takes a request in, under its name or one that nobody else has; one user's requests leave room for others'.
+    /// Records a request under its name or a generated one. One user may have half of the open
+    /// requests, so that others can make some.
     pub(crate) fn record(
         &mut self,
         name: Option<String>,
@@ -320,12 +326,12 @@ impl JobControlLedger {
         }
     }
 
-    /// A request.
+    /// Returns a request.
     pub(crate) fn get(&self, id: ControlId) -> Option<&LedgerEntry> {
         self.entries.get(&id)
     }
 
-    /// A request that has not ended, to be taken further by `change`.
+    /// Changes an open request.
     pub(crate) fn change<T>(
         &mut self,
         id: ControlId,
@@ -343,8 +349,12 @@ impl JobControlLedger {
         Some(changed)
     }
 
-    /// Sorts the requests that are meant into those that may be taken back and those that may not any more; one that is named must be
-    /// of the first sort.
+    /// Sorts the selected requests into those that can be cancelled and those that cannot. A named
+    /// request must be of the first kind.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the named request does not exist or cannot be cancelled.
     pub(crate) fn cancellable(
         &self,
         by: &Requestor,
@@ -364,7 +374,7 @@ impl JobControlLedger {
             }
             return Ok(sorted);
         };
-        // A name may have been used before: the last of that name is meant.
+        // Names may be reused after the end of a request: the last one is meant.
         let (id, entry) = meant
             .next_back()
             .ok_or_else(|| JobControlError::UnknownRequest(name.clone()))?;
@@ -380,7 +390,7 @@ impl JobControlLedger {
         }
     }
 
-    /// Those that wait for procs to make a checkpoint.
+    /// Returns the requests that wait for the checkpoint of a proc.
     pub(crate) fn awaiting(&self, proc: &Proc) -> Vec<ControlId> {
         let awaits = |entry: &LedgerEntry| {
             entry
@@ -394,7 +404,7 @@ impl JobControlLedger {
             .collect()
     }
 
-    /// Those whose time is over.
+    /// Returns the requests that are past their deadline.
     pub(crate) fn late(&self, now: MonotonicTime) -> Vec<ControlId> {
         self.timed
             .iter()
@@ -403,12 +413,12 @@ impl JobControlLedger {
             .collect()
     }
 
-    /// When the next one's time is over.
+    /// Returns the next deadline.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         self.timed.first().map(|(at, _)| *at)
     }
 
-    /// What somebody who runs as this may know: of the requests of this name, or of all.
+    /// Describes the requests that a user may see: those of this name, or all.
     pub(crate) fn told(&self, identity: UserIdentity, name: Option<&str>) -> Vec<Info> {
         let theirs = |entry: &&LedgerEntry| {
             identity.uid == 0 || entry.identity.is_some_and(|own| own.uid == identity.uid)

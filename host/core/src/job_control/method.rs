@@ -1,4 +1,4 @@
-//! How procs say that they are checkpointed, and that they may be preempted.
+//! Declarations of procs: their checkpoint methods, and whether they are preemptible.
 use super::JobControlError;
 use peal_model::{Info, Nspace, Proc, Rank, Status, Value, code, key};
 use std::{
@@ -6,15 +6,15 @@ use std::{
     fmt,
 };
 
-/// How many methods one proc may declare.
+/// Maximum number of methods that one proc declares.
 const MAX_METHODS: usize = 16;
 
-/// How a proc learns that it is to make a checkpoint.
+/// The way in which a checkpoint is requested from a proc.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CheckpointMethod {
-    /// By an event of this code (`PMIX_JOB_CTRL_CHECKPOINT_EVENT`).
+    /// An event with this code (`PMIX_JOB_CTRL_CHECKPOINT_EVENT`).
     Event(Status),
-    /// By a signal of this number (`PMIX_JOB_CTRL_CHECKPOINT_SIGNAL`).
+    /// A signal with this number (`PMIX_JOB_CTRL_CHECKPOINT_SIGNAL`).
     Signal(u8),
 }
 
@@ -27,29 +27,29 @@ impl fmt::Display for CheckpointMethod {
     }
 }
 
-/// What a proc says of itself (`PMIX_JOB_CTRL_PREEMPTIBLE`, `PMIX_JOB_CTRL_CHECKPOINT_METHOD`); what it leaves open stays as it
-/// was.
+/// A declaration of a proc (`PMIX_JOB_CTRL_PREEMPTIBLE`, `PMIX_JOB_CTRL_CHECKPOINT_METHOD`). Parts
+/// that it leaves out stay as they were.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Declaration {
-    /// Whether it may be preempted.
+    /// True if the proc may be preempted.
     pub preemptible: Option<bool>,
-    /// How it is checkpointed: the first that can be done is taken.
+    /// The checkpoint methods. The first one that is possible is used.
     pub methods: Option<Vec<CheckpointMethod>>,
 }
 
 impl Declaration {
-    /// Whether it says anything.
+    /// Returns true if nothing is declared.
     pub fn is_empty(&self) -> bool {
         *self == Declaration::default()
     }
 }
 
-/// What the procs have declared.
+/// All declarations.
 #[derive(Debug, Default)]
 pub(crate) struct Declared(BTreeMap<Nspace, BTreeMap<Rank, Declaration>>);
 
 impl Declared {
-    /// Takes a proc's declaration.
+    /// Adds the declaration of a proc.
     pub(crate) fn declare(&mut self, proc: &Proc, declaration: Declaration) {
         let said = self
             .0
@@ -61,20 +61,20 @@ impl Declared {
         said.methods = declaration.methods.or(said.methods.take());
     }
 
-    /// A proc is gone, with what it has declared.
+    /// Removes the declaration of a proc.
     pub(crate) fn drop_proc(&mut self, proc: &Proc) {
         self.0
             .get_mut(&proc.nspace)
             .and_then(|job| job.remove(&proc.rank));
     }
 
-    /// A job is gone, with what its procs have declared.
+    /// Removes the declarations of a job's procs.
     pub(crate) fn drop_job(&mut self, nspace: &Nspace) {
         self.0.remove(nspace);
     }
 
-    /// How a proc is checkpointed: by its own word or, since applications often have one rank speak for all, that of the lowest rank
-    /// of its job that has spoken.
+    /// Returns the checkpoint methods of a proc: its own or, since often one rank declares for all,
+    /// those of the lowest rank of its job that declared any.
     pub(crate) fn methods_of(&self, proc: &Proc) -> VecDeque<CheckpointMethod> {
         let job = self.0.get(&proc.nspace);
         let own = job
@@ -85,7 +85,8 @@ impl Declared {
         methods.into_iter().flatten().copied().collect()
     }
 
-    /// Whether a proc may be preempted: by the same rule.
+    /// Returns true if a proc may be preempted, by its own or its job's declaration as in
+    /// `methods_of`.
     pub(crate) fn may_be_preempted(&self, proc: &Proc) -> bool {
         let job = self.0.get(&proc.nspace);
         let own = job
@@ -96,8 +97,9 @@ impl Declared {
     }
 }
 
-/// The methods of a `PMIX_JOB_CTRL_CHECKPOINT_METHOD`: an array of infos, each a method and its value. In it the key that older
-/// releases have for two things (`pmix.jctrl.ckptsig`) can only be a signal.
+/// Parses the methods of a `PMIX_JOB_CTRL_CHECKPOINT_METHOD`: an array of infos, each a method and
+/// its value. The key that releases use for two directives (`pmix.jctrl.ckptsig`) can only be a
+/// signal here.
 pub(super) fn methods(value: &Value) -> Result<Vec<CheckpointMethod>, JobControlError> {
     let wrong = || JobControlError::BadDirective {
         key: key::PMIX_JOB_CTRL_CHECKPOINT_METHOD.0,
@@ -130,7 +132,7 @@ fn method(info: &Info) -> Result<Option<CheckpointMethod>, JobControlError> {
     }
 }
 
-/// An event as a method: its code or, as later releases have it, that it is one at all.
+/// Parses an event method: its code or, in later releases, a boolean.
 pub(super) fn event(value: &Value) -> Result<CheckpointMethod, JobControlError> {
     match value {
         Value::Bool(true) | Value::Undef => {
@@ -146,7 +148,8 @@ pub(super) fn event(value: &Value) -> Result<CheckpointMethod, JobControlError> 
     }
 }
 
-/// The number of a signal. A truth is none, though it could be converted: nobody means SIGHUP by it.
+/// Parses the number of a signal. A boolean is rejected, although it could be converted, because it
+/// does not mean SIGHUP.
 pub(super) fn signal(value: &Value, key: &'static str) -> Result<u8, JobControlError> {
     let number = value.as_u64().filter(|_| !matches!(value, Value::Bool(_)));
     let number = number

@@ -1,6 +1,7 @@
-//! Job control: what a request asks for, read and checked whole before anything happens to any proc, and what becomes of it.
+//! Job control: parsing and checking of requests before any effect, and their state until the end.
 //!
-//! [`read()`] makes an [`ParsedJobControl`] of directives; the ledger keeps each request that was accepted until its end, and a while beyond.
+//! [`read()`] makes a [`ParsedJobControl`] of directives. The ledger keeps each accepted request
+//! until its end and for some time after.
 
 mod action;
 mod checkpoint;
@@ -28,35 +29,36 @@ pub use parse::{GRACE, PREEMPT, ParsedJobControl, RequestSelector, RequestedActi
 use peal_model::{DataArray, Info, KeyName, Proc, Status, Value, code, key};
 pub use state::ControlState;
 
-/// Under this key an answer says of a proc that it was not done to it, and why: an array of infos.
+/// Key of an info in a reply that reports a proc for which an action was not done: an array of
+/// infos.
 pub const OUTCOME: KeyName = KeyName("peal.jctrl.outcome");
-/// In that array, and in the event by which a proc tells of its checkpoint: the status that says so.
+/// Key of the status, in an [`OUTCOME`] and in the event by which a proc reports its checkpoint.
 pub const STATUS: KeyName = KeyName("peal.jctrl.status");
 
-/// What the host environment is to do.
+/// An action that the host environment carries out.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobControl {
-    /// What is to be done.
+    /// The action.
     pub action: JobAction,
-    /// To whom: single procs, each once and known, in their order.
+    /// Single known procs, each once, in order.
     pub targets: Vec<Proc>,
-    /// All directives, for hosts that know more of the optional ones.
+    /// All directives, for host environments that support further optional ones.
     pub directives: Vec<Info>,
 }
 
-/// A proc to which it could not be done.
+/// A proc for which an action was not done.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NotDone {
-    /// Which.
+    /// The proc.
     pub proc: Proc,
-    /// The status that says why.
+    /// The status.
     pub status: Status,
-    /// Why, in words.
+    /// The reason, as text.
     pub reason: String,
 }
 
 impl NotDone {
-    /// As requesters are told.
+    /// Returns the info for requesters.
     pub fn info(&self) -> Info {
         let infos = [
             Info::new(key::PMIX_PROCID, Value::Proc(self.proc.clone())),
@@ -67,7 +69,8 @@ impl NotDone {
     }
 }
 
-/// How well it went for so many procs: `PMIX_ERR_PARTIAL_SUCCESS` where some are not done.
+/// Returns the status of an action on this number of procs: `PMIX_ERR_PARTIAL_SUCCESS` if it was
+/// done for some of them only.
 pub fn status_of(procs: usize, not_done: &[NotDone]) -> Status {
     match not_done.first() {
         None => code::PMIX_SUCCESS,

@@ -1,22 +1,24 @@
-//! Nodes that are named by a regular expression, such as `node(0[1-9]|1[0-6])`. Nobody here knows which nodes there are, so it names all
-//! that it matches, and must not match any number of them.
+//! Nodes that are named by a regular expression, such as `node(0[1-9]|1[0-6])`. The server has no
+//! list of nodes, so the expression stands for all names that it matches, and their number must be
+//! bounded.
 use regex_syntax::{
     ParserBuilder,
     hir::{Class, Hir, HirKind, Repetition},
 };
 
-/// Why an expression names no nodes.
+/// The reason why an expression is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatternError {
-    /// It cannot be read, or has something that no list of names can stand for.
+    /// The expression is invalid, or has an element that no list of names can represent.
     Malformed,
-    /// It matches names without end.
+    /// The expression matches an unlimited number of names.
     Endless,
-    /// It matches more than may be.
+    /// The expression matches more names than are allowed.
     TooMany,
 }
 
-/// Whether an item can only be an expression: brackets and commas alone are the ranges of [`super::nodes`].
+/// Returns true if an item can only be an expression. Items with brackets and commas alone are
+/// ranges of [`super::nodes`].
 pub(super) fn is_pattern(item: &str) -> bool {
     let mut in_brackets = false;
     item.chars().any(|character| {
@@ -29,8 +31,11 @@ pub(super) fn is_pattern(item: &str) -> bool {
     })
 }
 
-/// The names that an expression matches from their beginning to their end, each as often as it does. More than `most` are an error
-/// before they take memory.
+/// Returns the names that an expression matches as a whole, with repetitions.
+///
+/// # Errors
+///
+/// Fails before more than `most` names take memory.
 pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, PatternError> {
     let parsed = ParserBuilder::new()
         .unicode(false)
@@ -43,7 +48,7 @@ pub(super) fn expand(pattern: &str, most: usize) -> Result<Vec<String>, PatternE
 
 fn names(of: &Hir, most: usize) -> Result<Vec<String>, PatternError> {
     let found = match of.kind() {
-        // Of a whole name the beginning and the end are matched anyway.
+        // Whole names are matched, so anchors match anyway.
         HirKind::Empty | HirKind::Look(_) => vec![String::new()],
         HirKind::Literal(literal) => {
             vec![String::from_utf8(literal.0.to_vec()).map_err(|_| PatternError::Malformed)?]
@@ -78,7 +83,8 @@ fn names(of: &Hir, most: usize) -> Result<Vec<String>, PatternError> {
 
 fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, PatternError> {
     let max = repetition.max.ok_or(PatternError::Endless)?;
-    // No name is as long, and nothing is repeated for the sake of nothing.
+    // A longer repetition exceeds the maximum length, unless it repeats the empty string, which is
+    // useless.
     if usize::try_from(max).unwrap_or(usize::MAX) > super::nodes::MAX_NAME {
         return Err(PatternError::Malformed);
     }
@@ -98,7 +104,7 @@ fn repeated(repetition: &Repetition, most: usize) -> Result<Vec<String>, Pattern
     Ok(all)
 }
 
-/// Each of some beginnings with each of some ends.
+/// Returns each beginning joined with each end.
 fn joined(
     beginnings: &[String],
     ends: &[String],

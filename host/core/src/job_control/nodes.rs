@@ -1,19 +1,21 @@
-//! The names of nodes that are written as people write many of them: `node[01-16],login1`, ranges in brackets that keep their zeros.
-//! What `PMIx_generate_regex` makes (`pmix[node[2:1-16]]`) is read as well, and so are regular expressions of an end.
+//! Node names in compact notation: `node[01-16],login1`, where ranges keep leading zeros. Results
+//! of `PMIx_generate_regex` (`pmix[node[2:1-16]]`) and finite regular expressions are accepted,
+//! too.
 use super::node_pattern::{self, PatternError};
 use std::collections::BTreeSet;
 use thiserror::Error;
 
-/// The longest name of a node, in bytes.
+/// Maximum length of a node name, in bytes.
 pub(super) const MAX_NAME: usize = 255;
 
-/// What stands around the names in a text of `PMIx_generate_regex`, in releases 4 and 5, where it does not compress them.
+/// Prefix and suffix of uncompressed results of `PMIx_generate_regex`, in releases 4 and 5.
 const GENERATED: [(&str, &str); 2] = [("pmix[", "]"), ("raw:", "")];
 
-/// What a text of `PMIx_generate_regex` begins with that compresses names: a string ends before them.
+/// Prefix of compressed results of `PMIx_generate_regex`. They contain null bytes, which end a
+/// string.
 const COMPRESSED: &str = "blob:";
 
-/// Why a text names no nodes. Each says which part of it, and what would be right.
+/// The reason why a text is rejected, with the wrong part and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NodesError {
     /// A name is missing.
@@ -21,38 +23,42 @@ pub enum NodesError {
         "{0:?} names no node, or leaves one out between its commas; write names such as node[01-16],login1"
     )]
     Nameless(String),
-    /// Brackets that do not fit.
+    /// Brackets are not balanced, or nested.
     #[error(
         "a bracket of {0:?} is open, closed twice or within another; write it as in node[01-16]"
     )]
     Bracket(String),
-    /// Something in brackets that is no range.
+    /// The text in brackets is no range.
     #[error(
         "{0:?} is no range of numbers; write it as in [3], [01-16] or [1-4,7], the smaller number first and none of more than nine digits"
     )]
     Range(String),
-    /// A name that no node can have.
+    /// A name contains other characters or is too long.
     #[error(
         "{0:?} is no name of a node: it has letters, digits, dots, dashes and underscores, at most {MAX_NAME} bytes of them"
     )]
     Name(String),
-    /// An expression that names nothing that can be listed.
+    /// An expression is invalid or unbounded.
     #[error(
         "{0:?} is no regular expression of a limited number of names; write it as in node(0[1-9]|1[0-6]), without * and +"
     )]
     Pattern(String),
-    /// Names that were compressed.
+    /// Names are compressed.
     #[error("compressed names of nodes cannot be sent as a string; write them as in node[01-16]")]
     Compressed,
-    /// More than may be.
+    /// The number of names exceeds the limit.
     #[error("more than {most} nodes are named; {most} are allowed")]
     TooMany {
-        /// How many may be.
+        /// The limit.
         most: usize,
     },
 }
 
-/// The nodes that a text names, each once, in their order. More than `most` are an error before they take memory.
+/// Returns the named nodes, each once, in order.
+///
+/// # Errors
+///
+/// Fails for invalid text, and before more than `most` names take memory.
 pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
     if text.starts_with(COMPRESSED) {
         return Err(NodesError::Compressed);
@@ -77,16 +83,16 @@ pub fn expand(text: &str, most: usize) -> Result<Vec<String>, NodesError> {
     Ok(nodes)
 }
 
-/// Who has written a text.
+/// The origin of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// People.
+    /// A person.
     Written,
     /// `PMIx_generate_regex`, which puts the width of numbers before their ranges.
     Generated,
 }
 
-/// What stands between the commas that are not in brackets of any kind.
+/// Splits a text at the commas outside of brackets of any kind.
 fn items(text: &str) -> impl Iterator<Item = &str> {
     let (mut in_brackets, mut depth) = (false, 0_usize);
     text.split(move |character| {
@@ -101,7 +107,7 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The nodes that an expression matches.
+/// Returns the nodes that an expression matches.
 fn matched(item: &str, room: usize, most: usize) -> Result<Vec<String>, NodesError> {
     let names = node_pattern::expand(item, room).map_err(|error| match error {
         PatternError::Malformed | PatternError::Endless => NodesError::Pattern(quoted(item)),
@@ -116,7 +122,8 @@ fn matched(item: &str, room: usize, most: usize) -> Result<Vec<String>, NodesErr
     Ok(names)
 }
 
-/// The nodes that one item names: its plain parts, with each number of each pair of brackets between them.
+/// Returns the nodes of one item: its plain parts, joined with each number of each pair of
+/// brackets.
 fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>, NodesError> {
     if item.is_empty() {
         return Err(NodesError::Nameless(quoted(item)));
@@ -141,7 +148,7 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
                 .collect::<Vec<_>>()
         };
         names = names.iter().flat_map(with_each).collect();
-        // What is too long is not made longer many times over.
+        // Too long names must not be multiplied by further brackets.
         checked(
             names.iter().map(String::len).max().unwrap_or_default(),
             plain,
@@ -162,7 +169,7 @@ fn names(item: &str, form: Form, room: usize, most: usize) -> Result<Vec<String>
     Ok(names)
 }
 
-/// Whether a part of a name, and the length that it has come to, are those of a node's.
+/// Checks the characters of a part, and the length of the whole name.
 fn checked(len: usize, part: &str) -> Result<(), NodesError> {
     let fits =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
@@ -173,7 +180,7 @@ fn checked(len: usize, part: &str) -> Result<(), NodesError> {
     }
 }
 
-/// The numbers of a pair of brackets, as they are written.
+/// Returns the numbers of a pair of brackets, as written.
 fn numbers(ranges: &str, form: Form, most: usize) -> Result<Vec<String>, NodesError> {
     let (given_width, ranges) = match ranges.split_once(':').filter(|_| form == Form::Generated) {
         Some((width, rest)) => {
@@ -215,7 +222,7 @@ fn number(digits: &str) -> Option<u32> {
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// As much of a text as is worth showing.
+/// Truncates a text for an error.
 fn quoted(text: &str) -> String {
     text.chars().take(64).collect()
 }

@@ -1,4 +1,4 @@
-//! Reads a job-control request whole, before anything happens to any proc.
+//! Parsing of job-control requests, complete before any effect.
 use super::{
     CheckpointMethod, CheckpointOrder, Cleanup, Declaration, Depth, JobAction, JobControlError,
     Subdirectories, TopDirectory, checkpoint_request,
@@ -10,82 +10,86 @@ use crate::targets;
 use peal_model::{Info, InfoFlags, KeyName, Nspace, Proc, Rank, key};
 use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
 
-/// Asks for procs to be preempted, and says what becomes of them in the end: `pause`, `terminate` or `kill`. Peal's own, since in
-/// the Standard only a resource manager preempts.
+/// Key of a directive that preempts procs and names the action in the end: `pause`, `terminate` or
+/// `kill`. An extension of Peal, because in the Standard only a resource manager preempts.
 pub const PREEMPT: KeyName = KeyName("peal.jctrl.preempt");
-/// With it: how many seconds lie between the alert and that.
+/// Key of the grace period of a [`PREEMPT`], in seconds.
 pub const GRACE: KeyName = KeyName("peal.jctrl.grace");
 
-/// How long the description of nodes may be, in bytes.
+/// Maximum length of a description of nodes, in bytes.
 const MAX_NODES: usize = 4096;
 
-/// A request that makes sense. RFC "Job control and monitoring".
+/// A valid request. RFC "Job control and monitoring".
 #[derive(Clone, PartialEq, Debug)]
 pub struct ParsedJobControl {
-    /// What the requester calls it (`PMIX_JOB_CTRL_ID`).
+    /// The requester's name for it (`PMIX_JOB_CTRL_ID`).
     pub name: Option<String>,
-    /// What it wants.
+    /// The requested action.
     pub wanted: RequestedAction,
-    /// Whom to mail that it was made, and what became of it (`PMIX_LOG_EMAIL`).
+    /// Infos for mails about the request and its end (`PMIX_LOG_EMAIL`).
     pub mail: Option<Vec<Info>>,
     /// All directives.
     pub directives: Vec<Info>,
 }
 
-/// What a request wants. Targets are single procs, each once and known, in their order.
+/// The action of a request. Targets are single known procs, each once, in order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RequestedAction {
-    /// Something is to be done to procs by the host environment.
+    /// The host environment acts on procs.
     Act {
-        /// What.
+        /// The action.
         action: JobAction,
-        /// To whom.
+        /// The targets.
         targets: Vec<Proc>,
     },
-    /// Procs are to make a checkpoint.
+    /// Procs make a checkpoint.
     Checkpoint {
-        /// Which, and how.
+        /// The checkpoint.
         order: CheckpointOrder,
-        /// Who.
+        /// The targets.
         targets: Vec<Proc>,
     },
-    /// Procs are to make room for others.
+    /// Procs are preempted.
     Preempt {
-        /// What becomes of them.
+        /// The action in the end.
         action: JobAction,
-        /// How long they have to prepare for it; none: what the site says.
+        /// The grace period; none for the site's setting.
         grace: Option<Duration>,
-        /// Who.
+        /// The targets.
         targets: Vec<Proc>,
     },
-    /// Nodes are to be made ready.
+    /// Nodes are provisioned.
     Provision {
-        /// Which, by a description such as `node[01-16]`.
+        /// A description of the nodes, such as `node[01-16]`.
         nodes: String,
-        /// With which image.
+        /// The image.
         image: Option<String>,
     },
-    /// Another request is to be cancelled.
+    /// Other requests are cancelled.
     Cancel(RequestSelector),
-    /// The requester says something of itself, or wants to leave nothing behind.
+    /// The requester declares something about itself, or registers files to remove.
     Declare {
-        /// What it says of itself.
+        /// The declaration.
         declaration: Declaration,
-        /// What is to be removed.
+        /// The files to remove.
         cleanup: Option<Cleanup>,
     },
 }
 
-/// Which requests.
+/// A selection of requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestSelector {
-    /// The requester's of this name.
+    /// The requester's request of this name.
     Named(String),
-    /// All of the requester's.
+    /// All requests of the requester.
     All,
 }
 
-/// Reads a request of `caller`, if that has a name; `ranks` are those of a job, if it is known.
+/// Parses a request of `caller`, if the requester has a name. `ranks` returns those of a known job.
+///
+/// # Errors
+///
+/// Fails if a directive is invalid, contradicts another one, or names an unknown target.
 pub fn read(
     caller: Option<&Proc>,
     targets: &[Proc],
@@ -106,7 +110,7 @@ pub fn read(
     })
 }
 
-/// What the directives say, one by one.
+/// The parsed directives.
 #[derive(Default)]
 struct DirectiveSet {
     name: Option<String>,
@@ -134,7 +138,7 @@ enum Verb {
 struct CleanupDirectives {
     files: BTreeSet<PathBuf>,
     directories: BTreeSet<PathBuf>,
-    /// The key of a directive that says how directories are removed.
+    /// The key of a directive about the removal of directories.
     how: Option<&'static str>,
     depth: Depth,
     subdirectories: Subdirectories,
@@ -190,7 +194,7 @@ impl DirectiveSet {
         }
     }
 
-    /// What all of them come to.
+    /// Returns the action that the directives request together.
     fn wanted(
         self,
         targets: impl FnOnce() -> Result<Vec<Proc>, JobControlError>,
@@ -238,7 +242,7 @@ impl DirectiveSet {
         })
     }
 
-    /// Nothing is said that belongs to something else, and would be passed over.
+    /// Checks that each directive belongs to the requested action, because others would be ignored.
     fn each_where_it_belongs(&self) -> Result<(), JobControlError> {
         let declared = [
             (
@@ -310,7 +314,7 @@ impl CleanupDirectives {
         !self.files.is_empty() || !self.directories.is_empty()
     }
 
-    /// Takes a directive, if it is about that. Several directives of paths or names add to each other.
+    /// Takes a directive if it is about cleanup. Several directives of paths or names add up.
     fn take(&mut self, info: &Info) -> Result<bool, JobControlError> {
         let is = |key: KeyName| info.key == key;
         if is(key::PMIX_REGISTER_CLEANUP) {
@@ -371,7 +375,7 @@ impl CleanupDirectives {
     }
 }
 
-/// The action that a directive asks for; none if it says no to it.
+/// Returns the action that a directive requests; none if its value is false.
 fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError> {
     let act = |key: KeyName, action: JobAction| {
         Ok(Some((key, flag(info, key)?.then_some(Verb::Act(action)))))
@@ -434,12 +438,12 @@ fn verb(info: &Info) -> Result<Option<(KeyName, Option<Verb>)>, JobControlError>
     Ok(Some((key, Some(verb))))
 }
 
-/// Known, and taken note of elsewhere or not at all: passing it by leaves nothing undone.
+/// Returns true if a directive can be ignored, because it is known and changes nothing.
 fn is_known(info: &Info) -> bool {
     info.key == key::PMIX_JOB_CTRL_SEP && info.value.as_bool() == Some(false)
 }
 
-/// Who is meant: nobody named is the caller's namespace.
+/// Returns the single targets. Without targets, the caller's namespace is meant.
 fn meant(
     caller: Option<&Proc>,
     named: &[Proc],

@@ -1,25 +1,25 @@
-//! How far requests are, in the words that requesters are told.
+//! States of job-control requests, as requesters see them.
 use std::fmt;
 
-/// How far a request is.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ControlState {
-    /// It was granted and waits.
+    /// Permitted, not begun.
     Accepted,
-    /// It is being done.
+    /// In progress.
     Running,
-    /// It has been done.
+    /// Done for all targets.
     Done,
-    /// It was not done, or not to all.
+    /// Not done, or not for all targets.
     Failed,
-    /// It was let go before it was done.
+    /// Cancelled before it was done.
     Cancelled,
-    /// It was not allowed.
+    /// Denied.
     Denied,
 }
 
 impl ControlState {
-    /// All there are.
+    /// All states.
     pub const ALL: [ControlState; 6] = [
         ControlState::Accepted,
         ControlState::Running,
@@ -29,7 +29,7 @@ impl ControlState {
         ControlState::Denied,
     ];
 
-    /// Its word.
+    /// Returns the name of the state.
     pub fn name(self) -> &'static str {
         match self {
             ControlState::Accepted => "accepted",
@@ -41,7 +41,7 @@ impl ControlState {
         }
     }
 
-    /// Whether nothing more will come of it.
+    /// Returns true if the state does not change any more.
     pub fn is_final(self) -> bool {
         !matches!(self, ControlState::Accepted | ControlState::Running)
     }

@@ -1,38 +1,45 @@
-//! What a log request asks of the host, and not of any channel.
+//! Directives of log requests that the server handles itself, not a channel.
 use super::Malformed;
 use peal_model::{Info, Key, LogRequest, Text, Value, key};
 
-/// How long each half of a [`Pair`] may be, in bytes: it is remembered.
+/// Maximum length of each half of a [`Pair`], in bytes, because pairs are remembered.
 pub const MAX_PAIR_TEXT: usize = 511;
 
-/// What the host minds before a channel is called. Such an info may stand in data as well, where it counts more; what comes later
-/// counts more than what came before.
+/// The directives that apply before a channel is called. They may also be among the data, which
+/// take precedence; later infos take precedence over earlier ones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Directives {
-    /// Whether one channel is enough (`PMIX_LOG_ONCE`), if the request says so or otherwise.
+    /// True if one channel is enough, false if not (`PMIX_LOG_ONCE`); none if the request does not
+    /// mention it.
     pub once: Option<bool>,
-    /// Whether the time is to be written (`PMIX_LOG_GENERATE_TIMESTAMP`, `PMIX_LOG_TIMESTAMP_OUTPUT`).
+    /// True if the time is to be written (`PMIX_LOG_GENERATE_TIMESTAMP`,
+    /// `PMIX_LOG_TIMESTAMP_OUTPUT`).
     pub dated: bool,
     /// The requester's own time (`PMIX_LOG_TIMESTAMP`), in seconds since the epoch.
     pub timestamp: Option<u64>,
-    /// By what it is told whether it was logged already.
+    /// The pair by which duplicates are recognized.
     pub pair: Option<Pair>,
 }
 
-/// `PMIX_LOG_KEY` and `PMIX_LOG_VAL`: requests that have the same are duplicates of each other, whatever else they say.
+/// `PMIX_LOG_KEY` and `PMIX_LOG_VAL`. Requests with equal pairs are duplicates, whatever else they
+/// contain.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Pair {
-    /// What it is about, such as a file of messages.
+    /// The subject, such as a file of messages.
     pub key: Text,
-    /// Which of these it is.
+    /// The item of the subject.
     pub value: Text,
 }
 
 impl Directives {
-    /// Those of a request, or why it makes no sense.
+    /// Parses the directives of a request.
     ///
-    /// Whoever gives a pair wants no duplicates, unless `PMIX_LOG_AGG` is false: so it is in the C library. Without a pair there
-    /// is nothing to tell them by.
+    /// A pair requests duplicate suppression unless `PMIX_LOG_AGG` is false, as in OpenPMIx.
+    /// Without a pair, duplicates cannot be recognized.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a value has the wrong type or is too long.
     pub fn read(request: &LogRequest) -> Result<Directives, Malformed> {
         let mut read = Directives::default();
         let (mut generate, mut output, mut aggregate) = (false, false, true);
@@ -64,7 +71,7 @@ impl Directives {
     }
 }
 
-/// A truth value. An info without a value is true, as the Standard's macros read it.
+/// Parses a boolean. An info without a value is true, as the Standard's macros read it.
 fn flag(info: &Info) -> Result<bool, Malformed> {
     info.value.as_bool().ok_or_else(|| wrong(info))
 }

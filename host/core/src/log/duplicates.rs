@@ -1,7 +1,9 @@
-//! The book of what was logged lately: requests that are like one in it are counted in its place.
+//! Suppression of duplicate log requests (`PMIX_LOG_AGG`): requests like a recently logged one are
+//! only counted.
 //!
-//! A request is like another if both are of the same job, have the same [`Pair`] and are for the same channels, so that nobody
-//! keeps another job's requests from being logged, and no channel is left out that was asked for.
+//! Two requests are duplicates if they are of the same job, have the same [`Pair`] and are for the
+//! same channels. So a job cannot suppress requests of another one, and no requested channel is
+//! left out.
 use super::{CHANNELS, LogOrigin, Takes, directives::Pair};
 use crate::MonotonicTime;
 use peal_model::{
@@ -13,13 +15,14 @@ use std::{
     time::Duration,
 };
 
-/// How duplicates are told from others, and how many (`log.aggregate_...`).
+/// Settings of duplicate suppression (`log.aggregate_...`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aggregation {
-    /// For how long requests like one that was logged are only counted. Then their number is logged, if there were any, and they
-    /// are counted for as long again. Without time all are logged.
+    /// Time in which duplicates of a logged request are only counted. At its end their number is
+    /// logged, if there were any, and the next window begins. Zero logs all requests.
     pub window: Duration,
-    /// How many different requests are remembered. One more, and the one that would be over first is over.
+    /// Number of different requests that are remembered. A further one replaces the one whose
+    /// window ends first.
     pub entries: usize,
 }
 
@@ -32,48 +35,48 @@ impl Default for Aggregation {
     }
 }
 
-/// What requests are alike by.
+/// The key by which duplicates are recognized.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DuplicateKey {
     pub(super) job: Option<Nspace>,
     pub(super) identity: Option<UserIdentity>,
     pub(super) pair: Pair,
     pub(super) channels: Vec<Key>,
-    /// What is logged of them must not go where they could not.
+    /// A summary must not go where its requests could not.
     pub(super) origin: LogOrigin,
 }
 
-/// How many requests there were like one that was logged, to be logged as well.
+/// A log request with the number of duplicates of a request.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DuplicateSummary {
-    /// As a request.
+    /// The request.
     pub request: LogRequest,
-    /// Where those came from.
+    /// The origin of the duplicates.
     pub origin: LogOrigin,
 }
 
-/// A request that was logged, and those like it.
+/// A logged request, and the number of its duplicates.
 #[derive(Debug)]
 struct LoggedRequest {
     source: Option<Proc>,
-    /// How it was to be written.
+    /// Directives about the form of the output.
     dress: Vec<Info>,
-    /// What its requester was told.
+    /// The status of the reply.
     status: Status,
-    /// How many like it were not logged.
+    /// The number of duplicates that were not logged.
     more: u64,
 }
 
-/// What was logged lately.
+/// Recently logged requests.
 #[derive(Debug)]
 pub struct DuplicateFilter {
     settings: Aggregation,
     entries: BTreeMap<Arc<DuplicateKey>, LoggedRequest>,
-    /// When each of them is over, the next one first: all have the same time.
+    /// The ends of their windows, in order, because all windows have the same length.
     closing: VecDeque<(MonotonicTime, Arc<DuplicateKey>)>,
 }
 
-/// The directives that hold for the number of duplicates, too. None of them is large.
+/// Directives that apply to the summary, too. All of their values are small.
 const DRESS: [KeyName; 5] = [
     key::PMIX_LOG_TAG_OUTPUT,
     key::PMIX_LOG_XML_OUTPUT,
@@ -83,7 +86,7 @@ const DRESS: [KeyName; 5] = [
 ];
 
 impl DuplicateFilter {
-    /// An empty book.
+    /// Creates an empty filter.
     pub fn new(settings: Aggregation) -> DuplicateFilter {
         DuplicateFilter {
             settings,
@@ -92,15 +95,15 @@ impl DuplicateFilter {
         }
     }
 
-    /// Whether a request is like one that was logged lately: then it is counted, and its requester is told what that one was.
+    /// Counts a request that duplicates a logged one. Returns the status of that one.
     pub fn repeats(&mut self, likeness: &DuplicateKey) -> Option<Status> {
         let entry = self.entries.get_mut(likeness)?;
         entry.more = entry.more.saturating_add(1);
         Some(entry.status)
     }
 
-    /// Remembers a request that was logged, and returns what is to be logged of one that is forgotten for that. One of which
-    /// nothing was written is not remembered: the next one like it is tried again.
+    /// Remembers a logged request, and returns the summary of one that is forgotten instead. A
+    /// request that no channel wrote is not remembered, so that the next one like it is tried.
     pub fn logged(
         &mut self,
         likeness: DuplicateKey,
@@ -139,12 +142,12 @@ impl DuplicateFilter {
         told
     }
 
-    /// When [`DuplicateFilter::close`] has something to do next.
+    /// Returns the time at which [`DuplicateFilter::close`] has something to do next.
     pub fn deadline(&self) -> Option<MonotonicTime> {
         self.closing.front().map(|(at, _)| *at)
     }
 
-    /// What is to be logged next of those whose time is over: how many there were like one of them.
+    /// Returns the next summary of a request whose window has ended.
     pub fn close(&mut self, now: MonotonicTime) -> Option<DuplicateSummary> {
         while let Some((_, likeness)) = self.closing.pop_front_if(|(at, _)| *at <= now) {
             match self.entries.get_mut(&likeness) {
@@ -162,14 +165,14 @@ impl DuplicateFilter {
         None
     }
 
-    /// The same for all of them, whose time is over now.
+    /// Ends all windows and returns their summaries.
     pub fn close_all(&mut self) -> Vec<DuplicateSummary> {
         std::iter::from_fn(|| (!self.closing.is_empty()).then(|| self.forget_first()))
             .flatten()
             .collect()
     }
 
-    /// Forgets the one whose time is over first.
+    /// Forgets the request whose window ends first.
     fn forget_first(&mut self) -> Option<DuplicateSummary> {
         let (_, likeness) = self.closing.pop_front()?;
         self.entries.remove(&likeness)?.tell(&likeness)
@@ -177,7 +180,7 @@ impl DuplicateFilter {
 }
 
 impl LoggedRequest {
-    /// What is to be logged of those that were not, on the channels that take a text: nobody wants a mail about mails.
+    /// Returns the summary for the channels that take a text. Mail is left out.
     fn tell(&mut self, likeness: &DuplicateKey) -> Option<DuplicateSummary> {
         let more = std::mem::take(&mut self.more);
         let DuplicateKey {

@@ -1,9 +1,10 @@
-//! Where a log request goes: which channels, in which order, and what the requester is told in the end.
+//! Routing of log requests: the channels, their order, and the status of the reply.
 //!
-//! A request names channels by the keys of its data, or none and means all there are; the site has an order of its own for
-//! those who name none. Whatever does not name a channel is payload, for every channel that is tried; what is for one channel
-//! no other sees. What a request asks of the host itself is in [`directives`], duplicates are in [`duplicates`], and who may write what
-//! no module does is in [`routing`].
+//! A request names channels by the keys of its data, or none and means all; for the latter the site
+//! has an order. Infos that name no channel are payload for every channel that is tried. The infos
+//! of one channel are not visible to others. [`directives`] holds the directives for the server
+//! itself, [`duplicates`] the suppression of duplicates, and `routing` the destinations of channels
+//! that no module serves.
 pub mod directives;
 pub mod duplicates;
 pub mod queue;
@@ -23,28 +24,30 @@ use std::{
 };
 use thiserror::Error;
 
-/// Whether a request fails if a channel does.
+/// The requirement on a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChannelRequirement {
-    /// It does not.
+    /// The request may succeed although the channel fails.
     Optional,
-    /// It does; so the channel is tried whatever became of others.
+    /// The request fails if the channel fails. So the channel is tried whatever the result of
+    /// others.
     Required,
 }
 
-/// The site's wishes for log requests.
+/// The site's settings for log requests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogSettings {
-    /// The channels that come first where a request names none, and which of all must not fail (`log.order`,
+    /// The channels that come first where a request names none, and the required ones (`log.order`,
     /// `plog_base_order`).
     pub order: Vec<(Key, ChannelRequirement)>,
-    /// Whether one channel is enough, unless the request says otherwise (`log.once`, `plog_base_log_once`).
+    /// True if one channel is enough, unless the request says otherwise (`log.once`,
+    /// `plog_base_log_once`).
     pub once: bool,
-    /// How duplicates are told from others.
+    /// Settings of duplicate suppression.
     pub aggregation: Aggregation,
 }
 
-/// The Standard's channels, by the names that orders have for them, and what a request may give them.
+/// The Standard's channels: the name in orders, the key, and the accepted values.
 pub const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
     ("stdout", key::PMIX_LOG_STDOUT, &[Takes::Text]),
     ("stderr", key::PMIX_LOG_STDERR, &[Takes::Text]),
@@ -52,7 +55,7 @@ pub const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
     ("local_syslog", key::PMIX_LOG_LOCAL_SYSLOG, &[Takes::Text]),
     ("global_syslog", key::PMIX_LOG_GLOBAL_SYSLOG, &[Takes::Text]),
     ("email", key::PMIX_LOG_EMAIL, &[Takes::Array]),
-    // Headers and text of the Standard differ on these.
+    // The Standard's headers and its text differ on these.
     (
         "job_record",
         key::PMIX_LOG_JOB_RECORD,
@@ -65,18 +68,18 @@ pub const CHANNELS: [(&str, KeyName, &[Takes]); 8] = [
     ),
 ];
 
-/// What a request may give to a channel of the Standard's.
+/// A kind of value that a channel of the Standard accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
     /// A text.
     Text,
     /// An array of infos.
     Array,
-    /// Whether it is meant at all.
+    /// A boolean that selects the channel.
     Flag,
 }
 
-/// What begins like the key of a channel and is about how to write.
+/// Keys with the prefix of channels that are attributes of the output.
 const ATTRIBUTES: [KeyName; 17] = [
     key::PMIX_LOG_AGG,
     key::PMIX_LOG_EMAIL_ADDR,
@@ -99,11 +102,13 @@ const ATTRIBUTES: [KeyName; 17] = [
 
 const PREFIX: &str = "pmix.log.";
 
-/// How many channels one request may name: each is tried by itself, which takes time that other requests wait for.
+/// Maximum number of channels in one request. Each is tried by itself, and other requests wait
+/// meanwhile.
 pub const MAX_CHANNELS: usize = 64;
 
-/// The key of a channel by the name that a site's order has for it: that of the Standard without `PMIX_LOG_`, the key
-/// itself, or what follows `pmix.log.` in the key of a channel that only the host environment knows.
+/// Returns the key of a channel by its name in a site's order: the Standard's name without
+/// `PMIX_LOG_`, the key itself, or the part after `pmix.log.` of a channel that only the host
+/// environment knows.
 pub fn channel(name: &str) -> Result<Key, IdentError> {
     let name = name.trim().to_lowercase();
     match CHANNELS.iter().find(|(known, ..)| *known == name) {
@@ -113,25 +118,25 @@ pub fn channel(name: &str) -> Result<Key, IdentError> {
     }
 }
 
-/// A request that makes no sense: nothing of it is logged.
+/// An invalid request, of which nothing is logged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// There is nothing to log.
+    /// The request has no data.
     #[error("there is nothing to log")]
     Empty,
-    /// A value of the wrong type.
+    /// A value has the wrong type.
     #[error("{0} takes another type of value")]
     Type(Key),
-    /// A text that would have to be remembered and is too long for that.
+    /// A text that must be remembered is too long.
     #[error("{0} is longer than {MAX_PAIR_TEXT} bytes")]
     Long(Key),
-    /// It names too many channels.
-    #[error("it names more than {MAX_CHANNELS} channels")]
+    /// The request names too many channels.
+    #[error("the request names more than {MAX_CHANNELS} channels")]
     TooMany,
 }
 
 impl Malformed {
-    /// The status that tells the requester of it.
+    /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         code::PMIX_ERR_BAD_PARAM
     }
@@ -144,7 +149,7 @@ struct Planned {
     attempts: VecDeque<Attempt>,
 }
 
-/// A request on its way, between two channels.
+/// A log request in progress, between two channels.
 #[derive(Clone, Debug)]
 pub struct LogRun {
     request: Arc<LogRequest>,
@@ -159,21 +164,21 @@ pub struct LogRun {
     steps: Arc<Vec<ChainResult>>,
 }
 
-/// Which data a channel sees.
+/// The data that a channel sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DataSelection {
-    /// What is for that channel, and payload.
+    /// The channel's own data, and payload.
     OfChannel,
-    /// All of it: another server has selected it.
+    /// All data, because another server has selected them.
     All,
 }
 
-/// What became of a channel.
+/// The result of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ChannelStatus {
     Written,
     Failed,
-    /// Nobody knows it.
+    /// No destination knows the channel.
     Missing,
 }
 
@@ -182,7 +187,7 @@ impl ChannelStatus {
         match status {
             status if status.is_success() => ChannelStatus::Written,
             code::PMIX_ERR_NOT_AVAILABLE => ChannelStatus::Missing,
-            // A module that cannot do what is asked for is there.
+            // A module that does not support the request still serves the channel.
             code::PMIX_ERR_NOT_SUPPORTED if writer != LogDestination::Module => {
                 ChannelStatus::Missing
             }
@@ -191,12 +196,12 @@ impl ChannelStatus {
     }
 }
 
-/// What comes next.
+/// The next step of a run.
 #[derive(Clone, Debug)]
 pub enum NextChannel {
-    /// This channel is to be tried.
+    /// Tries this channel.
     Try(PendingChannel),
-    /// All that had to be tried was tried.
+    /// Ends the run.
     Done(Logged),
 }
 
@@ -207,22 +212,25 @@ pub struct PendingChannel {
     channel: Key,
     need: ChannelRequirement,
     attempt: Attempt,
-    /// What is tried if that writer does not know the channel.
+    /// The attempts that remain if this destination does not know the channel.
     then: VecDeque<Attempt>,
 }
 
 /// The end of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Logged {
-    /// What the requester is told.
+    /// The status of the reply.
     pub status: Status,
-    /// One entry for every channel that was tried, by its key.
+    /// One entry for every channel that was tried, under its key.
     pub steps: Vec<ChainResult>,
 }
 
-/// Finds the way of a request.
+/// Plans the channels of a request. A request that names no channel goes to all that are available:
+/// those of the site's order first.
 ///
-/// One that names no channel goes to each that is available: those of the site's order, then all others.
+/// # Errors
+///
+/// Fails if the request is invalid.
 pub fn route(
     mut request: Arc<LogRequest>,
     available: &AvailableChannels,
@@ -256,7 +264,7 @@ pub fn route(
     };
     let (data, waiting) =
         match &arrival.chosen {
-            // What the site of that server requires is known there.
+            // The requesting server knows which channels its site requires.
             Some(channel) => (
                 DataSelection::All,
                 [plan((channel.clone(), ChannelRequirement::Optional))].into(),
@@ -267,8 +275,8 @@ pub fn route(
                     let order = settings.order.iter().map(|(channel, _)| channel);
                     let is_ordered =
                         |channel: &Key| settings.order.iter().any(|(known, _)| known == channel);
-                    // The host's channels are streams for people: what is bytes alone, as the help messages of Open MPI, goes to modules
-                    // or nowhere.
+                    // Channels of the host environment are text streams. Binary data, such as help
+                    // messages of Open MPI, go to modules only.
                     let is_readable = request.data.iter().any(|info| {
                         !matches!(
                             info.value,
@@ -312,7 +320,8 @@ pub fn route(
     })
 }
 
-/// The channels that data name, each once, in their order. One is required if any of its infos is flagged so.
+/// Returns the channels that data name, each once, in order. A channel is required if any of its
+/// infos is flagged so.
 fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, ChannelRequirement)>, Malformed> {
     let mut named: Vec<(Key, ChannelRequirement)> = Vec::new();
     let mut places: BTreeMap<&Key, usize> = BTreeMap::new();
@@ -352,14 +361,15 @@ fn named(data: &[Info], of_modules: &[Key]) -> Result<Vec<(Key, ChannelRequireme
     Ok(named)
 }
 
-/// Whether a key of data names a channel: one that is known, or one that only the host can know.
+/// Returns true if a key names a channel: a known one, or one that only the host environment may
+/// know.
 fn is_channel(key: &Key, of_modules: &[Key]) -> bool {
     of_modules.contains(key)
         || (key.as_str().starts_with(PREFIX) && !ATTRIBUTES.iter().any(|known| key == known))
 }
 
 impl LogRun {
-    /// By what it is told, before any channel is tried, whether the like of it was logged already.
+    /// Returns the key for duplicate suppression, before any channel is tried.
     pub fn likeness(&self) -> Option<DuplicateKey> {
         let pair = self.pair.clone()?;
         let LogRequest {
@@ -380,7 +390,7 @@ impl LogRun {
         })
     }
 
-    /// The channels that may be tried, by all names under which their writers are asked for them.
+    /// Returns the channels that may be tried, under all names that destinations know them by.
     pub fn channels(&self) -> BTreeSet<Key> {
         let names = |planned: &Planned| {
             let asked = planned
@@ -392,7 +402,7 @@ impl LogRun {
         self.waiting.iter().flat_map(names).collect()
     }
 
-    /// Goes on to the next channel, or to the end.
+    /// Advances to the next channel or to the end.
     pub fn advance(mut self) -> NextChannel {
         while let Some(Planned {
             channel,
@@ -476,17 +486,17 @@ impl LogRun {
 }
 
 impl PendingChannel {
-    /// The channel, as its writer is asked for it.
+    /// Returns the channel, under the name that its destination knows it by.
     pub fn channel(&self) -> &Key {
         &self.attempt.channel
     }
 
-    /// Who writes to it.
+    /// Returns the destination.
     pub fn writer(&self) -> LogDestination {
         self.attempt.writer
     }
 
-    /// The request as this channel sees it: its data without what is for other channels, which others write.
+    /// Returns the request as this channel sees it: without the data of other channels.
     pub fn request(&self) -> Arc<LogRequest> {
         let LogRun {
             request,
@@ -532,17 +542,17 @@ impl PendingChannel {
         })
     }
 
-    /// Where the request came from.
+    /// Returns the origin of the request.
     pub fn origin(&self) -> LogOrigin {
         self.run.origin
     }
 
-    /// What became of the channels tried before.
+    /// Returns the results of earlier channels.
     pub fn steps(&self) -> &Arc<Vec<ChainResult>> {
         &self.run.steps
     }
 
-    /// Records what became of it, unless somebody else may know the channel.
+    /// Records the result, unless another destination may know the channel.
     pub fn finish(self, status: Status, infos: Vec<Info>) -> LogRun {
         let PendingChannel {
             mut run,

@@ -1,78 +1,81 @@
-//! Who writes to a channel: a module, a gateway for what no module here writes, or the host environment; and who must not, so that no
-//! request goes round in circles (RFC "Logging extension").
+//! Destinations of log channels: a module, a gateway for channels that no local module serves, or
+//! the host environment. The origin of a request excludes some, so that no request travels in a
+//! circle (RFC "Logging extension").
 use peal_model::{Key, KeyName, key};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Who writes to a channel.
+/// The destination of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogDestination {
     /// A module of the site.
     Module,
-    /// Another server, which writes for those that cannot (`PMIX_SERVER_GATEWAY`).
+    /// The gateway: another server, which writes for servers that cannot (`PMIX_SERVER_GATEWAY`).
     Gateway,
-    /// The host environment, which may know what is not known here.
+    /// The host environment, which may know further channels.
     Host,
 }
 
-/// Where a request came from, and so where it cannot go.
+/// The origin of a request, which excludes destinations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum LogOrigin {
     /// A client or tool of this server.
     #[default]
     Client,
-    /// A client or tool of another server, for which this one is the gateway: it goes to no third one.
+    /// A client or tool of another server, for which this one is the gateway. The request does not
+    /// go to a third server.
     OtherServer,
-    /// The host environment: it never goes back up there.
+    /// The host environment. The request does not go back to it.
     Host,
     /// The host environment of another server, for which this one is the gateway.
     OtherHost,
 }
 
-/// Whether there is another server that writes for those that cannot.
+/// The availability of a gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GatewayAvailability {
-    /// There is none, or it is this one.
+    /// There is none, or it is this server.
     #[default]
     NotElsewhere,
-    /// There is one.
+    /// Another server is the gateway.
     Elsewhere,
 }
 
-/// How a request came.
+/// The circumstances of a request's arrival.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogArrival {
-    /// When, in seconds since the epoch: its time, if it wants one and has none.
+    /// Time of arrival, in seconds since the epoch. It becomes the timestamp of a request that
+    /// wants one and has none.
     pub at: u64,
-    /// From where.
+    /// The origin.
     pub origin: LogOrigin,
-    /// Whether there was a gateway then.
+    /// The availability of a gateway at that time.
     pub gateway: GatewayAvailability,
-    /// The one channel to write to, where another server has chosen it already.
+    /// The only channel to write to, if another server has chosen it.
     pub chosen: Option<Key>,
 }
 
-/// The channels that are there for a request.
+/// The channels that are available to a request.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AvailableChannels {
-    /// Those of modules, in their order.
+    /// Channels of modules, in their order.
     pub of_modules: Arc<[Key]>,
-    /// Those that the host environment is for the requester.
+    /// Channels of the host environment for this requester.
     pub of_host: Vec<Key>,
 }
 
-/// One way to write to a channel.
+/// One attempt to write to a channel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Attempt {
     pub(super) writer: LogDestination,
-    /// The channel as this writer is asked for it.
+    /// The channel, under the name that this destination knows it by.
     pub(super) channel: Key,
 }
 
-/// What appears on a gateway, also where it could be written without.
+/// Channels that also appear on a gateway when a local module serves them.
 const OF_GATEWAYS: [KeyName; 2] = [key::PMIX_LOG_STDOUT, key::PMIX_LOG_STDERR];
 
 impl LogOrigin {
-    /// What it is to a gateway that is handed such a request.
+    /// Returns the origin of such a request as the gateway sees it.
     pub fn at_gateway(self) -> LogOrigin {
         match self {
             LogOrigin::Client | LogOrigin::OtherServer => LogOrigin::OtherServer,
@@ -82,7 +85,7 @@ impl LogOrigin {
 }
 
 impl LogArrival {
-    /// The channels that a request means which names none, the modules' first.
+    /// Returns the channels of a request that names none, those of modules first.
     pub fn all<'a>(&self, available: &'a AvailableChannels) -> impl Iterator<Item = &'a Key> {
         let AvailableChannels {
             of_modules,
@@ -100,9 +103,11 @@ impl LogArrival {
         )
     }
 
-    /// The ways to write to a channel. Each is tried where those before it do not know the channel.
+    /// Returns the attempts for a channel. Each is made if the destinations before it do not know
+    /// the channel.
     ///
-    /// `PMIX_LOG_SYSLOG` is the global syslog where there is one, here, at a gateway or in the host environment, and else the local one.
+    /// `PMIX_LOG_SYSLOG` is the global syslog if a module, the gateway or the host environment
+    /// serves it, and else the local one.
     pub(super) fn attempts(&self, channel: &Key, modules: &[Key]) -> VecDeque<Attempt> {
         let (global, local) = (
             Key::from(key::PMIX_LOG_GLOBAL_SYSLOG),
@@ -113,7 +118,7 @@ impl LogArrival {
             of(channel)
         } else {
             match (modules.contains(channel), modules.contains(&global)) {
-                // A module that is both finds the global one itself.
+                // A module that serves both uses the global one itself.
                 (true, true) => of(channel),
                 (false, _) if modules.contains(&local) => {
                     [of(&global), of(channel), of(&local)].concat()
@@ -124,7 +129,7 @@ impl LogArrival {
         attempts.into()
     }
 
-    /// Those for a channel under its own name.
+    /// Returns the attempts for a channel under its own name.
     fn direct_attempts(&self, channel: &Key, modules: &[Key]) -> Vec<Attempt> {
         let is_served = modules.contains(channel);
         let appears_there = !is_served || OF_GATEWAYS.iter().any(|key| channel == key);

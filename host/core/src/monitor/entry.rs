@@ -1,22 +1,22 @@
-//! One watch: what it waits for, and what follows when its time comes.
+//! State of one monitor.
 use super::{FileChanges, FileStat, UsageRequest, heartbeat_deadline};
 use crate::{MonotonicTime, server::RequestId};
 use peal_model::{Event, Proc};
 use std::{sync::Arc, time::Duration};
 
-/// A watch.
+/// A monitor.
 #[derive(Debug)]
 pub(super) struct MonitorEntry {
     pub(super) requester: Proc,
-    /// As which user that runs.
+    /// The user that the requester runs as.
     pub(super) uid: u32,
     pub(super) id: Option<String>,
     pub(super) kind: MonitorKind,
-    /// When it is looked at next, if that is settled.
+    /// Time of the next check, if it is settled.
     pub(super) due: Option<MonotonicTime>,
 }
 
-/// What is watched.
+/// The kind of a monitor.
 #[derive(Debug)]
 pub(super) enum MonitorKind {
     Beats(Beats),
@@ -24,18 +24,18 @@ pub(super) enum MonitorKind {
     Usage(Rate),
 }
 
-/// Heartbeats. Whoever is silent is not due before the next of them.
+/// A heartbeat monitor. A silent proc is checked again at its next heartbeat.
 #[derive(Debug)]
 pub(super) struct Beats {
     pub(super) time: Duration,
     pub(super) drops: u32,
     pub(super) alert: Arc<Event>,
-    /// When it began: before that nobody was asked to beat.
+    /// Time of the request; earlier silence does not count.
     pub(super) since: MonotonicTime,
 }
 
 impl Beats {
-    /// When its proc counts as silent if it does not beat any more.
+    /// Returns the time at which the proc counts as silent without a further heartbeat.
     pub(super) fn deadline(&self, last: Option<MonotonicTime>) -> MonotonicTime {
         heartbeat_deadline::until(
             last.unwrap_or_default().max(self.since),
@@ -44,38 +44,38 @@ impl Beats {
         )
     }
 
-    /// Whether whoever looks now, and wanted to look `at` a time, was away for so long that nothing can be told. If so, until
-    /// when it is put off.
+    /// Returns the postponed time of a check, if the check that was due `at` a time comes so late
+    /// that missing heartbeats prove nothing.
     pub(super) fn put_off(&self, at: MonotonicTime, now: MonotonicTime) -> Option<MonotonicTime> {
         let half = heartbeat_deadline::half(self.time);
         (now.0.saturating_sub(at.0) > half).then_some(MonotonicTime(now.0.saturating_add(half)))
     }
 }
 
-/// A file.
+/// A file monitor.
 #[derive(Debug)]
 pub(super) struct FileMonitor {
     pub(super) traces: FileChanges,
     pub(super) check: Duration,
     pub(super) drops: u32,
     pub(super) alert: Arc<Event>,
-    /// What was seen of it last.
+    /// The last known stat of the file.
     pub(super) seen: Option<FileStat>,
-    /// How many looks have shown nothing new, no more than need be counted.
+    /// Number of checks without a change; not counted beyond the limit.
     missed: u32,
     pub(super) look: FileCheck,
 }
 
-/// Where the look at a file is.
+/// The state of a file check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FileCheck {
-    /// The first, by which the requester is answered.
+    /// The first check, whose result answers the requester.
     First(RequestId),
-    /// Nobody looks now.
+    /// No check is in progress.
     None,
-    /// Somebody does.
+    /// A check is in progress.
     Out,
-    /// Somebody does, and should have come back.
+    /// A check is in progress and late.
     Overdue,
 }
 
@@ -97,7 +97,7 @@ impl FileMonitor {
         }
     }
 
-    /// It is time for a look: whether somebody has to go.
+    /// Begins a check that is due, if none is in progress.
     pub(super) fn go(&mut self) -> Going {
         match self.look {
             FileCheck::First(_) => Going::Nobody,
@@ -105,7 +105,7 @@ impl FileMonitor {
                 self.look = FileCheck::Out;
                 Going::Now
             }
-            // What hangs shows no life either.
+            // A hanging check counts as a missed change.
             FileCheck::Out | FileCheck::Overdue => {
                 self.look = FileCheck::Overdue;
                 if self.miss() {
@@ -117,7 +117,8 @@ impl FileMonitor {
         }
     }
 
-    /// Somebody has looked, and saw this, or nothing: the alert, if there is to be one.
+    /// Handles the result of a check; none if the file cannot be read. Returns the alert, if one is
+    /// due.
     pub(super) fn looked(&mut self, seen: Option<FileStat>) -> Option<Arc<Event>> {
         let was_overdue = self.look == FileCheck::Overdue;
         self.look = FileCheck::None;
@@ -138,7 +139,7 @@ impl FileMonitor {
         (!was_overdue && self.miss()).then(|| self.alert.clone())
     }
 
-    /// Nothing new: whether that is told now, which it is once.
+    /// Counts a check without a change. Returns true if the alert is due, which is once.
     fn miss(&mut self) -> bool {
         let told = self.missed > self.drops;
         self.missed = self.missed.saturating_add(u32::from(!told));
@@ -146,7 +147,7 @@ impl FileMonitor {
     }
 }
 
-/// Who has to look at a file.
+/// The next step of a due file check.
 #[derive(Debug)]
 pub(super) enum Going {
     Now,
@@ -154,27 +155,27 @@ pub(super) enum Going {
     Alert(Arc<Event>),
 }
 
-/// What is used, told at a rate.
+/// A usage monitor, with an optional rate of samples.
 #[derive(Debug)]
 pub(super) struct Rate {
     pub(super) usage: Arc<UsageRequest>,
     pub(super) rate: Option<Duration>,
     pub(super) update: Arc<Event>,
-    /// Whom the first sample answers, until it has.
+    /// The request that the first sample answers, until it has.
     pub(super) first: Option<RequestId>,
-    /// Whether a sample is being taken: then no other is.
+    /// The state of sampling; only one sample is taken at a time.
     pub(super) sampling: SampleState,
 }
 
-/// Whether a sample is being taken.
+/// The state of sampling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SampleState {
     Taken,
     UnderWay,
 }
 
-/// The first time after `now` that comes a whole number of steps after `due`: whoever is late skips what it has missed, and
-/// does not drift.
+/// Returns the first time after `now` that is a whole number of steps after `due`. A late caller
+/// skips missed steps, and the times do not drift.
 pub(super) fn next(due: MonotonicTime, step: Duration, now: MonotonicTime) -> MonotonicTime {
     let step = u64::try_from(step.as_millis()).unwrap_or(u64::MAX).max(1);
     let steps = now.0.saturating_sub(due.0) / step + 1;

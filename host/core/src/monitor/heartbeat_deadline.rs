@@ -1,18 +1,20 @@
-//! How long somebody may be silent.
+//! Deadline of heartbeats.
 use crate::MonotonicTime;
 use std::time::Duration;
 
-/// When it is told that somebody is silent whose last sign of life was then: each is due a `time` after the one before, and
-/// `drops` may be missed.
+/// Returns the time at which a proc counts as silent after its last heartbeat. A heartbeat is due
+/// each `time`, and `drops` of them may be missed.
 ///
-/// That is not before d + 1 times and not after d + 2 times the `time`. In between is the middle, so that neither a sign that
-/// was long on its way nor a clock that is read late makes a difference.
+/// The proc must not count as silent before d + 1 times and must after d + 2 times the `time`,
+/// where d is `drops`. The deadline is in the middle, so that delayed heartbeats and late checks
+/// make no difference.
 pub(super) fn until(last: MonotonicTime, time: Duration, drops: u32) -> MonotonicTime {
     let halves = u64::from(drops).saturating_mul(2).saturating_add(3);
     MonotonicTime(last.0.saturating_add(half(time).saturating_mul(halves)))
 }
 
-/// Half of it, in milliseconds: whoever looks later than that was away, and cannot tell whether there was a sign.
+/// Returns half of a time, in milliseconds. A check that is later than that cannot tell whether a
+/// heartbeat came.
 pub(super) fn half(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / 2
 }

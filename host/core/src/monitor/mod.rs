@@ -1,4 +1,4 @@
-//! Monitoring: what a request to be watched asks for, and the book of all that is watched.
+//! Monitoring: parsed requests, and the table of all monitors.
 mod entry;
 mod heartbeat_deadline;
 mod read;
@@ -19,195 +19,195 @@ use peal_model::{Event, Info, Key, Proc, Status, Value, code, key};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use thiserror::Error;
 
-/// What a request of `PMIx_Process_monitor` asks for. RFC "Job control and monitoring".
+/// A request of `PMIx_Process_monitor`. RFC "Job control and monitoring".
 #[derive(Clone, PartialEq, Debug)]
 pub enum Monitor {
-    /// To be watched from now on, and others told when something is amiss.
+    /// Monitors the liveness of the requester and raises an alert.
     Watch(MonitorSpec),
-    /// What is used, once or at a rate.
+    /// Measures resource usage, once or at a rate.
     Usage(Sampling),
-    /// One watch is to end, or all of the requester's (`PMIX_MONITOR_CANCEL`).
+    /// Ends monitors of the requester (`PMIX_MONITOR_CANCEL`).
     Cancel(MonitorSelector),
-    /// A sign of life (`PMIX_SEND_HEARTBEAT`); libraries have a message of its own for that.
+    /// A heartbeat (`PMIX_SEND_HEARTBEAT`). Libraries usually send a message of its own for that.
     Beat,
 }
 
-/// Which watches are to end.
+/// A selection of monitors to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MonitorSelector {
-    /// All of the requester's.
+    /// All monitors of the requester.
     All,
-    /// That of this id.
+    /// The monitor with this id.
     One(String),
 }
 
-/// For what somebody is watched.
+/// A request for a liveness monitor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MonitorSpec {
-    /// What the requester calls it (`PMIX_MONITOR_ID`).
+    /// The requester's name for it (`PMIX_MONITOR_ID`).
     pub id: Option<String>,
-    /// The signs of life.
+    /// The source of liveness.
     pub signs: LivenessSource,
-    /// What is raised when they do not come: it lacks nothing.
+    /// The complete event of the alert.
     pub alert: Arc<Event>,
 }
 
-/// What shows that somebody lives.
+/// The evidence that a proc lives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LivenessSource {
-    /// It says so (`PMIX_MONITOR_HEARTBEAT`).
+    /// Heartbeats of the proc (`PMIX_MONITOR_HEARTBEAT`).
     Heartbeats {
-        /// How long after one the next is due (`PMIX_MONITOR_HEARTBEAT_TIME`).
+        /// Time between two heartbeats (`PMIX_MONITOR_HEARTBEAT_TIME`).
         time: Duration,
-        /// How many may be missed (`PMIX_MONITOR_HEARTBEAT_DROPS`).
+        /// Number of heartbeats that may be missed (`PMIX_MONITOR_HEARTBEAT_DROPS`).
         drops: u32,
     },
-    /// A file changes (`PMIX_MONITOR_FILE`).
+    /// Changes of a file (`PMIX_MONITOR_FILE`).
     File {
-        /// Its absolute path.
+        /// The absolute path.
         path: PathBuf,
-        /// What of it.
+        /// The changes that count.
         traces: FileChanges,
-        /// How long after one look at it the next is due (`PMIX_MONITOR_FILE_CHECK_TIME`).
+        /// Time between two checks (`PMIX_MONITOR_FILE_CHECK_TIME`).
         check: Duration,
-        /// How many looks may show nothing new (`PMIX_MONITOR_FILE_DROPS`).
+        /// Number of checks that may show no change (`PMIX_MONITOR_FILE_DROPS`).
         drops: u32,
     },
 }
 
-/// Which changes of a file count: any of these.
+/// The changes of a file that count as liveness; any of them is enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is a directive of its own, and all combinations make sense"
 )]
 pub struct FileChanges {
-    /// It has grown (`PMIX_MONITOR_FILE_SIZE`).
+    /// Growth (`PMIX_MONITOR_FILE_SIZE`).
     pub size: bool,
-    /// It was read (`PMIX_MONITOR_FILE_ACCESS`).
+    /// Reading (`PMIX_MONITOR_FILE_ACCESS`).
     pub access: bool,
-    /// It was written (`PMIX_MONITOR_FILE_MODIFY`).
+    /// Writing (`PMIX_MONITOR_FILE_MODIFY`).
     pub modify: bool,
 }
 
-/// What can be seen of a file. Its times are in nanoseconds since the epoch.
+/// The stat of a file. Times are in nanoseconds since the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileStat {
-    /// Its size, in bytes.
+    /// Size, in bytes.
     pub size: u64,
-    /// When it was read last.
+    /// Time of the last read.
     pub accessed: i128,
-    /// When it was written last.
+    /// Time of the last write.
     pub modified: i128,
 }
 
-/// What is used, and how often that is to be told.
+/// A request for resource usage.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sampling {
-    /// What the requester calls it (`PMIX_MONITOR_ID`).
+    /// The requester's name for it (`PMIX_MONITOR_ID`).
     pub id: Option<String>,
-    /// What is asked for.
+    /// The usage to measure.
     pub usage: Arc<UsageRequest>,
-    /// How long after one sample the next is due (`PMIX_MONITOR_RESOURCE_RATE`); none: there is but one.
+    /// Time between two samples (`PMIX_MONITOR_RESOURCE_RATE`); none for a single sample.
     pub rate: Option<Duration>,
-    /// What is raised with each sample but the first, which is the answer.
+    /// The event of each sample but the first, which is the reply.
     pub update: Arc<Event>,
 }
 
-/// Why a request is refused, before anything has happened. Each names what stands in the way, and what would be right.
+/// The reason why a request is refused before any effect, with what would be right.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum MonitorError {
-    /// Of this nothing is known.
+    /// The kind of monitor is unknown.
     #[error(
         "{0:?} cannot be monitored; it should be pmix.monitor.mbeat, .fmon, .presuse, .ndresuse, .dkresuse, .netresuse or .cancel"
     )]
     UnknownKind(Key),
-    /// A value of the wrong type or out of its bounds.
+    /// A value has the wrong type or is out of bounds.
     #[error("{key} is {found}; it should be {wanted}")]
     BadValue {
-        /// Its key string.
+        /// The key string.
         key: &'static str,
-        /// What it is.
+        /// The value.
         found: String,
-        /// What would be right.
+        /// The accepted values.
         wanted: &'static str,
     },
-    /// What cannot be done without.
+    /// A required directive is missing.
     #[error("{kind} needs {wanted}")]
     Missing {
-        /// What is to be monitored.
+        /// The kind of monitor.
         kind: &'static str,
-        /// The directive, and what it says.
+        /// The directive and its meaning.
         wanted: &'static str,
     },
-    /// A directive of something else.
+    /// A directive belongs to another kind of monitor.
     #[error("{key} does not go with {kind}")]
     Stray {
-        /// Its key string.
+        /// The key string.
         key: &'static str,
-        /// What is to be monitored.
+        /// The kind of monitor.
         kind: &'static str,
     },
-    /// Two things are said.
+    /// A directive is given twice with different values.
     #[error("{0} is given twice, with different values; give it once")]
     Twice(&'static str),
-    /// Something that Peal does not do.
+    /// A required directive is not supported.
     #[error("{0:?} is not supported")]
     Unsupported(Key),
-    /// A code that is not for anybody to raise.
+    /// Monitors must not raise events with this code.
     #[error(
         "{0} is not an event that a monitor raises; it should be one of monitoring, an error of the Standard, or between -3000 and -999999"
     )]
     BadCode(Status),
-    /// Nobody would know whom the event is for.
+    /// The range and the targets of the event contradict each other.
     #[error(
         "the range of the event and its targets do not fit; pmix.evrange goes with PMIX_RANGE_CUSTOM, and with nothing else"
     )]
     BadRange,
-    /// The event would be larger than any may be.
+    /// The event exceeds the limit on events.
     #[error("the event to be raised would be too large; name fewer procs in pmix.evrange")]
     TooLarge,
-    /// The requester uses this id already.
+    /// The requester has a monitor with this id.
     #[error(
         "{requester} has a monitor {id:?}; give another pmix.monitor.id, or cancel that one first"
     )]
     IdTaken {
-        /// Who asks.
+        /// The requester.
         requester: Proc,
         /// The id.
         id: String,
     },
-    /// No such watch.
+    /// The requester has no monitor with this id.
     #[error("{requester} has no monitor {id:?}")]
     UnknownId {
-        /// Who asks.
+        /// The requester.
         requester: Proc,
         /// The id.
         id: String,
     },
-    /// There are as many as there may be.
-    #[error("{whose} has {max} monitors, more are not allowed")]
+    /// The number of monitors has reached a limit.
+    #[error("{whose} has {max} monitors; the limit is {max}")]
     TooMany {
-        /// Who: the proc, its user, or the server.
+        /// The proc, its user, or the server.
         whose: String,
-        /// How many are allowed.
+        /// The limit.
         max: usize,
     },
-    /// A proc whose usage is asked for that is not there.
+    /// A proc whose usage is requested does not exist.
     #[error(transparent)]
     UnknownTarget(#[from] UnknownTarget),
-    /// More procs than one request may be about.
+    /// The request is about too many procs.
     #[error("{found} procs are to be monitored; one request should name at most {max}")]
     TooManyProcs {
-        /// How many there are.
+        /// The number of procs.
         found: usize,
-        /// How many there may be.
+        /// The limit.
         max: usize,
     },
 }
 
 impl MonitorError {
-    /// The status that tells a program of it.
+    /// Returns the status for the requester.
     pub fn status(&self) -> Status {
         match self {
             MonitorError::UnknownKind(_) | MonitorError::Unsupported(_) => {
@@ -229,7 +229,7 @@ impl MonitorError {
     }
 }
 
-/// The id of a request, as answers and events tell it.
+/// Returns the id of a request as an info for replies and events.
 pub(crate) fn named(id: Option<&String>) -> Option<Info> {
     id.map(|id| Info::new(key::PMIX_MONITOR_ID, Value::string(id)))
 }

@@ -1,4 +1,4 @@
-//! Reading a request whole, before anything happens.
+//! Parsing of monitor requests, complete before any effect.
 use super::{
     FileChanges, LivenessSource, Monitor, MonitorError, MonitorSelector, MonitorSpec, Sampling,
     UsageOf, UsageRequest, named,
@@ -16,16 +16,16 @@ use std::{
     time::Duration,
 };
 
-/// How many procs one request for their usage may be about.
+/// Maximum number of procs in one usage request.
 const MOST_PROCS: usize = 1024;
 
-/// The longest id, in bytes: it is in every event.
+/// Maximum length of an id, in bytes, because it is in every event.
 const LONGEST_ID: usize = 256;
 
-/// The longest path, in bytes, as the kernel has it.
+/// Maximum length of a path, in bytes, as in the kernel.
 const LONGEST_PATH: usize = 4096;
 
-/// The directives of monitoring, each with those that it goes with; who is to be watched is the requester, whatever it says.
+/// The directives of monitoring, each with the kinds of monitor that it belongs to.
 const DIRECTIVES: [(KeyName, &[KeyName]); 15] = [
     (
         key::PMIX_MONITOR_HEARTBEAT_TIME,
@@ -72,15 +72,19 @@ const USAGES: [KeyName; 4] = [
     key::PMIX_MONITOR_NET_RESOURCE_USAGE,
 ];
 
-/// Directives that go with all that is watched.
+/// Directives that belong to all kinds of monitor.
 const COMMON: [KeyName; 3] = [
     key::PMIX_MONITOR_ID,
     key::PMIX_RANGE,
     key::PMIX_EVENT_CUSTOM_RANGE,
 ];
 
-/// Reads a request of `requester`, which names the event to be raised by `error`; `ranks` are those of a job, if it is known, and
-/// `jobs` those of the requester's user.
+/// Parses a request of `requester`. `error` is the code of the event to raise. `ranks` returns
+/// those of a known job, `jobs` the jobs of the requester's user.
+///
+/// # Errors
+///
+/// Fails if a directive is invalid, missing, or does not belong to the kind of monitor.
 pub fn read(
     requester: &Proc,
     monitor: &Info,
@@ -133,7 +137,7 @@ pub fn read(
         ));
     }
     infos.extend(named(id.as_ref()));
-    // Who was not there need not know what was used then.
+    // An update is useless to later recipients.
     infos.push(Info::new(key::PMIX_EVENT_DO_NOT_CACHE, Value::Bool(true)));
     let code = raised(error, code::PMIX_MONITOR_RESUSAGE_UPDATE)?;
     let update = Arc::new(Event {
@@ -151,7 +155,8 @@ pub fn read(
     }))
 }
 
-/// The source of the alert is the silent proc, as OpenPMIx has it. [`crate::audience::BY_SERVER`] has that proc hear it, too.
+/// Returns a liveness monitor. The source of the alert is the silent proc, as in OpenPMIx.
+/// [`crate::audience::BY_SERVER`] makes the proc receive it, too.
 fn watch(
     requester: &Proc,
     signs: LivenessSource,
@@ -192,7 +197,8 @@ fn path_text(path: &Path) -> peal_model::Text {
     peal_model::Text::from_bytes(path.as_os_str().as_bytes())
 }
 
-/// The event that is raised. Nobody has it said in the server's name what only the system or Peal itself can know.
+/// Returns the code of the event. Codes of the system and of Peal are excluded, because the event
+/// is raised in the server's name.
 fn raised(error: Status, usual: Status) -> Result<Status, MonitorError> {
     let of_the_system = code::PMIX_EVENT_SYS_OTHER..=code::PMIX_EVENT_SYS_BASE;
     match error {
@@ -204,7 +210,8 @@ fn raised(error: Status, usual: Status) -> Result<Status, MonitorError> {
     }
 }
 
-/// Whether all directives go with this, none says two things, and none is required that nobody knows.
+/// Checks that all directives belong to this kind, none is given twice with different values, and
+/// no required one is unknown.
 fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
     for info in directives {
         let known = DIRECTIVES.iter().find(|(key, _)| info.key == *key);
@@ -222,7 +229,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
             }
             _ => {}
         }
-        // What is to be watched is said in one place. Of what others may mean by their keys nothing is known.
+        // The kind is given in one place only. Keys of unknown meaning are no obstacle.
         let kinds = [
             key::PMIX_MONITOR_HEARTBEAT,
             key::PMIX_MONITOR_FILE,
@@ -235,7 +242,7 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
                 kind: kind.0,
             });
         }
-        // More than one list of targets makes one.
+        // Several lists of targets are combined.
         let lists = [
             key::PMIX_MONITOR_TARGET_PROCS,
             key::PMIX_MONITOR_TARGET_PIDS,
@@ -256,12 +263,14 @@ fn fits(kind: KeyName, directives: &[Info]) -> Result<(), MonitorError> {
     Ok(())
 }
 
-/// Directives that cannot be passed by, though nothing comes of them here: others would be watched than were meant.
+/// Returns true for unsupported directives that must not be ignored, because other procs would be
+/// monitored than requested.
 fn changes_whom(info: &Info) -> bool {
     info.key == key::PMIX_MONITOR_PROXY || info.key == key::PMIX_MONITOR_TARGET_NODEIDS
 }
 
-/// The header says a boolean, the RFC says nothing (which libraries pack as a pointer).
+/// Parses a heartbeat monitor. The header defines a boolean value; the RFC defines none, which
+/// libraries pack as a pointer.
 fn heartbeats(value: &Value, directives: &[Info]) -> Result<LivenessSource, MonitorError> {
     if *value != Value::Pointer && value.as_bool() != Some(true) {
         return Err(bad(
@@ -408,7 +417,7 @@ fn processes(value: &Value) -> Result<BTreeSet<u32>, MonitorError> {
     })
 }
 
-/// The attributes that are wanted; the values beside them mean nothing.
+/// Parses the requested attributes. Their values have no meaning.
 fn fields(kind: KeyName, value: &Value) -> Result<BTreeSet<peal_model::Key>, MonitorError> {
     let infos = match value {
         Value::Undef | Value::Pointer | Value::Bool(true) => return Ok(BTreeSet::new()),
@@ -462,7 +471,7 @@ fn id(directives: &[Info]) -> Result<Option<String>, MonitorError> {
     id.map(|id| Some(id.to_owned())).ok_or_else(wrong)
 }
 
-/// Whom the event is for, and what it has to carry for that.
+/// Parses the range of the event, with the infos that it needs.
 fn range(directives: &[Info], default: Range) -> Result<(Range, Vec<Info>), MonitorError> {
     let targets = directives
         .iter()
@@ -518,7 +527,8 @@ fn truth(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
         .ok_or_else(|| bad(key, value, "a PMIX_BOOL"))
 }
 
-/// The RFC and later headers say a string, of which nobody says what is in it; libraries send a boolean.
+/// Parses a flag that the RFC and later headers define as a string of undefined content, and
+/// libraries send as a boolean.
 fn trace(directives: &[Info], key: KeyName) -> Result<bool, MonitorError> {
     match directives.value_of(key) {
         None => Ok(false),

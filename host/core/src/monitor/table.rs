@@ -1,4 +1,4 @@
-//! The book of all that is watched, and its timers.
+//! The table of all monitors, and its timers.
 use super::{
     FileStat, LivenessSource, MonitorError, MonitorSelector, MonitorSpec, Sampling, UsageRequest,
     entry::{
@@ -13,36 +13,36 @@ use std::{
     sync::Arc,
 };
 
-/// The number of a watch; never used twice.
+/// Identifier of a monitor; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MonitorId(pub u64);
 
-/// How many watches there may be.
+/// Limits on monitors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MonitorLimits {
-    /// Of one proc.
+    /// Monitors of one proc.
     pub(crate) each: usize,
-    /// In all; half of them for one user.
+    /// Monitors in all; half of them for one user.
     pub(crate) all: usize,
-    /// Of files, in all; half of them for one user.
+    /// File monitors in all; half of them for one user.
     pub(crate) files: usize,
 }
 
-/// What is to be begun; who is not answered at once is later, by the request that is given.
+/// A monitor to begin, with the request that is answered later if not at once.
 #[derive(Debug)]
 pub(crate) enum NewMonitor {
     Watch(MonitorSpec, RequestId),
     Usage(Sampling, RequestId),
 }
 
-/// What follows from the time.
+/// An action that is due.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum MonitorAction {
-    /// Somebody shows no sign of life.
+    /// Raises an alert, because a monitored proc or file shows no activity.
     Alert { requester: Proc, alert: Arc<Event> },
-    /// Look at a file again.
+    /// Checks a file again.
     Look(MonitorId),
-    /// Take a sample.
+    /// Takes a sample.
     Measure {
         watch: MonitorId,
         usage: Arc<UsageRequest>,
@@ -50,44 +50,44 @@ pub(crate) enum MonitorAction {
     },
 }
 
-/// What becomes of a sample.
+/// The use of a sample.
 #[derive(Debug)]
 pub(crate) enum SampleUse {
-    /// It is the answer to this.
+    /// Answers this request.
     Answer(RequestId),
-    /// It goes into this event, for its requester.
+    /// Adds the sample to this event, for its requester.
     Update { requester: Proc, update: Arc<Event> },
 }
 
-/// A watch that is gone.
+/// A monitor that has ended.
 #[derive(Debug)]
 pub(crate) struct EndedMonitor {
-    /// Which.
+    /// The monitor.
     pub(crate) watch: MonitorId,
-    /// Whether it was of a file, which is to be closed.
+    /// True if it was a file monitor, whose file must be closed.
     pub(crate) of_file: bool,
-    /// Who still waits to be answered.
+    /// The request that waits for a reply.
     pub(crate) waiting: Option<RequestId>,
 }
 
-/// What a proc has.
+/// The monitors and the activity of a proc.
 #[derive(Debug, Default)]
 struct Own {
-    /// Its last sign of life.
+    /// Time of its last heartbeat.
     last: Option<MonotonicTime>,
     watches: BTreeSet<MonitorId>,
-    /// Those that were told that it is silent.
+    /// Monitors whose alert about the current silence has been raised.
     silent: Vec<MonitorId>,
 }
 
-/// What a user's procs have.
+/// The number of monitors of a user's procs.
 #[derive(Debug, Default)]
 struct UserMonitors {
     watches: usize,
     files: usize,
 }
 
-/// All that is watched.
+/// All monitors.
 #[derive(Debug)]
 pub(crate) struct MonitorTable {
     limits: MonitorLimits,
@@ -96,9 +96,9 @@ pub(crate) struct MonitorTable {
     users: BTreeMap<u32, UserMonitors>,
     files: usize,
     queue: BTreeSet<(MonotonicTime, MonitorId)>,
-    /// What begins with the next look at the clock.
+    /// Monitors whose timers begin with the next tick.
     fresh: Vec<MonitorId>,
-    /// Who beats with the next look at the clock.
+    /// Procs whose heartbeat gets the time of the next tick.
     beating: Vec<Proc>,
     ended: Vec<EndedMonitor>,
     next: u64,
@@ -120,12 +120,13 @@ impl MonitorTable {
         }
     }
 
-    /// How many watches there are.
+    /// Returns the number of monitors.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Enters a watch of somebody who runs as that user. Heartbeats are counted from the next [`MonitorTable::tick`], which is due at once.
+    /// Adds a monitor of a requester that runs as this user. Heartbeats are counted from the next
+    /// [`MonitorTable::tick`], which is due at once.
     pub(crate) fn begin(
         &mut self,
         requester: &Proc,
@@ -259,7 +260,8 @@ impl MonitorTable {
         own.watches.iter().find(is).copied()
     }
 
-    /// A proc showed at a time that it lives; of a clone that may be told late. What was told of its silence waits for the next.
+    /// Records a heartbeat; that of a clone may be reported late. Monitors that had raised an alert
+    /// are armed again.
     pub(crate) fn beat(&mut self, proc: &Proc, at: MonotonicTime) {
         let Some(own) = self.procs.get_mut(proc) else {
             return;
@@ -279,14 +281,15 @@ impl MonitorTable {
         }
     }
 
-    /// The same, at a time that the next [`MonitorTable::tick`] tells.
+    /// Records a heartbeat whose time is that of the next [`MonitorTable::tick`].
     pub(crate) fn beat_soon(&mut self, proc: &Proc) {
         if self.procs.contains_key(proc) {
             self.beating.push(proc.clone());
         }
     }
 
-    /// Whose heartbeats [`MonitorTable::tick`] looks at if this is the time; some perhaps twice.
+    /// Returns the procs whose heartbeats [`MonitorTable::tick`] would check at this time. A proc
+    /// may occur twice.
     pub(crate) fn beats_due(&self, now: MonotonicTime) -> impl Iterator<Item = &Proc> {
         let due = self.queue.range(..=(now, MonitorId(u64::MAX)));
         let entries = due.filter_map(|(_, watch)| self.entries.get(watch));
@@ -295,14 +298,15 @@ impl MonitorTable {
             .map(|entry| &entry.requester)
     }
 
-    /// Whether somebody was told that a proc is silent, and it has not shown since that it lives.
+    /// Returns true if an alert has reported the proc as silent and no heartbeat came since.
     pub(crate) fn is_silent(&self, proc: &Proc) -> bool {
         self.procs
             .get(proc)
             .is_some_and(|own| !own.silent.is_empty())
     }
 
-    /// When [`MonitorTable::tick`] has something to do next; at once, if something has begun.
+    /// Returns the time at which [`MonitorTable::tick`] has something to do next; at once if a
+    /// monitor has begun.
     pub(crate) fn deadline(&self) -> Option<MonotonicTime> {
         let first = self.queue.first().map(|(at, _)| *at);
         if self.fresh.is_empty() && self.beating.is_empty() {
@@ -312,7 +316,7 @@ impl MonitorTable {
         }
     }
 
-    /// What time it is, and what follows.
+    /// Advances the time and returns the actions that are due.
     pub(crate) fn tick(&mut self, now: MonotonicTime) -> Vec<MonitorAction> {
         for watch in mem::take(&mut self.fresh) {
             self.start(watch, now);
@@ -401,7 +405,8 @@ impl MonitorTable {
         due
     }
 
-    /// A file was opened, or not: whom to tell. It is looked at from now on.
+    /// Handles the first check of a file and returns the request to answer. Further checks follow
+    /// if the file could be opened.
     pub(crate) fn opened(&mut self, watch: MonitorId, seen: Option<FileStat>) -> Option<RequestId> {
         let Some(MonitorEntry {
             kind: MonitorKind::File(file),
@@ -421,7 +426,7 @@ impl MonitorTable {
         Some(to)
     }
 
-    /// A file was looked at: the alert, if there is to be one.
+    /// Handles a later check of a file and returns the alert, if one is due.
     pub(crate) fn looked(
         &mut self,
         watch: MonitorId,
@@ -435,7 +440,8 @@ impl MonitorTable {
         Some((entry.requester.clone(), alert))
     }
 
-    /// A sample was taken, or none could be: who is told. One that is taken once, or could not be the first time, ends.
+    /// Handles a sample, or a failed one, and returns its use. A monitor without a rate ends with
+    /// its first sample, and so does one whose first sample failed.
     pub(crate) fn measured(
         &mut self,
         watch: MonitorId,
@@ -461,7 +467,7 @@ impl MonitorTable {
         Some(SampleUse::Answer(to))
     }
 
-    /// Ends what a proc wants ended.
+    /// Ends monitors of a requester.
     pub(crate) fn cancel(
         &mut self,
         requester: &Proc,
@@ -481,7 +487,7 @@ impl MonitorTable {
         Ok(())
     }
 
-    /// A proc has ended, and with it all that it wanted watched.
+    /// Ends the monitors of a proc that has ended.
     pub(crate) fn end_proc(&mut self, proc: &Proc) {
         let watches = self
             .procs
@@ -491,7 +497,7 @@ impl MonitorTable {
         watches.into_iter().for_each(|watch| self.end(watch));
     }
 
-    /// The same of all procs of a namespace.
+    /// Ends the monitors of all procs of a namespace.
     pub(crate) fn end_job(&mut self, nspace: &Nspace) {
         let first = Proc::new(nspace.clone(), peal_model::Rank(0));
         let procs = self
@@ -503,7 +509,7 @@ impl MonitorTable {
         procs.iter().for_each(|proc| self.end_proc(proc));
     }
 
-    /// What has ended since this was asked last, from files to be closed to requesters to be answered.
+    /// Takes the monitors that have ended since the last call.
     pub(crate) fn take_ended(&mut self) -> Vec<EndedMonitor> {
         mem::take(&mut self.ended)
     }

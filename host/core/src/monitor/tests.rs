@@ -396,24 +396,24 @@ fn there_are_bounds_for_each_proc_each_user_and_all() {
     begin(&mut book, 0, 1, file()).unwrap();
     assert_eq!(
         begin(&mut book, 0, 1, file()).unwrap_err(),
-        "user 1, with files, has 1 monitors, more are not allowed"
+        "user 1, with files, has 1 monitors; the limit is 1"
     );
     begin(&mut book, 0, 1, bare()).unwrap();
     assert_eq!(
         begin(&mut book, 0, 1, bare()).unwrap_err(),
-        "job:0 has 2 monitors, more are not allowed"
+        "job:0 has 2 monitors; the limit is 2"
     );
     begin(&mut book, 1, 1, bare()).unwrap();
     assert_eq!(
         begin(&mut book, 1, 1, bare()).unwrap_err(),
-        "user 1 has 3 monitors, more are not allowed"
+        "user 1 has 3 monitors; the limit is 3"
     );
     for rank in [2, 2, 3] {
         begin(&mut book, rank, 2, bare()).unwrap();
     }
     assert_eq!(
         begin(&mut book, 4, 3, bare()).unwrap_err(),
-        "the server has 6 monitors, more are not allowed"
+        "the server has 6 monitors; the limit is 6"
     );
     // What has ended counts no more, and what was waited for is given up.
     book.end_job(&Nspace::new("job").unwrap());

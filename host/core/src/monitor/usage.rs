@@ -1,42 +1,44 @@
-//! What of the resources in use somebody wants to know.
+//! Requests for resource usage.
 use peal_model::{Key, KeyName, Proc};
 use std::collections::BTreeSet;
 
-/// How long a proc and all that it has started have run on any core, those that have ended included: a `PMIX_TIMEVAL`. Told, like the
-/// others of a tree, where the kernel keeps the proc in a control group of its own.
+/// Key of the time that a proc and all of its descendants have run on any core, those that have
+/// ended included: a `PMIX_TIMEVAL`. Available, as the other keys of a process tree, where the proc
+/// has a control group of its own.
 pub const TREE_TIME: KeyName = KeyName("peal.proc.tree.time");
-/// What memory they take now, with their part of the page cache: a `PMIX_FLOAT`, in megabytes.
+/// Key of the current memory of a proc and its descendants, page cache included: a `PMIX_FLOAT`, in
+/// megabytes.
 pub const TREE_MEMORY: KeyName = KeyName("peal.proc.tree.mem");
-/// The most that it has been: a `PMIX_FLOAT`, in megabytes.
+/// Key of the peak of that memory: a `PMIX_FLOAT`, in megabytes.
 pub const TREE_PEAK_MEMORY: KeyName = KeyName("peal.proc.tree.pkmem");
-/// How many processes they are: a `PMIX_UINT64`.
+/// Key of the number of processes in the tree: a `PMIX_UINT64`.
 pub const TREE_PROCESSES: KeyName = KeyName("peal.proc.tree.nprocs");
 
-/// What is asked for.
+/// The usage to measure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageRequest {
-    /// Whose.
+    /// The resource.
     pub of: UsageOf,
-    /// The attributes that are wanted; none: all that can be had.
+    /// The requested attributes; none for all that are available.
     pub fields: BTreeSet<Key>,
-    /// The nodes by name (`PMIX_MONITOR_TARGET_NODES`); none: this one.
+    /// The names of the nodes (`PMIX_MONITOR_TARGET_NODES`); none for this one.
     pub nodes: BTreeSet<String>,
 }
 
-/// Whose resources.
+/// A resource whose usage is measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UsageOf {
-    /// Those of procs and other processes (`PMIX_MONITOR_PROC_RESOURCE_USAGE`).
+    /// Procs and other processes (`PMIX_MONITOR_PROC_RESOURCE_USAGE`).
     Procs {
-        /// Single procs, each once and known.
+        /// Single known procs, each once.
         procs: Vec<Proc>,
-        /// Processes by their ids (`PMIX_MONITOR_TARGET_PIDS`). Nobody has asked yet whose they are.
+        /// Process ids (`PMIX_MONITOR_TARGET_PIDS`). Their owners are not checked yet.
         pids: BTreeSet<u32>,
     },
-    /// Those of the node (`PMIX_MONITOR_NODE_RESOURCE_USAGE`).
+    /// The node (`PMIX_MONITOR_NODE_RESOURCE_USAGE`).
     Node,
-    /// Those of its disks (`PMIX_MONITOR_DISK_RESOURCE_USAGE`), of these ids; none: of all.
+    /// Disks of the node with these ids; none for all (`PMIX_MONITOR_DISK_RESOURCE_USAGE`).
     Disks(BTreeSet<String>),
-    /// Those of its networks (`PMIX_MONITOR_NET_RESOURCE_USAGE`), of these ids; none: of all.
+    /// Networks of the node with these ids; none for all (`PMIX_MONITOR_NET_RESOURCE_USAGE`).
     Networks(BTreeSet<String>),
 }

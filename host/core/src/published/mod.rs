@@ -1,4 +1,4 @@
-//! What procs published for others to look up, and the lookups that wait for it. Each user has a shelf, which is nobody else's.
+//! Published data and the lookups that wait for them, separate for each user.
 mod request;
 mod scope;
 mod user_publications;
@@ -8,14 +8,14 @@ use request::{Lookup, Publication, keys_of};
 use std::{collections::BTreeMap, time::Duration};
 use user_publications::UserPublications;
 
-/// How much one user may have published, and waiting.
+/// Limits for one user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PublishLimits {
-    /// Items.
+    /// Number of items.
     pub items: usize,
-    /// Their memory, in bytes.
+    /// Memory of the items, in bytes.
     pub bytes: usize,
-    /// Keys that are waited for.
+    /// Number of keys in waiting lookups.
     pub waits: usize,
 }
 
@@ -29,38 +29,38 @@ impl Default for PublishLimits {
     }
 }
 
-/// A lookup that waits; never used twice.
+/// Identifier of a waiting lookup; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WaitId(u64);
 
-/// Who publishes, or looks up.
+/// A proc that publishes or looks up data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataRequester {
     /// The proc.
     pub proc: Proc,
-    /// As which user.
+    /// The user that it runs as.
     pub uid: u32,
 }
 
-/// What a lookup comes to.
+/// The result of a lookup.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LookupResult {
-    /// This was there.
+    /// The found data.
     Found(Vec<Pdata>),
-    /// It waits, at most so long if a time was given: then call [`Published::give_up`].
+    /// The lookup waits; with a timeout, the caller calls [`Published::give_up`] when it is over.
     Waits(WaitId, Option<Duration>),
 }
 
-/// A lookup that has waited long enough, and what it found.
+/// A waiting lookup that has finished.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FinishedLookup {
-    /// Which.
+    /// The lookup.
     pub wait: WaitId,
-    /// What was there.
+    /// The found data.
     pub found: Vec<Pdata>,
 }
 
-/// All that is published, and who waits for more.
+/// All published data and waiting lookups.
 #[derive(Debug, Default)]
 pub struct Published {
     limits: PublishLimits,
@@ -69,7 +69,7 @@ pub struct Published {
 }
 
 impl Published {
-    /// Nothing yet.
+    /// Creates an empty store.
     pub fn new(limits: PublishLimits) -> Published {
         Published {
             limits,
@@ -77,8 +77,9 @@ impl Published {
         }
     }
 
-    /// Publishes what is data among the infos: all of it or nothing. Within one range a key is there once. Returns the lookups that
-    /// need not wait any longer, which come first to what is to be read once.
+    /// Publishes the data among the infos, all or none. A key may exist once in a range. Returns
+    /// the waiting lookups that finish by this. They get data with persistence
+    /// `PMIX_PERSIST_FIRST_READ` before other lookups.
     pub fn publish(
         &mut self,
         by: &DataRequester,
@@ -91,7 +92,12 @@ impl Published {
         ready
     }
 
-    /// Looks keys up: what is there, in the order of the keys, or `PMIX_ERR_NOT_FOUND`. Who wants to wait for more does.
+    /// Looks up keys and returns the found data in the order of the keys. The lookup waits if it
+    /// requests more data than exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns `PMIX_ERR_NOT_FOUND` if nothing exists and the lookup does not wait.
     pub fn lookup(
         &mut self,
         by: &DataRequester,
@@ -117,17 +123,17 @@ impl Published {
         looked
     }
 
-    /// Whether a lookup still waits.
+    /// Returns true if a lookup still waits.
     pub fn awaits(&self, wait: WaitId) -> bool {
         self.shelves.values().any(|shelf| shelf.awaits(wait))
     }
 
-    /// A lookup waits no more.
+    /// Removes a waiting lookup.
     pub fn give_up(&mut self, wait: WaitId) {
         self.each(|shelf| shelf.give_up(|id, _| id == wait));
     }
 
-    /// Withdraws what a proc has published under these keys, or all of it where there are none.
+    /// Withdraws the data that a proc has published under these keys; without keys, all of them.
     pub fn unpublish(&mut self, by: &DataRequester, keys: &[Text]) -> Result<(), Status> {
         let keys = keys_of(keys)?;
         if let Some(shelf) = self.shelves.get_mut(&by.uid) {
@@ -139,7 +145,7 @@ impl Published {
         Ok(())
     }
 
-    /// A proc has ended, and with it what was to last as long as it. It waits for nothing any more.
+    /// Handles the end of a proc: removes its data that persist only as long, and its waiting lookups.
     pub fn proc_ended(&mut self, proc: &Proc) {
         self.each(|shelf| {
             shelf.withdraw(|_, item| item.by == *proc && item.ends_with_its_proc());
@@ -147,7 +153,7 @@ impl Published {
         });
     }
 
-    /// A tool has left, which is its own job.
+    /// Handles the departure of a tool, which counts as its own job.
     pub fn tool_left(&mut self, tool: &Proc) {
         self.each(|shelf| {
             shelf.withdraw(|_, item| item.by == *tool && item.ends_with_its_job());
@@ -155,7 +161,7 @@ impl Published {
         });
     }
 
-    /// A job has ended, and with it what its procs did not publish for longer.
+    /// Handles the end of a job: data of its procs are removed unless their persistence is longer.
     pub fn job_ended(&mut self, nspace: &Nspace) {
         self.each(|shelf| {
             shelf.withdraw(|_, item| item.by.nspace == *nspace && item.ends_with_its_job());
@@ -163,7 +169,7 @@ impl Published {
         });
     }
 
-    /// A user has no job any more, and with the last one went what was to last as long as the session.
+    /// Handles the end of a user's last job: data that persist as long as the session are removed.
     pub fn session_ended(&mut self, uid: u32) {
         if let Some(shelf) = self.shelves.get_mut(&uid) {
             shelf.withdraw(|_, item| item.ends_with_its_session());

@@ -1,20 +1,20 @@
-//! What the infos of publications and lookups say.
+//! Parsing of publish and lookup requests.
 use super::scope::PublicationScope;
 use crate::directives::timeout;
 use peal_model::{Info, Infos, Key, KeyName, Persistence, Proc, Status, Text, Value, code, key};
 use std::{collections::BTreeSet, time::Duration};
 
-/// Who else may see data is said in lists of users and groups, which this store knows none of.
+/// Access lists of users and groups, which are not supported.
 const ACCESS: [KeyName; 3] = [
     key::PMIX_ACCESS_PERMISSIONS,
     key::PMIX_ACCESS_USERIDS,
     key::PMIX_ACCESS_GRPIDS,
 ];
 
-/// What keys of the Standard begin with.
+/// Prefix of the Standard's keys.
 const RESERVED: &str = "pmix.";
 
-/// What is to be published.
+/// A parsed publish request.
 #[derive(Debug)]
 pub(super) struct Publication {
     pub(super) extent: PublicationScope,
@@ -23,7 +23,7 @@ pub(super) struct Publication {
 }
 
 impl Publication {
-    /// Keys of the Standard are directives, all others are data.
+    /// Parses a publish request. Keys of the Standard are directives, all others are data.
     pub(super) fn read(by: &Proc, infos: Vec<Info>) -> Result<Publication, Status> {
         if ACCESS.iter().any(|key| infos.value_of(*key).is_some()) {
             return Err(code::PMIX_ERR_NOT_SUPPORTED);
@@ -52,12 +52,12 @@ impl Publication {
     }
 }
 
-/// What is looked for.
+/// A parsed lookup.
 #[derive(Debug)]
 pub(super) struct Lookup {
     pub(super) keys: BTreeSet<Key>,
     pub(super) extent: PublicationScope,
-    /// How many of the keys it waits for.
+    /// The number of keys that the lookup waits for.
     pub(super) wanted: usize,
     pub(super) timeout: Option<Duration>,
 }
@@ -89,7 +89,7 @@ impl Lookup {
     }
 }
 
-/// Keys as a list of them has them.
+/// Parses a list of keys.
 pub(super) fn keys_of(texts: &[Text]) -> Result<BTreeSet<Key>, Status> {
     let key = |text: &Text| Key::new(text.as_str()?).ok();
     texts

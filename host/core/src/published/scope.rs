@@ -1,27 +1,29 @@
-//! How far published data reach: a range, seen from the proc that gave it.
+//! The scope of published data: a range, relative to the proc that gave it.
 use peal_model::{Info, Infos, Nspace, Proc, Range, Status, Value, code, key};
 
-/// Whom a range takes in. Of an item it says who may see it, of a lookup whose items are looked for.
+/// The procs that a range includes: of an item those that may see it, of a lookup those that
+/// published the items it may find.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum PublicationScope {
     /// The host environment, which looks nothing up.
     Host,
-    /// Whoever gave it.
+    /// The proc that gave the range.
     Proc(Proc),
-    /// All on this node: that is everybody here, but another range than the session, so that both can have a key.
+    /// All procs of this node. Locally equal to the session, but another range, so both may contain
+    /// a key.
     Node,
     /// A job.
     Namespace(Nspace),
     /// All jobs of the user.
     Session,
-    /// The same, where a host knows of other sessions.
+    /// All jobs of the user, across sessions where the host environment has several.
     Global,
     /// These procs.
     Custom(Vec<Proc>),
 }
 
 impl PublicationScope {
-    /// What infos say of it. Without a word it is the session.
+    /// Parses the scope in infos. The default is the session.
     pub(super) fn read(by: &Proc, infos: &[Info]) -> Result<PublicationScope, Status> {
         let range = match infos.value_of(key::PMIX_RANGE) {
             None => Range::Undef,
@@ -43,7 +45,7 @@ impl PublicationScope {
         })
     }
 
-    /// Whether it takes in this proc, of the same user.
+    /// Returns true if the scope includes a proc of the same user.
     pub(super) fn admits(&self, proc: &Proc) -> bool {
         match self {
             PublicationScope::Host => false,

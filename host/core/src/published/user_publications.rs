@@ -1,4 +1,4 @@
-//! What the procs of one user have published, and which of them wait for more.
+//! Published data and waiting lookups of one user's procs.
 use super::{
     FinishedLookup, PublishLimits, WaitId,
     request::{Lookup, Publication},
@@ -22,7 +22,7 @@ impl PublishedItem {
         self.persistence == Persistence::Proc
     }
 
-    /// What is to be read once waits no longer than its job for that.
+    /// Data for the first read persist no longer than their job.
     pub(super) fn ends_with_its_job(&self) -> bool {
         matches!(
             self.persistence,
@@ -35,12 +35,12 @@ impl PublishedItem {
     }
 }
 
-/// What one user has here.
+/// The data and waiting lookups of one user.
 #[derive(Debug, Default)]
 pub(super) struct UserPublications {
-    /// Under each key the one that came first is the first.
+    /// The items of each key, oldest first.
     items: BTreeMap<Key, Vec<PublishedItem>>,
-    /// In the order in which they came.
+    /// The waiting lookups, oldest first.
     waiting: BTreeMap<WaitId, (Proc, Lookup)>,
 }
 
@@ -90,7 +90,8 @@ impl UserPublications {
         Ok(self.ready())
     }
 
-    /// What is there for a lookup, which takes what is to be read once; nothing if it has to wait.
+    /// Returns the data for a lookup and removes those for the first read. None if the lookup has
+    /// to wait.
     pub(super) fn find(&mut self, by: &Proc, lookup: &Lookup) -> Option<Vec<Pdata>> {
         let place = |key: &Key| {
             let items = self.items.get(key)?;
@@ -114,7 +115,7 @@ impl UserPublications {
         )
     }
 
-    /// How many keys are waited for.
+    /// Returns the number of keys in waiting lookups.
     pub(super) fn awaited(&self) -> usize {
         self.waiting
             .values()
@@ -130,12 +131,12 @@ impl UserPublications {
         self.waiting.contains_key(&wait)
     }
 
-    /// Drops lookups that wait.
+    /// Removes waiting lookups.
     pub(super) fn give_up(&mut self, is_meant: impl Fn(WaitId, &Proc) -> bool) {
         self.waiting.retain(|id, (by, _)| !is_meant(*id, by));
     }
 
-    /// Drops items.
+    /// Removes items.
     pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Key, &PublishedItem) -> bool) {
         self.items.retain(|key, items| {
             items.retain(|item| !is_meant(key, item));
@@ -143,7 +144,7 @@ impl UserPublications {
         });
     }
 
-    /// The lookups that need not wait any longer; the one that came first has the first choice.
+    /// Returns the waiting lookups that finish now. The oldest one takes its data first.
     fn ready(&mut self) -> Vec<FinishedLookup> {
         let mut ready = Vec::new();
         for (wait, (by, lookup)) in std::mem::take(&mut self.waiting) {

@@ -1,8 +1,8 @@
-//! What must hold of the kept events, looked at after every step of a test.
+//! Invariants of retained events, checked after every step of a test.
 use super::{Retained, Seq};
 
 impl Retained {
-    /// What must hold at all times.
+    /// Checks the invariants that hold at all times.
     pub(crate) fn check(&self) {
         let sets = || {
             self.owed
@@ -63,7 +63,7 @@ impl Retained {
         assert!(self.chores.is_empty());
     }
 
-    /// What must hold when everybody is gone.
+    /// Checks the invariants that hold when all peers are gone.
     pub(crate) fn check_empty(&self) {
         self.check();
         assert!(self.owed.is_empty() && self.readers.is_empty() && self.users.0.is_empty());

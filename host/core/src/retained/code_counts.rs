@@ -1,4 +1,4 @@
-//! Events that were missed, counted by their codes, for those who are to be told how many.
+//! Counts of missed events by code.
 use peal_model::Status;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +8,12 @@ pub(super) struct CodeCounts {
     max_codes: usize,
     pub(super) total: u64,
     by_code: BTreeMap<Status, u64>,
-    /// Events of codes that have no count of their own.
+    /// Events of codes without a count of their own.
     others: u64,
 }
 
 impl CodeCounts {
-    /// No events; as many codes as this are counted apart.
+    /// Creates counts for at most this number of codes.
     pub(super) fn new(max_codes: usize) -> CodeCounts {
         CodeCounts {
             max_codes,
@@ -23,7 +23,7 @@ impl CodeCounts {
         }
     }
 
-    /// Counts one of this code.
+    /// Counts an event of this code.
     pub(super) fn count(&mut self, code: Status) {
         self.total += 1;
         if self.by_code.len() < self.max_codes {
@@ -33,8 +33,9 @@ impl CodeCounts {
         }
     }
 
-    /// The number of events of these codes (none: all) at most, without those of codes that were heard before: `hears` says
-    /// so of a code, or of all. An event without a count for its code may be of any that has none.
+    /// Returns an upper bound of the missed events of these codes (none: every code), without codes
+    /// that are registered already: `hears` reports so for a code, or for every code. An event
+    /// without a count for its code may be of any code that has none.
     pub(super) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
         let asked: BTreeSet<Status> = codes
             .iter()
@@ -66,7 +67,8 @@ impl CodeCounts {
         }
     }
 
-    /// Takes out the events of the codes that are heard, and those of codes without a count, and returns their number.
+    /// Takes the events of the codes that are registered, and those of codes without a count.
+    /// Returns their number.
     pub(super) fn take(&mut self, hears: impl Fn(Status) -> bool) -> u64 {
         let counted: u64 = self
             .by_code

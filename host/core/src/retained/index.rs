@@ -1,12 +1,12 @@
-//! Who needs which events: sets of them, and what each user's sets come to, so that one who leaves them lying takes no room
-//! from others.
+//! Index of the recipients of retained events, with totals for each user, so that one user's
+//! backlog takes no memory from others.
 use super::{Intervals, RefCounts, Seq};
 use std::collections::BTreeMap;
 
-/// What is owed to a proc, or held for a connection.
+/// The events that are retained for a proc or held for a connection.
 #[derive(Debug)]
 pub(super) struct Set {
-    /// Whose procs or connections these are.
+    /// The user of the proc or connection.
     pub(super) uid: u32,
     pub(super) members: Intervals,
 }
@@ -20,18 +20,18 @@ impl Set {
     }
 }
 
-/// What one user's sets come to.
+/// The totals of one user's sets.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
-    /// How many of the sets each event is in.
+    /// Number of sets that contain each event.
     pub(super) tally: RefCounts,
-    /// How many events are in any of them.
+    /// Number of events in any of the sets.
     pub(super) events: usize,
-    /// How many intervals they take.
+    /// Number of intervals in the sets.
     pub(super) pieces: usize,
 }
 
-/// What the users' sets come to.
+/// The totals of all users.
 #[derive(Debug, Default)]
 pub(super) struct UserIndexes(pub(super) BTreeMap<u32, Needs>);
 
@@ -44,14 +44,14 @@ impl UserIndexes {
         needs.pieces = (needs.pieces + set.members.pieces()).saturating_sub(before);
     }
 
-    /// So many of a user's sets have got this event, which is new.
+    /// Records that this number of a user's sets has a new event.
     pub(super) fn count(&mut self, uid: u32, at: Seq, sets: u32) {
         let needs = self.0.entry(uid).or_default();
         needs.tally.add(at, sets);
         needs.events += 1;
     }
 
-    /// Takes an event out of a set; whether it was there.
+    /// Removes an event from a set. Returns true if it was there.
     pub(super) fn remove(&mut self, set: &mut Set, at: Seq) -> bool {
         let before = set.members.pieces();
         let removed = set.members.remove(at);
@@ -62,7 +62,7 @@ impl UserIndexes {
         removed
     }
 
-    /// A set is gone.
+    /// Removes a set.
     pub(super) fn drop_set(&mut self, set: &Set) {
         let Some(needs) = self.0.get_mut(&set.uid) else {
             return;
@@ -88,14 +88,14 @@ impl UserIndexes {
         }
     }
 
-    /// The memory that it takes to know what a user needs, in bytes, with a record of so many bytes for each event.
+    /// Returns the memory of a user's index, in bytes, with a record of this size for each event.
     pub(super) fn bytes_of(&self, uid: u32, record: usize) -> usize {
         self.0
             .get(&uid)
             .map_or(0, |needs| needs.events * record + needs.index_bytes())
     }
 
-    /// The memory that it takes to know what all users need, in bytes, without records of the events.
+    /// Returns the memory of all users' indexes, in bytes, without records of the events.
     pub(super) fn bytes(&self) -> usize {
         self.0.values().map(Needs::index_bytes).sum()
     }
@@ -107,7 +107,8 @@ impl Needs {
     }
 }
 
-/// What so many of these take in a B-tree, nearly: as numbers ascend, its nodes are half full.
+/// Estimates the memory of this number of entries in a B-tree. Keys ascend, so the nodes are half
+/// full.
 pub(super) const fn in_tree<T>(count: usize) -> usize {
     size_of::<T>().saturating_mul(count).saturating_mul(2)
 }

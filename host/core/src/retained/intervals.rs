@@ -1,13 +1,14 @@
-//! Sets of event numbers, kept as intervals: what is owed to somebody is mostly one long row.
+//! Sets of event numbers, stored as intervals, because the events for one recipient mostly have
+//! consecutive numbers.
 use super::Seq;
 use std::collections::BTreeMap;
 
-/// A set of numbers. It takes memory by its intervals, not by its members.
+/// A set of numbers. Its memory depends on the number of intervals, not of members.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Intervals(BTreeMap<Seq, Seq>);
 
 impl Intervals {
-    /// Adds a number; whether it is new.
+    /// Adds a number. Returns true if it is new.
     pub(crate) fn insert(&mut self, at: Seq) -> bool {
         let before = self
             .0
@@ -25,7 +26,7 @@ impl Intervals {
         true
     }
 
-    /// Takes a number out; whether it was there.
+    /// Removes a number. Returns true if it was there.
     pub(crate) fn remove(&mut self, at: Seq) -> bool {
         let Some((first, last)) = self.around(at) else {
             return false;
@@ -36,18 +37,18 @@ impl Intervals {
         if first < at {
             self.0.insert(first, Seq(at.0 - 1));
         } else {
-            // What began here begins later now, or not at all.
+            // The interval that began here begins later now, or is empty.
             self.0.remove(&first);
         }
         true
     }
 
-    /// Whether it holds this number.
+    /// Returns true if the set contains a number.
     pub(crate) fn contains(&self, at: Seq) -> bool {
         self.around(at).is_some()
     }
 
-    /// The least number that is not below this one.
+    /// Returns the smallest number that is not below this one.
     pub(crate) fn next_from(&self, at: Seq) -> Option<Seq> {
         if self.contains(at) {
             Some(at)
@@ -56,12 +57,12 @@ impl Intervals {
         }
     }
 
-    /// Its intervals, from first to last each, in order.
+    /// Returns the intervals in order, each with its first and last number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Seq, Seq)> {
         self.0.iter().map(|(first, last)| (*first, *last))
     }
 
-    /// How many intervals it takes.
+    /// Returns the number of intervals.
     pub(crate) fn pieces(&self) -> usize {
         self.0.len()
     }

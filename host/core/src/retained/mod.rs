@@ -1,8 +1,9 @@
-//! Events kept for those who cannot hear them yet: procs that register late, connections that read slowly.
+//! Events retained for later recipients: procs that register late, and lagging connections.
 //!
-//! Every event that is spread has a number. An event is *kept* as long as it is in the [`ring`], *owed* to a proc that it is
-//! meant for and that no connection of has heard it, or *held* for a connection that asked for it and is catching up.
-//! How many of these there are is in a [`RefCounts`]; at zero the event goes.
+//! Every distributed event has a number. An event is retained as long as it is in the event ring
+//! ([`ring`]), *owed* to a proc that it is meant for and that has not received it on any
+//! connection, or *held* for a lagging connection that registered for it. [`RefCounts`] counts
+//! these reasons; at zero the event is removed.
 #[cfg(test)]
 mod check;
 mod code_counts;
@@ -36,53 +37,53 @@ use std::{
     sync::Arc,
 };
 
-/// How much may be kept.
+/// Limits of retained events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetentionLimits {
-    /// Events in the ring ...
+    /// Number of events in the event ring.
     pub(crate) ring: usize,
-    /// ... and the bytes that they take.
+    /// Bytes of the events in the event ring.
     pub(crate) ring_bytes: usize,
-    /// Bytes that the contents of all other events may take before they are spilled.
+    /// Bytes of the contents of all other events before they are spilled.
     pub(crate) memory: usize,
-    /// Bytes that the spilled events of one user may take.
+    /// Bytes of one user's spilled events.
     pub(crate) user_spill: usize,
-    /// Bytes that it may take to know what is kept, and for whom; half of them for what one user needs.
+    /// Bytes of the index; half of them for one user.
     pub(crate) index: usize,
 }
 
-/// For whom an event is kept, and who need it no more.
+/// The recipients of an event.
 #[derive(Debug, Default)]
 pub(crate) struct EventRecipients {
-    /// Connections that hear it at once.
+    /// Connections that receive it at once.
     pub(crate) told: BTreeSet<PeerId>,
-    /// Connections that asked for it and are catching up, and whose they are.
+    /// Lagging connections that registered for it, with their procs.
     pub(crate) late: BTreeMap<PeerId, Proc>,
-    /// Procs that it is meant for and that are told by none of their connections, and as which user they run.
+    /// Procs that it is meant for and that receive it on no connection now, with their users.
     pub(crate) owed: Vec<(Proc, u32)>,
 }
 
-/// What the keeper of spilled events is to do.
+/// An action on the spill.
 #[derive(Debug)]
 pub(crate) enum SpillAction {
-    /// Store an event.
+    /// Stores an event.
     Spill(Seq, Arc<Event>),
-    /// Delete what is stored from the first to the last of these.
+    /// Deletes a range of events, both ends included.
     Forget(Seq, Seq),
 }
 
-/// An event that somebody still needs.
+/// An event that some recipient still needs.
 #[derive(Debug)]
 struct RetainedEvent {
     head: EventSummary,
     bytes: u32,
-    /// The user who raised it, if it is for that user's procs alone.
+    /// The user that is charged if the event is spilled and for that user's procs alone.
     owner: SpillOwner,
-    /// None: it is spilled, or there was no room for that.
+    /// None if the event is spilled, or was lost because the spill had no capacity.
     content: Option<Arc<Event>>,
 }
 
-/// The kept events.
+/// All retained events.
 #[derive(Debug)]
 pub(crate) struct Retained {
     limits: RetentionLimits,
@@ -92,15 +93,15 @@ pub(crate) struct Retained {
     ring: Ring,
     owed: BTreeMap<Proc, Set>,
     readers: BTreeMap<PeerId, LaggingPeer>,
-    /// What all that is owed or held comes to.
+    /// The totals of the index.
     users: UserIndexes,
-    /// What the contents outside of the ring take.
+    /// Bytes of the contents outside of the event ring.
     bytes: usize,
     spilled: usize,
-    /// What the spilled events take of users whose procs alone they are for.
+    /// Bytes of spilled events that are for one user's procs alone.
     spilled_bytes: UserBytes,
     lost: u64,
-    /// The events that were lost to procs, until these are told how many.
+    /// Events that were lost to procs and not reported to them yet.
     lost_to: BTreeMap<Proc, CodeCounts>,
     chores: Vec<SpillAction>,
 }
@@ -125,7 +126,7 @@ impl Retained {
         }
     }
 
-    /// Keeps an event for those who need it, if there are any.
+    /// Retains an event for its recipients, if there are any.
     pub(crate) fn keep(
         &mut self,
         event: Arc<Event>,
@@ -186,8 +187,8 @@ impl Retained {
         }
     }
 
-    /// Passes over those for whose users there is no room, as nobody can be made to wait for it here. Procs to which an event about
-    /// their job is lost are told later.
+    /// Drops recipients whose users have exhausted the index, because distribution cannot wait for
+    /// capacity. Procs that lose an event about their job are notified later.
     fn limit(
         &mut self,
         owed: &mut Vec<(Proc, u32)>,
@@ -196,9 +197,9 @@ impl Retained {
     ) {
         let RetentionLimits { index, .. } = self.limits;
         let (wanted, is_room) = (owed.len() + late.len(), self.index_bytes() <= index);
-        // One user's backlog leaves room for the others.
+        // One user may use half of the index, so that others can use the rest.
         let has_room = |uid| is_room && self.users.bytes_of(uid, RECORD) <= index / 2;
-        // A proc that is owed an event may have a connection that is catching up.
+        // A proc that is owed an event may also have a lagging connection.
         let mut lost_to: BTreeSet<Proc> = owed
             .extract_if(.., |(_, uid)| !has_room(*uid))
             .map(|(proc, _)| proc)
@@ -220,7 +221,7 @@ impl Retained {
         }
     }
 
-    /// An event of this code was lost to a proc, which is told so when it hears the next one about its job.
+    /// Counts the loss of an event to a proc. The next event about its job reports the number.
     fn count_lost(&mut self, proc: &Proc, code: Status) {
         match self.lost_to.get_mut(proc) {
             Some(counts) => counts.count(code),
@@ -232,7 +233,8 @@ impl Retained {
         }
     }
 
-    /// The number of events of the codes that it hears that were lost to a proc at most; the proc is told once.
+    /// Takes the number of lost events of a proc, an upper bound, of the codes that it registered
+    /// for.
     pub(crate) fn take_lost(&mut self, proc: &Proc, hears: impl Fn(Status) -> bool) -> u64 {
         let Some(counts) = self.lost_to.get_mut(proc) else {
             return 0;
@@ -244,12 +246,12 @@ impl Retained {
         taken
     }
 
-    /// Whether events were lost to any proc that has not been told so.
+    /// Returns true if any proc has lost events that were not reported to it.
     pub(crate) fn has_lost(&self) -> bool {
         !self.lost_to.is_empty()
     }
 
-    /// Lets the oldest events in the ring make room.
+    /// Ejects the oldest events of the ring until it is within its limits.
     fn eject(&mut self) {
         while let Some(at) = self.ring.overflow() {
             let Some(RetainedEvent { head, bytes, .. }) = self.kept.get(&at) else {
@@ -258,7 +260,7 @@ impl Retained {
             let bytes = *bytes;
             self.ring.ejected.count(head.code);
             if self.demand.at(at) > 1 {
-                // Some still read it: from now on it is like what was never in the ring.
+                // Other recipients remain, so the event is from now on one outside of the ring.
                 self.demand.subtract(at, at);
                 self.weigh(at, bytes);
             } else {
@@ -268,8 +270,8 @@ impl Retained {
         }
     }
 
-    /// Counts the contents of an event that is not in the ring, and spills them if they are too much. The older ones stay:
-    /// those are read first.
+    /// Accounts for the contents of an event outside of the ring, and spills them if they exceed
+    /// the memory. Older events stay in memory because they are read first.
     fn weigh(&mut self, at: Seq, bytes: u32) {
         self.bytes += bytes as usize;
         if self.bytes <= self.limits.memory {
@@ -293,12 +295,12 @@ impl Retained {
         {
             self.chores.push(SpillAction::Spill(at, event));
         } else {
-            // It cannot be had again: each who needs it comes to that, and is told.
+            // The event is lost. Each recipient is notified when its delivery reaches the event.
             kept.owner = SpillOwner::NOBODY;
         }
     }
 
-    /// One less needs the events from the first to the last of these; what nobody needs goes.
+    /// Releases one reference to a range of events, and removes events without references.
     fn release(&mut self, first: Seq, last: Seq) {
         for (first, last) in self.demand.subtract(first, last) {
             let mut stored: Option<(Seq, Seq)> = None;
@@ -318,15 +320,15 @@ impl Retained {
                 continue;
             };
             match self.chores.last_mut() {
-                // A row of single ones is one order.
+                // Consecutive deletions are merged into one action.
                 Some(SpillAction::Forget(_, end)) if end.precedes(first) => *end = last,
                 _ => self.chores.push(SpillAction::Forget(first, last)),
             }
         }
     }
 
-    /// A connection of this proc was told of an event, or never will be: nothing of it is owed to the proc or held for the
-    /// connection any more.
+    /// Records that a connection of a proc has received an event, or never will. The event is then
+    /// neither owed to the proc nor held for the connection.
     pub(crate) fn settle(&mut self, peer: PeerId, proc: &Proc, at: Seq) {
         if let Some(owed) = self.owed.get_mut(proc) {
             let removed = self.users.remove(owed, at);
@@ -341,7 +343,7 @@ impl Retained {
         self.pass_by(peer, at);
     }
 
-    /// A connection does not want an event, whatever its proc may.
+    /// Records that a connection skips an event, independent of its proc.
     pub(crate) fn pass_by(&mut self, peer: PeerId, at: Seq) {
         let Some(reader) = self.readers.get_mut(&peer) else {
             return;
@@ -351,7 +353,7 @@ impl Retained {
         }
     }
 
-    /// The contents of an event could not be had again.
+    /// Records that the contents of an event could not be recalled.
     pub(crate) fn lose(&mut self, peer: PeerId, proc: &Proc, at: Seq) {
         self.lost += 1;
         if let Some(EventSummary {
@@ -365,7 +367,7 @@ impl Retained {
         self.settle(peer, proc, at);
     }
 
-    /// A proc has ended, or left: nothing is owed to it any more.
+    /// Releases the events owed to a proc that has ended or finalized.
     pub(crate) fn free_proc(&mut self, proc: &Proc) {
         self.lost_to.remove(proc);
         if let Some(owed) = self.owed.remove(proc) {
@@ -373,7 +375,7 @@ impl Retained {
         }
     }
 
-    /// A job is gone: nothing is owed to its procs any more.
+    /// Releases the events owed to the procs of a removed job.
     pub(crate) fn free_job(&mut self, nspace: &Nspace) {
         let first = || Proc::new(nspace.clone(), Rank(0))..;
         let of_job = |proc: &&Proc| proc.nspace == *nspace;
@@ -391,7 +393,7 @@ impl Retained {
         theirs.iter().for_each(|proc| self.free_proc(proc));
     }
 
-    /// A connection is heard no more.
+    /// Removes a connection that is no longer active.
     pub(crate) fn part(&mut self, peer: PeerId) {
         self.arrive(peer);
         self.ring.forget(peer);
@@ -404,44 +406,46 @@ impl Retained {
             .for_each(|(first, last)| self.release(first, last));
     }
 
-    /// How many events of these codes (none: all) the ring ejected, at most, beside those that were heard already.
+    /// Returns an upper bound of the events of these codes (none: every code) that the ring
+    /// ejected, without codes that are registered already.
     pub(crate) fn missed(&self, codes: &[Status], hears: impl Fn(Option<Status>) -> bool) -> u64 {
         self.ring.ejected.missed(codes, hears)
     }
 
-    /// What is to be done about spilled events, in this order.
+    /// Takes the pending actions on the spill, in order.
     pub(crate) fn take_chores(&mut self) -> Vec<SpillAction> {
         mem::take(&mut self.chores)
     }
 
-    /// How many events the ring ejected.
+    /// Returns the number of events that the ring ejected.
     pub(crate) fn ejected(&self) -> u64 {
         self.ring.ejected.total
     }
 
-    /// How many events are kept outside of the ring, spilled ones among them.
+    /// Returns the number of retained events outside of the ring, spilled ones included.
     pub(crate) fn kept(&self) -> usize {
         self.kept.len() - self.ring.len()
     }
 
-    /// How many of these are spilled.
+    /// Returns the number of spilled events.
     pub(crate) fn spilled(&self) -> usize {
         self.spilled
     }
 
-    /// How often an event was lost.
+    /// Returns the number of lost deliveries.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The memory that it takes to know what is kept and for whom, in bytes, nearly.
+    /// Estimates the memory of the index, in bytes.
     pub(crate) fn index_bytes(&self) -> usize {
         self.kept.len() * RECORD + in_tree::<(Seq, u32)>(self.demand.pieces()) + self.users.bytes()
     }
 }
 
-/// For how many codes the events that were lost to one proc are counted apart. Each proc takes some memory for it.
+/// Number of codes for which lost events of one proc are counted separately, to bound the memory of
+/// each proc.
 const MAX_LOST_CODES: usize = 8;
 
-/// The memory that each kept event takes beside its contents.
+/// Memory of each retained event beside its contents, in bytes.
 const RECORD: usize = in_tree::<(Seq, RetainedEvent)>(1);

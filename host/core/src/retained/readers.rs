@@ -1,31 +1,32 @@
-//! Connections that are catching up: where each is, what it waits for, and what is held for it.
+//! Lagging connections: their cursors, what they wait for, and the events held for them.
 use super::{Retained, RetainedEvent, Seq, Set};
 use crate::{class::EventSummary, server::PeerId, user_scope::UserScope};
 use peal_model::{Event, Proc};
 use std::{mem, sync::Arc};
 
-/// A connection that is catching up.
+/// A lagging connection.
 #[derive(Debug)]
 pub(super) struct LaggingPeer {
-    /// What comes before was looked at.
+    /// All earlier events have been examined.
     cursor: Seq,
     waits: Waits,
-    /// What was spread since it is catching up, is not in its past and was asked for.
+    /// Events distributed since the connection lags that it is registered for and has still to
+    /// receive.
     pub(super) held: Set,
-    /// How many events of the environment it may have missed, until it is told so.
+    /// Upper bound of missed environment events that were not reported yet.
     missed: u64,
 }
 
-/// What a connection waits for that is catching up.
+/// The condition that a lagging connection waits for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// That what it was sent has been written.
+    /// The last batch has been written.
     ForRoom,
-    /// The contents of these.
+    /// The contents of these events have been recalled.
     ForContents(Vec<Seq>),
 }
 
-/// What [`Retained::next_for`] found.
+/// A candidate event of [`Retained::next_for`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NextRetained {
     pub(crate) at: Seq,
@@ -34,20 +35,20 @@ pub(crate) struct NextRetained {
     pub(crate) claim: DeliveryReason,
 }
 
-/// Why an event may be for somebody.
+/// The reason why an event may be for a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeliveryReason {
-    /// It is owed to the proc or held for the connection.
+    /// The event is owed to the proc or held for the connection.
     Entitled,
-    /// It is in the ring, reaches these, and this connection was not told of it.
+    /// The event is in the ring with this user scope, and the connection has not received it.
     Ring(UserScope),
-    /// It is in the ring, and this connection was told of it.
+    /// The event is in the ring, and the connection has received it.
     Told,
 }
 
 impl Retained {
-    /// A connection has registered: it looks at everything that is kept, from the oldest on. Whether it was not catching up
-    /// until now.
+    /// Starts a connection at the oldest retained event, because it has registered. Returns true if
+    /// it was not lagging before.
     pub(crate) fn begin(&mut self, peer: PeerId, uid: u32, missed: u64) -> bool {
         let is_new = self.fall_behind(peer, uid);
         if let Some(reader) = self.readers.get_mut(&peer) {
@@ -57,7 +58,8 @@ impl Retained {
         is_new
     }
 
-    /// From now on this connection is catching up with what comes. Whether it was not until now.
+    /// Marks a connection as lagging from the next event on. Returns true if it was not lagging
+    /// before.
     pub(crate) fn fall_behind(&mut self, peer: PeerId, uid: u32) -> bool {
         if self.is_behind(peer) {
             return false;
@@ -72,38 +74,38 @@ impl Retained {
         true
     }
 
-    /// A connection has caught up: it hears what comes at once.
+    /// Ends the lagging of a connection that has received everything.
     pub(crate) fn arrive(&mut self, peer: PeerId) {
         if let Some(reader) = self.readers.remove(&peer) {
             self.let_go(&reader.held);
         }
     }
 
-    /// Whether a connection is catching up.
+    /// Returns true if a connection is lagging.
     pub(crate) fn is_behind(&self, peer: PeerId) -> bool {
         self.readers.contains_key(&peer)
     }
 
-    /// Where a connection is that is catching up.
+    /// Returns the cursor of a lagging connection.
     pub(crate) fn cursor(&self, peer: PeerId) -> Option<Seq> {
         self.readers.get(&peer).map(|reader| reader.cursor)
     }
 
-    /// From here a connection goes on when it has what it waits for.
+    /// Sets the cursor of a lagging connection, and the condition that it waits for.
     pub(crate) fn wait(&mut self, peer: PeerId, cursor: Seq, waits: Waits) {
         if let Some(reader) = self.readers.get_mut(&peer) {
             (reader.cursor, reader.waits) = (cursor, waits);
         }
     }
 
-    /// What a connection that is catching up waits for; from now on it waits for room.
+    /// Takes the condition that a lagging connection waits for. It waits for its batch from now on.
     pub(crate) fn take_waits(&mut self, peer: PeerId) -> Option<Waits> {
         self.readers
             .get_mut(&peer)
             .map(|reader| mem::replace(&mut reader.waits, Waits::ForRoom))
     }
 
-    /// The first event from here on that may be for this connection of this proc.
+    /// Returns the first event from a cursor on that may be for this connection of this proc.
     pub(crate) fn next_for(&self, peer: PeerId, proc: &Proc, from: Seq) -> Option<NextRetained> {
         let owed = self
             .owed
@@ -132,12 +134,13 @@ impl Retained {
         })
     }
 
-    /// The contents of an event, unless they are spilled.
+    /// Returns the contents of an event, unless they are spilled.
     pub(crate) fn content(&self, at: Seq) -> Option<Arc<Event>> {
         self.kept.get(&at)?.content.clone()
     }
 
-    /// How many events of the environment a connection may have missed that it was not told of; it is told once.
+    /// Takes the upper bound of environment events that a connection missed, which is reported
+    /// once.
     pub(crate) fn take_missed(&mut self, peer: PeerId) -> u64 {
         self.readers
             .get_mut(&peer)

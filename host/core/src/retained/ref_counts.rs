@@ -1,31 +1,32 @@
-//! How many still need each event, kept as rows of equal numbers: neighbours are mostly needed by the same.
+//! Reference counts of events, stored as runs of equal counts, because consecutive events mostly
+//! have the same recipients.
 use super::Seq;
 use std::collections::BTreeMap;
 
-/// A count for every number, zero at first. It takes memory, and time, by the rows of equal counts.
+/// A count for every number, zero at first. Memory and time depend on the number of runs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RefCounts(
-    /// From here on the count is this, up to the next. Neighbours differ.
+    /// The count from each number on, up to the next key. Neighbours differ.
     BTreeMap<Seq, u32>,
 );
 
 impl RefCounts {
-    /// Adds so much to the count of one number.
+    /// Adds to the count of one number.
     pub(crate) fn add(&mut self, at: Seq, count: u32) {
         self.shift(at, at, |known| known.saturating_add(count));
     }
 
-    /// Takes one from the counts of these. The rows whose count became zero by it.
+    /// Subtracts one from the counts of a range. Returns the runs whose count became zero.
     pub(crate) fn subtract(&mut self, first: Seq, last: Seq) -> Vec<(Seq, Seq)> {
         self.shift(first, last, |known| known.saturating_sub(1))
     }
 
-    /// How many rows it takes.
+    /// Returns the number of runs.
     pub(crate) fn pieces(&self) -> usize {
         self.0.len()
     }
 
-    /// The count of this number.
+    /// Returns the count of a number.
     pub(crate) fn at(&self, at: Seq) -> u32 {
         self.0
             .range(..=at)
@@ -38,7 +39,7 @@ impl RefCounts {
         self.split(first);
         self.split(after);
         let mut emptied: Vec<(Seq, Seq)> = Vec::new();
-        // Where a row that became zero began, until its end is seen.
+        // The start of a run that became zero, until its end is known.
         let mut open = None;
         for (at, count) in self.0.range_mut(first..after) {
             if let Some(began) = open.take() {
@@ -54,13 +55,13 @@ impl RefCounts {
         emptied
     }
 
-    /// Lets a row begin here.
+    /// Splits a run so that one begins here.
     fn split(&mut self, at: Seq) {
         let count = self.at(at);
         self.0.entry(at).or_insert(count);
     }
 
-    /// Lets no row begin here that is like the one before it.
+    /// Merges the run that begins here with the one before it, if their counts are equal.
     fn merge(&mut self, at: Seq) {
         let before = self
             .0

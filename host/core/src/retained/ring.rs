@@ -1,12 +1,14 @@
-//! The ring of recent events of the environment, for those who register late: who was told, and what was ejected.
+//! The event ring: recent environment events for late registrations, with the connections that
+//! received them and the number of ejected events.
 use super::{Seq, code_counts::CodeCounts};
 use crate::{server::PeerId, user_scope::UserScope};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For how many codes ejected events are counted apart.
+/// Number of codes for which ejected events are counted separately.
 const MAX_CODES: usize = 1024;
 
-/// Which events are in the ring (RFC 0002, "PMIx Server Registrations"). Their contents are with all other kept ones.
+/// The events in the ring (RFC 0002, "PMIx Server Registrations"). Their contents are with those of
+/// the other retained events.
 #[derive(Debug)]
 pub(super) struct Ring {
     events: BTreeMap<Seq, RingEntry>,
@@ -25,7 +27,7 @@ pub(super) struct RingEntry {
 }
 
 impl Ring {
-    /// A ring of so many events that take so many bytes.
+    /// Creates a ring for this number of events and bytes.
     pub(super) fn new(capacity: usize, max_bytes: usize) -> Ring {
         Ring {
             events: BTreeMap::new(),
@@ -36,18 +38,18 @@ impl Ring {
         }
     }
 
-    /// Whether it takes any events.
+    /// Returns true if the ring can hold events.
     pub(super) fn takes_any(&self) -> bool {
         self.capacity > 0
     }
 
-    /// Takes an event; [`Ring::overflow`] then says which ones make room.
+    /// Adds an event; the caller then ejects events by [`Ring::overflow`].
     pub(super) fn push(&mut self, at: Seq, event: RingEntry) {
         self.bytes += event.bytes as usize;
         self.events.insert(at, event);
     }
 
-    /// Ejects the oldest event if there are more than there may be. Whoever asks counts it.
+    /// Ejects the oldest event if a limit is exceeded. The caller counts it.
     pub(super) fn overflow(&mut self) -> Option<Seq> {
         if self.events.len() <= self.capacity && self.bytes <= self.max_bytes {
             return None;
@@ -57,7 +59,7 @@ impl Ring {
         Some(at)
     }
 
-    /// The first event in it that is not before this one.
+    /// Returns the first event that is not before this one.
     pub(super) fn next_from(&self, at: Seq) -> Option<Seq> {
         self.events.range(at..).next().map(|(at, _)| *at)
     }
@@ -66,21 +68,21 @@ impl Ring {
         self.events.get(&at)
     }
 
-    /// Notes that this peer has been told of an event, if it is here.
+    /// Records that a peer has received an event, if it is in the ring.
     pub(super) fn tell(&mut self, at: Seq, peer: PeerId) {
         if let Some(event) = self.events.get_mut(&at) {
             event.told.insert(peer);
         }
     }
 
-    /// Forgets a peer that is gone.
+    /// Removes a peer.
     pub(super) fn forget(&mut self, peer: PeerId) {
         for event in self.events.values_mut() {
             event.told.remove(&peer);
         }
     }
 
-    /// How many events are in it.
+    /// Returns the number of events.
     pub(super) fn len(&self) -> usize {
         self.events.len()
     }

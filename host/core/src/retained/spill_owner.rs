@@ -1,19 +1,20 @@
-//! The user whose share of what is spilled an event takes.
+//! The user that is charged for a spilled event.
 
-/// The user whose share an event takes once it is spilled, if any. As small as a number: there is one for each event.
+/// The user that is charged once an event is spilled, if any. As small as a number, because each
+/// retained event has one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SpillOwner(u32);
 
 impl SpillOwner {
-    /// No user has this number: `setuid` takes it for no change.
+    /// No user has this id, because `setuid` and similar calls reserve it.
     pub(super) const NOBODY: SpillOwner = SpillOwner(u32::MAX);
 
-    /// The owner of an event that is for the procs of this user alone.
+    /// Returns the owner of an event that is for the procs of this user alone.
     pub(super) fn of(uid: Option<u32>) -> SpillOwner {
         uid.map_or(SpillOwner::NOBODY, SpillOwner)
     }
 
-    /// The user.
+    /// Returns the user.
     pub(super) fn uid(self) -> Option<u32> {
         Some(self.0).filter(|_| self != SpillOwner::NOBODY)
     }

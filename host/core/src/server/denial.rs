@@ -47,7 +47,7 @@ impl fmt::Display for Denial {
         }
         match identity {
             Some(identity) => write!(f, " of {identity}")?,
-            None => f.write_str(" of nobody known")?,
+            None => f.write_str(" of an unknown user")?,
         }
         write!(f, ": {status}")?;
         reasons

@@ -289,8 +289,10 @@ impl ServerState {
                 });
             }
             if let Some(to) = waiting {
-                actions
-                    .extend(self.answer(to, told(code::PMIX_ERR_JOB_CANCELED, "it was cancelled")));
+                actions.extend(self.answer(
+                    to,
+                    told(code::PMIX_ERR_JOB_CANCELED, "the monitor was cancelled"),
+                ));
             }
         }
         actions

@@ -564,7 +564,7 @@ impl ServerState {
                 // A policy may have amended the event so that it is invalid.
                 if let Err(status) = self.check(&mut event) {
                     let reasons = vec![policy::reason(
-                        "as amended, it is no event that could be raised",
+                        "the event as amended by a policy is invalid",
                     )];
                     return deny(
                         DenialRecipient {

@@ -34,7 +34,7 @@ pub enum ConnectionRefusal {
     #[error("{0} has ended")]
     Ended(Proc),
     /// The proc has as many connections as are allowed.
-    #[error("{proc} has {max} connections, more are not allowed")]
+    #[error("{proc} has {max} connections; the limit is {max}")]
     TooManyClones {
         /// The proc that the peer claims to be.
         proc: Proc,
@@ -42,18 +42,18 @@ pub enum ConnectionRefusal {
         max: u32,
     },
     /// The name of a tool belongs to a job or another tool.
-    #[error("{0} is the name of somebody else")]
+    #[error("the name {0} is taken; choose another one")]
     NameTaken(Proc),
     /// The number of tools has reached the limit.
     #[error(
-        "there are {max} tools, more are not allowed (tools.max_connections, of which an eighth is for root and the server's user)"
+        "{max} tools are connected; the limit is tools.max_connections, an eighth of it reserved for root and the server's user"
     )]
     TooManyTools {
         /// The limit.
         max: usize,
     },
     /// The number of a user's tools has reached the limit for one user.
-    #[error("user {uid} has {max} tools, more are not allowed (tools.max_connections_per_user)")]
+    #[error("user {uid} has {max} tools; the limit is {max} (tools.max_connections_per_user)")]
     TooManyToolsOfUser {
         /// The user.
         uid: u32,
@@ -66,16 +66,16 @@ pub enum ConnectionRefusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PutRefusal {
     /// One key has too many values that differ by their qualifiers.
-    #[error("there are too many values of one key with different qualifiers")]
+    #[error("one key has too many values with different qualifiers")]
     Qualified,
     /// The values of the proc exceed their memory.
-    #[error("the values of one proc may take {max} bytes (server.max_put_bytes)")]
+    #[error("the values of one proc exceed {max} bytes (server.max_put_bytes)")]
     Proc {
         /// The limit, in bytes.
         max: usize,
     },
     /// The values of the user exceed their memory.
-    #[error("the values of user {uid} may take {max} bytes (server.max_put_bytes_per_user)")]
+    #[error("the values of user {uid} exceed {max} bytes (server.max_put_bytes_per_user)")]
     User {
         /// The user.
         uid: u32,

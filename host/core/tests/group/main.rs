@@ -170,6 +170,6 @@ fn coordinator_keeps_nothing_for_its_successor() {
     let left = |server| sim.servers[&ServerId(server)].leftovers();
     assert_eq!(
         [left(1), left(2)].map(Option::unwrap),
-        ["a board", "a past"]
+        ["coordinator state", "past decisions"]
     );
 }
